@@ -1,0 +1,151 @@
+// swift-tools-version: 6.2
+
+import PackageDescription
+
+/// Settings of every Swift target: language mode 6 (from the tools version), the upcoming features that make imports and
+/// existentials explicit, and no warning left standing.
+let strict: [SwiftSetting] = [
+    .enableUpcomingFeature("ExistentialAny"),
+    .enableUpcomingFeature("MemberImportVisibility"),
+    .enableUpcomingFeature("InternalImportsByDefault"),
+    .enableUpcomingFeature("NonisolatedNonsendingByDefault"),
+    .treatAllWarnings(as: .error),
+]
+
+/// Targets that call C also account for every unsafe expression.
+let strictWithC: [SwiftSetting] = strict + [.strictMemorySafety()]
+
+let logging: Target.Dependency = .product(name: "Logging", package: "swift-log")
+let collections: Target.Dependency = .product(name: "Collections", package: "swift-collections")
+let crypto: Target.Dependency = .product(name: "Crypto", package: "swift-crypto")
+let lifecycle: Target.Dependency = .product(name: "ServiceLifecycle", package: "swift-service-lifecycle")
+let nio: Target.Dependency = .product(name: "NIOCore", package: "swift-nio")
+let httpClient: Target.Dependency = .product(name: "AsyncHTTPClient", package: "async-http-client")
+let hummingbird: Target.Dependency = .product(name: "Hummingbird", package: "hummingbird")
+
+let package = Package(
+    name: "freshet",
+    platforms: [.macOS(.v15)],
+    products: [
+        .library(name: "FreshetClient", targets: ["FreshetClient"]),
+        .executable(name: "freshet", targets: ["freshet"]),
+    ],
+    dependencies: [
+        .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.0"),
+        .package(url: "https://github.com/apple/swift-log", from: "1.16.0"),
+        .package(url: "https://github.com/apple/swift-nio", from: "2.100.0"),
+        .package(url: "https://github.com/apple/swift-collections", from: "1.6.0"),
+        .package(url: "https://github.com/apple/swift-crypto", "3.12.3"..<"5.0.0"),
+        .package(
+            url: "https://github.com/apple/swift-configuration", from: "1.4.0", traits: [.defaults, "YAML"]),
+        .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
+        .package(url: "https://github.com/swift-server/async-http-client", from: "1.37.0"),
+        .package(url: "https://github.com/hummingbird-project/hummingbird", from: "2.28.0"),
+        .package(url: "https://github.com/jpsim/Yams", from: "6.2.0"),
+        .package(url: "https://github.com/HdrHistogram/hdrhistogram-swift", from: "0.2.0"),
+    ],
+    targets: [
+        .systemLibrary(
+            name: "CRdKafka", pkgConfig: "rdkafka",
+            providers: [.apt(["librdkafka-dev"]), .brew(["librdkafka"])]),
+        .systemLibrary(
+            name: "CLibpq", pkgConfig: "libpq",
+            providers: [.apt(["libpq-dev"]), .brew(["libpq"])]),
+
+        .target(
+            name: "KafkaClient", dependencies: ["CRdKafka", logging], swiftSettings: strictWithC),
+        .target(
+            name: "PostgresClient", dependencies: ["CLibpq", logging, crypto], swiftSettings: strictWithC),
+        .target(
+            name: "WidgetModel", dependencies: [crypto], swiftSettings: strict),
+        .target(
+            name: "WidgetEvents", dependencies: ["WidgetModel"], swiftSettings: strict),
+        .target(
+            name: "WidgetStore", dependencies: ["PostgresClient", "WidgetModel", logging],
+            resources: [.embedInCode("Migrations")], swiftSettings: strict),
+        .target(
+            name: "ReloadIngest",
+            dependencies: [
+                "KafkaClient", "PostgresClient", "WidgetEvents", "WidgetModel", "WidgetStore", logging, lifecycle,
+            ],
+            swiftSettings: strict),
+        .target(
+            name: "ReloadWorkers",
+            dependencies: [
+                "KafkaClient", "PostgresClient", "WidgetEvents", "WidgetModel", "WidgetStore", logging, lifecycle, httpClient, crypto, nio,
+                collections,
+            ],
+            swiftSettings: strict),
+        .target(
+            name: "WidgetAPI",
+            dependencies: [
+                "KafkaClient", "PostgresClient", "WidgetEvents", "WidgetModel", "WidgetStore", logging, lifecycle,
+                hummingbird, nio,
+            ],
+            swiftSettings: strict),
+        .target(
+            name: "FreshetClient", dependencies: ["KafkaClient", "WidgetEvents", "WidgetModel", logging],
+            swiftSettings: strict),
+        .executableTarget(
+            name: "freshet",
+            dependencies: [
+                "KafkaClient", "PostgresClient", "WidgetModel", "WidgetEvents", "WidgetStore", "ReloadIngest",
+                "ReloadWorkers", "WidgetAPI", "FreshetClient",
+                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+                .product(name: "Configuration", package: "swift-configuration"),
+                .product(name: "Yams", package: "Yams"),
+                .product(name: "Histogram", package: "hdrhistogram-swift"),
+                logging, lifecycle, httpClient, hummingbird, nio, crypto,
+            ],
+            swiftSettings: strict),
+
+        .target(
+            name: "TestSupport",
+            dependencies: [
+                "KafkaClient", "PostgresClient", "WidgetModel", "WidgetEvents", "WidgetStore", logging, lifecycle,
+                hummingbird, nio,
+            ],
+            path: "Tests/TestSupport", swiftSettings: strict),
+        .testTarget(
+            name: "KafkaClientTests", dependencies: ["KafkaClient", logging], swiftSettings: strictWithC),
+        .testTarget(
+            name: "PostgresClientTests", dependencies: ["PostgresClient", "TestSupport", logging],
+            swiftSettings: strictWithC),
+        .testTarget(
+            name: "WidgetModelTests", dependencies: ["WidgetModel"], swiftSettings: strict),
+        .testTarget(
+            name: "WidgetEventsTests", dependencies: ["WidgetEvents", "WidgetModel"], swiftSettings: strict),
+        .testTarget(
+            name: "WidgetStoreTests",
+            dependencies: ["WidgetStore", "PostgresClient", "WidgetModel", "TestSupport", logging],
+            swiftSettings: strict),
+        .testTarget(
+            name: "ReloadIngestTests",
+            dependencies: [
+                "ReloadIngest", "KafkaClient", "PostgresClient", "WidgetEvents", "WidgetModel", "WidgetStore",
+                "TestSupport", logging, lifecycle,
+            ],
+            swiftSettings: strict),
+        .testTarget(
+            name: "ReloadWorkersTests",
+            dependencies: [
+                "ReloadWorkers", "KafkaClient", "PostgresClient", "WidgetEvents", "WidgetModel", "WidgetStore",
+                "TestSupport", logging, lifecycle, httpClient, nio,
+            ],
+            swiftSettings: strict),
+        .testTarget(
+            name: "WidgetAPITests",
+            dependencies: [
+                "WidgetAPI", "PostgresClient", "WidgetModel", "WidgetStore", "TestSupport", logging, hummingbird,
+                .product(name: "HummingbirdTesting", package: "hummingbird"),
+            ],
+            swiftSettings: strict),
+        .testTarget(
+            name: "FreshetCommandTests",
+            dependencies: [
+                "freshet", "KafkaClient", "PostgresClient", "WidgetModel", "WidgetEvents", "WidgetStore",
+                "TestSupport", logging,
+            ],
+            swiftSettings: strict),
+    ]
+)

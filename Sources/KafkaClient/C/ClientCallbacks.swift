@@ -1,0 +1,53 @@
+internal import CRdKafka
+internal import Logging
+
+/// What the owner of a client gets called for, on the thread that polls it.
+protocol ClientEvents: AnyObject {
+    /// A condition that librdkafka goes on from by itself, or a fatal error.
+    func errorRaised(_ response: rd_kafka_resp_err_t, reason: String)
+
+    /// The group gave or takes partitions. The list is librdkafka's and valid during the call.
+    func rebalanced(_ response: rd_kafka_resp_err_t, partitions: UnsafePointer<rd_kafka_topic_partition_list_t>)
+
+    /// A message was stored or has failed. It is librdkafka's and valid during the call.
+    func delivered(_ message: UnsafePointer<rd_kafka_message_t>)
+}
+
+/// What librdkafka calls back into. One instance belongs to one client: it is the client's opaque pointer, unretained, and
+/// whoever owns the client keeps it alive until the client is destroyed.
+///
+/// `@unchecked Sendable`: `owner` is set, used and cleared on the thread that polls the client, where all callbacks come, except
+/// those of logs if they are ``ClientProperties/Logs/direct``; these use the constant members only.
+final class ClientCallbacks: @unchecked Sendable {
+    let logger: Logger
+    let redact: SecretRedaction
+    /// Set by the poll thread while it runs.
+    var owner: (any ClientEvents)?
+
+    init(logger: Logger, configuration: KafkaConfiguration) {
+        self.logger = logger
+        redact = SecretRedaction(configuration)
+    }
+
+    /// Sends librdkafka's log line to swift-log, with syslog's level translated.
+    func logged(level: Int32, facility: String, text: String) {
+        logger.log(level: Self.level(level), "\(redact(text))", metadata: ["facility": "\(facility)"])
+    }
+
+    static func level(_ syslog: Int32) -> Logger.Level {
+        switch syslog {
+        case ...2: .critical
+        case 3: .error
+        case 4: .warning
+        case 5: .notice
+        case 6: .info
+        default: .debug
+        }
+    }
+
+    /// The instance behind a client's opaque pointer.
+    static func from(_ opaque: UnsafeMutableRawPointer?) -> ClientCallbacks? {
+        // Unretained: the owner of the client outlives every callback of it.
+        unsafe opaque.map { unsafe Unmanaged<ClientCallbacks>.fromOpaque($0).takeUnretainedValue() }
+    }
+}

@@ -1,0 +1,194 @@
+internal import CRdKafka
+internal import Logging
+
+/// A librdkafka configuration being put together: this module's defaults, then the caller's properties, then what is fixed.
+/// Every property that is wrong is reported at once.
+@safe struct ClientProperties: ~Copyable {
+    enum Logs {
+        /// Logs wait in the client's queue and come on the thread that polls it.
+        case polled
+        /// Logs come from librdkafka's own threads: for clients that nobody polls.
+        case direct
+    }
+
+    let redact: SecretRedaction
+    /// nil when `rd_kafka_new` has taken it.
+    private var pointer: OpaquePointer?
+
+    /// - Parameters:
+    ///   - defaults: what the caller may override.
+    ///   - fixed: what the caller must not set to anything else.
+    init(
+        _ role: ClientHandle.Role, _ configuration: KafkaConfiguration, defaults: [String: String],
+        fixed: [String: String], problems: [String] = [], logs: Logs, callbacks: ClientCallbacks, operation: String
+    ) throws(KafkaError) {
+        let redact = SecretRedaction(configuration)
+        let made: OpaquePointer = unsafe rd_kafka_conf_new()
+        var problems = problems
+        if configuration.bootstrapServers.isEmpty { problems.append("bootstrap.servers: must not be empty") }
+
+        var fixed = fixed
+        if role != .embedded { fixed["bootstrap.servers"] = configuration.bootstrapServers }
+        fixed["log.queue"] = logs == .polled ? "true" : "false"
+        var effective = defaults
+        for (name, value) in configuration.properties {
+            let canonical = Self.aliases[name] ?? name
+            if let wanted = fixed[canonical], !Self.isSame(wanted, value) {
+                problems.append("\(name): is fixed to \(wanted) here")
+            } else if Self.isForeign(canonical, to: role) {
+                // Checked all the same, on a configuration that is thrown away.
+                let scratch = unsafe rd_kafka_conf_new()
+                if let problem = unsafe Self.set(name, value, on: scratch) { problems.append(problem) }
+                unsafe rd_kafka_conf_destroy(scratch)
+            } else {
+                effective[canonical] = value
+            }
+        }
+        effective.merge(fixed) { _, fixed in fixed }
+        for (name, value) in effective.sorted(by: { $0.key < $1.key }) where !(name == "bootstrap.servers" && value.isEmpty) {
+            if let problem = unsafe Self.set(name, value, on: made) { problems.append(problem) }
+        }
+
+        guard problems.isEmpty else {
+            unsafe rd_kafka_conf_destroy(made)
+            throw KafkaError(
+                code: .invalidConfiguration, message: redact(problems.sorted().joined(separator: "; ")),
+                isRetriable: false, context: KafkaError.Context(operation: operation))
+        }
+        unsafe Self.install(callbacks, on: made)
+        self.redact = redact
+        unsafe pointer = made
+    }
+
+    deinit {
+        if let pointer = unsafe pointer { unsafe rd_kafka_conf_destroy(pointer) }
+    }
+
+    /// Makes a client of it, which takes the pointer if it succeeds.
+    mutating func makeClient(_ type: rd_kafka_type_t) throws(InvalidProperties) -> OpaquePointer {
+        var text = [CChar](repeating: 0, count: 512)
+        let client = unsafe text.withUnsafeMutableBufferPointer { buffer in
+            unsafe rd_kafka_new(type, pointer, buffer.baseAddress, buffer.count)
+        }
+        guard let client = unsafe client else { throw InvalidProperties(reason: redact(String(terminated: text))) }
+        unsafe pointer = nil
+        return unsafe client
+    }
+
+    /// Properties that are fine each by itself, but not together.
+    struct InvalidProperties: Error {
+        var reason: String
+    }
+
+    /// What is wrong with the property; nil if it was set.
+    private static func set(_ name: String, _ value: String, on pointer: OpaquePointer?) -> String? {
+        var text = [CChar](repeating: 0, count: 512)
+        let result = unsafe text.withUnsafeMutableBufferPointer { buffer in
+            unsafe rd_kafka_conf_set(pointer, name, value, buffer.baseAddress, buffer.count)
+        }
+        switch result {
+        case RD_KAFKA_CONF_OK:
+            return nil
+        case RD_KAFKA_CONF_UNKNOWN:
+            return "\(name): librdkafka \(unsafe String(cString: rd_kafka_version_str())) has no such property"
+        default:
+            if KafkaConfiguration.isSecret(name) { return "\(name): the value is not allowed" }
+            return "\(name): \(String(terminated: text))"
+        }
+    }
+
+    private static func install(_ callbacks: ClientCallbacks, on pointer: OpaquePointer) {
+        // Unretained: see ClientCallbacks for who keeps it alive.
+        unsafe rd_kafka_conf_set_opaque(pointer, Unmanaged.passUnretained(callbacks).toOpaque())
+        unsafe rd_kafka_conf_set_log_cb(pointer) { client, level, facility, text in
+            guard let client = unsafe client else { return }
+            let callbacks = unsafe ClientCallbacks.from(rd_kafka_opaque(client))
+            let facility = unsafe facility.map { unsafe String(cString: $0) } ?? ""
+            let text = unsafe text.map { unsafe String(cString: $0) } ?? ""
+            callbacks?.logged(level: level, facility: facility, text: text)
+        }
+        unsafe rd_kafka_conf_set_error_cb(pointer) { _, number, reason, opaque in
+            let reason = unsafe reason.map { unsafe String(cString: $0) } ?? ""
+            unsafe ClientCallbacks.from(opaque)?.owner?.errorRaised(rd_kafka_resp_err_t(rawValue: number), reason: reason)
+        }
+    }
+
+    /// Adds what only a consumer has.
+    borrowing func installRebalancing() {
+        unsafe rd_kafka_conf_set_rebalance_cb(pointer) { _, response, partitions, opaque in
+            guard let partitions = unsafe partitions else { return }
+            unsafe ClientCallbacks.from(opaque)?.owner?.rebalanced(response, partitions: UnsafePointer(partitions))
+        }
+        // Commits are for lag tools only: failures are of no consequence, and without a callback librdkafka warns of each.
+        unsafe rd_kafka_conf_set_offset_commit_cb(pointer) { _, response, _, opaque in
+            guard response != RD_KAFKA_RESP_ERR_NO_ERROR, response != RD_KAFKA_RESP_ERR__NO_OFFSET else { return }
+            unsafe ClientCallbacks.from(opaque)?.logger.debug(
+                "offsets were not committed (for lag tools only)",
+                metadata: ["code": "\(KafkaError.Code(response))"])
+        }
+    }
+
+    /// Adds what only a producer has.
+    borrowing func installDeliveryReports() {
+        unsafe rd_kafka_conf_set_dr_msg_cb(pointer) { _, message, opaque in
+            guard let message = unsafe message else { return }
+            unsafe ClientCallbacks.from(opaque)?.owner?.delivered(message)
+        }
+    }
+}
+
+extension ClientProperties {
+    private static let aliases = [
+        "metadata.broker.list": "bootstrap.servers", "request.required.acks": "acks",
+        "delivery.timeout.ms": "message.timeout.ms", "queue.buffering.max.ms": "linger.ms",
+        "retries": "message.send.max.retries", "compression.type": "compression.codec",
+    ]
+
+    /// librdkafka's several spellings of one value.
+    private static func isSame(_ wanted: String, _ value: String) -> Bool {
+        func canonical(_ value: String) -> String {
+            switch value.lowercased() {
+            case "true", "1", "t": "true"
+            case "false", "0", "f": "false"
+            case "all", "-1": "all"
+            default: value
+            }
+        }
+        return canonical(wanted) == canonical(value)
+    }
+
+    private static func isForeign(_ name: String, to role: ClientHandle.Role) -> Bool {
+        switch role {
+        case .consumer: producerOnly.contains(name)
+        case .producer, .embedded: consumerOnly.contains(name)
+        }
+    }
+
+    /// Properties that librdkafka's CONFIGURATION.md marks with C; a producer would warn of each.
+    private static let consumerOnly: Set<String> = [
+        "group.id", "group.instance.id", "partition.assignment.strategy", "session.timeout.ms",
+        "heartbeat.interval.ms", "group.protocol", "group.protocol.type", "group.remote.assignor",
+        "coordinator.query.interval.ms", "max.poll.interval.ms", "enable.auto.commit", "auto.commit.interval.ms",
+        "enable.auto.offset.store", "queued.min.messages", "queued.max.messages.kbytes", "fetch.wait.max.ms",
+        "fetch.queue.backoff.ms", "fetch.message.max.bytes", "max.partition.fetch.bytes", "fetch.max.bytes",
+        "fetch.min.bytes", "fetch.error.backoff.ms", "isolation.level", "enable.partition.eof", "check.crcs",
+        "allow.auto.create.topics", "client.rack", "auto.offset.reset",
+    ]
+
+    /// Properties that it marks with P; a consumer would warn of each.
+    private static let producerOnly: Set<String> = [
+        "transactional.id", "transaction.timeout.ms", "enable.idempotence", "enable.gapless.guarantee",
+        "queue.buffering.max.messages", "queue.buffering.max.kbytes", "linger.ms", "message.send.max.retries",
+        "queue.buffering.backpressure.threshold", "compression.codec", "batch.num.messages", "batch.size",
+        "delivery.report.only.error", "sticky.partitioning.linger.ms", "acks", "request.timeout.ms",
+        "message.timeout.ms", "queuing.strategy", "partitioner", "compression.level", "retry.backoff.ms",
+        "retry.backoff.max.ms",
+    ]
+}
+
+extension String {
+    /// From a buffer that librdkafka has written a text to.
+    init(terminated buffer: [CChar]) {
+        self.init(decoding: buffer.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
+    }
+}

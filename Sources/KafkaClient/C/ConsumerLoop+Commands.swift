@@ -1,0 +1,175 @@
+internal import CRdKafka
+internal import Logging
+
+extension ConsumerLoop {
+    /// No commit is sent so soon after a rebalance.
+    private static let commitQuiet = Duration.seconds(1)
+    /// How long closing may take beyond the revocation timeout.
+    private static let closeTimeout = Duration.seconds(10)
+
+    func serveCommands() {
+        guard wakeup.isPending else { return }
+        wakeup.clear()
+        for command in mailbox.takeCommands() { handle(command) }
+        commit(mailbox.takeCommits())
+    }
+
+    private func handle(_ command: ConsumerCommand) {
+        switch command {
+        case .start(let places, let offsets, let assignment):
+            start(places, at: offsets, assignment: assignment)
+        case .acknowledge(let revocation):
+            acknowledgedRevocations.insert(revocation)
+        case .seek(let offsets, let continuation):
+            continuation.resume(returning: seek(offsets))
+        case .pause(let places):
+            setPausedByReceiver(true, places)
+        case .resume(let places):
+            setPausedByReceiver(false, places)
+        case .lag(let continuation):
+            continuation.resume(returning: lag())
+        case .stop(let reason):
+            stopReason = max(reason, stopReason ?? reason)
+        }
+    }
+
+    private func start(_ places: [TopicPartition], at offsets: [TopicPartition: KafkaOffset], assignment: Int) {
+        let fresh = places.filter { place in
+            guard let state = tracker[place] else { return false }
+            return state.assignment == assignment && state.phase == .waiting
+        }
+        start(Dictionary(uniqueKeysWithValues: fresh.map { ($0, offsets[$0] ?? .earliest) }))
+    }
+
+    private func start(_ offsets: [TopicPartition: KafkaOffset]) {
+        guard !offsets.isEmpty else { return }
+        if isCooperative { add(offsets) } else { replaceAll(with: offsets) }
+        for (place, offset) in offsets { tracker.move(place, to: offset) }
+        setPaused(true, offsets.keys.filter { isHolding || tracker[$0]?.isPausedByReceiver == true })
+    }
+
+    private func seek(_ offsets: [TopicPartition: KafkaOffset]) -> KafkaError? {
+        let assigned = offsets.filter { tracker[$0.key] != nil }
+        let places = Set(assigned.keys)
+        builder.remove(places, topics: tracker.topics)
+        buffer.remove(places)
+
+        let byPhase = Dictionary(grouping: assigned) { tracker[$0.key]?.phase ?? .waiting }
+        start(Dictionary(uniqueKeysWithValues: byPhase[.waiting] ?? []))
+        reposition(Dictionary(uniqueKeysWithValues: byPhase[.running] ?? []))
+        reassign(Dictionary(uniqueKeysWithValues: byPhase[.stalled] ?? []))
+        for (place, offset) in assigned { tracker.move(place, to: offset) }
+
+        guard let missing = offsets.keys.filter({ tracker[$0] == nil }).min() else { return nil }
+        return KafkaError(
+            code: .notAssigned, message: "the partition is not assigned to this consumer", isRetriable: false,
+            context: KafkaError.Context(operation: "seek", topic: missing.topic, partition: missing.partition))
+    }
+
+    private func setPausedByReceiver(_ isPaused: Bool, _ places: [TopicPartition]) {
+        let affected = places.filter { tracker[$0].map { $0.isPausedByReceiver != isPaused } ?? false }
+        for place in affected { tracker.setPausedByReceiver(place, isPaused) }
+        if !isPaused { tracker.distrustPositions() }
+        // While fetching is held, all are paused already, and stay so.
+        if !isHolding { setPaused(isPaused, affected.filter { tracker[$0]?.phase != .waiting }) }
+    }
+
+    private func commit(_ offsets: [TopicPartition: Int64]) {
+        let offsets = offsets.filter { tracker[$0.key] != nil && $0.value >= 0 }
+        guard !offsets.isEmpty, stopReason == nil, lastRebalance.duration(to: .now) >= Self.commitQuiet else { return }
+        let list = PartitionList(capacity: offsets.count)
+        for (place, offset) in offsets { list.add(place, offset: offset) }
+        // Asynchronous.
+        let response = unsafe rd_kafka_commit(client.pointer, list.pointer, 1)
+        guard response != RD_KAFKA_RESP_ERR_NO_ERROR else { return }
+        logger.debug(
+            "offsets were not committed (for lag tools only)", metadata: ["code": "\(KafkaError.Code(response))"])
+    }
+
+    private func lag() -> [TopicPartition: Int64] {
+        var lag: [TopicPartition: Int64] = [:]
+        for state in tracker.running {
+            guard let next = state.next else { continue }
+            var low: Int64 = 0
+            var high: Int64 = 0
+            let response = unsafe rd_kafka_get_watermark_offsets(
+                client.pointer, state.place.topic, state.place.partition, &low, &high)
+            guard response == RD_KAFKA_RESP_ERR_NO_ERROR, high >= 0 else { continue }
+            lag[state.place] = max(high - next, 0)
+        }
+        return lag
+    }
+
+    // MARK: End
+
+    /// Leaves the group (unless it is to vanish), ends the events, and frees the client.
+    func close() {
+        var hasLeft = false
+        if stopReason == .abandon {
+            buffer.discard()
+        } else {
+            flush()
+            hasLeft = leaveGroup()
+            if stopReason == .abandon { buffer.discard() }
+        }
+        buffer.finish(throwing: fatalError)
+        for command in mailbox.close() {
+            switch command {
+            case .seek(_, let continuation): continuation.resume(returning: .shutDown("seek"))
+            case .lag(let continuation): continuation.resume(returning: nil)
+            case .start, .acknowledge, .pause, .resume, .stop: break
+            }
+        }
+        wakeup.close()
+        client.destroy(leavingGroup: hasLeft)
+    }
+
+    /// Closes in the background of librdkafka and serves the last revocation; false if it did not end in time.
+    private func leaveGroup() -> Bool {
+        let queue = unsafe rd_kafka_queue_new(client.pointer)
+        defer { unsafe rd_kafka_queue_destroy(queue) }
+        let error = unsafe KafkaError(
+            taking: rd_kafka_consumer_close_queue(client.pointer, queue),
+            context: KafkaError.Context(operation: "close"))
+        if let error, !error.isFatal {
+            logger.warning("the consumer could not be closed in order", metadata: ["error": "\(error)"])
+            return false
+        }
+        let deadline = ContinuousClock.now + configuration.revocationTimeout + Self.closeTimeout
+        while unsafe rd_kafka_consumer_closed(client.pointer) == 0 {
+            guard ContinuousClock.now < deadline, stopReason != .abandon else {
+                logger.warning("the consumer did not leave its group in time")
+                return false
+            }
+            // Messages that still come have not been handed over, and are not any more.
+            if let message = unsafe rd_kafka_consume_queue(queue, 10) { unsafe rd_kafka_message_destroy(message) }
+            serveCommands()
+        }
+        return true
+    }
+}
+
+extension ConsumerLoop {
+    /// What the caller may override.
+    static let defaults: [String: String] = [
+        "client.id": "freshet",
+        "partition.assignment.strategy": "cooperative-sticky",
+        "session.timeout.ms": "45000",
+        // What librdkafka prefetches is memory; a batch is a few MiB.
+        "queued.max.messages.kbytes": "32768",
+        "socket.keepalive.enable": "true",
+    ]
+
+    /// What exactly-once positions rest on.
+    static func fixed(_ configuration: KafkaConsumerConfiguration) -> [String: String] {
+        var fixed = [
+            "enable.auto.commit": "false",
+            "enable.auto.offset.store": "false",
+            "auto.offset.reset": "error",
+            "enable.partition.eof": "false",
+        ]
+        if !configuration.group.isEmpty { fixed["group.id"] = configuration.group }
+        if let instance = configuration.groupInstanceID { fixed["group.instance.id"] = instance }
+        return fixed
+    }
+}

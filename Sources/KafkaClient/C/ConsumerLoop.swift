@@ -1,0 +1,249 @@
+internal import CRdKafka
+internal import Logging
+internal import Synchronization
+
+/// The consumer's poll thread: the only one that polls, moves positions, and touches what is mutable here.
+///
+/// `@unchecked Sendable`: `run` executes on one thread, which calls every callback too (they come from within its polls). The
+/// members that are used from elsewhere (`mailbox`, `buffer`, `counters`, `completion`, `client`) are Sendable by themselves.
+/// The thread keeps the instance alive until the client is destroyed.
+final class ConsumerLoop: @unchecked Sendable {
+    let mailbox: ConsumerMailbox
+    let buffer: ConsumerEventBuffer
+    let counters = Mutex(KafkaConsumerCounters())
+    let completion = Completion()
+
+    let configuration: KafkaConsumerConfiguration
+    let logger: Logger
+    let client: ClientHandle
+    let wakeup: Wakeup
+    let callbacks: ClientCallbacks
+
+    var tracker = PartitionTracker()
+    var builder: BatchBuilder
+    var indexCache = PartitionIndexCache()
+    /// Fetching is paused because the receiver is slow.
+    var isHolding = false
+    private var fullSince: ContinuousClock.Instant?
+    private var batchBegun = ContinuousClock.now
+
+    var stopReason: ConsumerCommand.StopReason?
+    var fatalError: KafkaError?
+    var lastRebalance = ContinuousClock.now
+    var assignments = 0
+    var revocations = 0
+    var acknowledgedRevocations: Set<Int> = []
+
+    /// Longest uninterrupted wait in a poll. Everything that matters wakes it earlier.
+    private static let pollMilliseconds: Int32 = 100
+    /// Messages between two looks at the clock.
+    private static let messagesPerLook = 64
+
+    init(configuration: KafkaConsumerConfiguration, logger: Logger) throws(KafkaError) {
+        var logger = logger
+        logger[metadataKey: "kafka-group"] = "\(configuration.group)"
+        self.configuration = configuration
+        self.logger = logger
+        builder = BatchBuilder(
+            maximumMessages: max(configuration.maximumBatchMessages, 1), maximumBytes: configuration.maximumBatchBytes)
+        callbacks = ClientCallbacks(logger: logger, configuration: configuration.kafka)
+        let properties = try ClientProperties(
+            .consumer, configuration.kafka, defaults: Self.defaults, fixed: Self.fixed(configuration),
+            problems: configuration.problems, logs: .polled, callbacks: callbacks, operation: "make a consumer")
+        properties.installRebalancing()
+        client = try ClientHandle(.consumer, properties: properties, operation: "make a consumer")
+
+        // Logs, errors and delivery of everything else come with the messages, in one queue.
+        unsafe rd_kafka_poll_set_consumer(client.pointer)
+        unsafe rd_kafka_set_log_queue(client.pointer, nil)
+        let wakeup = unsafe Wakeup(polling: rd_kafka_queue_get_consumer(client.pointer))
+        self.wakeup = wakeup
+        mailbox = ConsumerMailbox(wakeup: wakeup)
+        buffer = ConsumerEventBuffer { wakeup.signal() }
+
+        let topics = PartitionList(configuration.topics.map { TopicPartition(topic: $0, partition: -1) })
+        let response = unsafe rd_kafka_subscribe(client.pointer, topics.pointer)
+        guard response == RD_KAFKA_RESP_ERR_NO_ERROR else {
+            wakeup.close()
+            client.destroy(leavingGroup: false)
+            throw KafkaError(response, context: KafkaError.Context(operation: "subscribe"))
+        }
+    }
+
+    /// For a loop whose thread could not be started.
+    func discard() {
+        wakeup.close()
+        client.destroy(leavingGroup: false)
+    }
+
+    /// The poll thread.
+    func run() {
+        callbacks.owner = self
+        while stopReason == nil {
+            serveCommands()
+            guard stopReason == nil else { break }
+            if builder.isFull { makeRoom() } else { fill() }
+        }
+        close()
+        callbacks.owner = nil
+        completion.complete()
+    }
+
+    // MARK: Polling
+
+    /// Polls until there is something else to do.
+    private func fill() {
+        var polled = 0
+        while !builder.isFull, !wakeup.isPending, stopReason == nil {
+            // The receiver is waiting, or will be without having anything else: what there is goes out now.
+            let isWanted = !builder.isEmpty && buffer.pendingBatches == 0
+            if poll(isWanted ? 0 : Self.pollMilliseconds) {
+                polled += 1
+                if polled % Self.messagesPerLook == 0, isWanted, batchBegun.duration(to: .now) >= configuration.maximumWait {
+                    flush()
+                }
+            } else if isWanted {
+                flush()
+            } else {
+                return
+            }
+        }
+    }
+
+    /// The batch is full: hands it over, or waits for the receiver.
+    private func makeRoom() {
+        if buffer.pendingBatches < configuration.bufferedBatches {
+            flush()
+            fullSince = nil
+            if isHolding { release() }
+        } else if isHolding {
+            // Serves the group, and keeps this consumer in it.
+            _ = poll(Self.pollMilliseconds)
+        } else {
+            let since = fullSince ?? .now
+            fullSince = since
+            let waited = since.duration(to: .now)
+            if waited >= configuration.pauseDelay { hold() } else { wakeup.wait(atMost: configuration.pauseDelay - waited) }
+        }
+    }
+
+    /// Takes one message or serves one callback; false if nothing came in time.
+    func poll(_ milliseconds: Int32) -> Bool {
+        guard let message = unsafe rd_kafka_consumer_poll(client.pointer, milliseconds) else { return false }
+        defer { unsafe rd_kafka_message_destroy(message) }
+        if unsafe message.pointee.err == RD_KAFKA_RESP_ERR_NO_ERROR {
+            unsafe received(message)
+        } else {
+            unsafe failed(message)
+        }
+        return true
+    }
+
+    private func received(_ message: UnsafeMutablePointer<rd_kafka_message_t>) {
+        let index = unsafe indexCache.index(
+            topic: message.pointee.rkt, partition: message.pointee.partition, in: tracker)
+        let offset = unsafe message.pointee.offset
+        switch index.map({ tracker.accept(offset: offset, at: $0) }) ?? .stale {
+        case .deliver:
+            break
+        case .deliverAfterGap(let missing):
+            counters.withLock { $0.gaps += 1 }
+            logger.debug(
+                "the log has no messages at some offsets",
+                metadata: unsafe place(of: message).merging(["missing": "\(missing)"]) { $1 })
+        case .stale:
+            counters.withLock { $0.stale += 1 }
+            return
+        case .verify(let next):
+            guard let index else { return }
+            verify(index, from: next, seen: offset)
+            return
+        }
+        guard let index else { return }
+        if builder.isEmpty { batchBegun = .now }
+        unsafe builder.append(message, topicIndex: tracker.topicIndex(at: index))
+    }
+
+    /// A hole right behind a moved position: reads again from where it begins.
+    private func verify(_ index: Int, from next: Int64, seen offset: Int64) {
+        let state = tracker.state(at: index)
+        counters.withLock { $0.verifications += 1 }
+        logger.debug(
+            "reading a hole in the offsets again before believing it",
+            metadata: ["partition": "\(state.place)", "from": "\(next)", "to": "\(offset)"])
+        reposition([state.place: .at(next)])
+    }
+
+    /// Hands the batch to the receiver's buffer, whether there is room or not.
+    func flush() {
+        guard !builder.isEmpty else { return }
+        let batch = builder.take(topics: tracker.topics)
+        counters.withLock {
+            $0.batches += 1
+            $0.messages += Int64(batch.count)
+        }
+        buffer.push(.batch(batch))
+    }
+
+    // MARK: Back-pressure
+
+    private func hold() {
+        isHolding = true
+        counters.withLock { $0.pauses += 1 }
+        setPaused(true, tracker.started.filter { !$0.isPausedByReceiver }.map(\.place))
+        logger.debug("fetching is paused: the receiver is slow")
+    }
+
+    private func release() {
+        isHolding = false
+        // What had been prefetched is thrown away and fetched again: check that it goes on where it was.
+        tracker.distrustPositions()
+        setPaused(false, tracker.started.filter { !$0.isPausedByReceiver }.map(\.place))
+        logger.debug("fetching goes on")
+    }
+
+    func setPaused(_ isPaused: Bool, _ places: [TopicPartition]) {
+        guard !places.isEmpty else { return }
+        let list = PartitionList(places)
+        let response =
+            unsafe isPaused
+            ? rd_kafka_pause_partitions(client.pointer, list.pointer)
+            : rd_kafka_resume_partitions(client.pointer, list.pointer)
+        guard response != RD_KAFKA_RESP_ERR_NO_ERROR else { return }
+        logger.warning(
+            "partitions could not be \(isPaused ? "paused" : "resumed")",
+            metadata: ["code": "\(KafkaError.Code(response))"])
+    }
+}
+
+/// Finds a partition's index in the tracker by librdkafka's topic pointer, without making a string for each message. Valid from
+/// one rebalance to the next: so long the topics of assigned partitions stay.
+struct PartitionIndexCache {
+    private struct Key: Hashable {
+        var topic: UInt
+        var partition: Int32
+    }
+
+    private var last: (key: Key, index: Int)?
+    private var indices: [Key: Int] = [:]
+
+    mutating func index(topic: OpaquePointer?, partition: Int32, in tracker: PartitionTracker) -> Int? {
+        guard let topic = unsafe topic else { return nil }
+        let key = Key(topic: UInt(bitPattern: topic), partition: partition)
+        if let last, last.key == key { return last.index }
+        if let index = indices[key] {
+            last = (key, index)
+            return index
+        }
+        let place = TopicPartition(topic: unsafe String(cString: rd_kafka_topic_name(topic)), partition: partition)
+        guard let index = tracker.index(of: place) else { return nil }
+        indices[key] = index
+        last = (key, index)
+        return index
+    }
+
+    mutating func removeAll() {
+        last = nil
+        indices = [:]
+    }
+}

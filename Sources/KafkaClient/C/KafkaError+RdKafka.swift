@@ -1,0 +1,66 @@
+internal import CRdKafka
+
+extension KafkaError.Code {
+    init(_ response: rd_kafka_resp_err_t) {
+        let name = unsafe rd_kafka_err2name(response)
+        self.init(number: response.rawValue, name: unsafe name.map { unsafe String(cString: $0) } ?? "UNKNOWN")
+    }
+
+    var response: rd_kafka_resp_err_t { rd_kafka_resp_err_t(rawValue: number) }
+}
+
+extension KafkaError {
+    /// From a plain error code; the text is librdkafka's unless one is given.
+    init(
+        _ response: rd_kafka_resp_err_t, message: String? = nil, isFatal: Bool = false,
+        isPossiblyPersisted: Bool = false, context: Context
+    ) {
+        self.init(
+            code: Code(response), message: unsafe message ?? String(cString: rd_kafka_err2str(response)),
+            isRetriable: !isFatal && Self.retriable.contains(response.rawValue),
+            isFatal: isFatal || response == RD_KAFKA_RESP_ERR__FATAL, isPossiblyPersisted: isPossiblyPersisted,
+            context: context)
+    }
+
+    /// From an error object, which is freed; nil if there is none.
+    init?(taking error: OpaquePointer?, context: Context) {
+        guard let error = unsafe error else { return nil }
+        let response = unsafe rd_kafka_error_code(error)
+        self.init(
+            response, message: unsafe String(cString: rd_kafka_error_string(error)),
+            isFatal: unsafe rd_kafka_error_is_fatal(error) != 0, context: context)
+        if unsafe rd_kafka_error_is_retriable(error) != 0 { isRetriable = true }
+        unsafe rd_kafka_error_destroy(error)
+    }
+
+    /// The fatal error that the client has raised; nil if it has not.
+    static func fatal(of client: ClientHandle, operation: String) -> KafkaError? {
+        var text = [CChar](repeating: 0, count: 512)
+        let response = unsafe text.withUnsafeMutableBufferPointer { buffer in
+            unsafe rd_kafka_fatal_error(client.pointer, buffer.baseAddress, buffer.count)
+        }
+        guard response != RD_KAFKA_RESP_ERR_NO_ERROR else { return nil }
+        return KafkaError(response, message: String(terminated: text), isFatal: true, context: Context(operation: operation))
+    }
+
+    /// Errors after which doing the same again later can succeed: those of connections, elections, overload and time.
+    private static let retriable: Set<Int32> = Set(
+        [
+            RD_KAFKA_RESP_ERR__TRANSPORT, RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN, RD_KAFKA_RESP_ERR__RESOLVE,
+            RD_KAFKA_RESP_ERR__MSG_TIMED_OUT, RD_KAFKA_RESP_ERR__TIMED_OUT, RD_KAFKA_RESP_ERR__TIMED_OUT_QUEUE,
+            RD_KAFKA_RESP_ERR__QUEUE_FULL, RD_KAFKA_RESP_ERR__WAIT_COORD, RD_KAFKA_RESP_ERR__IN_PROGRESS,
+            RD_KAFKA_RESP_ERR__PREV_IN_PROGRESS, RD_KAFKA_RESP_ERR__WAIT_CACHE, RD_KAFKA_RESP_ERR__RETRY,
+            RD_KAFKA_RESP_ERR__MAX_POLL_EXCEEDED, RD_KAFKA_RESP_ERR__ASSIGNMENT_LOST, RD_KAFKA_RESP_ERR__OUTDATED,
+            RD_KAFKA_RESP_ERR_LEADER_NOT_AVAILABLE,
+            RD_KAFKA_RESP_ERR_NOT_LEADER_FOR_PARTITION, RD_KAFKA_RESP_ERR_REQUEST_TIMED_OUT,
+            RD_KAFKA_RESP_ERR_BROKER_NOT_AVAILABLE, RD_KAFKA_RESP_ERR_REPLICA_NOT_AVAILABLE,
+            RD_KAFKA_RESP_ERR_NETWORK_EXCEPTION, RD_KAFKA_RESP_ERR_COORDINATOR_LOAD_IN_PROGRESS,
+            RD_KAFKA_RESP_ERR_COORDINATOR_NOT_AVAILABLE, RD_KAFKA_RESP_ERR_NOT_COORDINATOR,
+            RD_KAFKA_RESP_ERR_NOT_ENOUGH_REPLICAS, RD_KAFKA_RESP_ERR_NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+            RD_KAFKA_RESP_ERR_ILLEGAL_GENERATION, RD_KAFKA_RESP_ERR_UNKNOWN_MEMBER_ID,
+            RD_KAFKA_RESP_ERR_REBALANCE_IN_PROGRESS, RD_KAFKA_RESP_ERR_NOT_CONTROLLER,
+            RD_KAFKA_RESP_ERR_KAFKA_STORAGE_ERROR, RD_KAFKA_RESP_ERR_FETCH_SESSION_ID_NOT_FOUND,
+            RD_KAFKA_RESP_ERR_INVALID_FETCH_SESSION_EPOCH, RD_KAFKA_RESP_ERR_UNSTABLE_OFFSET_COMMIT,
+            RD_KAFKA_RESP_ERR_THROTTLING_QUOTA_EXCEEDED, RD_KAFKA_RESP_ERR_PREFERRED_LEADER_NOT_AVAILABLE,
+        ].map(\.rawValue))
+}

@@ -1,0 +1,93 @@
+internal import CRdKafka
+internal import Logging
+internal import Synchronization
+
+/// Owns an in-process cluster and the client instance that carries it.
+///
+/// All calls go through the mutex, so that none comes after `close`; each is answered by the cluster's own thread within
+/// microseconds.
+final class MockCluster: Sendable {
+    /// `@unchecked Sendable`: used under the mutex, or by the closing thread, which has taken it out.
+    @safe private struct Parts: @unchecked Sendable {
+        let client: ClientHandle
+        /// Kept alive for the client's sake.
+        let callbacks: ClientCallbacks
+        let cluster: OpaquePointer
+
+        func destroy() {
+            unsafe rd_kafka_mock_cluster_destroy(cluster)
+            client.destroy()
+        }
+    }
+
+    let bootstrapServers: String
+    private let parts: Mutex<Parts?>
+
+    init(brokers: Int, logger: Logger) throws(KafkaError) {
+        let configuration = KafkaConfiguration(bootstrapServers: "embedded")
+        let callbacks = ClientCallbacks(logger: logger, configuration: configuration)
+        let problems = (1...1000).contains(brokers) ? [] : ["brokers: must be from 1 to 1000"]
+        let properties = try ClientProperties(
+            .embedded, configuration, defaults: ["client.id": "freshet-embedded"], fixed: [:], problems: problems,
+            logs: .direct, callbacks: callbacks, operation: "start an embedded cluster")
+        let client = try ClientHandle(.embedded, properties: properties, operation: "start an embedded cluster")
+        guard let cluster = unsafe rd_kafka_mock_cluster_new(client.pointer, Int32(brokers)) else {
+            client.destroy()
+            throw KafkaError(
+                RD_KAFKA_RESP_ERR__CRIT_SYS_RESOURCE,
+                context: KafkaError.Context(operation: "start an embedded cluster"))
+        }
+        bootstrapServers = unsafe String(cString: rd_kafka_mock_cluster_bootstraps(cluster))
+        parts = unsafe Mutex(Parts(client: client, callbacks: callbacks, cluster: cluster))
+    }
+
+    deinit { close() }
+
+    func close() {
+        guard let parts = parts.withLock({ $0.take() }) else { return }
+        do {
+            // Blocks until the cluster's thread has ended.
+            try PollThread.run("kafka-embedded") { parts.destroy() }
+        } catch {
+            parts.destroy()
+        }
+    }
+
+    private func call(
+        _ operation: String, topic: String? = nil, _ body: (OpaquePointer) -> rd_kafka_resp_err_t
+    ) throws(KafkaError) {
+        let response = parts.withLock { parts in parts.map { unsafe body($0.cluster) } }
+        guard let response else { throw .shutDown(operation) }
+        guard response == RD_KAFKA_RESP_ERR_NO_ERROR else {
+            throw KafkaError(response, context: KafkaError.Context(operation: operation, topic: topic))
+        }
+    }
+
+    func createTopic(_ name: String, partitions: Int) throws(KafkaError) {
+        guard partitions > 0, let count = Int32(exactly: partitions) else {
+            throw KafkaError(
+                RD_KAFKA_RESP_ERR_INVALID_PARTITIONS,
+                context: KafkaError.Context(operation: "create a topic", topic: name))
+        }
+        unsafe try call("create a topic", topic: name) { unsafe rd_kafka_mock_topic_create($0, name, count, 1) }
+    }
+
+    func setBroker(_ id: Int32, isUp: Bool) throws(KafkaError) {
+        unsafe try call(isUp ? "start a broker" : "stop a broker") { cluster in
+            unsafe isUp ? rd_kafka_mock_broker_set_up(cluster, id) : rd_kafka_mock_broker_set_down(cluster, id)
+        }
+    }
+
+    func setRoundTripTime(_ id: Int32, _ duration: Duration) throws(KafkaError) {
+        let milliseconds = Int32(min(max(duration / .milliseconds(1), 0), 3_600_000))
+        unsafe try call("set a round trip time") { unsafe rd_kafka_mock_broker_set_rtt($0, id, milliseconds) }
+    }
+
+    func pushErrors(_ request: KafkaRequestKind, _ codes: [KafkaError.Code]) throws(KafkaError) {
+        let responses = codes.map(\.response)
+        unsafe try call("push request errors") { cluster in
+            unsafe rd_kafka_mock_push_request_errors_array(cluster, request.rawValue, responses.count, responses)
+            return RD_KAFKA_RESP_ERR_NO_ERROR
+        }
+    }
+}

@@ -1,0 +1,52 @@
+internal import CRdKafka
+
+/// Owns a list of partitions with offsets, as librdkafka's functions take it.
+@safe struct PartitionList: ~Copyable {
+    let pointer: UnsafeMutablePointer<rd_kafka_topic_partition_list_t>
+
+    init(capacity: Int = 0) {
+        unsafe pointer = rd_kafka_topic_partition_list_new(Int32(capacity))
+    }
+
+    init(_ places: some Collection<TopicPartition>) {
+        self.init(capacity: places.count)
+        for place in places { add(place) }
+    }
+
+    deinit { unsafe rd_kafka_topic_partition_list_destroy(pointer) }
+
+    var isEmpty: Bool { unsafe pointer.pointee.cnt == 0 }
+
+    func add(_ place: TopicPartition, offset: Int64? = nil) {
+        let element = unsafe rd_kafka_topic_partition_list_add(pointer, place.topic, place.partition)
+        if let offset, let element = unsafe element { unsafe element.pointee.offset = offset }
+    }
+
+    /// What librdkafka lent in a callback.
+    static func places(in list: UnsafePointer<rd_kafka_topic_partition_list_t>) -> [TopicPartition] {
+        (0..<Int(unsafe list.pointee.cnt)).map { index in
+            let element = unsafe list.pointee.elems[index]
+            return unsafe TopicPartition(topic: String(cString: element.topic), partition: element.partition)
+        }
+    }
+
+    /// The partitions for which the call has left an error.
+    func failures() -> [(place: TopicPartition, response: rd_kafka_resp_err_t)] {
+        (0..<Int(unsafe pointer.pointee.cnt)).compactMap { index in
+            let element = unsafe pointer.pointee.elems[index]
+            guard unsafe element.err != RD_KAFKA_RESP_ERR_NO_ERROR else { return nil }
+            let place = TopicPartition(topic: unsafe String(cString: element.topic), partition: unsafe element.partition)
+            return (place, unsafe element.err)
+        }
+    }
+}
+
+extension KafkaOffset {
+    var number: Int64 {
+        switch self {
+        case .earliest: Int64(RD_KAFKA_OFFSET_BEGINNING)
+        case .latest: Int64(RD_KAFKA_OFFSET_END)
+        case .at(let offset): offset
+        }
+    }
+}

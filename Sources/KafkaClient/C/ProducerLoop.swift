@@ -1,0 +1,265 @@
+internal import CRdKafka
+internal import Logging
+internal import Synchronization
+
+/// The producer's thread: the only one that hands messages to librdkafka and hears of their delivery.
+///
+/// `@unchecked Sendable`: `run` executes on one thread, which calls every callback too. The members that are used from elsewhere
+/// (`mailbox`, `completion`, `client`) are Sendable by themselves. The thread keeps the instance alive until the
+/// client is destroyed.
+final class ProducerLoop: @unchecked Sendable, ClientEvents {
+    let mailbox: ProducerMailbox
+    let completion = Completion()
+
+    private let limits: ProducerLimits
+    private let logger: Logger
+    private let client: ClientHandle
+    private let wakeup: Wakeup
+    private let callbacks: ClientCallbacks
+
+    private var waiting = SendQueue()
+    private var slots = DeliverySlots()
+    private var topics = TopicHandles()
+    private var bytesInFlight = 0
+    /// Sends by flush epoch that are not finished.
+    private var openByEpoch: [Int: Int] = [:]
+    private var flushes: [(epoch: Int, continuation: CheckedContinuation<Void, Never>)] = []
+    private var depthQuestions: [CheckedContinuation<KafkaProducerDepth, Never>] = []
+    private var fatalError: KafkaError?
+    private var isStopping = false
+    /// librdkafka's own queue was full: no more until something is delivered.
+    private var isRefused = false
+
+    private static let pollMilliseconds: Int32 = 100
+    /// Messages handed over between two polls for deliveries.
+    private static let messagesPerTurn = 4096
+
+    init(configuration: KafkaConfiguration, limits: ProducerLimits, logger: Logger) throws(KafkaError) {
+        self.limits = limits
+        self.logger = logger
+        callbacks = ClientCallbacks(logger: logger, configuration: configuration)
+        let milliseconds = max(limits.deliveryTimeout / .milliseconds(1), 1)
+        let properties = try ClientProperties(
+            .producer, configuration,
+            defaults: [
+                "client.id": "freshet",
+                "linger.ms": "\(min(5, max(Int(milliseconds) - 1, 0)))",
+                "compression.codec": "lz4",
+                "partitioner": "consistent_random",
+                "socket.keepalive.enable": "true",
+                "socket.nagle.disable": "true",
+                // Bounded here instead, in order and without turning callers away.
+                "queue.buffering.max.messages": "\(limits.messages.clamped(to: 1...10_000_000))",
+                "queue.buffering.max.kbytes": "2097151",
+            ],
+            fixed: [
+                "enable.idempotence": "true",
+                "acks": "all",
+                "message.timeout.ms": "\(Int(milliseconds))",
+                "delivery.report.only.error": "false",
+            ], problems: limits.problems, logs: .polled, callbacks: callbacks, operation: "make a producer")
+        properties.installDeliveryReports()
+        client = try ClientHandle(.producer, properties: properties, operation: "make a producer")
+        unsafe rd_kafka_set_log_queue(client.pointer, nil)
+        wakeup = unsafe Wakeup(polling: rd_kafka_queue_get_main(client.pointer))
+        mailbox = ProducerMailbox(wakeup: wakeup)
+    }
+
+    /// For a loop whose thread could not be started.
+    func discard() {
+        wakeup.close()
+        client.destroy()
+    }
+
+    /// The thread.
+    func run() {
+        callbacks.owner = self
+        while !(isStopping && waiting.isEmpty && slots.isEmpty) {
+            collect()
+            let mayHandOverMore = handOver()
+            finishFlushes()
+            answerDepth()
+            if isStopping && waiting.isEmpty && slots.isEmpty { break }
+            _ = unsafe rd_kafka_poll(client.pointer, mayHandOverMore || wakeup.isPending ? 0 : Self.pollMilliseconds)
+        }
+        close()
+        callbacks.owner = nil
+        completion.complete()
+    }
+
+    // MARK: Sending
+
+    private func collect() {
+        if wakeup.isPending {
+            wakeup.clear()
+            let contents = mailbox.take()
+            accept(contents)
+            if contents.hasCancellations {
+                for batch in waiting.removeAll(where: { $0.isCancelled.load(ordering: .acquiring) }) {
+                    fail(batch, .cancelled, "the task was cancelled before the message was sent")
+                }
+            }
+        }
+        if let fatalError {
+            for batch in waiting.removeAll(where: { _ in true }) {
+                if batch.failWaiting({ fatalError.about($0) }) { finished(batch) }
+            }
+        }
+        while let batch = waiting.first, batch.deadline <= .now {
+            waiting.removeFirst()
+            fail(batch, .messageTimedOut, "no room within the delivery timeout")
+        }
+    }
+
+    private func accept(_ contents: ProducerMailbox.Contents) {
+        isStopping = isStopping || contents.isStopping
+        let deadline = ContinuousClock.now + limits.deliveryTimeout
+        for batch in contents.batches {
+            openByEpoch[batch.epoch, default: 0] += 1
+            batch.setDeadline(deadline)
+            if batch.isCancelled.load(ordering: .acquiring) {
+                fail(batch, .cancelled, "the task was cancelled before the message was sent")
+            } else {
+                waiting.append(batch)
+            }
+        }
+        flushes += contents.flushes
+        depthQuestions += contents.depthQuestions
+    }
+
+    /// Hands messages to librdkafka while there is room; true if it stopped only to look at the deliveries.
+    private func handOver() -> Bool {
+        var count = 0
+        while let batch = waiting.first, !isRefused {
+            let message = batch.messages[batch.handedOver]
+            let size = message.byteCount
+            guard slots.count < limits.messages, slots.isEmpty || bytesInFlight + size <= limits.bytes else { return false }
+            guard count < Self.messagesPerTurn else { return true }
+            count += 1
+            produce(message, size: size, of: batch)
+            if batch.waiting == 0 { waiting.removeFirst() }
+        }
+        return false
+    }
+
+    private func produce(_ message: KafkaMessage, size: Int, of batch: SendBatch) {
+        let index = batch.handedOver
+        let slot = slots.insert(DeliverySlot(batch: batch, index: index, size: size))
+        do {
+            try topics.produce(message, tag: slot, with: client)
+            bytesInFlight += size
+            batch.advance()
+        } catch {
+            slots.remove(slot)
+            if error.code.response == RD_KAFKA_RESP_ERR__QUEUE_FULL {
+                // A bound of librdkafka's that was set tighter than ours: the message keeps its place in front.
+                isRefused = !slots.isEmpty
+                return
+            }
+            batch.advance()
+            if batch.complete(index, .failure(fatalError?.about(message) ?? error)) { finished(batch) }
+        }
+    }
+
+    private func fail(_ batch: SendBatch, _ code: KafkaError.Code, _ text: String) {
+        let error = KafkaError(
+            code: code, message: text, isRetriable: true, context: KafkaError.Context(operation: "produce"))
+        if batch.failWaiting({ error.about($0) }) { finished(batch) }
+    }
+
+    private func finished(_ batch: SendBatch) {
+        guard let open = openByEpoch[batch.epoch] else { return }
+        openByEpoch[batch.epoch] = open > 1 ? open - 1 : nil
+    }
+
+    private func finishFlushes() {
+        guard !flushes.isEmpty else { return }
+        let oldest = openByEpoch.keys.min() ?? .max
+        for flush in flushes where flush.epoch < oldest { flush.continuation.resume() }
+        flushes.removeAll { $0.epoch < oldest }
+    }
+
+    private func answerDepth() {
+        guard !depthQuestions.isEmpty else { return }
+        var depth = KafkaProducerDepth()
+        depth.messagesInFlight = slots.count
+        depth.bytesInFlight = bytesInFlight
+        depth.messagesWaiting = waiting.messageCount
+        for question in depthQuestions { question.resume(returning: depth) }
+        depthQuestions = []
+    }
+
+    // MARK: Callbacks
+
+    func delivered(_ message: UnsafePointer<rd_kafka_message_t>) {
+        guard let slot = unsafe slots.remove(Int(bitPattern: message.pointee._private)) else { return }
+        isRefused = false
+        bytesInFlight -= slot.size
+        let outcome = unsafe Self.outcome(message, of: slot.batch.messages[slot.index], fatalError)
+        if slot.batch.complete(slot.index, outcome) { finished(slot.batch) }
+    }
+
+    private static func outcome(
+        _ message: UnsafePointer<rd_kafka_message_t>, of original: KafkaMessage, _ fatalError: KafkaError?
+    ) -> SendBatch.Outcome {
+        let response = unsafe message.pointee.err
+        guard response != RD_KAFKA_RESP_ERR_NO_ERROR else {
+            let offset = unsafe message.pointee.offset
+            return unsafe .success(
+                KafkaDelivery(partition: message.pointee.partition, offset: offset < 0 ? nil : offset))
+        }
+        let isPossiblyPersisted = unsafe rd_kafka_message_status(message) != RD_KAFKA_MSG_STATUS_NOT_PERSISTED
+        if var error = fatalError?.about(original) {
+            error.isPossiblyPersisted = isPossiblyPersisted
+            return .failure(error)
+        }
+        return .failure(
+            KafkaError(
+                response, isPossiblyPersisted: isPossiblyPersisted,
+                context: KafkaError.Context(
+                    operation: "produce", topic: original.topic, partition: original.partition)))
+    }
+
+    func errorRaised(_ response: rd_kafka_resp_err_t, reason: String) {
+        guard response == RD_KAFKA_RESP_ERR__FATAL else {
+            let error = KafkaError(response, message: reason, context: KafkaError.Context(operation: "produce"))
+            logger.log(
+                level: error.isRetriable ? .notice : .warning, "\(callbacks.redact(reason))",
+                metadata: ["code": "\(error.code)"])
+            return
+        }
+        guard fatalError == nil, let error = KafkaError.fatal(of: client, operation: "produce") else { return }
+        logger.error("the producer has failed for good", metadata: ["error": "\(error.message)"])
+        fatalError = error
+        mailbox.refuse(error)
+        // librdkafka confirms nothing more; this makes it say so of each message now.
+        unsafe rd_kafka_purge(client.pointer, RD_KAFKA_PURGE_F_QUEUE | RD_KAFKA_PURGE_F_INFLIGHT)
+    }
+
+    func rebalanced(_ response: rd_kafka_resp_err_t, partitions: UnsafePointer<rd_kafka_topic_partition_list_t>) {}
+
+    /// From any thread: librdkafka passes the error on to the poll thread.
+    func raiseFatalError() {
+        unsafe rd_kafka_test_fatal_error(client.pointer, RD_KAFKA_RESP_ERR_OUT_OF_ORDER_SEQUENCE_NUMBER, "raised for a test")
+    }
+
+    // MARK: End
+
+    private func close() {
+        let contents = mailbox.close()
+        // Questions may have come in since the last look; everything is finished by now.
+        flushes += contents.flushes
+        depthQuestions += contents.depthQuestions
+        finishFlushes()
+        answerDepth()
+        topics.destroy()
+        wakeup.close()
+        client.destroy()
+    }
+}
+
+extension Comparable {
+    fileprivate func clamped(to range: ClosedRange<Self>) -> Self {
+        min(max(self, range.lowerBound), range.upperBound)
+    }
+}

@@ -1,0 +1,115 @@
+internal import Synchronization
+
+/// What the consumer's poll thread is asked to do.
+enum ConsumerCommand: Sendable {
+    case start([TopicPartition], at: [TopicPartition: KafkaOffset], assignment: Int)
+    case acknowledge(revocation: Int)
+    case seek([TopicPartition: KafkaOffset], CheckedContinuation<KafkaError?, Never>)
+    case pause([TopicPartition])
+    case resume([TopicPartition])
+    case lag(CheckedContinuation<[TopicPartition: Int64]?, Never>)
+    case stop(StopReason)
+
+    enum StopReason: Int, Sendable, Comparable {
+        /// Leave the group in order.
+        case shutdown
+        /// Vanish as a killed process would.
+        case abandon
+
+        static func < (left: Self, right: Self) -> Bool { left.rawValue < right.rawValue }
+    }
+}
+
+/// Carries commands to the poll thread and wakes it.
+final class ConsumerMailbox: Sendable {
+    private struct State {
+        var commands: [ConsumerCommand] = []
+        /// Merged, since only the latest counts: any number of commits between two looks are one.
+        var commits: [TopicPartition: Int64] = [:]
+        var isClosed = false
+    }
+
+    private let state = Mutex(State())
+    private let wakeup: Wakeup
+
+    init(wakeup: Wakeup) {
+        self.wakeup = wakeup
+    }
+
+    /// False if the thread has ended (and will not answer).
+    @discardableResult
+    func post(_ command: ConsumerCommand) -> Bool {
+        let isOpen = state.withLock { state in
+            if !state.isClosed { state.commands.append(command) }
+            return !state.isClosed
+        }
+        if isOpen { wakeup.signal() }
+        return isOpen
+    }
+
+    func commit(_ nextOffsets: [TopicPartition: Int64]) {
+        let isOpen = state.withLock { state in
+            if !state.isClosed { state.commits.merge(nextOffsets) { _, new in new } }
+            return !state.isClosed
+        }
+        if isOpen { wakeup.signal() }
+    }
+
+    func takeCommands() -> [ConsumerCommand] {
+        state.withLock { state in
+            defer { state.commands = [] }
+            return state.commands
+        }
+    }
+
+    func takeCommits() -> [TopicPartition: Int64] {
+        state.withLock { state in
+            defer { state.commits = [:] }
+            return state.commits
+        }
+    }
+
+    /// No command is taken from now on; gives those that were not handled.
+    func close() -> [ConsumerCommand] {
+        state.withLock { state in
+            state.isClosed = true
+            state.commits = [:]
+            defer { state.commands = [] }
+            return state.commands
+        }
+    }
+}
+
+/// Something that happens once, for which any number of tasks may wait.
+final class Completion: Sendable {
+    private enum State {
+        case pending([CheckedContinuation<Void, Never>])
+        case done
+    }
+
+    private let state = Mutex(State.pending([]))
+
+    func wait() async {
+        await withCheckedContinuation { continuation in
+            let isDone = state.withLock { state in
+                switch state {
+                case .pending(let waiters):
+                    state = .pending(waiters + [continuation])
+                    return false
+                case .done:
+                    return true
+                }
+            }
+            if isDone { continuation.resume() }
+        }
+    }
+
+    func complete() {
+        let waiters = state.withLock { state -> [CheckedContinuation<Void, Never>] in
+            guard case .pending(let waiters) = state else { return [] }
+            state = .done
+            return waiters
+        }
+        for waiter in waiters { waiter.resume() }
+    }
+}

@@ -1,0 +1,99 @@
+package import Logging
+internal import Synchronization
+
+/// librdkafka's in-process cluster: brokers that speak the real protocol over TCP on the loopback interface, with faults on demand.
+/// For tests and the demo.
+///
+/// What it does not do: it keeps at most 5 MiB or 100,000 batches a partition and **silently drops the oldest** (a consumer that is
+/// too slow then gets `offsetOutOfRange`), and it knows neither topic administration, nor compaction, SASL, TLS. A first join of
+/// a group takes 3 seconds. Producing to or reading a topic that is not there creates it with 4 partitions.
+package final class EmbeddedKafka: Sendable {
+    private let cluster: MockCluster
+
+    /// - Parameter brokers: their ids are 1, 2, …
+    package init(brokers: Int = 1, logger: Logger) throws(KafkaError) {
+        cluster = try MockCluster(brokers: brokers, logger: logger)
+    }
+
+    deinit { cluster.close() }
+
+    /// The brokers' addresses.
+    package var bootstrapServers: String { cluster.bootstrapServers }
+
+    /// How clients reach it: the addresses and ``clientProperties``.
+    package var configuration: KafkaConfiguration {
+        KafkaConfiguration(bootstrapServers: bootstrapServers, properties: Self.clientProperties)
+    }
+
+    /// What its clients must set to be quick: an empty fetch is answered only when the wait is over, so this is the latency; and
+    /// failures are noticed and left behind within fractions of a second.
+    package static let clientProperties: [String: String] = [
+        "fetch.wait.max.ms": "5",
+        "fetch.error.backoff.ms": "20",
+        "heartbeat.interval.ms": "300",
+        "session.timeout.ms": "6000",
+        "reconnect.backoff.ms": "20",
+        "reconnect.backoff.max.ms": "200",
+        "retry.backoff.ms": "20",
+        "topic.metadata.refresh.fast.interval.ms": "50",
+        "coordinator.query.interval.ms": "1000",
+        "allow.auto.create.topics": "false",
+        "broker.address.family": "v4",
+        "linger.ms": "2",
+    ]
+
+    /// - Throws: `topicAlreadyExists`, or if the cluster is closed.
+    package func createTopic(_ name: String, partitions: Int) throws(KafkaError) {
+        try cluster.createTopic(name, partitions: partitions)
+    }
+
+    /// Cuts the broker's connections and takes no new ones; what it has stored stays. Its partitions get no other leader.
+    package func stopBroker(_ id: Int32) throws(KafkaError) {
+        try cluster.setBroker(id, isUp: false)
+    }
+
+    package func startBroker(_ id: Int32) throws(KafkaError) {
+        try cluster.setBroker(id, isUp: true)
+    }
+
+    /// Delays all answers of the broker.
+    package func setRoundTripTime(broker id: Int32, _ duration: Duration) throws(KafkaError) {
+        try cluster.setRoundTripTime(id, duration)
+    }
+
+    /// The next requests of this kind fail with these errors, one after the other. A local transport error (-195) cuts the connection
+    /// instead of answering.
+    package func pushRequestErrors(_ request: KafkaRequestKind, _ codes: [KafkaError.Code]) throws(KafkaError) {
+        try cluster.pushErrors(request, codes)
+    }
+
+    /// Ends the cluster, on a thread of its own; returns at once. Calling it again does nothing, and every later call to the cluster fails.
+    package func close() {
+        cluster.close()
+    }
+}
+
+/// The kinds of requests of Kafka's protocol that tests inject errors into (its API keys).
+package enum KafkaRequestKind: Int16, Sendable {
+    case produce = 0
+    case fetch = 1
+    case listOffsets = 2
+    case metadata = 3
+    case offsetCommit = 8
+    case offsetFetch = 9
+    case findCoordinator = 10
+    case joinGroup = 11
+    case heartbeat = 12
+    case leaveGroup = 13
+    case syncGroup = 14
+    case initProducerID = 22
+}
+
+extension KafkaError.Code {
+    /// For ``EmbeddedKafka/pushRequestErrors(_:_:)``: the broker cuts the connection.
+    package static let disconnect = Self(number: -195, name: "_TRANSPORT")
+    package static let notLeaderForPartition = Self(number: 6, name: "NOT_LEADER_FOR_PARTITION")
+    package static let requestTimedOut = Self(number: 7, name: "REQUEST_TIMED_OUT")
+    package static let notEnoughReplicas = Self(number: 19, name: "NOT_ENOUGH_REPLICAS")
+    package static let topicAuthorizationFailed = Self(number: 29, name: "TOPIC_AUTHORIZATION_FAILED")
+}

@@ -1,0 +1,119 @@
+package import Logging
+
+/// A topic to be created.
+package struct KafkaTopicSpecification: Hashable, Sendable {
+    package var name: String
+    package var partitions: Int
+    /// `nil`: the brokers' default.
+    package var replicationFactor: Int?
+    /// The topic's configuration by Kafka's names, such as `cleanup.policy`.
+    package var configuration: [String: String]
+
+    package init(
+        name: String, partitions: Int, replicationFactor: Int? = nil, configuration: [String: String] = [:]
+    ) {
+        self.name = name
+        self.partitions = partitions
+        self.replicationFactor = replicationFactor
+        self.configuration = configuration
+    }
+
+    /// The configuration of a topic that keeps the latest message of each key.
+    package static let compacted = ["cleanup.policy": "compact"]
+}
+
+/// What became of a topic that was to be created.
+package enum KafkaTopicOutcome: Sendable {
+    case created
+    /// It is there; its partitions and configuration may be others.
+    case alreadyExists
+    case failed(KafkaError)
+}
+
+/// What the cluster says of a topic.
+package struct KafkaTopicDescription: Hashable, Sendable {
+    package struct Partition: Hashable, Sendable {
+        package var id: Int32
+        /// `nil` while there is none.
+        package var leader: Int32?
+        package var replicas: [Int32]
+        package var inSyncReplicas: [Int32]
+    }
+
+    package var name: String
+    /// By number.
+    package var partitions: [Partition]
+
+    package init(name: String, partitions: [Partition]) {
+        self.name = name
+        self.partitions = partitions
+    }
+}
+
+/// Administration of topics. Each call connects anew and works on a thread of its own; it never blocks the caller's thread.
+package struct KafkaAdmin: Sendable {
+    private let configuration: KafkaConfiguration
+    private let timeout: Duration
+    private let logger: Logger
+
+    /// - Parameter timeout: of each call, connecting included; at least 1 ms.
+    package init(configuration: KafkaConfiguration, timeout: Duration = .seconds(15), logger: Logger) {
+        self.configuration = configuration
+        self.timeout = timeout
+        self.logger = logger
+    }
+
+    /// Creates topics that are not there yet; the outcomes by name.
+    /// - Throws: if the cluster did not answer. What it says of a single topic is that topic's outcome.
+    package func createTopics(
+        _ topics: [KafkaTopicSpecification]
+    ) async throws(KafkaError) -> [String: KafkaTopicOutcome] {
+        guard !topics.isEmpty else { return [:] }
+        return try await perform("create topics") { client throws(KafkaError) in try client.createTopics(topics) }
+    }
+
+    /// Deletes topics; nil means deleted (or marked for it).
+    package func deleteTopics(_ names: [String]) async throws(KafkaError) -> [String: KafkaError?] {
+        guard !names.isEmpty else { return [:] }
+        return try await perform("delete topics") { client throws(KafkaError) in try client.deleteTopics(names) }
+    }
+
+    /// The topics with their partitions, in the order asked for. Never creates one.
+    /// - Parameter names: `nil` for all topics, by name.
+    /// - Throws: `unknownTopicOrPartition` if one is not there.
+    package func describe(topics names: [String]? = nil) async throws(KafkaError) -> [KafkaTopicDescription] {
+        try await perform("describe topics") { client throws(KafkaError) in try client.describe(topics: names) }
+    }
+
+    /// A topic's configuration, defaults included.
+    package func configuration(ofTopic name: String) async throws(KafkaError) -> [String: String] {
+        try await perform("describe configuration") { client throws(KafkaError) in
+            try client.configuration(ofTopic: name)
+        }
+    }
+
+    private func perform<Value: Sendable>(
+        _ operation: String, _ body: @escaping @Sendable (borrowing AdminClient) throws(KafkaError) -> Value
+    ) async throws(KafkaError) -> Value {
+        let configuration = configuration
+        let timeout = timeout
+        let logger = logger
+        let result = await withCheckedContinuation { (continuation: CheckedContinuation<Result<Value, KafkaError>, Never>) in
+            let work: @Sendable () -> Void = {
+                do throws(KafkaError) {
+                    let client = try AdminClient(
+                        configuration, timeout: timeout, logger: logger, operation: operation)
+                    continuation.resume(returning: .success(try body(client)))
+                } catch {
+                    continuation.resume(returning: .failure(error))
+                }
+            }
+            do throws(KafkaError) {
+                try PollThread.run("kafka-admin", work)
+            } catch {
+                continuation.resume(returning: .failure(error))
+            }
+        }
+        return try result.get()
+    }
+}

@@ -1,0 +1,127 @@
+/// Messages that were read together.
+///
+/// One contiguous byte array owns a copy of all keys, values and headers, and the records point into it: a batch of
+/// thousands of messages is two allocations, cheap to pass between tasks. Per partition the records are in offset order.
+package struct KafkaBatch: Sendable {
+    /// Where a message stands, and where its parts are in ``KafkaBatch/bytes``.
+    package struct Record: Sendable {
+        /// Index into ``KafkaBatch/topics``.
+        package var topicIndex: Int32
+        package var partition: Int32
+        package var offset: Int64
+        /// Milliseconds since 1970, -1 if the message has none.
+        package var timestampMilliseconds: Int64
+
+        /// Key, value and headers lie behind one another from here on.
+        var start: UInt32
+        /// -1 is null.
+        var keyLength: Int32
+        /// -1 is null.
+        var valueLength: Int32
+        var headersLength: UInt32
+
+        var keyRange: Range<Int>? {
+            keyLength < 0 ? nil : Int(start)..<Int(start) + Int(keyLength)
+        }
+
+        var valueRange: Range<Int>? {
+            guard valueLength >= 0 else { return nil }
+            let lower = Int(start) + Int(max(keyLength, 0))
+            return lower..<lower + Int(valueLength)
+        }
+
+        var headersRange: Range<Int> {
+            let lower = Int(start) + Int(max(keyLength, 0)) + Int(max(valueLength, 0))
+            return lower..<lower + Int(headersLength)
+        }
+    }
+
+    package internal(set) var bytes: [UInt8]
+    /// Names that the records' `topicIndex` refers to; some may have no record here.
+    package internal(set) var topics: [String]
+    package internal(set) var records: [Record]
+
+    package var count: Int { records.count }
+    package var isEmpty: Bool { records.isEmpty }
+
+    package func topicPartition(_ index: Int) -> TopicPartition {
+        let record = records[index]
+        return TopicPartition(topic: topics[Int(record.topicIndex)], partition: record.partition)
+    }
+
+    package func topic(_ index: Int) -> String { topics[Int(records[index].topicIndex)] }
+
+    /// The value's range in ``bytes``; `nil` for a null value (a tombstone), empty for an empty one.
+    package func value(_ index: Int) -> Range<Int>? { records[index].valueRange }
+
+    /// The key's range in ``bytes``; `nil` for a null key.
+    package func key(_ index: Int) -> Range<Int>? { records[index].keyRange }
+
+    /// The message's headers, in their order, without allocating.
+    package func headers(_ index: Int) -> Headers {
+        Headers(bytes: bytes, range: records[index].headersRange)
+    }
+
+    /// The range of the value of the last header of this name (Kafka's rule when a name is repeated); `nil` if there is none, or
+    /// if its value is null.
+    package func header(_ index: Int, named name: String) -> Range<Int>? {
+        var found: Range<Int>?
+        for header in headers(index) where bytes[header.name].elementsEqual(name.utf8) { found = header.value }
+        return found
+    }
+
+    /// A copy of a message's headers as values.
+    package func headerValues(_ index: Int) -> [KafkaHeader] {
+        headers(index).map { header in
+            KafkaHeader(
+                name: String(decoding: bytes[header.name], as: UTF8.self), value: header.value.map { Array(bytes[$0]) })
+        }
+    }
+
+    /// Without the records of these partitions. The bytes stay: this is for the rare seek.
+    mutating func remove(_ partitions: Set<TopicPartition>) {
+        let topics = topics
+        records.removeAll { partitions.contains(TopicPartition(topic: topics[Int($0.topicIndex)], partition: $0.partition)) }
+    }
+}
+
+extension KafkaBatch {
+    /// A header's name and value as ranges in ``KafkaBatch/bytes``.
+    package struct Header: Sendable {
+        package var name: Range<Int>
+        /// `nil` for a null value.
+        package var value: Range<Int>?
+    }
+
+    /// Walks the headers of one message. In the arena each is: the name's length and the value's length (-1 for null) as
+    /// 32-bit little-endian integers, the name, the value.
+    package struct Headers: Sequence, IteratorProtocol, Sendable {
+        static let prefixLength = 8
+
+        private let bytes: [UInt8]
+        private var position: Int
+        private let end: Int
+
+        init(bytes: [UInt8], range: Range<Int>) {
+            self.bytes = bytes
+            position = range.lowerBound
+            end = range.upperBound
+        }
+
+        package mutating func next() -> Header? {
+            guard position < end else { return nil }
+            let nameLength = Int(integer(at: position))
+            let valueLength = Int(integer(at: position + 4))
+            let name = position + Self.prefixLength..<position + Self.prefixLength + nameLength
+            let value = valueLength < 0 ? nil : name.upperBound..<name.upperBound + valueLength
+            position = value?.upperBound ?? name.upperBound
+            return Header(name: name, value: value)
+        }
+
+        private func integer(at index: Int) -> Int32 {
+            var value: UInt32 = 0
+            for byte in 0..<4 { value |= UInt32(bytes[index + byte]) << (8 * UInt32(byte)) }
+            return Int32(bitPattern: value)
+        }
+    }
+}

@@ -1,0 +1,105 @@
+package import Logging
+internal import Synchronization
+
+/// A member of a consumer group, with positions that its receiver keeps.
+///
+/// One thread polls librdkafka and hands over batches, assignments and revocations in order, over a bounded buffer: when the
+/// receiver is slow, fetching pauses, but the thread goes on serving the group. Kafka's own committed offsets are never read.
+/// An instance that is dropped without `shutdown` leaves the group too.
+package final class KafkaConsumer: Sendable {
+    /// What happens, in order. One task iterates at a time.
+    package let events: KafkaConsumerEvents
+
+    private let loop: ConsumerLoop
+
+    /// Joins the group; the first assignment comes as an event. Connecting goes on in the background and does not fail here.
+    /// - Throws: `invalidConfiguration` with every property that is wrong.
+    package init(configuration: KafkaConsumerConfiguration, logger: Logger) throws(KafkaError) {
+        loop = try ConsumerLoop(configuration: configuration, logger: logger)
+        events = KafkaConsumerEvents(buffer: loop.buffer)
+        let loop = loop
+        do {
+            try PollThread.run("kafka-consumer") { loop.run() }
+        } catch {
+            loop.discard()
+            throw error
+        }
+    }
+
+    deinit { loop.mailbox.post(.stop(.shutdown)) }
+
+    /// Stops fetching these partitions until `resume`. What is buffered of them still comes.
+    package func pause(_ partitions: [TopicPartition]) {
+        loop.mailbox.post(.pause(partitions))
+    }
+
+    package func resume(_ partitions: [TopicPartition]) {
+        loop.mailbox.post(.resume(partitions))
+    }
+
+    /// Moves the positions, and drops what was buffered of these partitions: every later batch is from the new positions on. A
+    /// partition that waits for its `start` is started.
+    /// - Throws: `notAssigned` if one of the partitions is not assigned (any more); the others have been moved.
+    package func seek(_ offsets: [TopicPartition: KafkaOffset]) async throws(KafkaError) {
+        guard !offsets.isEmpty else { return }
+        let error = await withCheckedContinuation { continuation in
+            if !loop.mailbox.post(.seek(offsets, continuation)) { continuation.resume(returning: .shutDown("seek")) }
+        }
+        if let error { throw error }
+    }
+
+    /// Tells Kafka the positions, for lag tools only: asynchronous, best effort, silent when it fails, and left out around a
+    /// rebalance, when librdkafka 2.0.2 would lose the assignment over it (librdkafka#4059).
+    package func commit(_ nextOffsets: [TopicPartition: Int64]) {
+        loop.mailbox.commit(nextOffsets)
+    }
+
+    /// Per fetched partition, how many messages are behind the last one that was put into a batch; from what librdkafka saw
+    /// in its latest fetch, without asking a broker. `nil` after the shutdown.
+    package func lag() async -> [TopicPartition: Int64]? {
+        await withCheckedContinuation { continuation in
+            if !loop.mailbox.post(.lag(continuation)) { continuation.resume(returning: nil) }
+        }
+    }
+
+    /// What has been seen so far.
+    package var counters: KafkaConsumerCounters { loop.counters.withLock { $0 } }
+
+    /// Leaves the group and closes. The partitions are revoked first, in the events, like in a rebalance; the events end behind
+    /// that. Takes at most the revocation timeout and 10 s more. Returns when all is released; calling it again only waits.
+    package func shutdown() async {
+        loop.mailbox.post(.stop(.shutdown))
+        await loop.completion.wait()
+    }
+
+    /// Ends at once without telling the group, as a killed process does: the group notices by the session timeout. What is
+    /// buffered is dropped. For tests of crashes.
+    package func abandon() async {
+        loop.mailbox.post(.stop(.abandon))
+        await loop.completion.wait()
+    }
+
+    /// Raises a fatal error, as for instance a fenced static member gets it. For tests.
+    package func raiseFatalError() {
+        loop.raiseFatalError()
+    }
+}
+
+/// Counts over the life of a consumer.
+package struct KafkaConsumerCounters: Hashable, Sendable {
+    /// Messages handed over.
+    package var messages: Int64 = 0
+    package var batches: Int64 = 0
+    /// Places where offsets do not follow on because the log does not have them (transaction markers, compaction).
+    package var gaps: Int64 = 0
+    /// Messages that librdkafka delivered again or too late; they were dropped.
+    package var stale: Int64 = 0
+    /// Holes behind a moved position that were read a second time.
+    package var verifications: Int64 = 0
+    /// Times that fetching was paused because the receiver was slow.
+    package var pauses: Int64 = 0
+    /// Revocations that were not acknowledged in time.
+    package var unacknowledgedRevocations: Int64 = 0
+
+    package init() {}
+}

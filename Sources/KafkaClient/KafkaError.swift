@@ -1,0 +1,92 @@
+/// What went wrong in talking to Kafka: which error, in doing what, and whether trying again can help.
+package struct KafkaError: Error, Sendable, CustomStringConvertible {
+    /// librdkafka's error number: negative ones are local (`__TIMED_OUT` is -185), positive ones are the broker's.
+    package struct Code: Hashable, Sendable, CustomStringConvertible {
+        package let number: Int32
+        /// librdkafka's name of it without the prefix `RD_KAFKA_RESP_ERR_`, such as `_TIMED_OUT`.
+        package let name: String
+
+        package init(number: Int32, name: String) {
+            self.number = number
+            self.name = name
+        }
+
+        package static func == (left: Self, right: Self) -> Bool { left.number == right.number }
+        package func hash(into hasher: inout Hasher) { hasher.combine(number) }
+        package var description: String { "\(name) (\(number))" }
+    }
+
+    /// What was being done, and on which topic and partition.
+    package struct Context: Hashable, Sendable {
+        package var operation: String
+        package var topic: String?
+        package var partition: Int32?
+
+        package init(operation: String, topic: String? = nil, partition: Int32? = nil) {
+            self.operation = operation
+            self.topic = topic
+            self.partition = partition
+        }
+    }
+
+    package var code: Code
+    package var message: String
+    /// Doing the same again later can succeed.
+    package var isRetriable: Bool
+    /// The client that raised it is of no use any more; a new one has to be made.
+    package var isFatal: Bool
+    /// For a message that could not be confirmed: the brokers may have stored it all the same.
+    package var isPossiblyPersisted: Bool
+    package var context: Context
+
+    package init(
+        code: Code, message: String, isRetriable: Bool, isFatal: Bool = false, isPossiblyPersisted: Bool = false,
+        context: Context
+    ) {
+        self.code = code
+        self.message = message
+        self.isRetriable = isRetriable
+        self.isFatal = isFatal
+        self.isPossiblyPersisted = isPossiblyPersisted
+        self.context = context
+    }
+
+    package var description: String {
+        var place = ""
+        if let topic = context.topic { place += " \(topic)" }
+        if let partition = context.partition { place += "[\(partition)]" }
+        let kind = isFatal ? ", fatal" : isRetriable ? ", can be retried" : ""
+        return "Kafka \(context.operation)\(place): \(message) [\(code)\(kind)]"
+    }
+}
+
+extension KafkaError.Code {
+    /// A property has no such name or no such value; the message names each.
+    package static let invalidConfiguration = Self(number: -186, name: "_INVALID_ARG")
+    /// Not allowed in this state, for example after `shutdown`.
+    package static let invalidState = Self(number: -172, name: "_STATE")
+    /// The partition is not (or not any more) assigned to this consumer.
+    package static let notAssigned = Self(number: -190, name: "_UNKNOWN_PARTITION")
+    /// The task was cancelled before the message was handed to Kafka: it has not been sent.
+    package static let cancelled = Self(number: -163, name: "_INTR")
+    /// No confirmation within the delivery timeout.
+    package static let messageTimedOut = Self(number: -192, name: "_MSG_TIMED_OUT")
+    /// The request took too long.
+    package static let timedOut = Self(number: -185, name: "_TIMED_OUT")
+    /// The message was still unconfirmed when the producer was shut down.
+    package static let purged = Self(number: -152, name: "_PURGE_QUEUE")
+    /// The client has failed for good.
+    package static let fatal = Self(number: -150, name: "_FATAL")
+    /// The message is larger than `message.max.bytes` or than the topic allows.
+    package static let messageTooLarge = Self(number: 10, name: "MSG_SIZE_TOO_LARGE")
+    package static let topicAlreadyExists = Self(number: 36, name: "TOPIC_ALREADY_EXISTS")
+    package static let unknownTopicOrPartition = Self(number: 3, name: "UNKNOWN_TOPIC_OR_PART")
+}
+
+extension KafkaError {
+    static func shutDown(_ operation: String) -> KafkaError {
+        KafkaError(
+            code: .invalidState, message: "the client is shut down", isRetriable: false,
+            context: Context(operation: operation))
+    }
+}

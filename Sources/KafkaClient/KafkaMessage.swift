@@ -1,0 +1,58 @@
+/// A message header. Kafka allows repeated names and null values.
+package struct KafkaHeader: Hashable, Sendable {
+    package var name: String
+    package var value: [UInt8]?
+
+    package init(name: String, value: [UInt8]?) {
+        self.name = name
+        self.value = value
+    }
+
+    package init(name: String, value: String) {
+        self.init(name: name, value: Array(value.utf8))
+    }
+}
+
+/// A message to be produced.
+package struct KafkaMessage: Hashable, Sendable {
+    package var topic: String
+    /// `nil`: by the hash of the key (consistent with other librdkafka clients), or any if there is no key.
+    package var partition: Int32?
+    package var key: [UInt8]?
+    /// `nil` is a tombstone: on a compacted topic it deletes the key.
+    package var value: [UInt8]?
+    package var headers: [KafkaHeader]
+    /// Milliseconds since 1970; `nil` means the time of sending.
+    package var timestampMilliseconds: Int64?
+
+    package init(
+        topic: String, partition: Int32? = nil, key: [UInt8]? = nil, value: [UInt8]?, headers: [KafkaHeader] = [],
+        timestampMilliseconds: Int64? = nil
+    ) {
+        self.topic = topic
+        self.partition = partition
+        self.key = key
+        self.value = value
+        self.headers = headers
+        self.timestampMilliseconds = timestampMilliseconds
+    }
+
+    /// What the message takes of the producer's byte bound: key, value and headers.
+    var byteCount: Int {
+        var count = (key?.count ?? 0) + (value?.count ?? 0)
+        for header in headers { count += header.name.utf8.count + (header.value?.count ?? 0) }
+        return count
+    }
+}
+
+/// Where the brokers stored a message.
+package struct KafkaDelivery: Hashable, Sendable {
+    package var partition: Int32
+    /// `nil` in one rare case: a retry after a lost answer, which the broker recognised as already stored, without saying where.
+    package var offset: Int64?
+
+    package init(partition: Int32, offset: Int64?) {
+        self.partition = partition
+        self.offset = offset
+    }
+}

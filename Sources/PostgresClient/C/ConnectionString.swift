@@ -1,0 +1,107 @@
+import CLibpq
+
+/// A connection string as libpq reads it.
+struct ConnectionString {
+    struct Option: Equatable {
+        var keyword: String
+        var value: String
+        /// libpq marks what is not to be shown.
+        var isSecret: Bool
+    }
+
+    /// What the string itself sets, in libpq's order.
+    let options: [Option]
+
+    init(parsing text: String) throws(PostgresError) {
+        guard !text.utf8.contains(0) else {
+            throw PostgresError(.configuration, "the connection string holds a NUL byte")
+        }
+        var message: UnsafeMutablePointer<CChar>?
+        guard let list = unsafe PQconninfoParse(text, &message) else {
+            defer { unsafe PQfreemem(message) }
+            let reason = unsafe message.map { unsafe String(cString: $0) } ?? "out of memory"
+            throw PostgresError(.configuration, "invalid connection string: " + Self.withoutSecrets(reason, of: text))
+        }
+        defer { unsafe PQconninfoFree(list) }
+        var options: [Option] = []
+        var entry = unsafe list
+        while let keyword = unsafe entry.pointee.keyword {
+            if let value = unsafe entry.pointee.val {
+                // "*" marks passwords, for whoever draws a dialogue of the options.
+                let isSecret = unsafe entry.pointee.dispchar.map { unsafe $0.pointee == CChar(bitPattern: 0x2A) } ?? false
+                options.append(
+                    Option(keyword: unsafe String(cString: keyword), value: unsafe String(cString: value), isSecret: isSecret))
+            }
+            unsafe entry += 1
+        }
+        self.options = options
+    }
+
+    subscript(keyword: String) -> String? {
+        options.first { $0.keyword == keyword }?.value
+    }
+
+    /// Hosts that libpq tries in turn.
+    var hostCount: Int {
+        let hosts = self["hostaddr"] ?? self["host"] ?? ""
+        return hosts.count { $0 == "," } + 1
+    }
+
+    /// `keyword=value` pairs, quoted as libpq reads them back, with every password replaced.
+    var redacted: String {
+        options.map { option in
+            option.isSecret ? "\(option.keyword)=********" : Self.pair(option.keyword, option.value)
+        }.joined(separator: " ")
+    }
+
+    /// The same with another database, as `keyword=value` pairs.
+    func naming(database: String) -> String {
+        let others = options.filter { $0.keyword != "dbname" }.map { Self.pair($0.keyword, $0.value) }
+        return (others + [Self.pair("dbname", database)]).joined(separator: " ")
+    }
+
+    private static func pair(_ keyword: String, _ value: String) -> String {
+        let isPlain = !value.isEmpty && !value.contains { $0.isWhitespace || $0 == "'" || $0 == "\\" }
+        if isPlain { return "\(keyword)=\(value)" }
+        var quoted = ""
+        for character in value {
+            if character == "'" || character == "\\" { quoted.append("\\") }
+            quoted.append(character)
+        }
+        return "\(keyword)='\(quoted)'"
+    }
+
+    /// Catches what libpq would find only when it connects, so that a typing error is an error at the start.
+    func validate() throws(PostgresError) {
+        let choices = [
+            "sslmode": ["disable", "allow", "prefer", "require", "verify-ca", "verify-full"],
+            "target_session_attrs": ["any", "read-write", "read-only", "primary", "standby", "prefer-standby"],
+            "channel_binding": ["disable", "prefer", "require"],
+            "gssencmode": ["disable", "prefer", "require"],
+        ]
+        for option in options {
+            if let allowed = choices[option.keyword], !option.value.isEmpty, !allowed.contains(option.value) {
+                throw PostgresError(
+                    .configuration,
+                    "invalid \(option.keyword) \"\(option.value)\": one of \(allowed.joined(separator: ", "))")
+            }
+        }
+        for port in (self["port"] ?? "").split(separator: ",") {
+            guard let number = Int(port), (1...65535).contains(number) else {
+                throw PostgresError(.configuration, "invalid port \"\(port)\": a number from 1 to 65535")
+            }
+        }
+    }
+
+    /// libpq's parse errors quote the part that they stumbled over, which may be a piece of a password. What they quote
+    /// is shown only when the text has no password.
+    private static func withoutSecrets(_ reason: String, of text: String) -> String {
+        let reason = reason.split(separator: "\n").joined(separator: " ")
+        let lowercased = text.lowercased()
+        if !lowercased.contains("pass"), !(lowercased.contains("://") && lowercased.contains("@")) { return reason }
+        let parts = reason.split(separator: "\"", omittingEmptySubsequences: false)
+        guard parts.count > 1 else { return reason }
+        // The text itself may hold quotes: keep only what is before the first and after the last one.
+        return parts[0] + "\"…\"" + parts[parts.count - 1]
+    }
+}

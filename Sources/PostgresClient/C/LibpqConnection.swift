@@ -1,0 +1,177 @@
+import CLibpq
+
+/// Owns a `PGconn`: used on its connection's thread only, and closed once, here.
+@safe
+struct LibpqConnection: ~Copyable {
+    enum ConnectProgress {
+        case needsReading, needsWriting, connected, failed
+    }
+
+    enum FlushProgress {
+        case done, more, failed
+    }
+
+    enum CopyProgress {
+        case accepted, full, failed
+    }
+
+    private let connection: OpaquePointer
+
+    /// Begins to connect, without waiting. Later keywords override earlier ones, and a `dbname` may be a whole
+    /// connection string.
+    init(connecting parameters: [(keyword: String, value: String)]) throws(PostgresError) {
+        let started = unsafe withCStrings(parameters.map(\.keyword)) { keywords in
+            unsafe withCStrings(parameters.map(\.value)) { values in
+                unsafe PQconnectStartParams(keywords, values, 1)
+            }
+        }
+        guard let started = unsafe started else { throw PostgresError(.connection, "out of memory") }
+        unsafe self.connection = unsafe started
+        // Shows the SQLSTATE of a refused connection, which libpq has no other way to tell.
+        unsafe PQsetErrorVerbosity(connection, PQERRORS_VERBOSE)
+    }
+
+    deinit {
+        unsafe PQfinish(connection)
+    }
+
+    func connectPoll() -> ConnectProgress {
+        if unsafe PQstatus(connection) == CONNECTION_BAD { return .failed }
+        return switch unsafe PQconnectPoll(connection) {
+        case PGRES_POLLING_OK: .connected
+        case PGRES_POLLING_READING: .needsReading
+        case PGRES_POLLING_WRITING: .needsWriting
+        default: .failed
+        }
+    }
+
+    /// After the connection is made: never waits from here on, and errors read as usual.
+    func makeNonBlocking() -> Bool {
+        unsafe PQsetErrorVerbosity(connection, PQERRORS_DEFAULT)
+        return unsafe PQsetnonblocking(connection, 1) == 0
+    }
+
+    var socket: Int32 { unsafe PQsocket(connection) }
+
+    var isLost: Bool { unsafe PQstatus(connection) == CONNECTION_BAD }
+
+    /// The server asked for a password, and there was none.
+    var lacksPassword: Bool { unsafe PQconnectionNeedsPassword(connection) != 0 }
+
+    var transactionStatus: PGTransactionStatusType { unsafe PQtransactionStatus(connection) }
+
+    var errorMessage: String { unsafe Self.oneLine(PQerrorMessage(connection)) }
+
+    static func oneLine(_ text: UnsafePointer<CChar>?) -> String {
+        guard let text = unsafe text else { return "" }
+        return unsafe String(cString: text).split(separator: "\n").map { line in
+            String(line.drop { $0.isWhitespace })
+        }.joined(separator: "; ")
+    }
+
+    /// Lends the connection to a C call of this folder.
+    func withPointer<Result>(_ body: (OpaquePointer) -> Result) -> Result {
+        unsafe body(connection)
+    }
+}
+
+extension LibpqConnection {
+    func flush() -> FlushProgress {
+        switch unsafe PQflush(connection) {
+        case 0: .done
+        case 1: .more
+        default: .failed
+        }
+    }
+
+    /// Reads what has arrived; false when the connection is lost.
+    func consumeInput() -> Bool { unsafe PQconsumeInput(connection) == 1 }
+
+    /// Whether the next result is still under way.
+    var isBusy: Bool { unsafe PQisBusy(connection) == 1 }
+
+    /// The next result; nil ends a statement's results. Never waits while not ``isBusy``.
+    func nextResult() -> LibpqResult? {
+        guard let result = unsafe PQgetResult(connection) else { return nil }
+        return unsafe LibpqResult(owning: result)
+    }
+
+    func enterPipeline() -> Bool { unsafe PQenterPipelineMode(connection) == 1 }
+
+    func exitPipeline() -> Bool { unsafe PQexitPipelineMode(connection) == 1 }
+
+    func sendSync() -> Bool { unsafe PQpipelineSync(connection) == 1 }
+
+    /// The simple protocol: several statements in one text.
+    func sendSimple(_ sql: String) -> Bool { unsafe PQsendQuery(connection, sql) == 1 }
+
+    /// A statement without parameters in a pipeline.
+    func sendPlain(_ sql: String) -> Bool {
+        unsafe PQsendQueryParams(connection, sql, 0, nil, nil, nil, nil, 1) == 1
+    }
+
+    func sendPrepare(name: String, sql: String, types: [UInt32]) -> Bool {
+        unsafe types.withUnsafeBufferPointer { types in
+            unsafe PQsendPrepare(connection, name, sql, Int32(types.count), types.baseAddress) == 1
+        }
+    }
+
+    /// Parameters and results are binary. libpq copies the parameters before it returns.
+    func sendExecute(name: String, parameters: PostgresParameters) -> Bool {
+        let fields = parameters.fields
+        let lengths = fields.map { Int32($0.count) }
+        let formats = [Int32](repeating: 1, count: fields.count)
+        return unsafe parameters.bytes.withUnsafeBytes { bytes in
+            let base = unsafe bytes.baseAddress?.assumingMemoryBound(to: CChar.self)
+            let values = unsafe fields.map { field -> UnsafePointer<CChar>? in
+                unsafe field.count < 0 ? nil : base.map { unsafe $0 + field.offset }
+            }
+            return unsafe PQsendQueryPrepared(connection, name, Int32(fields.count), values, lengths, formats, 1) == 1
+        }
+    }
+
+    func putCopyData(_ chunk: [UInt8]) -> CopyProgress {
+        let answer = unsafe chunk.withUnsafeBytes { bytes in
+            unsafe PQputCopyData(
+                connection, bytes.baseAddress?.assumingMemoryBound(to: CChar.self), Int32(bytes.count))
+        }
+        return Self.copyProgress(answer)
+    }
+
+    /// Ends the data; with a reason, the COPY fails with it.
+    func putCopyEnd(failing reason: String?) -> CopyProgress {
+        Self.copyProgress(unsafe PQputCopyEnd(connection, reason))
+    }
+
+    private static func copyProgress(_ answer: Int32) -> CopyProgress {
+        switch answer {
+        case 1: .accepted
+        case 0: .full
+        default: .failed
+        }
+    }
+
+    /// A notification that has arrived, if any.
+    func nextNotification() -> (channel: String, payload: String)? {
+        guard let notification = unsafe PQnotifies(connection) else { return nil }
+        defer { unsafe PQfreemem(notification) }
+        return unsafe (String(cString: notification.pointee.relname), String(cString: notification.pointee.extra))
+    }
+}
+
+/// Lends an array of C strings that ends with nil.
+private func withCStrings<Result>(
+    _ strings: [String], _ body: (UnsafePointer<UnsafePointer<CChar>?>?) -> Result
+) -> Result {
+    // All texts one after the other, each with its NUL; then the addresses of their beginnings.
+    var bytes: [CChar] = []
+    var offsets: [Int] = []
+    for string in strings {
+        offsets.append(bytes.count)
+        bytes.append(contentsOf: string.utf8CString)
+    }
+    return unsafe bytes.withUnsafeBufferPointer { buffer in
+        let pointers = unsafe offsets.map { offset in unsafe buffer.baseAddress.map { unsafe $0 + offset } } + [nil]
+        return unsafe pointers.withUnsafeBufferPointer { unsafe body($0.baseAddress) }
+    }
+}

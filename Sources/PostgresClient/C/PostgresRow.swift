@@ -1,0 +1,178 @@
+import CLibpq
+
+/// One row of a result, read in place: columns by position, from 0, in binary.
+///
+/// Points into a result that outlives it: rows are only ever lent, for the length of `decode`.
+@safe
+@usableFromInline
+package struct PostgresRow: ~Copyable {
+    private let result: OpaquePointer
+    private let index: Int32
+
+    init(of result: OpaquePointer, at index: Int32) {
+        unsafe self.result = unsafe result
+        self.index = index
+    }
+
+    package var columnCount: Int { Int(unsafe PQnfields(result)) }
+
+    /// The value of a column that is not NULL.
+    /// - Throws: `.decoding`, naming the column, when it is NULL, missing, or not of a type that `Value` reads.
+    @inlinable
+    package func value<Value: PostgresValue>(
+        _ column: Int, as type: Value.Type = Value.self
+    ) throws(PostgresError) -> Value {
+        guard let value = try optional(column, as: type) else {
+            throw mismatch(column, expected: Value.postgresType.name, found: "NULL")
+        }
+        return value
+    }
+
+    /// The value of a column, nil when it is NULL.
+    @inlinable
+    package func optional<Value: PostgresValue>(
+        _ column: Int, as type: Value.Type = Value.self
+    ) throws(PostgresError) -> Value? {
+        let cell = try cell(column)
+        guard Value.accepts(oid: cell.oid) else {
+            throw mismatch(column, expected: Value.postgresType.name, found: nil)
+        }
+        guard !cell.isNull else { return nil }
+        let bytes = unsafe RawSpan(_unsafeStart: cell.start, byteCount: cell.count)
+        guard let value = Value(postgresBytes: bytes, oid: cell.oid) else {
+            throw mismatch(column, expected: Value.postgresType.name, found: "a malformed value")
+        }
+        return value
+    }
+
+    /// The elements of a one-dimensional array that neither is nor holds NULL.
+    @inlinable
+    package func array<Value: PostgresValue>(
+        _ column: Int, of type: Value.Type = Value.self
+    ) throws(PostgresError) -> [Value] {
+        guard let elements = try optionalArray(column, of: type) else {
+            throw mismatch(column, expected: Value.postgresType.name + "[]", found: "NULL")
+        }
+        return elements
+    }
+
+    /// As ``array(_:of:)``, nil when the column is NULL.
+    @inlinable
+    package func optionalArray<Value: PostgresValue>(
+        _ column: Int, of type: Value.Type = Value.self
+    ) throws(PostgresError) -> [Value]? {
+        var elements: [Value] = []
+        let isPresent = try forEachElement(column, of: type) { count in
+            elements.reserveCapacity(count)
+        } body: { value throws(PostgresError) in
+            guard let value else {
+                throw mismatch(column, expected: Value.postgresType.name + "[]", found: "a NULL element")
+            }
+            elements.append(value)
+        }
+        return isPresent ? elements : nil
+    }
+
+    /// The elements of a one-dimensional array in which elements may be NULL.
+    @inlinable
+    package func arrayOfOptionals<Value: PostgresValue>(
+        _ column: Int, of type: Value.Type = Value.self
+    ) throws(PostgresError) -> [Value?] {
+        var elements: [Value?] = []
+        let isPresent = try forEachElement(column, of: type) { count in
+            elements.reserveCapacity(count)
+        } body: { value throws(PostgresError) in
+            elements.append(value)
+        }
+        guard isPresent else { throw mismatch(column, expected: Value.postgresType.name + "[]", found: "NULL") }
+        return elements
+    }
+}
+
+extension PostgresRow {
+    /// Where a column's bytes are: inside the result, for as long as the row is lent.
+    @safe
+    @usableFromInline
+    struct Cell {
+        @usableFromInline let start: UnsafeRawPointer
+        @usableFromInline let count: Int
+        @usableFromInline let oid: UInt32
+        @usableFromInline let isNull: Bool
+
+        init(start: UnsafeRawPointer, count: Int, oid: UInt32, isNull: Bool) {
+            unsafe self.start = unsafe start
+            self.count = count
+            self.oid = oid
+            self.isNull = isNull
+        }
+    }
+
+    @usableFromInline
+    func cell(_ column: Int) throws(PostgresError) -> Cell {
+        guard column >= 0, column < columnCount, let value = unsafe PQgetvalue(result, index, Int32(column)) else {
+            throw PostgresError(.decoding, "there is no column \(column); the row has \(columnCount)")
+        }
+        return unsafe Cell(
+            start: UnsafeRawPointer(value), count: Int(PQgetlength(result, index, Int32(column))),
+            oid: PQftype(result, Int32(column)), isNull: PQgetisnull(result, index, Int32(column)) != 0)
+    }
+
+    /// `found` nil: the column's type.
+    @usableFromInline
+    func mismatch(_ column: Int, expected: String, found: String?) -> PostgresError {
+        let name = unsafe PQfname(result, Int32(column)).map { unsafe String(cString: $0) } ?? "?"
+        let found = found ?? PostgresType.name(ofOID: unsafe PQftype(result, Int32(column)))
+        return PostgresError(.decoding, "column \(column) (\(name)): expected \(expected), found \(found)")
+    }
+
+    /// Reads an array in place. Returns false when the column is NULL.
+    @inlinable
+    func forEachElement<Value: PostgresValue>(
+        _ column: Int, of type: Value.Type, begin: (Int) -> Void,
+        body: (Value?) throws(PostgresError) -> Void
+    ) throws(PostgresError) -> Bool {
+        let expected = { Value.postgresType.name + "[]" }
+        let cell = try cell(column)
+        guard cell.oid == Value.postgresType.arrayOID || isArray(cell.oid, of: type) else {
+            throw mismatch(column, expected: expected(), found: nil)
+        }
+        guard !cell.isNull else { return false }
+        let bytes = unsafe RawSpan(_unsafeStart: cell.start, byteCount: cell.count)
+        guard bytes.byteCount >= 12 else { throw mismatch(column, expected: expected(), found: "a malformed array") }
+        let dimensions: Int32 = bytes.postgresInteger()
+        let elementOID: UInt32 = bytes.postgresInteger(at: 8)
+        guard dimensions != 0 else { return true }
+        guard dimensions == 1, bytes.byteCount >= 20, Value.accepts(oid: elementOID) else {
+            throw mismatch(column, expected: expected(), found: "an array of \(dimensions) dimensions")
+        }
+        let count = Int(bytes.postgresInteger(at: 12, as: Int32.self))
+        begin(min(max(count, 0), bytes.byteCount / 4))
+        var offset = 20
+        for _ in 0..<max(count, 0) {
+            guard bytes.byteCount - offset >= 4 else {
+                throw mismatch(column, expected: expected(), found: "a malformed array")
+            }
+            let size = Int(bytes.postgresInteger(at: offset, as: Int32.self))
+            offset += 4
+            guard size >= 0 else {
+                try body(nil)
+                continue
+            }
+            guard bytes.byteCount - offset >= size,
+                let value = Value(
+                    postgresBytes: bytes.extracting(offset..<offset + size), oid: elementOID)
+            else {
+                throw mismatch(column, expected: expected(), found: "a malformed element")
+            }
+            try body(value)
+            offset += size
+        }
+        return true
+    }
+
+    /// Whether the type is an array of something that `Value` reads, such as varchar[] for `String`.
+    @usableFromInline
+    func isArray<Value: PostgresValue>(_ oid: UInt32, of type: Value.Type) -> Bool {
+        PostgresType.elementOID(ofArray: oid).map { Value.accepts(oid: $0) } ?? false
+    }
+}

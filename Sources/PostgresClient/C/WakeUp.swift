@@ -1,0 +1,101 @@
+import CLibpq
+
+#if canImport(Glibc)
+import Glibc
+#elseif canImport(Musl)
+import Musl
+#else
+import Darwin
+#endif
+
+/// A file descriptor that any thread can make readable, so that one thread can wait for a socket and for others.
+final class WakeUp: Sendable {
+    private let readEnd: Int32
+    private let writeEnd: Int32
+
+    init() throws(PostgresError) {
+        #if os(Linux)
+        let descriptor = clibpq_eventfd()
+        guard descriptor >= 0 else { throw PostgresError(.connection, "no descriptor for a connection: error \(errno)") }
+        self.readEnd = descriptor
+        self.writeEnd = descriptor
+        #else
+        var ends: [Int32] = [-1, -1]
+        guard unsafe pipe(&ends) == 0 else {
+            throw PostgresError(.connection, "no descriptor for a connection: error \(errno)")
+        }
+        for end in ends {
+            _ = fcntl(end, F_SETFL, O_NONBLOCK)
+            _ = fcntl(end, F_SETFD, FD_CLOEXEC)
+        }
+        self.readEnd = ends[0]
+        self.writeEnd = ends[1]
+        #endif
+    }
+
+    deinit {
+        close(readEnd)
+        if writeEnd != readEnd { close(writeEnd) }
+    }
+
+    /// Makes the current or the next wait end at once.
+    func signal() {
+        // An eventfd takes 8 bytes, a pipe any; either one that is full is readable already.
+        var one: UInt64 = 1
+        _ = unsafe write(writeEnd, &one, MemoryLayout<UInt64>.size)
+    }
+
+    struct Events: OptionSet {
+        let rawValue: Int
+
+        static let readable = Events(rawValue: 1)
+        static let writable = Events(rawValue: 2)
+        static let woken = Events(rawValue: 4)
+    }
+
+    /// Waits until `socket` is ready for one of `events`, or for a signal, which it takes, or for `deadline`.
+    /// - Returns: What happened; nothing at the deadline. An error on the socket reads as readable.
+    func wait(socket: Int32?, for events: Events, until deadline: ContinuousClock.Instant?) -> Events {
+        var descriptors = [pollfd(fd: readEnd, events: Int16(POLLIN), revents: 0)]
+        if let socket, socket >= 0 {
+            var interest: Int32 = 0
+            if events.contains(.readable) { interest |= Int32(POLLIN) }
+            if events.contains(.writable) { interest |= Int32(POLLOUT) }
+            descriptors.append(pollfd(fd: socket, events: Int16(interest), revents: 0))
+        }
+        let count = unsafe poll(&descriptors, nfds_t(descriptors.count), Self.milliseconds(until: deadline))
+        var happened: Events = []
+        guard count > 0 else { return happened }
+        if descriptors[0].revents != 0 {
+            happened.insert(.woken)
+            drain()
+        }
+        if descriptors.count > 1 {
+            let ready = Int32(descriptors[1].revents)
+            if ready & Int32(POLLOUT) != 0 { happened.insert(.writable) }
+            if ready & ~Int32(POLLOUT) != 0 { happened.insert(.readable) }
+        }
+        return happened
+    }
+
+    /// Whether something waits to be read on `socket`, its end included.
+    static func hasInput(socket: Int32) -> Bool {
+        var descriptor = pollfd(fd: socket, events: Int16(POLLIN), revents: 0)
+        return unsafe poll(&descriptor, 1, 0) != 0
+    }
+
+    private func drain() {
+        var buffer: (UInt64, UInt64, UInt64, UInt64) = (0, 0, 0, 0)
+        _ = unsafe read(readEnd, &buffer, MemoryLayout.size(ofValue: buffer))
+    }
+
+    /// Rounded up, so that the deadline has passed when the wait ends.
+    private static func milliseconds(until deadline: ContinuousClock.Instant?) -> Int32 {
+        guard let deadline else { return -1 }
+        let remaining = ContinuousClock.now.duration(to: deadline)
+        guard remaining > .zero else { return 0 }
+        let (seconds, attoseconds) = remaining.components
+        guard seconds < 1_000_000 else { return 1_000_000_000 }
+        return Int32(seconds * 1000 + attoseconds / 1_000_000_000_000_000 + 1)
+    }
+}

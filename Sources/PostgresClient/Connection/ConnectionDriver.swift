@@ -1,0 +1,238 @@
+import CLibpq
+import Logging
+
+/// A connection as its thread sees it: waits block, and nothing else ever touches it.
+final class ConnectionDriver {
+    let connection: LibpqConnection
+    let configuration: PostgresConfiguration
+    let logger: Logger
+    let thread: ConnectionThread
+    private let notices: LibpqNotices
+    private let notified: @Sendable (_ channel: String, _ payload: String) -> Void
+
+    /// Why the connection cannot be used any more. Its thread ends after the current call.
+    private(set) var brokenBecause: PostgresError?
+    /// Statements that this connection has prepared, and their names.
+    var prepared: [StatementKey: String] = [:]
+    /// The prepared statements are to be dropped as soon as no transaction is open.
+    var mustPrepareAnew = false
+    /// The transaction that is open, by its identity.
+    var begun: UInt64?
+    /// What ended the open transaction's chance to commit, if anything did.
+    var transactionFailure: PostgresError?
+    var isCopying = false
+
+    /// A request to cancel the current call, and when to lose patience with it.
+    private var cancel: (request: LibpqCancel?, deadline: ContinuousClock.Instant)?
+
+    /// Connects and configures the session; waits as long as the configuration allows.
+    init(
+        connecting configuration: PostgresConfiguration, logger: Logger, thread: ConnectionThread,
+        notified: @escaping @Sendable (_ channel: String, _ payload: String) -> Void
+    ) throws(PostgresError) {
+        try configuration.validate()
+        let connection = try Self.connect(configuration, thread: thread)
+        self.connection = connection
+        self.configuration = configuration
+        self.logger = logger
+        self.thread = thread
+        self.notices = LibpqNotices(logger: logger)
+        self.notified = notified
+        notices.attach(to: self.connection)
+        let settings = ConfigureSession(configuration)
+        if !settings.names.isEmpty {
+            var pipeline = PostgresPipeline()
+            _ = pipeline.append(settings)
+            _ = try run(Exchange(pipeline.items))
+        }
+    }
+
+    var socket: Int32 { connection.socket }
+
+    private static func connect(
+        _ configuration: PostgresConfiguration, thread: ConnectionThread
+    ) throws(PostgresError) -> LibpqConnection {
+        let string = try ConnectionString(parsing: configuration.connectionString)
+        let perHost =
+            string["connect_timeout"].flatMap(Int64.init).map { $0 > 0 ? Duration.seconds($0) : .seconds(3600) }
+            ?? configuration.connectTimeout
+        var parameters = [
+            ("application_name", configuration.applicationName), ("keepalives_idle", "30"),
+            ("keepalives_interval", "10"), ("keepalives_count", "3"),
+        ]
+        if string.hostCount > 1 {
+            // Makes the kernel give up on a host that does not answer, so that libpq goes on to the next one.
+            parameters.append(("tcp_user_timeout", String(perHost.wholeMilliseconds)))
+        }
+        parameters += [("dbname", configuration.connectionString), ("client_encoding", "UTF8")]
+        let connection = try LibpqConnection(connecting: parameters)
+        let patience = perHost * string.hostCount
+        let deadline = ContinuousClock.now + patience
+        if connection.isLost { throw connectionError(connection) }
+        var awaited = WakeUp.Events.writable
+        while true {
+            let happened = thread.wakeUp.wait(socket: connection.socket, for: awaited, until: deadline)
+            if thread.isStopping { throw PostgresError(.shutdown, "the connection was closed") }
+            // An error on the socket reads as readable.
+            guard happened.contains(awaited) || happened.contains(.readable) else {
+                if deadline <= .now {
+                    throw PostgresError(.connection, "no answer from the server within \(patience)")
+                }
+                continue
+            }
+            switch connection.connectPoll() {
+            case .needsReading: awaited = .readable
+            case .needsWriting: awaited = .writable
+            case .connected:
+                guard connection.makeNonBlocking() else { throw connectionError(connection) }
+                return connection
+            case .failed: throw connectionError(connection)
+            }
+        }
+    }
+
+    /// What libpq says about a connection that was refused. With verbose errors the SQLSTATE is in the text, after the
+    /// severity: `… FATAL:  28P01: password authentication failed …`.
+    private static func connectionError(_ connection: borrowing LibpqConnection) -> PostgresError {
+        var parts = connection.errorMessage.split(separator: "; ").filter { !$0.hasPrefix("LOCATION:") }.map(String.init)
+        var state: String?
+        for index in parts.indices where state == nil {
+            var fields = parts[index].split(separator: ":", omittingEmptySubsequences: false)
+            let found = fields.firstIndex { field in
+                let code = field.drop { $0 == " " }
+                return code.utf8.count == 5
+                    && code.utf8.allSatisfy { (0x30...0x39).contains($0) || (0x41...0x5A).contains($0) }
+                    && code.utf8.contains { (0x30...0x39).contains($0) } && field.hasPrefix(" ")
+            }
+            if let found {
+                state = String(fields[found].drop { $0 == " " })
+                fields.remove(at: found)
+                parts[index] = fields.joined(separator: ":").split(separator: " ").joined(separator: " ")
+            }
+        }
+        let message = parts.joined(separator: "; ")
+        // Class 28: not let in. 3D000: no such database. 42501: no right to connect. Waiting cures none of these.
+        let refused =
+            connection.lacksPassword || state.map { $0.hasPrefix("28") || $0 == "3D000" || $0 == "42501" } ?? false
+        return PostgresError(
+            refused ? .configuration : .connection, message, sqlState: state, isRetriable: !refused)
+    }
+}
+
+extension Duration {
+    /// Rounded up.
+    fileprivate var wholeMilliseconds: Int64 {
+        let (seconds, attoseconds) = components
+        return seconds * 1000 + (attoseconds + 999_999_999_999_999) / 1_000_000_000_000_000
+    }
+}
+
+/// Waiting.
+extension ConnectionDriver {
+    /// Marks the connection as unusable.
+    func breakConnection(_ error: PostgresError) {
+        if brokenBecause == nil { brokenBecause = error }
+    }
+
+    /// The loss of the connection, in libpq's words.
+    func lost() -> PostgresError {
+        let message = connection.errorMessage
+        let error = PostgresError(.connection, message.isEmpty ? "the connection was lost" : message)
+        breakConnection(error)
+        return brokenBecause ?? error
+    }
+
+    /// Between calls: waits for the next one, or for something on the socket.
+    func waitIdle() {
+        let happened = thread.wakeUp.wait(socket: socket, for: .readable, until: nil)
+        guard happened.contains(.readable) else { return }
+        do throws(PostgresError) { try readInput() } catch {}
+    }
+
+    /// Reads notices and notifications that came unasked; notices a lost connection.
+    func readInput() throws(PostgresError) {
+        let isAlive = connection.consumeInput()
+        deliverNotifications()
+        if !isAlive || connection.isLost { throw lost() }
+    }
+
+    /// Nothing is under way that the next borrower would notice.
+    var isClean: Bool {
+        brokenBecause == nil && !isCopying && begun == nil && connection.transactionStatus == PQTRANS_IDLE
+    }
+
+    func deliverNotifications() {
+        while let notification = connection.nextNotification() {
+            notified(notification.channel, notification.payload)
+        }
+    }
+
+    /// One step of an exchange: sends what is to be sent, waits until the socket is ready, and reads. Also sends the
+    /// request to cancel when the caller has gone.
+    /// - Throws: When the connection is lost, or a cancelled statement does not end in time.
+    func step(hasOutput: Bool) throws(PostgresError) {
+        cancelIfAsked()
+        let interest: WakeUp.Events = hasOutput ? [.readable, .writable] : .readable
+        let happened = thread.wakeUp.wait(socket: socket, for: interest, until: cancel?.deadline)
+        cancelIfAsked()
+        if let cancel, cancel.deadline <= .now {
+            let error = PostgresError(.cancelled, "the task was cancelled, and the server did not answer any more")
+            breakConnection(error)
+            throw error
+        }
+        if happened.contains(.readable), !connection.consumeInput() {
+            // The results that came before the loss are still to be read.
+            if !connection.isBusy { return }
+            throw lost()
+        }
+    }
+
+    private func cancelIfAsked() {
+        guard cancel == nil, thread.isCurrentCallCancelled else { return }
+        let request = LibpqCancel(of: connection)
+        request?.start(waking: thread.wakeUp)
+        cancel = (request, .now + configuration.cancelTimeout)
+    }
+
+    /// Whether this call asked the server to cancel it.
+    var hasCancelled: Bool { cancel != nil }
+
+    /// Ends the call's cancellation: once the request has ended it cannot hit the next statement.
+    func finishCancel() {
+        while let cancel, let request = cancel.request, !request.hasEnded {
+            _ = thread.wakeUp.wait(socket: nil, for: [], until: cancel.deadline)
+            if !request.hasEnded, cancel.deadline <= .now {
+                breakConnection(PostgresError(.connection, "a request to cancel a statement did not end"))
+                break
+            }
+        }
+        cancel = nil
+    }
+}
+
+/// The settings of a session, in one statement.
+private struct ConfigureSession: PostgresStatement {
+    static let sql = """
+        SELECT pg_catalog.count(pg_catalog.set_config(name, setting, false))
+        FROM unnest($1::text[], $2::text[]) AS s(name, setting)
+        """
+
+    var names: [String] = []
+    var settings: [String] = []
+
+    init(_ configuration: PostgresConfiguration) {
+        for (name, value) in [
+            ("statement_timeout", configuration.statementTimeout),
+            ("idle_in_transaction_session_timeout", configuration.idleInTransactionTimeout),
+        ] {
+            guard let value else { continue }
+            names.append(name)
+            settings.append(String(value.wholeMilliseconds))
+        }
+    }
+
+    func bind(_ parameters: inout PostgresParameters) {
+        parameters.append(array: names)
+        parameters.append(array: settings)
+    }
+}

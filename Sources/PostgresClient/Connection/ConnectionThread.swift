@@ -1,0 +1,231 @@
+import Logging
+import Synchronization
+
+/// A connection and the thread that it lives on: callers queue calls, the thread runs them one after the other with
+/// blocking waits, and between them watches the socket, so that a lost connection is noticed while idle.
+final class ConnectionThread: Sendable {
+    /// What the owner is told. Called on the thread, in this order: `opened` at most once, `closed` exactly once.
+    struct Events: Sendable {
+        var opened: @Sendable () -> Void = {}
+        var notified: @Sendable (_ channel: String, _ payload: String) -> Void = { _, _ in }
+        /// The connection is gone and the thread ends; nil when ``ConnectionThread/stop()`` asked for it.
+        var closed: @Sendable (PostgresError?) -> Void = { _ in }
+    }
+
+    /// Something to do with the connection. Exactly one of `run` and `fail` is called, once.
+    private struct Call: Sendable {
+        let id: UInt64
+        let run: @Sendable (ConnectionDriver) -> Void
+        let fail: @Sendable (PostgresError) -> Void
+    }
+
+    private enum Phase {
+        /// Takes calls; the first ones may come before the connection is made.
+        case running
+        /// Finishes the current call, then closes.
+        case stopping
+        case closed(PostgresError)
+    }
+
+    private struct State {
+        var phase = Phase.running
+        var queue: [Call] = []
+        var current: UInt64?
+        var isCurrentCancelled = false
+        /// Whether the next borrower would find the connection as new.
+        var isClean = true
+        /// The socket, while the connection is idle or in use; taken away before it is closed.
+        var socket: Int32?
+    }
+
+    /// Calls that may wait; sibling tasks on one connection are few.
+    private static let maximumQueue = 64
+
+    let wakeUp: WakeUp
+    private let state = Mutex(State())
+    private let nextCall = Atomic<UInt64>(0)
+
+    init() throws(PostgresError) {
+        self.wakeUp = try WakeUp()
+    }
+
+    /// Starts the thread, which connects first. `events.closed` is called also if this throws.
+    func start(configuration: PostgresConfiguration, logger: Logger, events: Events) {
+        do throws(PostgresError) {
+            try startThread(named: "pg-connection") {
+                self.main(configuration: configuration, logger: logger, events: events)
+            }
+        } catch {
+            close(because: error)
+            events.closed(error)
+        }
+    }
+
+    /// Runs `body` on the thread. When the calling task is cancelled, so is the call, also on the server, unless it is
+    /// `shielded`.
+    func perform<Value: Sendable>(
+        shielded: Bool = false,
+        _ body: @escaping @Sendable (ConnectionDriver) throws(PostgresError) -> Value
+    ) async throws(PostgresError) -> Value {
+        let id = nextCall.add(1, ordering: .relaxed).newValue
+        let result: Result<Value, PostgresError> = await withTaskCancellationHandler {
+            await withCheckedContinuation { continuation in
+                let call = Call(id: id) { driver in
+                    do throws(PostgresError) {
+                        continuation.resume(returning: .success(try body(driver)))
+                    } catch {
+                        continuation.resume(returning: .failure(error))
+                    }
+                } fail: { error in
+                    continuation.resume(returning: .failure(error))
+                }
+                submit(call)
+                // The handler may have run before there was anything to cancel.
+                if !shielded, Task.isCancelled { cancel(id) }
+            }
+        } onCancel: {
+            if !shielded { cancel(id) }
+        }
+        return try result.get()
+    }
+
+    /// Lets the thread end after its current call; queued ones fail.
+    func stop() {
+        let abandoned = state.withLock { state -> [Call] in
+            guard case .running = state.phase else { return [] }
+            state.phase = .stopping
+            defer { state.queue = [] }
+            return state.queue
+        }
+        for call in abandoned { call.fail(PostgresError(.shutdown, "the connection was closed")) }
+        wakeUp.signal()
+    }
+
+    /// Whether the connection was idle and quiet a moment ago. When not, ``verify()`` tells.
+    var looksUsable: Bool {
+        state.withLock { state in
+            // Under the lock, since the thread takes the socket away under it before it is closed.
+            guard case .running = state.phase, let socket = state.socket else { return false }
+            return !WakeUp.hasInput(socket: socket)
+        }
+    }
+
+    /// Whether the connection can be lent again: nothing under way, and not lost.
+    var isReusable: Bool {
+        state.withLock { state in
+            guard case .running = state.phase else { return false }
+            return state.isClean && state.current == nil && state.queue.isEmpty
+        }
+    }
+
+    /// Reads what has arrived, and throws when the connection is lost.
+    func verify() async throws(PostgresError) {
+        try await perform(shielded: true) { driver throws(PostgresError) in
+            try driver.readInput()
+        }
+    }
+
+    private func submit(_ call: Call) {
+        let refusal = state.withLock { state -> PostgresError? in
+            switch state.phase {
+            case .running:
+                guard state.queue.count < Self.maximumQueue else {
+                    return PostgresError(.misuse, "more than \(Self.maximumQueue) calls wait for one connection")
+                }
+                state.queue.append(call)
+                return nil
+            case .stopping: return PostgresError(.shutdown, "the connection was closed")
+            case .closed(let error): return error
+            }
+        }
+        if let refusal { call.fail(refusal) } else { wakeUp.signal() }
+    }
+
+    private func cancel(_ id: UInt64) {
+        let removed = state.withLock { state -> Call? in
+            if state.current == id {
+                state.isCurrentCancelled = true
+                return nil
+            }
+            guard let index = state.queue.firstIndex(where: { $0.id == id }) else { return nil }
+            return state.queue.remove(at: index)
+        }
+        if let removed { removed.fail(.taskCancelled) } else { wakeUp.signal() }
+    }
+}
+
+extension PostgresError {
+    static let taskCancelled = PostgresError(.cancelled, "the task was cancelled")
+}
+
+/// On the thread.
+extension ConnectionThread {
+    /// Whether the caller of the current call has gone.
+    var isCurrentCallCancelled: Bool { state.withLock { $0.isCurrentCancelled } }
+
+    var isStopping: Bool {
+        state.withLock { state in
+            if case .stopping = state.phase { true } else { false }
+        }
+    }
+
+    private func main(configuration: PostgresConfiguration, logger: Logger, events: Events) {
+        var ending: PostgresError?
+        do throws(PostgresError) {
+            let driver = try ConnectionDriver(
+                connecting: configuration, logger: logger, thread: self, notified: events.notified)
+            state.withLock { $0.socket = driver.socket }
+            defer { state.withLock { $0.socket = nil } }
+            events.opened()
+            ending = serve(driver)
+        } catch {
+            ending = error.kind == .shutdown ? nil : error
+        }
+        close(because: ending ?? PostgresError(.shutdown, "the connection was closed"))
+        events.closed(ending)
+    }
+
+    /// Runs calls until told to stop, or until the connection is lost; answers why.
+    private func serve(_ driver: ConnectionDriver) -> PostgresError? {
+        enum Next {
+            case call(Call)
+            case idle
+            case stop
+        }
+        while true {
+            let next = state.withLock { state -> Next in
+                guard case .running = state.phase else { return .stop }
+                guard !state.queue.isEmpty else { return .idle }
+                let call = state.queue.removeFirst()
+                state.current = call.id
+                state.isCurrentCancelled = false
+                return .call(call)
+            }
+            switch next {
+            case .call(let call):
+                call.run(driver)
+                let isClean = driver.isClean
+                state.withLock { state in
+                    state.isClean = isClean
+                    state.current = nil
+                    state.isCurrentCancelled = false
+                }
+            case .idle:
+                driver.waitIdle()
+            case .stop:
+                return nil
+            }
+            if let reason = driver.brokenBecause { return reason }
+        }
+    }
+
+    private func close(because error: PostgresError) {
+        let abandoned = state.withLock { state -> [Call] in
+            state.phase = .closed(error)
+            defer { state.queue = [] }
+            return state.queue
+        }
+        // These were never sent.
+        for call in abandoned { call.fail(error.replacing(commitOutcomeUnknown: false)) }
+    }
+}

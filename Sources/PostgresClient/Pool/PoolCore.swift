@@ -1,0 +1,243 @@
+import Logging
+import Synchronization
+
+/// What the pool's connections and its timer thread share with it: the state machine, and the effects of its actions.
+final class PoolCore: Sendable {
+    /// A lent connection.
+    struct Lease: Sendable {
+        let slot: PoolStateMachine.SlotID
+        let loan: PostgresConnection.Loan
+    }
+
+    private typealias Waiter = CheckedContinuation<Result<Lease, PostgresError>, Never>
+
+    private struct State {
+        var machine: PoolStateMachine
+        var threads: [PoolStateMachine.SlotID: ConnectionThread] = [:]
+        var waiters: [PoolStateMachine.WaiterID: Waiter] = [:]
+        var shutdowns: [CheckedContinuation<Void, Never>] = []
+        var lastError: PostgresError?
+        var nextWaiter: PoolStateMachine.WaiterID = 0
+        var timer: WakeUp?
+    }
+
+    let configuration: PostgresConfiguration
+    private let logger: Logger
+    private let state: Mutex<State>
+
+    init(configuration: PostgresConfiguration, logger: Logger) {
+        self.configuration = configuration
+        self.logger = logger
+        self.state = Mutex(
+            State(
+                machine: PoolStateMachine(
+                    maximum: configuration.maximumConnections, acquireTimeout: configuration.acquireTimeout,
+                    backoff: configuration.backoff)))
+    }
+
+    var statistics: PostgresPool.Statistics {
+        state.withLock { state in
+            let machine = state.machine
+            return PostgresPool.Statistics(
+                open: machine.count(.idle) + machine.count(.lent), idle: machine.count(.idle),
+                lent: machine.count(.lent) + machine.count(.orphaned), connecting: machine.count(.connecting),
+                waiting: machine.waiting)
+        }
+    }
+
+    /// Waits for a connection, and looks at it before it is lent: one that was lost while idle is replaced.
+    func acquire() async throws(PostgresError) -> Lease {
+        while true {
+            let lease = try await nextLease()
+            if lease.loan.thread.looksUsable { return lease }
+            do throws(PostgresError) {
+                try await lease.loan.thread.verify()
+                return lease
+            } catch {
+                logger.debug("a connection was lost while idle", metadata: ["error": "\(error)"])
+                release(lease)
+            }
+        }
+    }
+
+    private func nextLease() async throws(PostgresError) -> Lease {
+        let id = state.withLock { state in
+            state.nextWaiter += 1
+            return state.nextWaiter
+        }
+        let result: Result<Lease, PostgresError> = await withTaskCancellationHandler {
+            await withCheckedContinuation { continuation in
+                perform { state in
+                    state.waiters[id] = continuation
+                    return state.machine.acquireRequested(id, now: .now)
+                }
+                // The handler may have run before there was anything to cancel.
+                if Task.isCancelled { cancel(id) }
+            }
+        } onCancel: {
+            cancel(id)
+        }
+        return try result.get()
+    }
+
+    private func cancel(_ id: PoolStateMachine.WaiterID) {
+        let waiter = state.withLock { state in
+            state.machine.waiterCancelled(id) ? state.waiters.removeValue(forKey: id) : nil
+        }
+        waiter?.resume(returning: .failure(.taskCancelled))
+    }
+
+    func release(_ lease: Lease) {
+        lease.loan.end()
+        let isReusable = lease.loan.isReusable
+        perform { state in
+            state.machine.connectionReturned(lease.slot, isReusable: isReusable, now: .now)
+        }
+    }
+
+    func requestShutdown() {
+        perform { state in state.machine.shutdownRequested() }
+    }
+
+    func shutdown() async {
+        await withCheckedContinuation { continuation in
+            perform { state in
+                state.shutdowns.append(continuation)
+                return state.machine.shutdownRequested()
+            }
+        }
+    }
+}
+
+extension PoolCore {
+    /// Changes the state, and carries out the actions once the lock is released.
+    private func perform(_ transition: (inout sending State) -> [PoolStateMachine.Action]) {
+        var effects: [() -> Void] = []
+        state.withLock { state in
+            for action in transition(&state) {
+                if let effect = effect(of: action, on: &state) { effects.append(effect) }
+            }
+        }
+        for effect in effects { effect() }
+    }
+
+    /// What is left to do of an action once the lock is released.
+    private func effect(of action: PoolStateMachine.Action, on state: inout State) -> (() -> Void)? {
+        switch action {
+        case .open(let slot):
+            return { self.open(slot) }
+        case .close(let slot):
+            guard let thread = state.threads[slot] else { return nil }
+            return { thread.stop() }
+        case .lend(let slot, let id):
+            guard let waiter = state.waiters.removeValue(forKey: id), let thread = state.threads[slot] else {
+                return nil
+            }
+            let lease = Lease(slot: slot, loan: PostgresConnection.Loan(of: thread))
+            return { waiter.resume(returning: .success(lease)) }
+        case .fail(let id, let reason):
+            guard let waiter = state.waiters.removeValue(forKey: id) else { return nil }
+            let error = error(for: reason, state)
+            return { waiter.resume(returning: .failure(error)) }
+        case .rearmTimer:
+            if let timer = state.timer { return { timer.signal() } }
+            return startTimer(&state)
+        case .finishShutdown:
+            let (shutdowns, timer) = (state.shutdowns, state.timer)
+            state.shutdowns = []
+            return {
+                timer?.signal()
+                for shutdown in shutdowns { shutdown.resume() }
+            }
+        }
+    }
+
+    private func error(for reason: PoolStateMachine.FailureReason, _ state: State) -> PostgresError {
+        switch reason {
+        case .poolTimeout:
+            PostgresError(
+                .poolTimeout,
+                "no connection became free within \(configuration.acquireTimeout); "
+                    + "all \(configuration.maximumConnections) are in use")
+        case .connectFailed:
+            state.lastError ?? PostgresError(.connection, "no connection could be made")
+        case .shutdown:
+            PostgresError(.shutdown, "the connection pool is shut down")
+        }
+    }
+
+    private func open(_ slot: PoolStateMachine.SlotID) {
+        let thread: ConnectionThread
+        do throws(PostgresError) {
+            thread = try ConnectionThread()
+        } catch {
+            return closed(slot, because: error)
+        }
+        let isWanted = state.withLock { state in
+            state.threads[slot] = thread
+            return state.machine.slots[slot] == .connecting
+        }
+        thread.start(
+            configuration: configuration, logger: logger,
+            events: ConnectionThread.Events(
+                opened: { self.perform { state in state.machine.connectionOpened(slot, now: .now) } },
+                closed: { error in self.closed(slot, because: error) }))
+        // The pool was shut down before there was a thread to stop.
+        if !isWanted { thread.stop() }
+    }
+
+    private func closed(_ slot: PoolStateMachine.SlotID, because error: PostgresError?) {
+        if let error {
+            logger.warning("a connection to PostgreSQL failed or was lost", metadata: ["error": "\(error)"])
+        }
+        perform { state in
+            if let error { state.lastError = error }
+            state.threads[slot] = nil
+            return state.machine.connectionClosed(
+                slot, isRefused: error.map { !$0.isRetriable } ?? false, now: .now, random: .random(in: 0..<1))
+        }
+    }
+}
+
+/// The timer: one thread, since neither a blocked wait nor a free-floating task belongs on the cooperative pool.
+extension PoolCore {
+    private func startTimer(_ state: inout State) -> (() -> Void)? {
+        do throws(PostgresError) {
+            let timer = try WakeUp()
+            state.timer = timer
+            return {
+                do throws(PostgresError) {
+                    try startThread(named: "pg-pool-timer") { self.runTimer(timer) }
+                } catch {
+                    self.timerFailed(error)
+                }
+            }
+        } catch {
+            return { self.timerFailed(error) }
+        }
+    }
+
+    /// Without a timer nobody may wait: those who do get the error at once, and the next caller tries again.
+    private func timerFailed(_ error: PostgresError) {
+        let waiters = state.withLock { state in
+            state.timer = nil
+            state.lastError = error
+            defer { state.waiters = [:] }
+            return state.waiters.filter { state.machine.waiterCancelled($0.key) }
+        }
+        for waiter in waiters.values { waiter.resume(returning: .failure(error)) }
+    }
+
+    private func runTimer(_ timer: WakeUp) {
+        while true {
+            let (isOver, next) = state.withLock { state in
+                (state.machine.phase == .shutDown, state.machine.nextTimer)
+            }
+            if isOver { return }
+            let happened = timer.wait(socket: nil, for: [], until: next)
+            // Woken only to look at a new time.
+            if happened.contains(.woken) { continue }
+            perform { state in state.machine.timerFired(now: .now) }
+        }
+    }
+}

@@ -1,0 +1,91 @@
+package import Logging
+
+/// A bounded number of connections, lent in the order in which they were asked for.
+///
+/// Connections are made when needed. While the server is away, attempts follow one another with exponential back-off;
+/// a caller waits at most `acquireTimeout` and then gets the latest attempt's error.
+package final class PostgresPool: Sendable {
+    /// The connections right now.
+    package struct Statistics: Sendable, Hashable {
+        /// Connections that are made, idle and lent.
+        package var open: Int
+        package var idle: Int
+        package var lent: Int
+        /// Attempts to connect under way.
+        package var connecting: Int
+        /// Callers that wait for a connection.
+        package var waiting: Int
+    }
+
+    private let core: PoolCore
+
+    /// Opens nothing yet. What is wrong with the configuration is the error of the first use; ask
+    /// ``PostgresConfiguration/validate()`` for it at the start.
+    package init(configuration: PostgresConfiguration, logger: Logger) {
+        self.core = PoolCore(configuration: configuration, logger: logger)
+    }
+
+    deinit {
+        core.requestShutdown()
+    }
+
+    package var configuration: PostgresConfiguration { core.configuration }
+
+    package var statistics: Statistics { core.statistics }
+
+    /// Lends a connection to `body`.
+    /// - Throws: What `body` threw, or a ``PostgresError`` when no connection could be lent.
+    package func withConnection<Value: Sendable>(
+        _ body: (PostgresConnection) async throws -> Value
+    ) async throws -> Value {
+        let lease = try await core.acquire()
+        defer { core.release(lease) }
+        return try await body(PostgresConnection(lease.loan))
+    }
+
+    /// Lends a connection in a transaction: see ``PostgresConnection/withTransaction(_:_:)``.
+    package func withTransaction<Value: Sendable>(
+        _ mode: PostgresTransactionMode = .readCommitted, _ body: (PostgresConnection) async throws -> Value
+    ) async throws -> Value {
+        try await withConnection { connection in try await connection.withTransaction(mode, body) }
+    }
+
+    /// BEGIN, the statements, COMMIT, in one round trip: see ``PostgresConnection/transaction(_:_:)``.
+    package func transaction(
+        _ pipeline: PostgresPipeline, _ mode: PostgresTransactionMode = .readCommitted
+    ) async throws(PostgresError) -> PostgresPipelineResults {
+        let lease = try await core.acquire()
+        defer { core.release(lease) }
+        return try await PostgresConnection(lease.loan).transaction(pipeline, mode)
+    }
+
+    /// One statement on a lent connection: see ``PostgresConnection/query(_:)``.
+    package func query<Statement: PostgresStatement>(
+        _ statement: Statement
+    ) async throws(PostgresError) -> [Statement.Row] {
+        let lease = try await core.acquire()
+        defer { core.release(lease) }
+        return try await PostgresConnection(lease.loan).query(statement)
+    }
+
+    /// One statement on a lent connection: see ``PostgresConnection/execute(_:)``.
+    package func execute<Statement: PostgresStatement>(
+        _ statement: Statement
+    ) async throws(PostgresError) -> Int {
+        let lease = try await core.acquire()
+        defer { core.release(lease) }
+        return try await PostgresConnection(lease.loan).execute(statement)
+    }
+
+    /// Several statements on a lent connection, all or nothing: see ``PostgresConnection/run(_:)``.
+    package func run(_ pipeline: PostgresPipeline) async throws(PostgresError) -> PostgresPipelineResults {
+        let lease = try await core.acquire()
+        defer { core.release(lease) }
+        return try await PostgresConnection(lease.loan).run(pipeline)
+    }
+
+    /// Refuses new callers and those that wait, waits until every lent connection is given back, and closes all.
+    package func shutdown() async {
+        await core.shutdown()
+    }
+}

@@ -1,0 +1,95 @@
+/// Where the database is, and how the pool treats it.
+package struct PostgresConfiguration: Sendable {
+    /// libpq's `keyword=value …` or URI; every libpq keyword is allowed (TLS, several hosts, service files, …).
+    ///
+    /// Unless it names them: `application_name`, `connect_timeout`, and keep-alives that notice a silently dead peer
+    /// within a minute come from here. The client encoding is always UTF-8.
+    package var connectionString: String
+    /// Connections the pool opens at most.
+    package var maximumConnections: Int
+    /// How long a caller waits for a connection before it gets the last connection error, or `.poolTimeout`.
+    package var acquireTimeout: Duration
+    /// `statement_timeout` of every connection; nil leaves the server's.
+    package var statementTimeout: Duration?
+    /// `idle_in_transaction_session_timeout` of every connection, so that a process that stands still does not hold
+    /// its locks for ever; nil leaves the server's.
+    package var idleInTransactionTimeout: Duration?
+    /// How long one host may take to answer before the attempt fails, unless the connection string says.
+    package var connectTimeout: Duration
+    /// How long a cancelled statement may take to end before its connection is given up.
+    package var cancelTimeout: Duration
+    /// Shown in `pg_stat_activity`.
+    package var applicationName: String
+    /// Waits between attempts to connect while the server is gone.
+    package var backoff: PostgresBackoff
+
+    package init(
+        connectionString: String, maximumConnections: Int = 8, acquireTimeout: Duration = .seconds(10),
+        statementTimeout: Duration? = .seconds(30), idleInTransactionTimeout: Duration? = .seconds(60),
+        connectTimeout: Duration = .seconds(5), cancelTimeout: Duration = .seconds(5),
+        applicationName: String = "freshet", backoff: PostgresBackoff = PostgresBackoff()
+    ) {
+        self.connectionString = connectionString
+        self.maximumConnections = maximumConnections
+        self.acquireTimeout = acquireTimeout
+        self.statementTimeout = statementTimeout
+        self.idleInTransactionTimeout = idleInTransactionTimeout
+        self.connectTimeout = connectTimeout
+        self.cancelTimeout = cancelTimeout
+        self.applicationName = applicationName
+        self.backoff = backoff
+    }
+
+    /// Checks everything that can be checked without a server. The error never contains the password.
+    package func validate() throws(PostgresError) {
+        guard (1...1000).contains(maximumConnections) else {
+            throw PostgresError(.configuration, "maximumConnections is \(maximumConnections), not within 1 to 1000")
+        }
+        for (name, duration) in [
+            ("acquireTimeout", acquireTimeout), ("connectTimeout", connectTimeout), ("cancelTimeout", cancelTimeout),
+            ("statementTimeout", statementTimeout), ("idleInTransactionTimeout", idleInTransactionTimeout),
+        ] {
+            // PostgreSQL holds timeouts as 32-bit milliseconds, and reads 0 as "none".
+            guard let duration else { continue }
+            guard duration >= .milliseconds(1), duration <= .milliseconds(Int32.max) else {
+                throw PostgresError(.configuration, "\(name) is \(duration), not within 1 ms to 24 days")
+            }
+        }
+        try ConnectionString(parsing: connectionString).validate()
+    }
+
+    /// The same server, user and settings, and another database.
+    package func naming(database: String) throws(PostgresError) -> PostgresConfiguration {
+        var configuration = self
+        configuration.connectionString = try ConnectionString(parsing: connectionString).naming(database: database)
+        return configuration
+    }
+
+    /// The connection string with its passwords redacted, for logs and `config show`.
+    package var redactedConnectionString: String {
+        do throws(PostgresError) {
+            return try ConnectionString(parsing: connectionString).redacted
+        } catch {
+            return "(\(error.message))"
+        }
+    }
+}
+
+/// Exponential back-off with full jitter above half of the step: the nth wait lies between half of and the whole of
+/// `initial` × 2ⁿ⁻¹, at most `maximum`.
+package struct PostgresBackoff: Sendable, Hashable {
+    package var initial: Duration
+    package var maximum: Duration
+
+    package init(initial: Duration = .milliseconds(50), maximum: Duration = .seconds(2)) {
+        self.initial = initial
+        self.maximum = maximum
+    }
+
+    /// The wait after the `failures`th failure in a row (from 1); `random` is within 0..<1.
+    package func delay(afterFailures failures: Int, random: Double) -> Duration {
+        let doublings = min(max(failures - 1, 0), 30)
+        let step = min(initial * (1 << doublings), maximum)
+        return step * (0.5 + random / 2)
+    }
+}

@@ -1,0 +1,83 @@
+import Synchronization
+
+/// What a transaction sees of others, and what it may do.
+package enum PostgresTransactionMode: Sendable, Hashable {
+    case readCommitted
+    case repeatableRead
+    case serializable
+    /// Repeatable read, and nothing is written: one consistent view over several statements.
+    case readOnlySnapshot
+
+    var begin: String {
+        switch self {
+        case .readCommitted: "BEGIN ISOLATION LEVEL READ COMMITTED"
+        case .repeatableRead: "BEGIN ISOLATION LEVEL REPEATABLE READ"
+        case .serializable: "BEGIN ISOLATION LEVEL SERIALIZABLE"
+        case .readOnlySnapshot: "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+        }
+    }
+}
+
+extension TransactionMark {
+    private static let next = Atomic<UInt64>(1)
+
+    init(_ mode: PostgresTransactionMode) {
+        self.init(id: Self.next.add(1, ordering: .relaxed).oldValue, begin: mode.begin)
+    }
+}
+
+extension PostgresConnection {
+    /// Runs `body` in a transaction: BEGIN travels with its first statement, COMMIT follows when it returns, ROLLBACK when
+    /// it throws. Inside, use only the connection that is lent; transactions do not nest.
+    /// - Throws: What `body` threw; or the error of the COMMIT. When a statement failed and `body` went on regardless,
+    ///   that statement's error: a transaction that has failed cannot commit.
+    package func withTransaction<Value: Sendable>(
+        _ mode: PostgresTransactionMode = .readCommitted, _ body: (PostgresConnection) async throws -> Value
+    ) async throws -> Value {
+        try loan.validate()
+        guard transaction == nil else { throw PostgresError(.misuse, "transactions do not nest") }
+        let mark = TransactionMark(mode)
+        // A loan of its own, so that the connection lent to `body` ends with it.
+        let inner = Loan(of: loan.thread)
+        let value: Value
+        do {
+            value = try await body(PostgresConnection(inner, in: mark))
+        } catch {
+            inner.end()
+            await rollBack(mark)
+            throw error
+        }
+        inner.end()
+        // Shielded: whether a COMMIT that was sent has happened is worth waiting for.
+        _ = try await loan.thread.perform(shielded: true) { driver throws(PostgresError) in
+            try driver.run(Exchange([], in: mark, ending: .commit))
+        }
+        return value
+    }
+
+    /// BEGIN, the statements, COMMIT, in one round trip. Rolled back when one of them fails.
+    ///
+    /// A row that cannot be decoded is found only when the transaction is committed already.
+    package func transaction(
+        _ pipeline: PostgresPipeline, _ mode: PostgresTransactionMode = .readCommitted
+    ) async throws(PostgresError) -> PostgresPipelineResults {
+        try loan.validate()
+        guard transaction == nil else { throw PostgresError(.misuse, "transactions do not nest") }
+        guard !pipeline.isEmpty else { return PostgresPipelineResults(outcomes: []) }
+        let exchange = Exchange(pipeline.items, in: TransactionMark(mode), ending: .commit)
+        return try await loan.thread.perform { driver throws(PostgresError) in
+            try driver.run(exchange)
+        }
+    }
+
+    /// Also when the task is cancelled. A failure here means that the connection is lost, and with it the transaction.
+    private func rollBack(_ mark: TransactionMark) async {
+        do throws(PostgresError) {
+            try await loan.thread.perform(shielded: true) { driver throws(PostgresError) in
+                try driver.rollBack(mark)
+            }
+        } catch {
+            loan.spoil()
+        }
+    }
+}

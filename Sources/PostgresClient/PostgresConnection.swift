@@ -1,0 +1,97 @@
+import Synchronization
+
+/// A connection, lent by the pool for the length of a closure. Calls of several tasks take turns.
+///
+/// A task that is cancelled cancels its statement on the server, throws `.cancelled`, and leaves the connection usable.
+package final class PostgresConnection: Sendable {
+    /// One loan of a connection; every ``PostgresConnection`` of it ends with it.
+    final class Loan: Sendable {
+        let thread: ConnectionThread
+        private let hasEnded = Atomic<Bool>(false)
+        private let isSpoilt = Atomic<Bool>(false)
+
+        init(of thread: ConnectionThread) {
+            self.thread = thread
+        }
+
+        func end() { hasEnded.store(true, ordering: .releasing) }
+
+        /// The connection is not to be lent again.
+        func spoil() { isSpoilt.store(true, ordering: .releasing) }
+
+        /// Whether the pool can lend the connection again, once the loan has ended.
+        var isReusable: Bool { !isSpoilt.load(ordering: .acquiring) && thread.isReusable }
+
+        func validate() throws(PostgresError) {
+            if hasEnded.load(ordering: .acquiring) {
+                throw PostgresError(.misuse, "the connection was used after the closure that it was lent to")
+            }
+        }
+    }
+
+    let loan: Loan
+    /// The transaction that calls belong to; nil outside of one.
+    let transaction: TransactionMark?
+
+    init(_ loan: Loan, in transaction: TransactionMark? = nil) {
+        self.loan = loan
+        self.transaction = transaction
+    }
+
+    /// Runs a statement and reads its rows.
+    package func query<Statement: PostgresStatement>(
+        _ statement: Statement
+    ) async throws(PostgresError) -> [Statement.Row] {
+        var pipeline = PostgresPipeline()
+        let handle = pipeline.append(statement)
+        return try await run(pipeline).rows(handle)
+    }
+
+    /// Runs a statement; answers the number of rows that it inserted, updated, deleted or selected.
+    package func execute<Statement: PostgresStatement>(
+        _ statement: Statement
+    ) async throws(PostgresError) -> Int {
+        try await run([PostgresPipeline.Item(statement, decodes: false)]).outcomes[0].affected
+    }
+
+    /// Runs several statements in one round trip. The error names the statement that failed.
+    package func run(_ pipeline: PostgresPipeline) async throws(PostgresError) -> PostgresPipelineResults {
+        try await run(pipeline.items)
+    }
+
+    private func run(_ items: [PostgresPipeline.Item]) async throws(PostgresError) -> PostgresPipelineResults {
+        try loan.validate()
+        guard !items.isEmpty else { return PostgresPipelineResults(outcomes: []) }
+        let exchange = Exchange(items, in: transaction)
+        return try await loan.thread.perform { driver throws(PostgresError) in
+            try driver.run(exchange)
+        }
+    }
+
+    /// Runs a text of one or several statements by the simple protocol, for DDL and the like. Rows are not read.
+    package func simple(_ sql: String) async throws(PostgresError) {
+        try loan.validate()
+        let transaction = transaction
+        try await loan.thread.perform { driver throws(PostgresError) in
+            try driver.simple(sql, in: transaction)
+        }
+    }
+
+    /// PREPAREs a statement and forgets it again, to check its text against the schema. Parameter types are those that
+    /// the text's casts say.
+    package func prepare<Statement: PostgresStatement>(_ type: Statement.Type) async throws(PostgresError) {
+        try loan.validate()
+        let (transaction, name, sql) = (transaction, String(describing: type), Statement.sql)
+        try await loan.thread.perform { driver throws(PostgresError) in
+            do throws(PostgresError) {
+                try driver.simple(
+                    "PREPARE freshet_check AS \(sql);\nDEALLOCATE freshet_check", in: transaction)
+            } catch {
+                throw error.of(statement: name)
+            }
+        }
+    }
+
+    /// The connection is closed after its closure, instead of being lent again: for closures that change settings.
+    package func discardAfterUse() { loan.spoil() }
+}

@@ -1,0 +1,112 @@
+/// What went wrong, whether a retry can help, and whether the effect is known.
+///
+/// Never holds parameters or passwords. `detail` comes from the server and may quote a row's values ("Key
+/// (id)=(…) already exists"), so it is left out of ``description``, which is what reaches logs.
+@usableFromInline
+package struct PostgresError: Error, Sendable {
+    package enum Kind: Sendable, Hashable {
+        /// The connection string or a setting is wrong; no server was asked, or it refused who we are.
+        case configuration
+        /// No connection could be made, or it was lost.
+        case connection
+        /// The server refused a statement; ``PostgresError/sqlState`` says why.
+        case server
+        /// No connection became free within `acquireTimeout`.
+        case poolTimeout
+        /// The calling task was cancelled. A statement that ran was cancelled on the server as well.
+        case cancelled
+        /// A value could not be sent: a NUL byte in a text, too many or too large parameters.
+        case encoding
+        /// A value that came back is not what the row's decoding expects.
+        case decoding
+        /// The API was used against its rules: nested transactions, a connection kept beyond its closure.
+        case misuse
+        /// The pool is shut down.
+        case shutdown
+        /// The database's migrations do not fit this binary's.
+        case migration
+    }
+
+    package let kind: Kind
+    /// The primary message, without the statement's text and parameters.
+    package let message: String
+    /// SQLSTATE, such as `40001`, when the server gave one.
+    package let sqlState: String?
+    package let detail: String?
+    package let hint: String?
+    /// Name of the constraint that was violated.
+    package let constraint: String?
+    /// Type name of the ``PostgresStatement`` that failed, or `BEGIN`, `COMMIT`, `ROLLBACK`.
+    package var statement: String?
+    /// Trying the same again, in a new transaction, can succeed. Look at ``commitOutcomeUnknown`` before you do.
+    package let isRetriable: Bool
+    /// The connection was lost when the server may or may not have committed: at COMMIT, or at a statement outside of a
+    /// transaction, which commits by itself.
+    package let commitOutcomeUnknown: Bool
+
+    package init(
+        _ kind: Kind, _ message: String, sqlState: String? = nil, detail: String? = nil, hint: String? = nil,
+        constraint: String? = nil, statement: String? = nil, isRetriable: Bool? = nil,
+        commitOutcomeUnknown: Bool = false
+    ) {
+        self.kind = kind
+        self.message = message
+        self.sqlState = sqlState
+        self.detail = detail
+        self.hint = hint
+        self.constraint = constraint
+        self.statement = statement
+        self.isRetriable = isRetriable ?? Self.canRetryHelp(kind, sqlState: sqlState)
+        self.commitOutcomeUnknown = commitOutcomeUnknown
+    }
+}
+
+extension PostgresError {
+    /// SQLSTATEs after which the same transaction, tried again, may succeed. Class 08 (connection) counts as a whole.
+    private static let retriableStates: Set<String> = [
+        "40001",  // serialization_failure
+        "40P01",  // deadlock_detected
+        "55P03",  // lock_not_available: lock_timeout, NOWAIT
+        "57P01", "57P02", "57P03",  // admin_shutdown, crash_shutdown, cannot_connect_now
+        "57P05", "25P03",  // idle sessions that the server ended
+        "53300",  // too_many_connections
+        "25006",  // read_only_sql_transaction: connected to what is a standby now
+        "26000", "42P05",  // a prepared statement is missing or there already: made anew next time
+    ]
+
+    static func canRetryHelp(_ kind: Kind, sqlState: String?) -> Bool {
+        guard let sqlState else { return kind == .connection || kind == .poolTimeout }
+        return retriableStates.contains(sqlState) || sqlState.hasPrefix("08")
+    }
+
+    /// The same error, naming `statement` unless it names one already.
+    func of(statement: String?) -> PostgresError {
+        var error = self
+        error.statement = error.statement ?? statement
+        return error
+    }
+
+    /// The same error under another light, as whoever knows more about the connection sees it.
+    func replacing(
+        kind: Kind? = nil, isRetriable: Bool? = nil, commitOutcomeUnknown: Bool? = nil
+    ) -> PostgresError {
+        PostgresError(
+            kind ?? self.kind, message, sqlState: sqlState, detail: detail, hint: hint, constraint: constraint,
+            statement: statement, isRetriable: isRetriable ?? self.isRetriable,
+            commitOutcomeUnknown: commitOutcomeUnknown ?? self.commitOutcomeUnknown)
+    }
+}
+
+extension PostgresError: CustomStringConvertible {
+    @usableFromInline
+    package var description: String {
+        var text = "PostgreSQL \(kind) error"
+        if let sqlState { text += " \(sqlState)" }
+        if let statement { text += " in \(statement)" }
+        text += ": \(message)"
+        if let constraint { text += " (constraint \(constraint))" }
+        if let hint { text += "; hint: \(hint)" }
+        if commitOutcomeUnknown { text += "; whether it was committed is unknown" }
+        return text
+    }
+}

@@ -1,0 +1,106 @@
+/// Brings a database to the schema that this binary was built for.
+package struct PostgresMigrator: Sendable {
+    package struct Status: Sendable, Hashable {
+        /// In order of version.
+        package var applied: [PostgresMigration]
+        /// To be applied, in order of version.
+        package var pending: [PostgresMigration]
+    }
+
+    private let migrations: [PostgresMigration]
+
+    /// In any order.
+    package init(migrations: [PostgresMigration]) {
+        self.migrations = migrations.sorted { $0.version < $1.version }
+    }
+
+    /// Applies what is missing, each migration in its own transaction, under an advisory lock: of two processes that
+    /// start at once, one applies and the other finds it done. Statements run without a time limit.
+    /// - Returns: What was applied.
+    /// - Throws: `.migration` when the database is newer than the binary, or an applied migration differs; the error of
+    ///   a migration that failed, of which nothing stays.
+    package func apply(on pool: PostgresPool) async throws(PostgresError) -> [PostgresMigration] {
+        try await withConnection(of: pool) { connection throws(PostgresError) in
+            // Closing the connection gives back the lock and the settings.
+            connection.discardAfterUse()
+            try await connection.simple("SET statement_timeout = 0; SET lock_timeout = 0")
+            _ = try await connection.execute(MigrationTable.Lock())
+            try await connection.simple("SET client_min_messages = warning; \(MigrationTable.create)")
+            let pending = try await status(on: connection).pending
+            for migration in pending { try await apply(migration, on: connection) }
+            return pending
+        }
+    }
+
+    /// What is applied and what is pending, without writing anything.
+    /// - Throws: `.migration` when the database is newer than the binary, or an applied migration differs.
+    package func check(on pool: PostgresPool) async throws(PostgresError) -> Status {
+        try await withConnection(of: pool) { connection throws(PostgresError) in
+            guard try await connection.query(MigrationTable.Exists()) == [true] else {
+                try validate()
+                return Status(applied: [], pending: migrations)
+            }
+            return try await status(on: connection)
+        }
+    }
+
+    private func status(on connection: PostgresConnection) async throws(PostgresError) -> Status {
+        try validate()
+        let rows = try await connection.query(MigrationTable.Applied())
+        for (index, row) in rows.enumerated() {
+            guard index < migrations.count else {
+                throw PostgresError(
+                    .migration,
+                    "the database is at migration \(rows[rows.count - 1].version) (\(rows[rows.count - 1].name)), "
+                        + "newer than this binary, which knows \(migrations.count)")
+            }
+            let migration = migrations[index]
+            guard row.version == migration.version else {
+                throw PostgresError(
+                    .migration, "the database has migration \(row.version) (\(row.name)) where \(migration.version) "
+                        + "(\(migration.name)) is expected")
+            }
+            guard row.checksum == migration.checksum else {
+                throw PostgresError(
+                    .migration,
+                    "migration \(migration.version) (\(migration.name)) was changed after it was applied to the database")
+            }
+        }
+        return Status(applied: Array(migrations.prefix(rows.count)), pending: Array(migrations.dropFirst(rows.count)))
+    }
+
+    private func apply(
+        _ migration: PostgresMigration, on connection: PostgresConnection
+    ) async throws(PostgresError) {
+        do {
+            try await connection.withTransaction { transaction in
+                try await transaction.simple(migration.sql)
+                _ = try await transaction.execute(MigrationTable.Insert(migration: migration))
+            }
+        } catch let error as PostgresError {
+            throw error.of(statement: "migration \(migration.version) (\(migration.name))")
+        } catch {
+            throw PostgresError(.migration, "migration \(migration.version) (\(migration.name)): \(error)")
+        }
+    }
+
+    private func validate() throws(PostgresError) {
+        for (index, migration) in migrations.enumerated() where migration.version != index + 1 {
+            throw PostgresError(
+                .migration, "migration \(migration.version) (\(migration.name)) stands where \(index + 1) is expected")
+        }
+    }
+
+    private func withConnection<Value: Sendable>(
+        of pool: PostgresPool,
+        _ body: (PostgresConnection) async throws(PostgresError) -> Value
+    ) async throws(PostgresError) -> Value {
+        do {
+            return try await pool.withConnection(body)
+        } catch let error as PostgresError {
+            throw error
+        } catch {
+            throw PostgresError(.migration, "\(error)")
+        }
+    }
+}

@@ -1,0 +1,170 @@
+/// A statement's parameters in binary, in one buffer that libpq copies from once.
+@usableFromInline
+package struct PostgresParameters: Sendable {
+    /// One parameter: where its bytes lie, and its declared type. A count of -1 is NULL.
+    @usableFromInline
+    struct Field: Sendable {
+        @usableFromInline let offset: Int
+        @usableFromInline let count: Int
+        @usableFromInline let oid: UInt32
+
+        @inlinable
+        init(offset: Int, count: Int, oid: UInt32) {
+            self.offset = offset
+            self.count = count
+            self.oid = oid
+        }
+    }
+
+    /// Why a value could not be encoded.
+    @usableFromInline
+    enum Failure: Sendable {
+        case notEncodable(String)
+        case tooLarge
+    }
+
+    /// Begins with a byte that belongs to no parameter, so that an empty one has an address too.
+    @usableFromInline var bytes: [UInt8] = [0]
+    @usableFromInline var fields: [Field] = []
+    /// The first parameter, from 1, that could not be encoded. `append` cannot throw; sending does.
+    @usableFromInline var failure: (parameter: Int, reason: Failure)?
+
+    package init() {}
+
+    /// Number of parameters so far.
+    package var count: Int { fields.count }
+
+    @inlinable
+    package mutating func append<Value: PostgresValue>(_ value: Value) {
+        let count = value.postgresByteCount
+        guard check(value), claim(count, oid: Value.postgresType.oid) else { return }
+        let start = bytes.count - count
+        unsafe bytes.withUnsafeMutableBytes { buffer in
+            var writer = unsafe PostgresWriter(buffer, at: start)
+            value.encode(into: &writer)
+        }
+    }
+
+    /// nil is NULL.
+    @inlinable
+    package mutating func append<Value: PostgresValue>(_ value: Value?) {
+        guard let value else {
+            fields.append(Field(offset: 0, count: -1, oid: Value.postgresType.oid))
+            return
+        }
+        append(value)
+    }
+
+    /// A one-dimensional array, for `unnest($1::int8[])`.
+    @inlinable
+    package mutating func append<Value: PostgresValue>(array: [Value]) {
+        var count = 0
+        for value in array {
+            guard check(value) else { return }
+            count += 4 + value.postgresByteCount
+        }
+        count += array.isEmpty ? Self.emptyArrayHeader : Self.arrayHeader
+        guard claim(count, oid: Value.postgresType.arrayOID) else { return }
+        let start = bytes.count - count
+        unsafe bytes.withUnsafeMutableBytes { buffer in
+            var writer = unsafe PostgresWriter(buffer, at: start)
+            Self.writeHeader(
+                into: &writer, count: array.count, hasNulls: false, elementOID: Value.postgresType.oid)
+            for value in array {
+                writer.writeCount(value.postgresByteCount)
+                value.encode(into: &writer)
+            }
+        }
+    }
+
+    /// A one-dimensional array in which nil is NULL.
+    @inlinable
+    package mutating func append<Value: PostgresValue>(array: [Value?]) {
+        var count = 0
+        var hasNulls = false
+        for value in array {
+            count += 4
+            guard let value else {
+                hasNulls = true
+                continue
+            }
+            guard check(value) else { return }
+            count += value.postgresByteCount
+        }
+        count += array.isEmpty ? Self.emptyArrayHeader : Self.arrayHeader
+        guard claim(count, oid: Value.postgresType.arrayOID) else { return }
+        let start = bytes.count - count
+        unsafe bytes.withUnsafeMutableBytes { buffer in
+            var writer = unsafe PostgresWriter(buffer, at: start)
+            Self.writeHeader(
+                into: &writer, count: array.count, hasNulls: hasNulls, elementOID: Value.postgresType.oid)
+            for value in array {
+                guard let value else {
+                    writer.writeCount(-1)
+                    continue
+                }
+                writer.writeCount(value.postgresByteCount)
+                value.encode(into: &writer)
+            }
+        }
+    }
+}
+
+extension PostgresParameters {
+    /// Dimensions, flags, element type; and, unless empty, the dimension's length and lower bound.
+    @usableFromInline static var emptyArrayHeader: Int { 12 }
+    @usableFromInline static var arrayHeader: Int { 20 }
+
+    @inlinable
+    static func writeHeader(into writer: inout PostgresWriter, count: Int, hasNulls: Bool, elementOID: UInt32) {
+        writer.write(Int32(count == 0 ? 0 : 1))
+        writer.write(Int32(hasNulls ? 1 : 0))
+        writer.write(elementOID)
+        guard count > 0 else { return }
+        writer.writeCount(count)
+        writer.write(Int32(1))
+    }
+
+    /// Notes a value that cannot be sent.
+    @inlinable
+    mutating func check<Value: PostgresValue>(_ value: Value) -> Bool {
+        if value.isEncodable { return true }
+        refuse(.notEncodable(Value.postgresType.name))
+        return false
+    }
+
+    /// Adds a parameter of `count` bytes, still to be written, at the buffer's end.
+    @inlinable
+    mutating func claim(_ count: Int, oid: UInt32) -> Bool {
+        // PostgreSQL takes messages of less than 1 GiB; the last 64 KiB are for what goes around the parameters.
+        guard count <= (1 << 30) - (1 << 16) - bytes.count else {
+            refuse(.tooLarge)
+            return false
+        }
+        fields.append(Field(offset: bytes.count, count: count, oid: oid))
+        bytes.append(contentsOf: repeatElement(0, count: count))
+        return true
+    }
+
+    @usableFromInline
+    mutating func refuse(_ reason: Failure) {
+        fields.append(Field(offset: 0, count: -1, oid: 0))
+        if failure == nil { failure = (fields.count, reason) }
+    }
+
+    /// Throws when a parameter could not be encoded, or there are more than the protocol can count.
+    func validate(statement: String) throws(PostgresError) {
+        if let failure {
+            let reason =
+                switch failure.reason {
+                case .notEncodable(let type): "a NUL byte, which \(type) cannot hold"
+                case .tooLarge: "more than the 1 GiB that a statement takes"
+                }
+            throw PostgresError(.encoding, "parameter $\(failure.parameter) holds \(reason)", statement: statement)
+        }
+        guard fields.count <= 65535 else {
+            throw PostgresError(
+                .encoding, "\(fields.count) parameters; a statement takes 65535", statement: statement)
+        }
+    }
+}

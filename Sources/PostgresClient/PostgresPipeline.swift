@@ -1,0 +1,80 @@
+/// Several statements in one round trip (libpq's pipeline mode, one sync). The first failure aborts the rest; outside of
+/// a transaction they are one all the same: all of them take effect, or none.
+package struct PostgresPipeline: Sendable {
+    /// Finds one statement's results in those of the pipeline that it was appended to.
+    package struct Handle<Row: Sendable>: Sendable {
+        let index: Int
+    }
+
+    /// One statement, ready to be sent.
+    struct Item: Sendable {
+        /// Statements are prepared by text and parameter types.
+        let sql: String
+        let parameters: PostgresParameters
+        let statementType: any PostgresStatement.Type
+        /// Reads the rows, as an array of the statement's `Row`; nil when the caller does not want them.
+        let decode: (@Sendable (borrowing LibpqResult) throws(PostgresError) -> any Sendable)?
+
+        var name: String { String(describing: statementType) }
+    }
+
+    private(set) var items: [Item] = []
+
+    package init() {}
+
+    /// Appends a statement; the handle finds its results.
+    package mutating func append<Statement: PostgresStatement>(_ statement: Statement) -> Handle<Statement.Row> {
+        items.append(Item(statement, decodes: true))
+        return Handle(index: items.count - 1)
+    }
+
+    package var isEmpty: Bool { items.isEmpty }
+
+    /// Number of statements.
+    package var count: Int { items.count }
+}
+
+extension PostgresPipeline.Item {
+    init<Statement: PostgresStatement>(_ statement: Statement, decodes: Bool) {
+        var parameters = PostgresParameters()
+        statement.bind(&parameters)
+        self.sql = Statement.sql
+        self.parameters = parameters
+        self.statementType = Statement.self
+        guard decodes else {
+            self.decode = nil
+            return
+        }
+        self.decode = { (result: borrowing LibpqResult) throws(PostgresError) -> any Sendable in
+            var rows: [Statement.Row] = []
+            rows.reserveCapacity(result.rowCount)
+            try result.forEachRow { row throws(PostgresError) in
+                rows.append(try Statement.decode(row))
+            }
+            return rows
+        }
+    }
+}
+
+/// What a pipeline's statements returned.
+package struct PostgresPipelineResults: Sendable {
+    struct Outcome: Sendable {
+        var rows: (any Sendable)?
+        var affected: Int
+    }
+
+    var outcomes: [Outcome]
+
+    /// The rows of one statement. A handle of another pipeline is a programming error.
+    package func rows<Row>(_ handle: PostgresPipeline.Handle<Row>) -> [Row] {
+        guard let rows = outcomes[handle.index].rows as? [Row] else {
+            preconditionFailure("a handle of another pipeline")
+        }
+        return rows
+    }
+
+    /// Rows that one statement inserted, updated, deleted or selected.
+    package func affected<Row>(_ handle: PostgresPipeline.Handle<Row>) -> Int {
+        outcomes[handle.index].affected
+    }
+}

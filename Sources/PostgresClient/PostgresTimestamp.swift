@@ -1,0 +1,53 @@
+/// timestamptz: microseconds since the Unix epoch; ±infinity are `Int64.max` and `Int64.min`.
+@usableFromInline
+package struct PostgresTimestamp: Hashable, Sendable {
+    @usableFromInline package var microseconds: Int64
+
+    @inlinable
+    package init(microseconds: Int64) { self.microseconds = microseconds }
+
+    package static var infinity: PostgresTimestamp { PostgresTimestamp(microseconds: .max) }
+    package static var negativeInfinity: PostgresTimestamp { PostgresTimestamp(microseconds: .min) }
+
+    package var isFinite: Bool { microseconds != .max && microseconds != .min }
+}
+
+extension PostgresTimestamp: Comparable {
+    @inlinable
+    package static func < (left: PostgresTimestamp, right: PostgresTimestamp) -> Bool {
+        left.microseconds < right.microseconds
+    }
+}
+
+extension PostgresTimestamp: PostgresValue {
+    /// From the Unix epoch to 2000-01-01, from which PostgreSQL counts, in microseconds.
+    @usableFromInline static var epoch: Int64 { 946_684_800_000_000 }
+
+    @inlinable
+    package static var postgresType: PostgresType { .timestamptz }
+
+    @inlinable
+    package var postgresByteCount: Int { 8 }
+
+    @inlinable
+    package func encode(into writer: inout PostgresWriter) {
+        guard microseconds != .max, microseconds != .min else { return writer.write(microseconds) }
+        let (value, overflow) = microseconds.subtractingReportingOverflow(Self.epoch)
+        // Too early for PostgreSQL in any case; it must say so, and not read -infinity.
+        writer.write(overflow ? .min + 1 : value)
+    }
+
+    @inlinable
+    package init?(postgresBytes bytes: RawSpan, oid: UInt32) {
+        guard bytes.byteCount == 8 else { return nil }
+        let value: Int64 = bytes.postgresInteger()
+        guard value != .max, value != .min else {
+            self.init(microseconds: value)
+            return
+        }
+        // PostgreSQL's last 30 years, from 294247 on, are beyond 64 bits of the Unix epoch.
+        let (microseconds, overflow) = value.addingReportingOverflow(Self.epoch)
+        guard !overflow, microseconds != .max else { return nil }
+        self.init(microseconds: microseconds)
+    }
+}

@@ -1,0 +1,116 @@
+/// text; also reads varchar, bpchar, name and "char".
+extension String: PostgresValue {
+    @inlinable
+    package static var postgresType: PostgresType { .text }
+
+    @inlinable
+    package static func accepts(oid: UInt32) -> Bool {
+        switch oid {
+        case 25, 1043, 1042, 19, 18: true
+        default: false
+        }
+    }
+
+    @inlinable
+    package var postgresByteCount: Int { utf8.count }
+
+    /// PostgreSQL's text cannot hold NUL.
+    @inlinable
+    package var isEncodable: Bool { unsafe !utf8.span.bytes.containsZero }
+
+    @inlinable
+    package func encode(into writer: inout PostgresWriter) { unsafe writer.write(bytes: utf8.span.bytes) }
+
+    @inlinable
+    package init?(postgresBytes bytes: RawSpan, oid: UInt32) {
+        let text = unsafe bytes.withUnsafeBytes { unsafe String(validating: $0, as: UTF8.self) }
+        guard let text else { return nil }
+        self = text
+    }
+}
+
+extension RawSpan {
+    @usableFromInline
+    var containsZero: Bool {
+        unsafe withUnsafeBytes { unsafe $0.contains(0) }
+    }
+}
+
+/// bytea. (An array of them is `[PostgresBytes]`, or `[[UInt8]]`.)
+@usableFromInline
+package struct PostgresBytes: PostgresValue, Hashable {
+    @usableFromInline package var bytes: [UInt8]
+
+    @inlinable
+    package init(_ bytes: [UInt8]) { self.bytes = bytes }
+
+    @inlinable
+    package static var postgresType: PostgresType { .bytea }
+
+    @inlinable
+    package var postgresByteCount: Int { bytes.count }
+
+    @inlinable
+    package func encode(into writer: inout PostgresWriter) { unsafe writer.write(bytes: bytes.span.bytes) }
+
+    @inlinable
+    package init?(postgresBytes bytes: RawSpan, oid: UInt32) {
+        self.bytes = unsafe bytes.withUnsafeBytes { unsafe [UInt8]($0) }
+    }
+}
+
+/// bytea, and not an array of anything: a byte alone is no value.
+extension Array: PostgresValue where Element == UInt8 {
+    @inlinable
+    package static var postgresType: PostgresType { .bytea }
+
+    @inlinable
+    package var postgresByteCount: Int { count }
+
+    @inlinable
+    package func encode(into writer: inout PostgresWriter) { unsafe writer.write(bytes: span.bytes) }
+
+    @inlinable
+    package init?(postgresBytes bytes: RawSpan, oid: UInt32) {
+        self = unsafe bytes.withUnsafeBytes { unsafe [UInt8]($0) }
+    }
+}
+
+/// A JSON text: sent as jsonb, read from jsonb or json. jsonb keeps the values, not the spelling.
+@usableFromInline
+package struct PostgresJSON: PostgresValue, Hashable {
+    @usableFromInline package var text: String
+
+    @inlinable
+    package init(_ text: String) { self.text = text }
+
+    @inlinable
+    package static var postgresType: PostgresType { .jsonb }
+
+    @inlinable
+    package static func accepts(oid: UInt32) -> Bool { oid == 3802 || oid == 114 }
+
+    @inlinable
+    package var postgresByteCount: Int { 1 + text.utf8.count }
+
+    @inlinable
+    package var isEncodable: Bool { text.isEncodable }
+
+    @inlinable
+    package func encode(into writer: inout PostgresWriter) {
+        // jsonb's binary form is a version, 1, and the text.
+        writer.write(UInt8(1))
+        text.encode(into: &writer)
+    }
+
+    @inlinable
+    package init?(postgresBytes bytes: RawSpan, oid: UInt32) {
+        var rest = bytes
+        if oid == 3802 {
+            guard bytes.byteCount > 0, bytes.postgresInteger(as: UInt8.self) == 1 else { return nil }
+            rest = bytes.extracting(droppingFirst: 1)
+        }
+        guard let text = String(postgresBytes: rest, oid: PostgresType.text.oid) else { return nil }
+        self.text = text
+    }
+}

@@ -1,0 +1,43 @@
+import PostgresClient
+import WidgetStore
+/// What to do about a batch that the database did not take.
+enum ApplyFailure: Equatable {
+    /// Another process has taken some of the partitions: find out which.
+    case fenced
+    /// The directory of kinds is behind what is stored: read it and try again.
+    case directoryIsBehind
+    /// The data of an event is to blame: find it by halving the batch, and make it a dead letter.
+    case poison(String)
+    /// Nothing is wrong with the batch: try again with back-off, as long as it takes.
+    case wait(String)
+    /// The task was cancelled.
+    case stopped
+
+    init(_ error: any Error) {
+        switch error {
+        case is CancellationError:
+            self = .stopped
+        case is LifecycleFoldError:
+            self = .directoryIsBehind
+        case let error as PostgresError where error.kind == .cancelled:
+            self = .stopped
+        case let error as PostgresError where error.sqlState == AdvancePositions.fencedState:
+            self = .fenced
+        case let error as PostgresError where error.blamesData:
+            self = .poison("\(error)")
+        default:
+            self = .wait("\(error)")
+        }
+    }
+}
+
+extension PostgresError {
+    /// Whether a value that the statement was given is to blame: a data exception (class 22), a violated constraint
+    /// (class 23), a limit of the program (class 54), or a value that cannot be bound.
+    fileprivate var blamesData: Bool {
+        if isRetriable { return false }
+        if kind == .encoding { return true }
+        guard kind == .server, let state = sqlState else { return false }
+        return ["22", "23", "54"].contains(state.prefix(2))
+    }
+}

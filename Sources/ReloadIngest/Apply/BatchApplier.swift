@@ -1,0 +1,146 @@
+import PostgresClient
+import WidgetModel
+import WidgetStore
+
+/// Applies a folded batch in one transaction, the consumer positions included (design, section 4).
+struct BatchApplier: Sendable {
+    /// What a committed batch wrote.
+    struct Outcome: Sendable {
+        var marked = 0
+        /// Timelines that are due now, at least.
+        var due = 0
+        var widgets = 0
+        var timelines = 0
+        var sweeps = 0
+        var rejected: [RejectedEvent] = []
+    }
+
+    let pool: PostgresPool
+    let audienceLimit: Int
+
+    /// - Parameter deadLetter: makes the dead letter of a rejected event from the polled batch.
+    /// - Throws: `PostgresError`, ``LifecycleFoldError``.
+    func apply(
+        _ fold: BatchFold, advancing advances: [AdvancePositions.Advance],
+        deadLetter: @Sendable (RejectedEvent) -> DeadLetter
+    ) async throws -> Outcome {
+        try await pool.withTransaction { connection in
+            var outcome = Outcome()
+            var first = PostgresPipeline()
+            _ = first.append(AdvancePositions(advances))
+            appendBumps(of: fold, to: &first)
+            guard !fold.lifecycle.isEmpty else {
+                let marks = appendMarks(of: fold, to: &first)
+                append(fold.rejected.map(deadLetter), to: &first)
+                outcome.rejected = fold.rejected
+                let results = try await connection.run(first)
+                try await finish(marks, results, &outcome, on: connection)
+                return outcome
+            }
+            let needed = LifecycleFold.needed(fold.lifecycle)
+            let stored = first.append(
+                ReadWidgets(
+                    widgets: needed.widgets, devices: needed.devices, deviceLimit: LifecycleFold.deviceLimit + 1))
+            let read = try await connection.run(first)
+
+            var lifecycle = try LifecycleFold(stored: read.rows(stored), directory: fold.directory)
+            for step in fold.lifecycle { lifecycle.apply(step) }
+            let writes = try lifecycle.writes()
+            outcome.rejected = fold.rejected + lifecycle.rejected
+            outcome.widgets = writes.inserts.count + writes.updates.count
+
+            var second = PostgresPipeline()
+            let placed = append(writes, to: &second)
+            let marks = appendMarks(of: fold, to: &second)
+            append(outcome.rejected.map(deadLetter), to: &second)
+            if !second.isEmpty {
+                let results = try await connection.run(second)
+                outcome.timelines = placed.flatMap { results.rows($0).first }.map { Int($0) } ?? 0
+                outcome.due = outcome.timelines
+                try await finish(marks, results, &outcome, on: connection)
+            }
+            return outcome
+        }
+    }
+
+    private func appendBumps(of fold: BatchFold, to pipeline: inout PostgresPipeline) {
+        if !fold.appBumps.isEmpty { _ = pipeline.append(BumpApps(Array(fold.appBumps.values))) }
+        if !fold.kindBumps.isEmpty { _ = pipeline.append(BumpKinds(Array(fold.kindBumps.values))) }
+        for sweep in fold.sweeps.values { _ = pipeline.append(InsertSweep(sweep)) }
+    }
+
+    private func append(
+        _ writes: LifecycleWrites, to pipeline: inout PostgresPipeline
+    ) -> PostgresPipeline.Handle<Int64>? {
+        let touched = writes.placements.map(\.id) + writes.departures
+        // Locked before anything is looked at: so the last of several removals sees the others, and nothing is
+        // collected that is placed here.
+        if !touched.isEmpty { _ = pipeline.append(LockTimelines(touched)) }
+        let placed = writes.placements.isEmpty ? nil : pipeline.append(PlaceTimelines(writes.placements))
+        if !writes.inserts.isEmpty { _ = pipeline.append(InsertWidgets(writes.inserts)) }
+        if !writes.updates.isEmpty { _ = pipeline.append(UpdateWidgets(writes.updates)) }
+        if !writes.departures.isEmpty { _ = pipeline.append(OrphanTimelines(writes.departures)) }
+        return placed
+    }
+
+    private func append(_ letters: [DeadLetter], to pipeline: inout PostgresPipeline) {
+        for letter in letters { _ = pipeline.append(InsertDeadLetter(letter)) }
+    }
+
+    // MARK: Marks
+
+    private struct Marks {
+        /// Each with its input, in order, to name the audiences that have too many widgets.
+        var handles: [(handle: PostgresPipeline.Handle<MarkOutcome>, input: [TimelineMark], audience: AudienceSort)] = []
+    }
+
+    private enum AudienceSort {
+        case user, device, widget
+    }
+
+    private func appendMarks(of fold: BatchFold, to pipeline: inout PostgresPipeline) -> Marks {
+        var marks = Marks()
+        if !fold.userMarks.isEmpty {
+            let input = Array(fold.userMarks.values)
+            marks.handles.append((pipeline.append(MarkUsers(input, limit: audienceLimit)), input, .user))
+        }
+        if !fold.deviceMarks.isEmpty {
+            let input = Array(fold.deviceMarks.values)
+            marks.handles.append((pipeline.append(MarkDevices(input, limit: audienceLimit)), input, .device))
+        }
+        if !fold.widgetMarks.isEmpty {
+            let input = Array(fold.widgetMarks.values)
+            marks.handles.append((pipeline.append(MarkWidgets(input)), input, .widget))
+        }
+        if !fold.views.isEmpty { _ = pipeline.append(RecordViews(Array(fold.views.values))) }
+        return marks
+    }
+
+    /// Sums what the mark statements did, and records the audiences that were too large as sweeps.
+    private func finish(
+        _ marks: Marks, _ results: PostgresPipelineResults, _ outcome: inout Outcome, on connection: PostgresConnection
+    ) async throws {
+        var sweeps = PostgresPipeline()
+        for (handle, input, audience) in marks.handles {
+            guard let done = results.rows(handle).first else { continue }
+            outcome.marked += Int(done.marked)
+            outcome.due += Int(done.due)
+            for index in done.tooMany {
+                let mark = input[index]
+                let target: SweepRequest.Audience
+                switch audience {
+                case .user: target = .user(mark.audienceID)
+                case .device: target = .device(mark.audienceID)
+                case .widget: continue
+                }
+                _ = sweeps.append(
+                    InsertSweep(
+                        SweepRequest(
+                            appID: mark.appID, audience: target, kindIDs: mark.kindID.map { [$0] } ?? [],
+                            matching: mark.matching, events: mark.events, isFree: mark.isFree, cause: mark.cause)))
+                outcome.sweeps += 1
+            }
+        }
+        if !sweeps.isEmpty { _ = try await connection.run(sweeps) }
+    }
+}

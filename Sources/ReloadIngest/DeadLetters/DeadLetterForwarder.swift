@@ -1,0 +1,90 @@
+package import KafkaClient
+package import Logging
+package import PostgresClient
+import ServiceLifecycle
+import WidgetModel
+package import WidgetStore
+
+/// Publishes dead letters to their topic, each at least once: the row is marked only after the broker's acknowledgement.
+package final class DeadLetterForwarder: Service {
+    /// How many are published in one transaction.
+    private static let batch = 100
+
+    private let pool: PostgresPool
+    private let producer: KafkaProducer
+    private let topic: String
+    private let signal: WorkSignal
+    private let interval: Duration
+    private let logger: Logger
+
+    /// - Parameters:
+    ///   - signal: says that there are dead letters to forward.
+    ///   - interval: looks for them after this time all the same: another process may have left some.
+    package init(
+        pool: PostgresPool, producer: KafkaProducer, topic: String, signal: WorkSignal,
+        interval: Duration = .seconds(10), logger: Logger
+    ) {
+        self.pool = pool
+        self.producer = producer
+        self.topic = topic
+        self.signal = signal
+        self.interval = interval
+        self.logger = logger
+    }
+
+    package func run() async throws {
+        try? await cancelWhenGracefulShutdown {
+            var failures = 0
+            while !Task.isCancelled {
+                do {
+                    while try await self.forward() {}
+                    failures = 0
+                } catch {
+                    failures += 1
+                    self.logger.warning("cannot forward dead letters", metadata: ["error": "\(error)"])
+                }
+                try await self.signal.wait(timeout: self.interval)
+                if failures > 0 {
+                    var generator = SystemRandomNumberGenerator()
+                    let delay = Backoff(base: .milliseconds(200), cap: .seconds(10))
+                        .delay(attempt: failures, using: &generator)
+                    try await Task.sleep(for: delay)
+                }
+            }
+        }
+    }
+
+    /// Forwards one batch; answers whether there may be more.
+    func forward() async throws -> Bool {
+        let (producer, topic) = (producer, topic)
+        return try await pool.withTransaction { connection in
+            let rows = try await connection.query(DeadLettersToForward(limit: Self.batch))
+            guard !rows.isEmpty else { return false }
+            let results = await producer.send(rows.map { Self.message($0.letter, topic: topic) })
+            let sent = zip(rows, results).compactMap { row, result in
+                if case .success = result { row.id } else { nil }
+            }
+            if !sent.isEmpty { _ = try await connection.execute(DeadLettersForwarded(sent)) }
+            // What failed stays for the next round, without holding back what went out.
+            if case .failure(let error)? = results.first(where: { if case .failure = $0 { true } else { false } }) {
+                self.logger.warning(
+                    "dead letters were not acknowledged",
+                    metadata: ["count": "\(rows.count - sent.count)", "error": "\(error)"])
+                return false
+            }
+            return rows.count == Self.batch
+        }
+    }
+
+    /// The original message, with what went wrong and where it stood as further headers.
+    static func message(_ letter: DeadLetter, topic: String) -> KafkaMessage {
+        var headers = letter.headers.map { KafkaHeader(name: $0.name, value: $0.value) }
+        for (name, value) in [
+            ("freshet-error", "\(letter.code): \(letter.error)"), ("freshet-topic", letter.topic),
+            ("freshet-partition", "\(letter.partition)"), ("freshet-offset", "\(letter.offset)"),
+        ] {
+            headers.append(KafkaHeader(name: name, value: Array(value.utf8)))
+        }
+        return KafkaMessage(topic: topic, key: letter.key, value: letter.payload, headers: headers)
+    }
+}

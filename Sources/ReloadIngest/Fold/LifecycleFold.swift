@@ -1,0 +1,183 @@
+import WidgetModel
+import WidgetStore
+
+/// A lifecycle event of the batch, in log order.
+struct LifecycleStep: Sendable {
+    enum Operation: Sendable {
+        case widget(String, WidgetChange)
+        case device(String, WidgetEnvironment, at: Timestamp)
+    }
+
+    let record: Int
+    let position: EventPosition
+    let app: RegisteredApp
+    let operation: Operation
+}
+
+/// Why the lifecycle of a batch cannot be folded.
+enum LifecycleFoldError: Error {
+    /// A stored widget is of a kind that the directory does not have yet.
+    case directoryIsBehind
+}
+
+/// Applies a batch's lifecycle events to the widgets as they are stored, and says what to write. Pure.
+struct LifecycleFold {
+    struct State {
+        var record: WidgetRecord?
+        let stored: StoredWidget?
+        var isWritten = false
+        /// The latest event that had an effect.
+        var cause: EventPosition?
+        var isPlacement = false
+    }
+
+    /// How many widgets of one device a change of its environment may move.
+    static let deviceLimit = 10_000
+
+    private let directory: KindDirectory
+    private var widgets: [ScopedIdentifier: State] = [:]
+    /// The widgets that are on a device now.
+    private var devices: [ScopedIdentifier: Set<ScopedIdentifier>] = [:]
+    private(set) var rejected: [RejectedEvent] = []
+
+    init(stored: [StoredWidget], directory: KindDirectory) throws(LifecycleFoldError) {
+        self.directory = directory
+        for widget in stored {
+            guard let kind = directory.kinds[widget.kindID] else { throw .directoryIsBehind }
+            let record = WidgetRecord(
+                widget: widget.id, user: widget.user, device: widget.device, kind: kind.definition.name,
+                family: widget.family, configuration: WidgetConfiguration(storedCanonical: widget.configuration),
+                environment: widget.environment, changedAt: widget.changedAt, removed: widget.timelineID == nil)
+            let key = ScopedIdentifier(widget.appID, widget.id)
+            widgets[key] = State(record: record, stored: widget)
+            move(key, from: nil, to: record)
+        }
+    }
+
+    /// The widgets and devices whose rows must be read before the steps can be folded.
+    static func needed(
+        _ steps: [LifecycleStep]
+    ) -> (widgets: [(appID: Int32, id: String)], devices: [(appID: Int32, id: String)]) {
+        var widgets: Set<ScopedIdentifier> = []
+        var devices: Set<ScopedIdentifier> = []
+        for step in steps {
+            switch step.operation {
+            case .widget(let id, _): widgets.insert(ScopedIdentifier(step.app.id, id))
+            case .device(let id, _, _): devices.insert(ScopedIdentifier(step.app.id, id))
+            }
+        }
+        return (widgets.map { ($0.appID, $0.id.text) }, devices.map { ($0.appID, $0.id.text) })
+    }
+
+    mutating func apply(_ step: LifecycleStep) {
+        switch step.operation {
+        case .widget(let id, let change):
+            let key = ScopedIdentifier(step.app.id, id)
+            let outcome = apply(change, to: key, at: step.position)
+            if outcome == .ignored(.unknown) {
+                rejected.append(
+                    RejectedEvent(
+                        record: step.record, app: step.app.name, code: "unknownWidget",
+                        message: "/widget: app \(Text.quoted(step.app.name)) has never placed a widget "
+                            + "\(Text.quoted(id)); expected freshet.widget.placed.v1 first"))
+            }
+        case .device(let id, let environment, let time):
+            let moved = devices[ScopedIdentifier(step.app.id, id)] ?? []
+            guard moved.count <= Self.deviceLimit else {
+                rejected.append(
+                    RejectedEvent(
+                        record: step.record, app: step.app.name, code: "audienceTooLarge",
+                        message: "/device: device \(Text.quoted(id)) has more than \(Self.deviceLimit) widgets"))
+                return
+            }
+            for key in moved {
+                _ = apply(.environment(environment, at: time), to: key, at: step.position)
+            }
+        }
+    }
+
+    private mutating func apply(
+        _ change: WidgetChange, to key: ScopedIdentifier, at position: EventPosition
+    ) -> WidgetOutcome {
+        var state = widgets[key] ?? State(record: nil, stored: nil)
+        let outcome = WidgetLifecycle.apply(change, to: state.record)
+        if let record = outcome.record {
+            move(key, from: state.record, to: record)
+            state.record = record
+            state.isWritten = true
+            state.cause = position
+            widgets[key] = state
+        }
+        return outcome
+    }
+
+    private mutating func move(_ key: ScopedIdentifier, from old: WidgetRecord?, to new: WidgetRecord) {
+        if let old {
+            devices[ScopedIdentifier(key.appID, old.device)]?.remove(key)
+        }
+        if !new.removed {
+            devices[ScopedIdentifier(key.appID, new.device), default: []].insert(key)
+        }
+    }
+}
+
+/// What the lifecycle events of a batch write.
+struct LifecycleWrites: Sendable {
+    /// Widgets that were not stored.
+    var inserts: [WidgetWrite] = []
+    /// Widgets whose rows were read.
+    var updates: [WidgetWrite] = []
+    /// Timelines that are shown from now on.
+    var placements: [TimelinePlacement] = []
+    /// Timelines that a widget has stopped showing.
+    var departures: [TimelineID] = []
+}
+
+extension LifecycleFold {
+    func writes() throws(LifecycleFoldError) -> LifecycleWrites {
+        var writes = LifecycleWrites()
+        var placed: [TimelineID: TimelinePlacement] = [:]
+        var departed: Set<TimelineID> = []
+        let apps = Dictionary(directory.apps.values.map { ($0.id, $0) }, uniquingKeysWith: { $1 })
+        for (key, state) in widgets where state.isWritten {
+            guard let record = state.record else { continue }
+            guard let app = apps[key.appID], let kind = kind(of: record, state, app) else { throw .directoryIsBehind }
+            var timelineID: TimelineID?
+            if !record.removed {
+                let identity = TimelineIdentity(
+                    app: app.name, kind: record.kind, sharing: kind.definition.sharing,
+                    variesBy: kind.definition.variesBy, family: record.family, configuration: record.configuration,
+                    environment: record.environment, user: record.user)
+                let id = identity.id
+                timelineID = id
+                if state.stored?.timelineID != id {
+                    placed[id] = TimelinePlacement(
+                        id: id, kindID: kind.id, identity: identity, lane: .interactive, cause: state.cause)
+                }
+            }
+            if let old = state.stored?.timelineID, old != timelineID {
+                departed.insert(old)
+            }
+            let write = WidgetWrite(
+                appID: key.appID, id: record.widget, kindID: kind.id, family: record.family, timelineID: timelineID,
+                user: record.user, device: record.device, environment: record.environment,
+                changedAt: record.changedAt)
+            if state.stored == nil {
+                writes.inserts.append(write)
+            } else {
+                writes.updates.append(write)
+            }
+        }
+        writes.placements = Array(placed.values)
+        // A timeline that one widget leaves and another takes up in the same batch is locked and looked at all the same.
+        writes.departures = Array(departed)
+        return writes
+    }
+
+    /// The kind by the record's name; a widget of a retired kind keeps the kind of its row.
+    private func kind(of record: WidgetRecord, _ state: State, _ app: RegisteredApp) -> RegisteredKind? {
+        if let kind = directory.kind(record.kind, of: app) { return kind }
+        guard let stored = state.stored, let kind = directory.kinds[stored.kindID] else { return nil }
+        return kind.definition.name == record.kind ? kind : nil
+    }
+}

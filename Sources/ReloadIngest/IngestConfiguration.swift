@@ -1,0 +1,32 @@
+/// How ingest consumes and applies. Defaults are safe for production.
+package struct IngestConfiguration: Sendable {
+    /// Name of the Kafka topic that plays each part.
+    package struct Topics: Hashable, Sendable {
+        package var pushes = "freshet.pushes"
+        package var appChanges = "freshet.app-changes"
+        package var widgets = "freshet.widgets"
+
+        package init() {}
+
+        /// In the order of ``EventPosition/topic``.
+        package var all: [String] { [pushes, appChanges, widgets] }
+    }
+
+    package var topics = Topics()
+    package var group = "freshet"
+    /// Largest number of events in one transaction.
+    package var maximumBatch = 4096
+    /// An audience with more widgets than this is materialised by the sweeper, not in the transaction.
+    package var audienceLimit = 10_000
+    /// Largest event, in bytes; a larger one becomes a dead letter.
+    package var maximumEventBytes = 1_048_576
+    /// How old the known kinds may get before they are read again.
+    package var directoryAge: Duration = .seconds(5)
+    /// Back-off when the database does not take a batch: first and longest delay.
+    package var retryBase: Duration = .milliseconds(50)
+    package var retryCap: Duration = .seconds(5)
+    /// Where dead letters are published.
+    package var deadLetterTopic = "freshet.dead-letters"
+
+    package init() {}
+}

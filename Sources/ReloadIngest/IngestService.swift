@@ -1,0 +1,348 @@
+package import KafkaClient
+package import Logging
+package import PostgresClient
+import ServiceLifecycle
+import Synchronization
+import WidgetEvents
+import WidgetModel
+package import WidgetStore
+
+/// Consumes the input topics and applies them, each event exactly once (design, section 4).
+///
+/// It keeps no state worth keeping: positions, and all that the events did, are in PostgreSQL in one transaction.
+package final class IngestService: Service {
+    private let configuration: IngestConfiguration
+    private let makeConsumer: @Sendable () throws -> KafkaConsumer
+    private let applier: BatchApplier
+    private let pool: PostgresPool
+    private let directory: DirectoryCache
+    private let decoder: EventDecoder
+    private let logger: Logger
+    package let statistics = IngestStatistics()
+    /// Signalled after every transaction that made something due, and after dead letters.
+    private let onDue: @Sendable () -> Void
+    private let onDeadLetters: @Sendable () -> Void
+    /// Called whenever partitions have been assigned and are about to be read.
+    private let onAssigned: @Sendable () -> Void
+    private let current = Mutex<KafkaConsumer?>(nil)
+
+    package init(
+        configuration: IngestConfiguration, pool: PostgresPool, directory: DirectoryCache, logger: Logger,
+        onDue: @escaping @Sendable () -> Void, onDeadLetters: @escaping @Sendable () -> Void,
+        onAssigned: @escaping @Sendable () -> Void = {},
+        makeConsumer: @escaping @Sendable () throws -> KafkaConsumer
+    ) {
+        self.configuration = configuration
+        self.pool = pool
+        self.directory = directory
+        self.logger = logger
+        self.onDue = onDue
+        self.onDeadLetters = onDeadLetters
+        self.onAssigned = onAssigned
+        self.makeConsumer = makeConsumer
+        applier = BatchApplier(pool: pool, audienceLimit: configuration.audienceLimit)
+        decoder = EventDecoder(maximumEventBytes: configuration.maximumEventBytes)
+    }
+
+    /// How many messages each assigned partition is behind; `nil` while there is no consumer.
+    package func lag() async -> [TopicPartition: Int64]? {
+        await current.withLock { $0 }?.lag()
+    }
+
+    /// Runs until graceful shutdown or cancellation. A consumer that fails for good is replaced, not the process.
+    package func run() async throws {
+        var failures = 0
+        while !Task.isCancelled && !Task.isShuttingDownGracefully {
+            do {
+                let consumer = try makeConsumer()
+                current.withLock { $0 = consumer }
+                defer { current.withLock { $0 = nil } }
+                try await consume(consumer) { failures = 0 }
+                return
+            } catch is CancellationError {
+                return
+            } catch {
+                failures += 1
+                logger.error("the Kafka consumer failed; starting a new one", metadata: ["error": "\(error)"])
+                guard await pause(attempt: failures) else { return }
+            }
+        }
+    }
+
+    /// Iterates one consumer's events until it ends; leaves its group whatever happens.
+    private func consume(_ consumer: KafkaConsumer, onProgress: () -> Void) async throws {
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            group.addTask {
+                // Ends the events behind what was handed out already, so the batch at hand is finished first.
+                try? await gracefulShutdown()
+                await consumer.shutdown()
+            }
+            defer { group.cancelAll() }
+            var positions = PartitionPositions()
+            for try await event in consumer.events {
+                try await handle(event, &positions, consumer)
+                onProgress()
+            }
+        }
+    }
+
+    private func handle(
+        _ event: KafkaConsumerEvent, _ positions: inout PartitionPositions, _ consumer: KafkaConsumer
+    ) async throws {
+        switch event {
+        case .assigned(let assignment):
+            do {
+                let starts = try await take(assignment.partitions, &positions)
+                logger.info("partitions assigned", metadata: ["partitions": "\(assignment.partitions.count)"])
+                assignment.start(at: starts)
+                onAssigned()
+            } catch {
+                assignment.fail()
+                throw error
+            }
+        case .batch(let batch):
+            var prepared = PreparedBatch(batch, topics: configuration.topics, decoder: decoder)
+            let items = prepared.items
+            prepared.items = []
+            try await apply(items, of: prepared, &positions, consumer)
+        case .revoked(let revocation):
+            positions.drop(revocation.partitions)
+            logger.info(
+                "partitions revoked",
+                metadata: ["partitions": "\(revocation.partitions.count)", "lost": "\(revocation.lost)"])
+            revocation.acknowledge()
+        case .offsetOutOfRange(let partition, let offset):
+            // Nothing is skipped silently: an operator decides, with `freshet positions set`.
+            logger.critical(
+                "the log no longer has the next offset of a partition: it stands still until its position is set",
+                metadata: [
+                    "topic": "\(partition.topic)", "partition": "\(partition.partition)", "offset": "\(offset)",
+                    "command": "freshet positions set \(partition.topic) \(partition.partition) OFFSET|earliest",
+                ])
+        case .error(let error):
+            logger.warning("Kafka consumer", metadata: ["error": "\(error)"])
+        }
+    }
+
+    // MARK: Positions
+
+    /// Takes a new epoch for the partitions; answers where to start, and waits as long as the database is away.
+    private func take(
+        _ partitions: [TopicPartition], _ positions: inout PartitionPositions
+    ) async throws -> [TopicPartition: KafkaOffset] {
+        let ordered = partitions.sorted()
+        var attempt = 0
+        while true {
+            do {
+                let rows = try await pool.query(
+                    TakePartitions(topics: ordered.map(\.topic), partitions: ordered.map(\.partition)))
+                positions.take(rows)
+                return Dictionary(
+                    rows.map { row in
+                        (
+                            TopicPartition(topic: row.topic, partition: row.partition),
+                            row.nextOffset.map(KafkaOffset.at) ?? .earliest
+                        )
+                    }, uniquingKeysWith: { $1 })
+            } catch {
+                attempt += 1
+                logger.warning("cannot take partitions; trying again", metadata: ["error": "\(error)"])
+                guard await pause(attempt: attempt) else { throw CancellationError() }
+            }
+        }
+    }
+
+    /// Takes partitions again that another process had taken, unless they have been revoked meanwhile.
+    private func retake(
+        _ partitions: [TopicPartition], _ positions: inout PartitionPositions, _ consumer: KafkaConsumer
+    ) async throws {
+        positions.drop(partitions)
+        statistics.update { $0.fencedPartitions += partitions.count }
+        logger.warning(
+            "another process has moved positions of this one's partitions; taking them again",
+            metadata: ["partitions": "\(partitions.map { "\($0.topic)/\($0.partition)" }.joined(separator: ", "))"])
+        guard await pause(attempt: 3) else { throw CancellationError() }
+        let starts = try await take(partitions, &positions)
+        do {
+            try await consumer.seek(starts)
+        } catch {
+            // Not assigned any more: their revocation is on its way.
+            logger.info("partitions are gone", metadata: ["error": "\(error)"])
+        }
+    }
+
+    // MARK: Batches
+
+    /// Applies items in order, in one transaction if it can be.
+    private func apply(
+        _ items: [PreparedBatch.Item], of batch: PreparedBatch, _ positions: inout PartitionPositions,
+        _ consumer: KafkaConsumer
+    ) async throws {
+        var items = items
+        var attempt = 0
+        var directory: KindDirectory?
+        while true {
+            items.removeAll { !positions.isDue($0.offset, of: $0.partition) }
+            guard !items.isEmpty else { return }
+            var next: [TopicPartition: Int64] = [:]
+            for item in items { next[item.partition] = item.offset + 1 }
+            let advances = positions.advances(to: next)
+            do {
+                let fold = try await fold(items, &directory)
+                let outcome = try await applier.apply(fold, advancing: advances) { batch.deadLetter($0) }
+                committed(fold, outcome, advances, &positions, consumer)
+                return
+            } catch {
+                switch ApplyFailure(error) {
+                case .stopped:
+                    throw CancellationError()
+                case .fenced:
+                    try await resolveFence(advances, &positions, consumer)
+                case .directoryIsBehind:
+                    directory = nil
+                    _ = try? await self.directory.refresh()
+                    attempt += 1
+                    guard await pause(attempt: attempt) else { throw CancellationError() }
+                case .poison(let message):
+                    if items.count == 1 {
+                        items[0].content = .rejected(
+                            RejectedEvent(
+                                record: items[0].record, app: items[0].app, code: "databaseRefused", message: message))
+                        logger.error("an event was refused by the database", metadata: ["error": "\(message)"])
+                        continue
+                    }
+                    let middle = items.count / 2
+                    try await apply(Array(items[..<middle]), of: batch, &positions, consumer)
+                    try await apply(Array(items[middle...]), of: batch, &positions, consumer)
+                    return
+                case .wait(let message):
+                    attempt += 1
+                    statistics.update { $0.retries += 1 }
+                    logger.warning(
+                        "the database did not take a batch; trying again",
+                        metadata: ["error": "\(message)", "attempt": "\(attempt)"])
+                    guard await pause(attempt: attempt) else { throw CancellationError() }
+                }
+            }
+        }
+    }
+
+    private func fold(
+        _ items: [PreparedBatch.Item], _ directory: inout KindDirectory?
+    ) async throws -> BatchFold {
+        var known: KindDirectory
+        if let directory {
+            known = directory
+        } else {
+            known = try await self.directory.directory(maximumAge: configuration.directoryAge)
+        }
+        var fold = Self.fold(items, known)
+        if fold.hasUnknownNames && directory == nil {
+            known = try await self.directory.refresh()
+            fold = Self.fold(items, known)
+        }
+        directory = known
+        return fold
+    }
+
+    private static func fold(_ items: [PreparedBatch.Item], _ directory: KindDirectory) -> BatchFold {
+        var fold = BatchFold(directory: directory)
+        for item in items {
+            switch item.content {
+            case .event(let event): fold.add(event)
+            case .rejected(let event): fold.reject(event)
+            }
+        }
+        return fold
+    }
+
+    private func committed(
+        _ fold: BatchFold, _ outcome: BatchApplier.Outcome, _ advances: [AdvancePositions.Advance],
+        _ positions: inout PartitionPositions, _ consumer: KafkaConsumer
+    ) {
+        positions.applied(advances)
+        commitToKafka(advances, consumer)
+        let bumps = fold.appBumps.count + fold.kindBumps.count
+        let markInputs = fold.markCount
+        statistics.update {
+            $0.batches += 1
+            $0.events += fold.accepted + fold.rejected.count - outcome.rejected.count
+            $0.deadLetters += outcome.rejected.count
+            $0.marked += outcome.marked
+            $0.markInputs += markInputs
+            $0.bumps += bumps
+            $0.sweeps += outcome.sweeps + fold.sweeps.count
+            $0.widgets += outcome.widgets
+            $0.timelines += outcome.timelines
+        }
+        if outcome.due > 0 || bumps > 0 || outcome.sweeps > 0 || !fold.sweeps.isEmpty || outcome.widgets > 0 {
+            onDue()
+        }
+        if let first = outcome.rejected.first {
+            logger.warning(
+                "events became dead letters",
+                metadata: ["count": "\(outcome.rejected.count)", "first": "\(first.code): \(first.message)"])
+            onDeadLetters()
+        }
+    }
+
+    /// After a failed compare-and-set: the positions may be where this very batch would have left them, when a COMMIT
+    /// went through whose answer was lost; else another process has taken the partitions.
+    private func resolveFence(
+        _ advances: [AdvancePositions.Advance], _ positions: inout PartitionPositions, _ consumer: KafkaConsumer
+    ) async throws {
+        let stored: [ListPositions.Row]
+        do {
+            stored = try await pool.query(ListPositions())
+        } catch {
+            guard await pause(attempt: 1) else { throw CancellationError() }
+            return
+        }
+        if positions.areApplied(advances, stored: stored) {
+            positions.applied(advances)
+            commitToKafka(advances, consumer)
+            onDue()
+            return
+        }
+        try await retake(positions.fenced(advances, stored: stored), &positions, consumer)
+    }
+
+    /// For lag tools only; nothing of ours ever reads it.
+    private func commitToKafka(_ advances: [AdvancePositions.Advance], _ consumer: KafkaConsumer) {
+        consumer.commit(
+            Dictionary(
+                advances.map { (TopicPartition(topic: $0.topic, partition: $0.partition), $0.next) },
+                uniquingKeysWith: { $1 }))
+    }
+
+    /// Waits with exponential back-off and full jitter; false when the service is to stop.
+    private func pause(attempt: Int) async -> Bool {
+        var generator = SystemRandomNumberGenerator()
+        let delay = Backoff(base: configuration.retryBase, cap: configuration.retryCap)
+            .delay(attempt: attempt, using: &generator)
+        do {
+            try await cancelWhenGracefulShutdown {
+                try await Task.sleep(for: delay)
+            }
+            return !Task.isShuttingDownGracefully
+        } catch {
+            return false
+        }
+    }
+}
+
+extension PreparedBatch.Item {
+    fileprivate var record: Int {
+        switch content {
+        case .event(let event): event.record
+        case .rejected(let event): event.record
+        }
+    }
+
+    fileprivate var app: String? {
+        switch content {
+        case .event(let event): event.event.app
+        case .rejected(let event): event.app
+        }
+    }
+}

@@ -1,0 +1,37 @@
+import Synchronization
+
+/// What ingest has done since the process started.
+package final class IngestStatistics: Sendable {
+    package struct Snapshot: Hashable, Sendable {
+        /// Batches committed.
+        package var batches = 0
+        /// Events of committed batches that were accepted.
+        package var events = 0
+        package var deadLetters = 0
+        /// Hot rows that targeted requests wrote.
+        package var marked = 0
+        /// Rows of SQL input that targeted requests were folded into.
+        package var markInputs = 0
+        /// Rows of `app` and `kind` that reloads of everyone wrote.
+        package var bumps = 0
+        package var sweeps = 0
+        /// Widget rows written by lifecycle events.
+        package var widgets = 0
+        /// Timelines that those created or revived.
+        package var timelines = 0
+        /// Transactions that were tried again.
+        package var retries = 0
+        /// Partitions dropped because another process has taken them.
+        package var fencedPartitions = 0
+    }
+
+    private let state = Mutex(Snapshot())
+
+    package init() {}
+
+    package var snapshot: Snapshot { state.withLock { $0 } }
+
+    func update(_ change: (inout sending Snapshot) -> Void) {
+        state.withLock { change(&$0) }
+    }
+}

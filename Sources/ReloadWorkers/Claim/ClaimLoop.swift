@@ -1,0 +1,166 @@
+import KafkaClient
+import Logging
+import PostgresClient
+import WidgetModel
+import WidgetStore
+
+/// Claims due timelines and starts their batches, for as long as there is room.
+///
+/// It looks when it is told that there may be work, when room has come free for work that it had left behind, and at an
+/// interval in case nobody told it.
+struct ClaimLoop {
+    /// What to do after a turn.
+    enum Next: Equatable {
+        /// More is due and there is room: look again at once.
+        case again
+        /// Nothing more to do until something happens, or until the time is over.
+        case wait(atMost: Duration)
+    }
+
+    let context: WorkerContext
+    let directory: DirectoryCache
+    private var scheduler = ClaimScheduler()
+    private var failures = 0
+
+    /// A batch to be run.
+    enum Work: Sendable {
+        case reload(ReloadBatch)
+        case collection(CollectionBatch)
+    }
+
+    init(context: WorkerContext, directory: DirectoryCache) {
+        self.context = context
+        self.directory = directory
+    }
+
+    /// Claims until `isStopping`, and hands each batch to `start`.
+    ///
+    /// - Throws: `CancellationError`; what no time can mend, such as a pool that is shut down, or a producer that has
+    ///   failed for good.
+    mutating func run(isStopping: () -> Bool, start: (Work) -> Void) async throws {
+        while !isStopping() {
+            try Task.checkCancellation()
+            let mark = context.signal.mark(.timelines)
+            let began = context.clock.elapsed
+            let next = try await turnOrBackOff(start)
+            guard case .wait(let limit) = next, !isStopping() else { continue }
+            let isSignalled = try await context.signal.wait(
+                past: mark, timeout: WorkerClock.jittered(limit), clock: context.clock.clock)
+            // Under a trickle of events, let a batch gather; an idle worker has waited longer than this already.
+            let rest = context.configuration.claimSpacing - (context.clock.elapsed - began)
+            if isSignalled, rest > .zero, !isStopping() { try await context.clock.sleep(for: rest) }
+        }
+    }
+
+    private mutating func turnOrBackOff(_ start: (Work) -> Void) async throws -> Next {
+        if let fatal = context.output.fatalError { throw fatal }
+        do {
+            let next = try await turn(start)
+            failures = 0
+            return next
+        } catch let error as PostgresError {
+            guard error.canPass else { throw error }
+            context.statistics.count { $0.databaseErrors += 1 }
+            failures += 1
+            context.logger.error("cannot claim", metadata: ["error": "\(error)", "failures": "\(failures)"])
+            try await context.clock.sleep(
+                for: context.configuration.databaseBackoff.bound(attempt: failures))
+            return .again
+        }
+    }
+
+    /// Looks for due work once and claims what there is room for.
+    mutating func turn(_ start: (Work) -> Void) async throws -> Next {
+        let configuration = context.configuration
+        var (capacity, ended) = context.inFlight.capacity(configuration)
+        capacity.timelines = min(capacity.timelines, configuration.claimBatch)
+        var isProbe = false
+        switch context.output.allowance() {
+        case .everything:
+            break
+        case .probe(let timelines):
+            isProbe = true
+            capacity.timelines = min(capacity.timelines, timelines)
+        case .nothing(let time):
+            return heldBack(since: ended, atMost: min(time, configuration.pollInterval))
+        }
+        guard capacity.timelines > 0, capacity.requests > 0 else {
+            return heldBack(since: ended, atMost: configuration.pollInterval)
+        }
+        let due = try await context.pool.query(DueWork(limit: configuration.claimBatch))
+        guard !due.isEmpty else { return .wait(atMost: configuration.pollInterval) }
+        let kinds = try await currentKinds(for: due)
+        let targets = kinds.claimTargets
+        let plan = scheduler.plan(due: due, targets: targets, capacity: capacity)
+        if isProbe, !plan.wishes.isEmpty { context.output.probeStarted() }
+        let claimed = try await claim(plan.wishes, kinds, start)
+        if isProbe, claimed == 0 { context.output.probeEnded() }
+        if isProbe { return .wait(atMost: configuration.pollInterval) }
+        if plan.isFull { return claimed > 0 ? .again : .wait(atMost: configuration.pollInterval) }
+        if plan.isHeldBack { return heldBack(since: ended, atMost: configuration.pollInterval) }
+        return .wait(atMost: configuration.pollInterval)
+    }
+
+    /// The directory, read anew when something is due of a kind that it does not have.
+    private func currentKinds(for due: [DueWork.Row]) async throws -> KindDirectory {
+        let known = try await directory.directory(maximumAge: context.configuration.directoryAge)
+        guard due.contains(where: { known.kinds[$0.kindID] == nil }) else { return known }
+        return try await directory.directory(maximumAge: context.configuration.pollInterval)
+    }
+
+    /// Claims and starts; answers how many timelines were claimed.
+    private func claim(
+        _ wishes: [ClaimWish], _ directory: KindDirectory, _ start: (Work) -> Void
+    ) async throws -> Int {
+        guard !wishes.isEmpty else { return 0 }
+        let leases = LeasePlan(configuration: context.configuration, longestPublish: context.output.longestPublish)
+        var count = 0
+        for (lease, wishes) in leases.grouped(wishes, kinds: directory.kinds) {
+            // Counted from before the statement: the database's lease ends no sooner.
+            let leaseEnds = context.clock.elapsed + lease
+            let claimed = try await context.pool.query(ClaimTimelines(wishes, lease: lease))
+            guard !claimed.isEmpty else { continue }
+            count += claimed.count
+            context.inFlight.hold(claimed)
+            context.statistics.count { counts in
+                counts.claims += 1
+                counts.claimed += claimed.count
+            }
+            if claimed.contains(where: { $0.lane == .bulk }) { context.sweepDemand.backlogShrank() }
+            let plan = BatchPlan(claimed: claimed, directory: directory, leaseEnds: leaseEnds)
+            // Left to their lease; by then the directory has them, or they are retired.
+            context.inFlight.drop(plan.strays)
+            for batch in plan.reloads {
+                context.inFlight.begin(batch.provider)
+                start(.reload(batch))
+            }
+            if let collection = plan.collection {
+                context.inFlight.begin(nil)
+                start(.collection(collection))
+            }
+        }
+        return count
+    }
+
+    private func heldBack(since ended: UInt64, atMost limit: Duration) -> Next {
+        context.inFlight.holdBack(since: ended) ? .wait(atMost: limit) : .again
+    }
+}
+
+extension KindDirectory {
+    /// The kinds whose timelines may be claimed.
+    var claimTargets: [Int32: ClaimTarget] {
+        kinds.filter { !$0.value.isRetired && apps[$0.value.app]?.id == $0.value.appID }.mapValues { ClaimTarget($0) }
+    }
+}
+
+extension PostgresError {
+    /// Whether time can mend it: anything but a wrong configuration, a database of another version, and the end.
+    var canPass: Bool {
+        switch kind {
+        case .configuration, .misuse, .migration, .shutdown: false
+        case .connection, .server, .poolTimeout, .encoding, .decoding: true
+        case .cancelled: !Task.isCancelled
+        }
+    }
+}

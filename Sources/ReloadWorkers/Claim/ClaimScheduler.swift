@@ -1,0 +1,114 @@
+import WidgetModel
+import WidgetStore
+
+/// Who answers for a kind's timelines: an app's endpoint. Two apps at one URL are two providers.
+struct ProviderKey: Hashable, Sendable {
+    let appID: Int32
+    let url: String
+}
+
+/// What the scheduler has to know of a kind.
+struct ClaimTarget: Hashable, Sendable {
+    let appID: Int32
+    let provider: ProviderKey
+    let maxBatch: Int
+}
+
+/// What there is room for.
+struct ClaimCapacity: Sendable {
+    /// Timelines that may be claimed.
+    var timelines: Int
+    /// Requests that may be started, over all providers.
+    var requests: Int
+    /// Requests that one provider takes at a time.
+    var requestsPerProvider: Int
+    /// Requests in flight, by provider.
+    var inFlight: [ProviderKey: Int]
+
+    func free(_ provider: ProviderKey) -> Int {
+        requestsPerProvider - inFlight[provider, default: 0]
+    }
+}
+
+/// What to claim.
+struct ClaimPlan: Sendable, Equatable {
+    /// At most one for each kind and lane.
+    var wishes: [ClaimWish] = []
+    /// Due work stays behind because its provider, or the worker, is busy.
+    var isHeldBack = false
+    /// Due work stays behind because this claim is full.
+    var isFull = false
+}
+
+/// Shares what there is room for between lanes, apps and kinds: lanes by weight, in a lane apps by deficit round-robin,
+/// in an app kinds likewise. Only what a provider has free slots for is claimed, so a slow provider's work stays due,
+/// where any process finds it.
+///
+/// Pure: no I/O, no clock. What it remembers between claims is whose turn it is.
+struct ClaimScheduler: Sendable {
+    private struct LaneApp: Hashable {
+        let lane: ReloadLane
+        let app: Int32
+    }
+
+    private var lanes = LaneShares()
+    private var apps: [ReloadLane: DeficitRoundRobin<Int32>] = [:]
+    private var kinds: [LaneApp: DeficitRoundRobin<Int32>] = [:]
+
+    /// What an app may take in one turn: a good batch.
+    private static let appQuantum = 100
+    /// What is handed out at once. Smaller than a batch, so that lanes share even a single request.
+    private static let grain = 25
+
+    /// - Parameters:
+    ///   - due: what is due, by kind and lane.
+    ///   - targets: the kinds that may be claimed; others (retired, unknown) get nothing.
+    mutating func plan(due: [DueWork.Row], targets: [Int32: ClaimTarget], capacity: ClaimCapacity) -> ClaimPlan {
+        var room = ClaimRoom(due: due, targets: targets, capacity: capacity)
+        begin(room.eligible)
+        var granted: [ClaimWish] = []
+        var index: [ClaimRoom.Queue: Int] = [:]
+        while let queue = next(among: room.eligible, room) {
+            let count = room.take(from: queue, atMost: Self.grain)
+            charge(queue, app: room.target(of: queue).appID, count)
+            if let at = index[queue] {
+                granted[at].count += count
+            } else {
+                index[queue] = granted.count
+                granted.append(ClaimWish(kindID: queue.kindID, lane: queue.lane, count: count))
+            }
+        }
+        return ClaimPlan(
+            wishes: granted, isHeldBack: room.hasWork && room.timelines > 0,
+            isFull: room.hasWork && room.timelines == 0)
+    }
+
+    private mutating func begin(_ eligible: [ClaimRoom.Queue: ClaimTarget]) {
+        lanes.begin(with: Set(eligible.keys.map(\.lane)))
+        let appsByLane = Dictionary(grouping: eligible, by: \.key.lane).mapValues { Set($0.map(\.value.appID)) }
+        apps = apps.filter { appsByLane[$0.key] != nil }
+        for (lane, keys) in appsByLane { apps[lane, default: DeficitRoundRobin()].keep(only: keys) }
+        let kindsByApp = Dictionary(grouping: eligible) { LaneApp(lane: $0.key.lane, app: $0.value.appID) }
+            .mapValues { Set($0.map(\.key.kindID)) }
+        kinds = kinds.filter { kindsByApp[$0.key] != nil }
+        for (app, keys) in kindsByApp { kinds[app, default: DeficitRoundRobin()].keep(only: keys) }
+    }
+
+    private mutating func next(among eligible: [ClaimRoom.Queue: ClaimTarget], _ room: ClaimRoom) -> ClaimRoom.Queue? {
+        guard let lane = lanes.next(among: Set(eligible.keys.map(\.lane))) else { return nil }
+        let inLane = eligible.filter { $0.key.lane == lane }
+        let candidates = Set(inLane.map(\.value.appID))
+        guard let app = apps[lane, default: DeficitRoundRobin()].next(among: candidates, quantum: { _ in Self.appQuantum })
+        else { return nil }
+        let kindIDs = Set(inLane.filter { $0.value.appID == app }.map(\.key.kindID))
+        let kind = kinds[LaneApp(lane: lane, app: app), default: DeficitRoundRobin()]
+            .next(among: kindIDs) { room.target(of: ClaimRoom.Queue(kindID: $0, lane: lane)).maxBatch }
+        return kind.map { ClaimRoom.Queue(kindID: $0, lane: lane) }
+    }
+
+    private mutating func charge(_ queue: ClaimRoom.Queue, app: Int32, _ count: Int) {
+        lanes.charge(queue.lane, count)
+        apps[queue.lane, default: DeficitRoundRobin()].charge(app, count)
+        kinds[LaneApp(lane: queue.lane, app: app), default: DeficitRoundRobin()].charge(queue.kindID, count)
+    }
+}

@@ -1,0 +1,115 @@
+import Synchronization
+import WidgetModel
+import WidgetStore
+
+/// What this worker is working on: requests by provider, and the leases it holds.
+final class InFlight: Sendable {
+    private struct State {
+        /// Requests on their way, by provider.
+        var requests: [ProviderKey: Int] = [:]
+        /// Batches that are not done yet, with what follows the request.
+        var batches = 0
+        var leases: [TimelineID: Int64] = [:]
+        /// How many requests and batches have ended.
+        var ended: UInt64 = 0
+        /// The claim loop left due work behind for want of room.
+        var isHeldBack = false
+
+        /// Answers whether somebody waits for the room that is free now.
+        mutating func freeRoom() -> Bool {
+            ended += 1
+            defer { isHeldBack = false }
+            return isHeldBack
+        }
+    }
+
+    private let state = Mutex(State())
+    /// Told when there is room again for work that was left behind.
+    private let signal: WorkSignal
+    /// Told whenever something ends.
+    private let changes = WorkSignal()
+
+    init(signal: WorkSignal) {
+        self.signal = signal
+    }
+
+    /// What there is room for, and how many endings it takes into account.
+    func capacity(_ configuration: WorkerConfiguration) -> (capacity: ClaimCapacity, ended: UInt64) {
+        state.withLock { state in
+            let capacity = ClaimCapacity(
+                timelines: max(0, configuration.maximumTimelinesInFlight - state.leases.count),
+                requests: max(0, configuration.concurrency - state.batches),
+                requestsPerProvider: configuration.providerConcurrency, inFlight: state.requests)
+            return (capacity, state.ended)
+        }
+    }
+
+    /// Says that due work stays behind for want of room. Answers false, and so asks to look again, when something has
+    /// ended since the capacity was read.
+    func holdBack(since ended: UInt64) -> Bool {
+        state.withLock { state in
+            state.isHeldBack = state.ended == ended
+            return state.isHeldBack
+        }
+    }
+
+    /// Takes the leases of what was claimed.
+    func hold(_ timelines: [ClaimedTimeline]) {
+        state.withLock { state in
+            for timeline in timelines { state.leases[timeline.id] = timeline.claim }
+        }
+    }
+
+    /// A lease has ended: completed, failed, given back, or lost. A later claim of the same timeline stays.
+    func drop(_ timelines: some Sequence<(id: TimelineID, claim: Int64)>) {
+        state.withLock { state in
+            for (id, claim) in timelines where state.leases[id] == claim { state.leases[id] = nil }
+        }
+    }
+
+    /// The leases still held.
+    var leases: [(id: TimelineID, claim: Int64)] {
+        state.withLock { $0.leases.map { (id: $0.key, claim: $0.value) } }
+    }
+
+    /// A batch begins, with a request to a provider if it has one.
+    func begin(_ provider: ProviderKey?) {
+        state.withLock { state in
+            if let provider { state.requests[provider, default: 0] += 1 }
+            state.batches += 1
+        }
+    }
+
+    /// A batch's request has ended; the provider has a free slot.
+    func end(_ provider: ProviderKey) {
+        let isAwaited = state.withLock { state in
+            let left = state.requests[provider, default: 1] - 1
+            state.requests[provider] = left > 0 ? left : nil
+            return state.freeRoom()
+        }
+        if isAwaited { signal.signal(.timelines) }
+    }
+
+    /// A batch is done.
+    func finish() {
+        let isAwaited = state.withLock { state in
+            state.batches -= 1
+            return state.freeRoom()
+        }
+        if isAwaited { signal.signal(.timelines) }
+        changes.signal(.timelines)
+    }
+
+    /// Waits until no batch is under way, but not longer than `limit`.
+    ///
+    /// - Throws: `CancellationError`.
+    func drained(within limit: Duration, clock: WorkerClock) async throws {
+        _ = try await clock.withLimit(limit) { [self] in
+            while true {
+                let mark = changes.mark(.timelines)
+                if state.withLock({ $0.batches == 0 }) { return }
+                try await changes.wait(past: mark)
+            }
+        }
+    }
+}

@@ -1,0 +1,57 @@
+import NIOCore
+
+#if canImport(Glibc)
+    import Glibc
+#elseif canImport(Musl)
+    import Musl
+#elseif canImport(Darwin)
+    import Darwin
+#endif
+
+/// The system's look-up of host names. Blocks: call it on a thread of its own, never on Swift's cooperative pool.
+enum AddressLookup {
+    struct Failure: Error, Sendable {
+        let message: String
+    }
+
+    /// All addresses of a host, as the system would try them.
+    static func addresses(of host: String) throws(Failure) -> [IPAddress] {
+        var hints = unsafe addrinfo()
+        unsafe hints.ai_family = AF_UNSPEC
+        #if os(Linux)
+            unsafe hints.ai_socktype = Int32(SOCK_STREAM.rawValue)
+        #else
+            unsafe hints.ai_socktype = SOCK_STREAM
+        #endif
+        var first: UnsafeMutablePointer<addrinfo>?
+        let code = unsafe getaddrinfo(host, nil, &hints, &first)
+        // The list belongs to this call: read, then freed here whatever happens.
+        defer {
+            if let first = unsafe first { unsafe freeaddrinfo(first) }
+        }
+        guard code == 0 else {
+            throw Failure(message: unsafe String(cString: gai_strerror(code)))
+        }
+        var addresses: [IPAddress] = []
+        var next = unsafe first
+        while let info = unsafe next {
+            if let address = unsafe address(info.pointee) { addresses.append(address) }
+            unsafe next = info.pointee.ai_next
+        }
+        return addresses
+    }
+
+    private static func address(_ info: addrinfo) -> IPAddress? {
+        guard let pointer = unsafe info.ai_addr else { return nil }
+        switch unsafe info.ai_family {
+        case AF_INET:
+            let socket = unsafe pointer.withMemoryRebound(to: sockaddr_in.self, capacity: 1) { unsafe $0.pointee }
+            return IPAddress(SocketAddress(socket))
+        case AF_INET6:
+            let socket = unsafe pointer.withMemoryRebound(to: sockaddr_in6.self, capacity: 1) { unsafe $0.pointee }
+            return IPAddress(SocketAddress(socket))
+        default:
+            return nil
+        }
+    }
+}

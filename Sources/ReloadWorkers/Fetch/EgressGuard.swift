@@ -1,0 +1,56 @@
+package import NIOCore
+import Synchronization
+
+/// Enforces the egress policy: on a provider's host before a request, and on every connection that is made.
+package final class EgressGuard: Sendable {
+    /// A host or an address that may not be called.
+    struct Refusal: Error, CustomStringConvertible {
+        let description: String
+    }
+
+    private let policy: EgressPolicy
+    private let resolver: HostResolver
+    /// Addresses of hosts that are permitted by name, by host: a connection shows only its address.
+    private let named = Mutex<[String: [IPAddress]]>([:])
+
+    package convenience init(_ policy: EgressPolicy) {
+        self.init(policy, resolver: HostResolver())
+    }
+
+    init(_ policy: EgressPolicy, resolver: HostResolver) {
+        self.policy = policy
+        self.resolver = resolver
+    }
+
+    /// Looks the host up.
+    ///
+    /// - Throws: ``Refusal`` when any of its addresses is not permitted, `AddressLookup.Failure`, `CancellationError`.
+    func permit(_ url: ProviderURL) async throws {
+        let addresses = try await resolver.addresses(of: url.host)
+        guard policy.permits(addresses, host: url.host, port: url.port) else {
+            throw Refusal(description: "the provider's host has an address that is not public, and not allowed")
+        }
+        guard policy.permits(host: url.host, port: url.port) else { return }
+        // As many entries as there are hosts that the operator's patterns cover and manifests name.
+        named.withLock { $0["\(url.host):\(url.port)"] = addresses }
+    }
+
+    /// Closes a connection that leads somewhere else than permitted, before anything is sent on it.
+    package func check(_ channel: any Channel) -> EventLoopFuture<Void> {
+        guard let remote = channel.remoteAddress, let address = IPAddress(remote) else {
+            return refuse(channel)
+        }
+        if policy.permits(address) { return channel.eventLoop.makeSucceededVoidFuture() }
+        let port = remote.port.map(String.init) ?? ""
+        let isNamed = named.withLock { named in
+            named.contains { $0.key.hasSuffix(":" + port) && $0.value.contains(address) }
+        }
+        return isNamed ? channel.eventLoop.makeSucceededVoidFuture() : refuse(channel)
+    }
+
+    private func refuse(_ channel: any Channel) -> EventLoopFuture<Void> {
+        channel.close().flatMapError { _ in channel.eventLoop.makeSucceededVoidFuture() }.flatMapThrowing {
+            throw Refusal(description: "the connection leads to an address that is not public, and not allowed")
+        }
+    }
+}

@@ -1,0 +1,125 @@
+package import NIOCore
+
+/// An IP address as a number, whatever family it was written in: an IPv4 address that is mapped into IPv6, or embedded in
+/// it for translation, is the IPv4 address that packets will go to.
+package struct IPAddress: Hashable, Sendable {
+    package enum Family: Hashable, Sendable {
+        case v4
+        case v6
+    }
+
+    package let family: Family
+    /// Network order; an IPv4 address has its 32 bits in the low word.
+    let high: UInt64
+    let low: UInt64
+
+    /// Plain numeric text: dotted decimal, or an IPv6 address without brackets and zone.
+    package init?(_ text: String) {
+        guard let socket = try? SocketAddress(ipAddress: text, port: 0) else { return nil }
+        self.init(socket)
+    }
+
+    /// The address of a socket; nil for a Unix one.
+    package init?(_ socket: SocketAddress) {
+        switch socket {
+        case .v4(let address):
+            self.init(v4: UInt32(bigEndian: address.address.sin_addr.s_addr))
+        case .v6(let address):
+            let words = withUnsafeBytes(of: address.address.sin6_addr) { bytes in
+                (
+                    UInt64(bigEndian: bytes.loadUnaligned(as: UInt64.self)),
+                    UInt64(bigEndian: bytes.loadUnaligned(fromByteOffset: 8, as: UInt64.self))
+                )
+            }
+            self.init(high: words.0, low: words.1)
+        case .unixDomainSocket:
+            return nil
+        }
+    }
+
+    init(v4: UInt32) {
+        family = .v4
+        high = 0
+        low = UInt64(v4)
+    }
+
+    private init(high: UInt64, low: UInt64) {
+        let isMapped = high == 0 && low >> 32 == 0xFFFF
+        let isTranslated = high == 0x0064_FF9B_0000_0000 && low >> 32 == 0
+        let isSixToFour = high >> 48 == 0x2002
+        if isMapped || isTranslated {
+            self.init(v4: UInt32(truncatingIfNeeded: low))
+        } else if isSixToFour {
+            self.init(v4: UInt32(truncatingIfNeeded: high >> 16))
+        } else {
+            family = .v6
+            self.high = high
+            self.low = low
+        }
+    }
+}
+
+/// A block of addresses: those that share the first bits of one.
+package struct AddressBlock: Hashable, Sendable {
+    let base: IPAddress
+    /// From 0 to 32 or 128, by the base's family.
+    let prefixLength: Int
+
+    /// An address, or a block in CIDR notation.
+    package init?(_ text: String) {
+        let parts = text.split(separator: "/", maxSplits: 1, omittingEmptySubsequences: false)
+        guard let base = IPAddress(String(parts[0])) else { return nil }
+        let width = base.family == .v4 ? 32 : 128
+        guard parts.count == 2 else {
+            self.init(base: base, prefixLength: width)
+            return
+        }
+        // A block of mapped addresses would have its length counted in the other family's bits.
+        guard (base.family == .v6) == parts[0].contains(":"),
+            parts[1].allSatisfy({ $0.isASCII && $0.isNumber }), let length = Int(parts[1]), length <= width
+        else { return nil }
+        self.init(base: base, prefixLength: length)
+    }
+
+    private init(base: IPAddress, prefixLength: Int) {
+        self.base = base
+        self.prefixLength = prefixLength
+    }
+
+    package func contains(_ address: IPAddress) -> Bool {
+        guard address.family == base.family else { return false }
+        switch base.family {
+        case .v4:
+            return prefixLength == 0 || (address.low ^ base.low) >> UInt64(32 - prefixLength) == 0
+        case .v6:
+            let highBits = min(prefixLength, 64)
+            let lowBits = prefixLength - highBits
+            return (highBits == 0 || (address.high ^ base.high) >> UInt64(64 - highBits) == 0)
+                && (lowBits == 0 || (address.low ^ base.low) >> UInt64(64 - lowBits) == 0)
+        }
+    }
+}
+
+extension IPAddress {
+    /// Blocks that no public host has (IANA's special-purpose registries): this network, private, shared, loopback,
+    /// link-local, protocol assignments, documentation, benchmarking, multicast, reserved.
+    private static let specialV4: [AddressBlock] = [
+        "0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.0.0.0/24",
+        "192.0.2.0/24", "192.88.99.0/24", "192.168.0.0/16", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24",
+        "224.0.0.0/4", "240.0.0.0/4",
+    ].compactMap { AddressBlock($0) }
+
+    /// All that is public in IPv6, for now.
+    private static let globalV6: [AddressBlock] = ["2000::/3"].compactMap { AddressBlock($0) }
+    /// Within it: protocol assignments with Teredo, and documentation.
+    private static let specialV6: [AddressBlock] = ["2001::/23", "2001:db8::/32", "3fff::/20"]
+        .compactMap { AddressBlock($0) }
+
+    /// Whether it is the address of a host on the public internet.
+    package var isPublic: Bool {
+        switch family {
+        case .v4: !Self.specialV4.contains { $0.contains(self) }
+        case .v6: Self.globalV6.contains { $0.contains(self) } && !Self.specialV6.contains { $0.contains(self) }
+        }
+    }
+}

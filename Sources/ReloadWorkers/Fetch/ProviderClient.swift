@@ -1,0 +1,132 @@
+package import AsyncHTTPClient
+package import NIOCore
+import NIOHTTP1
+import Synchronization
+package import WidgetModel
+
+/// Asks providers over HTTP: signed, bounded in time and size, without redirects, and only at permitted addresses.
+///
+/// Addresses are checked twice: before the request, all that the host's name has, which gives a clear error; and when a
+/// connection is made, the one it really leads to, so that a name that changes its mind in between gains nothing.
+package final class ProviderClient: ProviderFetching {
+    private let http: HTTPClient
+    private let egress: EgressGuard
+    private let clock: WorkerClock
+    private let now: @Sendable () -> Timestamp
+
+    /// - Parameters:
+    ///   - http: made with ``configuration(egress:)`` of the same guard, so that it follows no redirects and connects
+    ///     to permitted addresses only. Whoever made it shuts it down.
+    ///   - now: time of day, for signatures.
+    package init(
+        http: HTTPClient, egress: EgressGuard, clock: any Clock<Duration> = ContinuousClock(),
+        now: @escaping @Sendable () -> Timestamp = WallClock.now
+    ) {
+        self.http = http
+        self.egress = egress
+        self.clock = WorkerClock(clock)
+        self.now = now
+    }
+
+    /// How the HTTP client is to be made.
+    ///
+    /// - Parameter connectionsPerHost: as many as there may be requests to one provider.
+    package static func configuration(egress: EgressGuard, connectionsPerHost: Int = 8) -> HTTPClient.Configuration {
+        var configuration = HTTPClient.Configuration(redirectConfiguration: .disallow)
+        configuration.connectionPool.concurrentHTTP1ConnectionsPerHostSoftLimit = connectionsPerHost
+        // A connection that cannot be made is a failure of the batch, which backs off by itself.
+        configuration.connectionPool.retryConnectionEstablishment = false
+        configuration.http1_1ConnectionDebugInitializer = { egress.check($0) }
+        configuration.http2ConnectionDebugInitializer = { egress.check($0) }
+        return configuration
+    }
+
+    package func fetch(_ call: ProviderCall) async throws -> [UInt8] {
+        let url: ProviderURL
+        do {
+            url = try ProviderURL(call.url)
+        } catch {
+            throw ProviderFailure(.refused, "the provider's URL may not be called: \(error.message)")
+        }
+        do {
+            let body = try await clock.withLimit(call.timeout) { [self] in
+                try await egress.permit(url)
+                return try await exchange(call, url)
+            }
+            guard let body else {
+                throw ProviderFailure(.timeout, "no complete answer within \(call.timeout)")
+            }
+            return body
+        } catch let error as ProviderFailure {
+            throw error
+        } catch {
+            try Task.checkCancellation()
+            throw Self.failure(of: error)
+        }
+    }
+
+    private func exchange(_ call: ProviderCall, _ url: ProviderURL) async throws -> [UInt8] {
+        let timestamp = now().microseconds / 1_000_000
+        let id = WebhookSignature.makeID()
+        var message = HTTPClientRequest(url: url.appending("/timelines"))
+        message.method = .POST
+        message.headers = [
+            "content-type": "application/json", "accept": "application/json", "user-agent": "freshet",
+            "webhook-id": id, "webhook-timestamp": String(timestamp),
+            "webhook-signature": WebhookSignature(secret: call.secret)
+                .sign(id: id, timestamp: timestamp, body: call.body),
+        ]
+        message.body = .bytes(call.body)
+        let response = try await http.execute(message, timeout: TimeAmount(call.timeout))
+        guard response.status == .ok else {
+            let seconds = response.headers.first(name: "retry-after").flatMap { Int64($0) }
+            throw ProviderFailure(
+                .status, "answered with status \(response.status.code)",
+                retryAfter: seconds.flatMap { $0 >= 0 ? .seconds($0) : nil })
+        }
+        try Self.requireJSON(response.headers.first(name: "content-type"))
+        return try await Self.read(response.body, atMost: call.maximumResponseBytes, headers: response.headers)
+    }
+
+    private static func read(
+        _ body: HTTPClientResponse.Body, atMost limit: Int, headers: HTTPHeaders
+    ) async throws -> [UInt8] {
+        let announced = headers.first(name: "content-length").flatMap { Int($0) } ?? 0
+        guard announced <= limit else { throw tooLarge(limit) }
+        var bytes: [UInt8] = []
+        bytes.reserveCapacity(max(0, announced))
+        // Leaving the loop early ends the request, so no more than the limit is ever read.
+        for try await chunk in body {
+            guard bytes.count + chunk.readableBytes <= limit else { throw tooLarge(limit) }
+            bytes.append(contentsOf: chunk.readableBytesView)
+        }
+        return bytes
+    }
+
+    private static func tooLarge(_ limit: Int) -> ProviderFailure {
+        ProviderFailure(.tooLarge, "the answer is longer than \(limit) bytes")
+    }
+
+    static func requireJSON(_ contentType: String?) throws {
+        let type = (contentType ?? "").prefix { $0 != ";" }.lowercased().filter { !$0.isWhitespace }
+        guard type == "application/json" || (type.hasPrefix("application/") && type.hasSuffix("+json")) else {
+            throw ProviderFailure(
+                .invalid, "the answer's content-type is \"\(type.prefix(64))\"; expected application/json")
+        }
+    }
+
+    /// What an error of the HTTP client means for the batch; its text says nothing of headers or bodies.
+    private static func failure(of error: any Error) -> ProviderFailure {
+        switch error {
+        case let error as EgressGuard.Refusal:
+            ProviderFailure(.refused, error.description)
+        case let error as AddressLookup.Failure:
+            ProviderFailure(.unresolved, "the provider's host was not found: \(error.message)")
+        case HTTPClientError.deadlineExceeded, HTTPClientError.connectTimeout, HTTPClientError.readTimeout,
+            HTTPClientError.tlsHandshakeTimeout, HTTPClientError.getConnectionFromPoolTimeout:
+            ProviderFailure(.timeout, "\(error)")
+        default:
+            ProviderFailure(.connection, "\(error)")
+        }
+    }
+}

@@ -1,0 +1,30 @@
+package import WidgetModel
+
+/// One request to a provider.
+package struct ProviderCall: Sendable {
+    /// As registered, without `/timelines`.
+    package var url: String
+    /// The app's, to sign with. Never printed or logged.
+    package var secret: [UInt8]
+    package var body: [UInt8]
+    /// From the start to the last byte of the answer.
+    package var timeout: Duration
+    /// Longest answer that is read.
+    package var maximumResponseBytes: Int
+
+    package init(url: String, secret: [UInt8], body: [UInt8], timeout: Duration, maximumResponseBytes: Int) {
+        self.url = url
+        self.secret = secret
+        self.body = body
+        self.timeout = timeout
+        self.maximumResponseBytes = maximumResponseBytes
+    }
+}
+
+/// Asks providers for timelines.
+package protocol ProviderFetching: Sendable {
+    /// The body of a complete answer with status 200 and JSON in it.
+    ///
+    /// - Throws: ``ProviderFailure``, or `CancellationError` when the task is cancelled.
+    func fetch(_ call: ProviderCall) async throws -> [UInt8]
+}

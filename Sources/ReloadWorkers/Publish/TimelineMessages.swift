@@ -1,0 +1,32 @@
+import KafkaClient
+import WidgetEvents
+import WidgetModel
+import WidgetStore
+
+/// The messages of the timelines topic.
+struct TimelineMessages: Sendable {
+    /// `ce_source` of what the workers publish.
+    static let source = "/freshet/workers"
+
+    let topic: String
+
+    /// A timeline's content, with the claim as its revision.
+    func updated(_ timeline: ClaimedTimeline, of kind: RegisteredKind, content: [UInt8]) -> KafkaMessage {
+        message(
+            TimelineUpdatedEvent(
+                timeline: timeline.id, identity: timeline.identity(of: kind), revision: timeline.claim, storedAt: nil,
+                content: content
+            ).encode(source: Self.source))
+    }
+
+    /// A tombstone: no widget shows the timeline any more.
+    func removed(_ id: TimelineID, revision: Int64) -> KafkaMessage {
+        message(TimelineRemovedEvent(timeline: id, revision: revision, time: nil).encode(source: Self.source))
+    }
+
+    private func message(_ event: EncodedEvent) -> KafkaMessage {
+        KafkaMessage(
+            topic: topic, key: event.key, value: event.value,
+            headers: event.headers.map { KafkaHeader(name: $0.name, value: $0.value) })
+    }
+}

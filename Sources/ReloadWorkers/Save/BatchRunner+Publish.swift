@@ -1,0 +1,101 @@
+import Logging
+import PostgresClient
+import WidgetModel
+import WidgetStore
+
+/// A fetched timeline whose content is the stored one.
+struct SavedTimeline: Sendable {
+    let fetched: FetchedTimeline
+    /// Whether the stored content changed just now.
+    let isChanged: Bool
+    /// Whether it was published under this claim.
+    var isPublished = false
+
+    /// The visible-change gate: equal content costs no message, unless it is not what was last published.
+    var needsPublishing: Bool { isChanged || fetched.timeline.publishedHash != fetched.hash }
+}
+
+extension BatchRunner {
+    /// Stores what differs from the stored content, where the claim still holds.
+    ///
+    /// - Returns: those whose claim held.
+    func save(_ fetched: [FetchedTimeline], of batch: ReloadBatch) async throws -> [SavedTimeline] {
+        guard !fetched.isEmpty else { return [] }
+        let writes = fetched.map {
+            ContentWrite(
+                id: $0.timeline.id, claim: $0.timeline.claim, hash: $0.hash,
+                content: String(decoding: $0.content, as: UTF8.self))
+        }
+        let rows: [SaveContent.Row]
+        do {
+            rows = try await context.persistently(until: batch.leaseEnds) {
+                try await context.pool.query(SaveContent(writes))
+            }
+        } catch let error as PostgresError where error.kind == .server && !error.isRetriable {
+            // The database refuses what the provider gave: the same again would be refused again, so it backs off.
+            let failure = ProviderFailure(.storage, "\(error)")
+            try await fail(fetched.map { ($0.timeline, failure) }, of: batch)
+            return []
+        }
+        let changes = Dictionary(rows.map { ($0.id, $0.isChanged) }, uniquingKeysWith: { first, _ in first })
+        let saved = fetched.compactMap { fetched in
+            changes[fetched.timeline.id].map { SavedTimeline(fetched: fetched, isChanged: $0) }
+        }
+        context.statistics.count { counts in
+            counts.stored += saved.count(where: \.isChanged)
+            counts.unchanged += saved.count { !$0.needsPublishing }
+            counts.fenced += fetched.count - saved.count
+        }
+        if let onStored = context.onStored {
+            for saved in saved where saved.isChanged { onStored(saved.fetched.timeline.id, saved.fetched.timeline.cause) }
+        }
+        return saved
+    }
+
+    /// Publishes what is not what was last published, and gives back what could not be.
+    ///
+    /// - Returns: those that are to be completed.
+    func publish(_ saved: [SavedTimeline], of batch: ReloadBatch) async throws -> [SavedTimeline] {
+        var saved = saved
+        let indices = saved.indices.filter { saved[$0].needsPublishing }
+        guard !indices.isEmpty else { return saved }
+        guard batch.leaseEnds - context.clock.elapsed > context.output.longestPublish else {
+            // An acknowledgement could come after the lease, when somebody else may have published already.
+            try await release(indices.map { saved[$0] }, of: batch)
+            return saved.filter { !$0.needsPublishing }
+        }
+        let outcome = await context.output.publish(
+            indices.map { index in
+                let fetched = saved[index].fetched
+                return context.messages.updated(fetched.timeline, of: batch.kind, content: fetched.content)
+            })
+        for index in outcome.acknowledged { saved[indices[index]].isPublished = true }
+        context.statistics.count { counts in
+            counts.published += outcome.acknowledged.count
+            counts.unpublished += outcome.failed.count + outcome.refused.count
+        }
+        let refused = outcome.refused.map { index, error in
+            (saved[indices[index]].fetched.timeline, ProviderFailure(.storage, "\(error)"))
+        }
+        try await fail(refused, of: batch)
+        try await release(outcome.failed.map { saved[indices[$0]] }, of: batch)
+        return saved.filter { $0.isPublished || !$0.needsPublishing }
+    }
+
+    /// Gives back what is stored but not published: it is fetched again shortly, and published then.
+    private func release(_ unpublished: [SavedTimeline], of batch: ReloadBatch) async throws {
+        guard !unpublished.isEmpty else { return }
+        context.logger.warning(
+            "timelines could not be published",
+            metadata: ["kind": "\(batch.kind.definition.name)", "count": "\(unpublished.count)"])
+        let claims = unpublished.map { saved in
+            EndedClaim(
+                id: saved.fetched.timeline.id, claim: saved.fetched.timeline.claim,
+                delay: context.configuration.publishRetryDelay, decision: .released)
+        }
+        context.statistics.count { $0.released += claims.count }
+        _ = try await context.persistently(until: batch.leaseEnds) {
+            try await context.pool.execute(ReleaseTimelines(claims))
+        }
+    }
+}

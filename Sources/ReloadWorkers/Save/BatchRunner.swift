@@ -1,0 +1,99 @@
+import KafkaClient
+import Logging
+import PostgresClient
+import WidgetModel
+import WidgetStore
+
+/// Takes one batch from the claim to its end: fetch → save → publish → complete, and what fails back to the database.
+///
+/// Each step looks at the claim in its own statement, so a worker that was stopped in between changes nothing any more.
+/// What is cancelled in between keeps its lease, which the worker gives back when it stops.
+struct BatchRunner: Sendable {
+    let context: WorkerContext
+
+    func run(_ batch: ReloadBatch) async {
+        do {
+            let outcome = try await fetch(batch)
+            try await settle(outcome, of: batch)
+        } catch {
+            guard !Task.isCancelled else { return }
+            // The database is away, or refuses: the leases end by themselves, and the timelines are claimed again.
+            context.logger.error(
+                "a batch is left to its lease", metadata: ["kind": "\(batch.kind.definition.name)", "error": "\(error)"])
+        }
+        context.inFlight.drop(batch.timelines)
+    }
+
+    /// - Throws: only `CancellationError`.
+    private func fetch(_ batch: ReloadBatch) async throws -> FetchOutcome {
+        // The slot is the claim loop's to take, so that it never plans with one twice.
+        defer { context.inFlight.end(batch.provider) }
+        let left = batch.leaseEnds - context.clock.elapsed - context.output.longestPublish
+        guard left > .zero else {
+            return FetchOutcome(ProviderFailure(.timeout, "its lease was over before the request was sent"), of: batch)
+        }
+        context.statistics.count { counts in
+            counts.requests += 1
+            counts.requestedTimelines += batch.timelines.count
+        }
+        let call = ProviderCall(
+            url: batch.kind.definition.providerURL, secret: batch.app.signingSecret, body: batch.requestBody,
+            timeout: min(batch.kind.definition.timeout, left),
+            maximumResponseBytes: context.configuration.maximumResponseBytes)
+        do {
+            return FetchOutcome(answer: try await context.fetcher.fetch(call), to: batch)
+        } catch let failure as ProviderFailure {
+            try Task.checkCancellation()
+            return FetchOutcome(failure, of: batch)
+        }
+    }
+
+    private func settle(_ outcome: FetchOutcome, of batch: ReloadBatch) async throws {
+        context.statistics.count { counts in
+            counts.fetched += outcome.fetched.count
+            counts.foreign += outcome.foreign
+        }
+        if outcome.foreign > 0 {
+            context.logger.warning(
+                "a provider answered for timelines that were not asked for",
+                metadata: ["kind": "\(batch.kind.definition.name)", "count": "\(outcome.foreign)"])
+        }
+        try await fail(outcome.failed, of: batch)
+        let saved = try await save(outcome.fetched, of: batch)
+        let published = try await publish(saved, of: batch)
+        try await complete(published, of: batch)
+    }
+
+    /// Ends the claims of what failed. The last good timelines and all requests stay.
+    func fail(
+        _ failed: [(timeline: ClaimedTimeline, failure: ProviderFailure)], of batch: ReloadBatch
+    ) async throws {
+        guard let first = failed.first else { return }
+        let claims = failed.map { timeline, failure in
+            var generator = SystemRandomNumberGenerator()
+            let backoff = context.configuration.providerBackoff
+                .delay(attempt: Int(timeline.attempts) + 1, using: &generator)
+            let asked = min(failure.retryAfter ?? .zero, context.configuration.maximumRetryAfter)
+            return EndedClaim(
+                id: timeline.id, claim: timeline.claim, delay: max(backoff, asked), decision: .failed)
+        }
+        context.statistics.count { counts in
+            for (_, failure) in failed { counts.failed[failure.reason, default: 0] += 1 }
+        }
+        context.logger.warning(
+            "timelines failed",
+            metadata: [
+                "app": "\(batch.kind.app)", "kind": "\(batch.kind.definition.name)", "count": "\(failed.count)",
+                "reason": "\(first.failure.reason)", "first": "\(first.failure.message)",
+            ])
+        _ = try await context.persistently(until: batch.leaseEnds) {
+            try await context.pool.execute(FailTimelines(claims))
+        }
+    }
+}
+
+extension InFlight {
+    func drop(_ timelines: [ClaimedTimeline]) {
+        drop(timelines.lazy.map { (id: $0.id, claim: $0.claim) })
+    }
+}

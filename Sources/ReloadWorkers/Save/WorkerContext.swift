@@ -1,0 +1,45 @@
+import Logging
+import PostgresClient
+import WidgetModel
+import WidgetStore
+
+/// What everything in the workers role works with.
+struct WorkerContext: Sendable {
+    let configuration: WorkerConfiguration
+    let pool: PostgresPool
+    let fetcher: any ProviderFetching
+    let output: OutputGate
+    let inFlight: InFlight
+    /// Wakes the claim loop and the sweeper.
+    let signal: WorkSignal
+    let sweepDemand: SweepDemand
+    let statistics: WorkerStatistics
+    let clock: WorkerClock
+    /// Time of day; see ``CompletionRule``.
+    let now: @Sendable () -> Timestamp
+    /// Told of every timeline whose stored content has changed, with the event that caused the reload.
+    let onStored: (@Sendable (TimelineID, EventPosition?) -> Void)?
+    let logger: Logger
+
+    var messages: TimelineMessages { TimelineMessages(topic: configuration.topic) }
+
+    /// Runs a piece of database work, again with back-off when that can help, but not beyond `deadline` on the clock.
+    func persistently<Value>(
+        until deadline: Duration, _ body: () async throws -> Value
+    ) async throws -> Value {
+        var attempt = 1
+        while true {
+            do {
+                return try await body()
+            } catch let error as PostgresError where error.isRetriable {
+                statistics.count { $0.databaseErrors += 1 }
+                var generator = SystemRandomNumberGenerator()
+                let delay = configuration.databaseBackoff.delay(attempt: attempt, using: &generator)
+                guard attempt < configuration.databaseAttempts, clock.elapsed + delay < deadline else { throw error }
+                logger.debug("database error, trying again", metadata: ["error": "\(error)", "attempt": "\(attempt)"])
+                try await clock.sleep(for: delay)
+                attempt += 1
+            }
+        }
+    }
+}

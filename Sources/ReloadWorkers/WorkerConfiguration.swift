@@ -1,0 +1,52 @@
+package import WidgetModel
+
+/// How the workers of one process work. The defaults suit a small installation.
+package struct WorkerConfiguration: Sendable {
+    /// Topic of the timelines that are published; compacted, keyed by timeline.
+    package var topic = "freshet.timelines"
+
+    /// Provider requests in flight, over all providers.
+    package var concurrency = 32
+    /// Requests in flight to one provider, so that a slow one cannot take them all.
+    package var providerConcurrency = 8
+    /// Most timelines that are claimed and not yet done.
+    package var maximumTimelinesInFlight = 10_000
+    /// Most timelines claimed at once.
+    package var claimBatch = 1_000
+
+    /// How long a claimed timeline is left to this worker before another may take it. Kinds whose timeout does not fit
+    /// into it get a longer one.
+    package var lease = Duration.seconds(30)
+    /// How often to look for due work, and for sweeps, when nothing wakes the worker; jittered by a fifth.
+    package var pollInterval = Duration.seconds(1)
+    /// Least time between two claims while work trickles in, so that it is fetched in batches. An idle worker claims at
+    /// once, and so does one that left work behind.
+    package var claimSpacing = Duration.milliseconds(25)
+    /// How long a stopping worker may go on to finish what is in flight; the rest is given back.
+    package var graceTime = Duration.seconds(20)
+    /// How old the directory of kinds may be.
+    package var directoryAge = Duration.seconds(5)
+
+    /// Most timelines that the sweeper makes due in one statement.
+    package var sweepChunk = 2_000
+    /// The sweeper leaves a kind alone while this many of its timelines are due in the bulk lane.
+    package var bulkHighWater = 5_000
+
+    /// Largest answer that is read from a provider.
+    package var maximumResponseBytes = 16 * 1_024 * 1_024
+    /// Delays between attempts for a timeline whose fetch fails.
+    package var providerBackoff = Backoff(base: .seconds(1), cap: .seconds(900))
+    /// The longest that a provider's `retryAfter` is believed.
+    package var maximumRetryAfter = Duration.seconds(86_400)
+
+    /// Delays between attempts of a database statement.
+    package var databaseBackoff = Backoff(base: .milliseconds(50), cap: .seconds(2))
+    /// Most attempts of a database statement while the lease lasts.
+    package var databaseAttempts = 6
+    /// When a timeline that could not be published is tried again.
+    package var publishRetryDelay = Duration.seconds(1)
+    /// Delays between probes while Kafka takes nothing.
+    package var outputBackoff = Backoff(base: .milliseconds(500), cap: .seconds(30))
+
+    package init() {}
+}

@@ -1,0 +1,47 @@
+import Synchronization
+
+/// What the workers of this process have done since it started.
+package final class WorkerStatistics: Sendable {
+    package struct Snapshot: Hashable, Sendable {
+        /// Claims that took at least one timeline, and how many they took.
+        package var claims = 0
+        package var claimed = 0
+        /// Requests to providers, and the timelines asked for in them.
+        package var requests = 0
+        package var requestedTimelines = 0
+        /// Timelines that a provider gave, stored anew, published, and found unchanged.
+        package var fetched = 0
+        package var stored = 0
+        package var published = 0
+        package var unchanged = 0
+        package var completed = 0
+        package var failed: [ProviderFailure.Reason: Int] = [:]
+        /// Timelines in answers that nobody had asked for.
+        package var foreign = 0
+        /// Results that came after their claim had moved on.
+        package var fenced = 0
+        /// Messages that Kafka did not acknowledge.
+        package var unpublished = 0
+        /// Timelines given back, by a stopping worker or for want of output.
+        package var released = 0
+        package var collected = 0
+        /// Timelines that the sweeper has made due.
+        package var swept = 0
+        package var databaseErrors = 0
+
+        /// Timelines asked for in a request, on average; 0 before the first.
+        package var timelinesPerRequest: Double {
+            requests == 0 ? 0 : Double(requestedTimelines) / Double(requests)
+        }
+    }
+
+    private let counts = Mutex(Snapshot())
+
+    package init() {}
+
+    package var snapshot: Snapshot { counts.withLock { $0 } }
+
+    func count(_ body: (inout sending Snapshot) -> Void) {
+        counts.withLock { body(&$0) }
+    }
+}

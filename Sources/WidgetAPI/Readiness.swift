@@ -1,0 +1,114 @@
+import Synchronization
+
+/// Something that must be there before the process can do its work.
+package struct ReadinessCheck: Sendable {
+    /// `postgres`, `migrations`, `kafka`, `ingest`
+    package let name: String
+    /// Answers what is missing, nil when nothing is.
+    package let missing: @Sendable () async -> String?
+
+    package init(name: String, missing: @escaping @Sendable () async -> String?) {
+        self.name = name
+        self.missing = missing
+    }
+}
+
+/// What the checks said.
+package struct ReadinessReport: Hashable, Sendable {
+    package struct Item: Hashable, Sendable {
+        package let name: String
+        /// Nil when it is there.
+        package let missing: String?
+    }
+
+    package let items: [Item]
+
+    package var isReady: Bool { items.allSatisfy { $0.missing == nil } }
+}
+
+/// Runs the readiness checks side by side, each for a bounded time, and at most once a second however often it is
+/// asked: probes must not become load.
+package final class Readiness: Sendable {
+    private enum State {
+        case idle
+        case known(ReadinessReport, at: ContinuousClock.Instant)
+        case running(Task<ReadinessReport, Never>)
+    }
+
+    private let checks: [ReadinessCheck]
+    private let timeLimit: Duration
+    private let freshness: Duration
+    private let state = Mutex(State.idle)
+
+    package init(
+        checks: [ReadinessCheck], timeLimit: Duration = .seconds(3), freshness: Duration = .seconds(1)
+    ) {
+        self.checks = checks
+        self.timeLimit = timeLimit
+        self.freshness = freshness
+    }
+
+    package func report() async -> ReadinessReport {
+        let running: Task<ReadinessReport, Never>
+        switch current() {
+        case .known(let report): return report
+        case .running(let task): running = task
+        }
+        return await running.value
+    }
+
+    private enum Current {
+        case known(ReadinessReport)
+        case running(Task<ReadinessReport, Never>)
+    }
+
+    private func current() -> Current {
+        state.withLock { state in
+            switch state {
+            case .known(let report, let time) where time.duration(to: .now) < freshness: return .known(report)
+            case .running(let task): return .running(task)
+            case .idle, .known: break
+            }
+            // Not the caller's child: several probes wait for it, and none of them may cancel it for the others. Each
+            // check ends within the time limit.
+            let task = Task { [self] in
+                let report = await run()
+                self.state.withLock { $0 = .known(report, at: .now) }
+                return report
+            }
+            state = .running(task)
+            return .running(task)
+        }
+    }
+
+    private func run() async -> ReadinessReport {
+        let items = await withTaskGroup(of: (Int, ReadinessReport.Item).self) { group in
+            for (index, check) in checks.enumerated() {
+                group.addTask { [timeLimit] in
+                    let missing = await Self.missing(check, within: timeLimit)
+                    return (index, ReadinessReport.Item(name: check.name, missing: missing))
+                }
+            }
+            var items: [(Int, ReadinessReport.Item)] = []
+            for await item in group { items.append(item) }
+            return items
+        }
+        return ReadinessReport(items: items.sorted { $0.0 < $1.0 }.map(\.1))
+    }
+
+    private static func missing(_ check: ReadinessCheck, within limit: Duration) async -> String? {
+        await withTaskGroup(of: String?.self) { group in
+            group.addTask { await check.missing() }
+            group.addTask {
+                do {
+                    try await Task.sleep(for: limit)
+                    return "no answer within \(limit)"
+                } catch {
+                    return "not checked"
+                }
+            }
+            defer { group.cancelAll() }
+            return await group.next() ?? nil
+        }
+    }
+}

@@ -1,0 +1,32 @@
+internal import WidgetModel
+
+/// Finds the app that a broken event names, so that its dead letter can be put down to that app.
+enum AppRecovery {
+    /// How much of a message is searched.
+    private static let searchedBytes = 65_536
+
+    /// The `app` member of the message's object or of its `data`, if it comes before what is broken.
+    static func app(in bytes: [UInt8], value: Range<Int>) -> String? {
+        let searched = value.lowerBound..<min(value.upperBound, value.lowerBound + searchedBytes)
+        var reader = JSONReader(bytes, in: searched)
+        var app: String?
+        // An error ends the search; what was found before it counts.
+        _ = try? search(&reader, for: &app, isEvent: true)
+        return app
+    }
+
+    private static func search(
+        _ reader: inout JSONReader, for app: inout String?, isEvent: Bool
+    ) throws(JSONError) {
+        var object = try reader.beginObject()
+        while app == nil, let key = try reader.nextKey(&object) {
+            if reader.matches(key, "app") {
+                app = try reader.identifier()
+            } else if isEvent, reader.matches(key, "data"), try reader.peek() == .object {
+                try search(&reader, for: &app, isEvent: false)
+            } else {
+                try reader.skip()
+            }
+        }
+    }
+}

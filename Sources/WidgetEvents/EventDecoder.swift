@@ -1,0 +1,169 @@
+internal import WidgetModel
+
+/// Decodes CloudEvents in JSON from the bytes of a polled batch, binary or structured mode, without copying a message.
+///
+/// Unknown members of the data and unknown extension attributes are ignored, so that producers may add to both.
+package struct EventDecoder: Sendable {
+    /// The longest value, in bytes.
+    package let maximumEventBytes: Int
+
+    package init(maximumEventBytes: Int = 1_048_576) {
+        self.maximumEventBytes = maximumEventBytes
+    }
+
+    /// Decodes one message.
+    ///
+    /// - Parameters:
+    ///   - bytes: what the ranges are of.
+    ///   - value: nil for a tombstone, which no consumed topic has.
+    ///   - headers: names and values; a null value is nil.
+    @inlinable
+    package func decode(
+        bytes: [UInt8], value: Range<Int>?, headers: some Sequence<(name: Range<Int>, value: Range<Int>?)>,
+        topic: EventTopic
+    ) -> Result<DecodedEvent, EventError> {
+        var attributes = EventAttributes()
+        for header in headers { attributes.note(name: header.name, value: header.value, in: bytes) }
+        return decode(bytes: bytes, value: value, attributes: attributes, topic: topic)
+    }
+
+    /// Decodes one message whose headers have been noted.
+    package func decode(
+        bytes: [UInt8], value: Range<Int>?, attributes: EventAttributes, topic: EventTopic
+    ) -> Result<DecodedEvent, EventError> {
+        do throws(EventError) {
+            return .success(try decodeMessage(bytes, value, attributes, topic))
+        } catch {
+            var error = error
+            if error.app == nil, let value { error.app = AppRecovery.app(in: bytes, value: value) }
+            return .failure(error)
+        }
+    }
+
+    private func decodeMessage(
+        _ bytes: [UInt8], _ value: Range<Int>?, _ attributes: EventAttributes, _ topic: EventTopic
+    ) throws(EventError) -> DecodedEvent {
+        guard let value else { throw EventError(code: .missingData, message: "the message has no value") }
+        guard value.count <= maximumEventBytes else {
+            throw EventError(
+                code: .tooLarge, message: "\(value.count) bytes, at most \(maximumEventBytes) are allowed")
+        }
+        let mode = attributes.contentType.map { EventContentMode(contentType: bytes[$0]) } ?? .binary
+        switch mode {
+        case .binary:
+            return try decodeBinary(bytes, value, attributes, topic)
+        case .structured:
+            var reader = StructuredReader(bytes: bytes, value: value, topic: topic)
+            return try reader.read()
+        case .unsupported:
+            let found = attributes.contentType.map { String(decoding: bytes[$0], as: UTF8.self) } ?? ""
+            throw EventError(
+                code: .unsupportedContentType,
+                message: "expected application/json or application/cloudevents+json, found \(Text.quoted(found))")
+        }
+    }
+
+    private func decodeBinary(
+        _ bytes: [UInt8], _ value: Range<Int>, _ attributes: EventAttributes, _ topic: EventTopic
+    ) throws(EventError) -> DecodedEvent {
+        let version = try Envelope.required(attributes.specversion, "ce_specversion", in: bytes)
+        guard version == "1.0" else {
+            throw EventError(
+                code: .invalidAttribute,
+                message: "header ce_specversion: expected \"1.0\", found \(Text.quoted(version))")
+        }
+        let id = try Envelope.required(attributes.id, "ce_id", in: bytes)
+        let source = try Envelope.required(attributes.source, "ce_source", in: bytes)
+        guard let typeRange = attributes.type else { throw Envelope.missing("header ce_type") }
+        let type = try Envelope.type(bytes[typeRange], topic: topic)
+        var time: Timestamp?
+        if let range = attributes.time {
+            time = try Envelope.time(bytes[range], "header ce_time")
+        }
+        var traceparent: String?
+        if let range = attributes.traceparent { traceparent = Envelope.traceparent(bytes[range]) }
+
+        var reader = JSONReader(bytes, in: value)
+        let event: FreshetEvent
+        do throws(JSONError) {
+            event = try reader.event(of: type)
+            try reader.finish()
+        } catch {
+            throw EventError(error)
+        }
+        let envelope = EventEnvelope(
+            id: id, source: source, type: type.rawValue, time: time, traceparent: traceparent)
+        return DecodedEvent(envelope: envelope, event: event)
+    }
+}
+
+/// Rules of the CloudEvents attributes, in either mode.
+enum Envelope {
+    /// Longest `id`, `source` or `type`, in bytes.
+    static let maximumAttributeBytes = 1024
+
+    static func missing(_ what: String, pointer: String? = nil) -> EventError {
+        EventError(code: .missingAttribute, message: "\(what) is missing", pointer: pointer)
+    }
+
+    /// A required attribute of the binary mode.
+    static func required(
+        _ range: Range<Int>?, _ header: StaticString, in bytes: [UInt8]
+    ) throws(EventError) -> String {
+        guard let range else { throw missing("header \(header)") }
+        guard let text = String(validating: bytes[range], as: UTF8.self) else {
+            throw EventError(code: .invalidUTF8, message: "header \(header) is not UTF-8")
+        }
+        if let problem = problem(of: text) {
+            throw EventError(code: .invalidAttribute, message: "header \(header): \(problem)")
+        }
+        return text
+    }
+
+    /// Why a text cannot be an attribute's value, or nil.
+    static func problem(of text: String) -> String? {
+        let count = text.utf8.count
+        if count == 0 { return "must not be empty" }
+        if count > maximumAttributeBytes {
+            return "must be at most \(maximumAttributeBytes) bytes, is \(count)"
+        }
+        return Text.containsControlCharacter(text) ? "must not contain control characters" : nil
+    }
+
+    /// The type with this name, if the topic carries it.
+    static func type(
+        _ name: ArraySlice<UInt8>, topic: EventTopic, pointer: String? = nil
+    ) throws(EventError) -> EventType {
+        guard let type = EventType(utf8: name) else {
+            guard let text = String(validating: name, as: UTF8.self) else {
+                throw EventError(code: .invalidUTF8, message: "the event type is not UTF-8", pointer: pointer)
+            }
+            throw EventError(code: .unknownType, message: "unknown event type \(Text.quoted(text))", pointer: pointer)
+        }
+        guard type.topic == topic else {
+            throw EventError(
+                code: .wrongTopic, message: "\(type.rawValue) belongs on \(type.topic.defaultName)", pointer: pointer)
+        }
+        return type
+    }
+
+    static func time(
+        _ text: ArraySlice<UInt8>, _ what: String, pointer: String? = nil
+    ) throws(EventError) -> Timestamp {
+        guard let time = Timestamp(rfc3339: text) else {
+            let found = Text.quoted(String(decoding: text, as: UTF8.self))
+            throw EventError(
+                code: .invalidAttribute, message: "\(what): expected an RFC 3339 date-time, found \(found)",
+                pointer: pointer)
+        }
+        return time
+    }
+
+    /// A trace context is a hint: one that is not well-formed is dropped, never a reason to refuse an event.
+    static func traceparent(_ text: ArraySlice<UInt8>) -> String? {
+        guard text.count <= 256, let text = String(validating: text, as: UTF8.self), problem(of: text) == nil else {
+            return nil
+        }
+        return text
+    }
+}

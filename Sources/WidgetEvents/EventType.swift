@@ -1,0 +1,49 @@
+/// The types of event that Freshet consumes.
+package enum EventType: String, CaseIterable, Sendable {
+    case pushReceived = "freshet.push.received.v1"
+    case appChanged = "freshet.app.changed.v1"
+    case widgetPlaced = "freshet.widget.placed.v1"
+    case widgetConfigured = "freshet.widget.configured.v1"
+    case widgetRemoved = "freshet.widget.removed.v1"
+    case widgetViewed = "freshet.widget.viewed.v1"
+    case deviceEnvironmentChanged = "freshet.device.environment-changed.v1"
+
+    /// The topic that carries it.
+    package var topic: EventTopic {
+        switch self {
+        case .pushReceived: .pushes
+        case .appChanged: .appChanges
+        case .widgetPlaced, .widgetConfigured, .widgetRemoved, .widgetViewed, .deviceEnvironmentChanged: .widgets
+        }
+    }
+
+    /// The type with this name, given as bytes.
+    init?(utf8: ArraySlice<UInt8>) {
+        for type in Self.allCases {
+            let name = type.rawValue.utf8
+            if name.count == utf8.count, name.elementsEqual(utf8) {
+                self = type
+                return
+            }
+        }
+        return nil
+    }
+}
+
+/// The topics that Freshet consumes.
+package enum EventTopic: String, CaseIterable, Sendable {
+    case pushes
+    case appChanges
+    case widgets
+
+    package var defaultName: String {
+        switch self {
+        case .pushes: "freshet.pushes"
+        case .appChanges: "freshet.app-changes"
+        case .widgets: "freshet.widgets"
+        }
+    }
+
+    /// The types that it carries.
+    package var types: [EventType] { EventType.allCases.filter { $0.topic == self } }
+}

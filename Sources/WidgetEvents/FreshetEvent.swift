@@ -1,0 +1,66 @@
+package import WidgetModel
+
+/// What a consumed event says.
+package enum FreshetEvent: Hashable, Sendable {
+    /// A service asks for a reload (reason `push`).
+    case push(ReloadRequest)
+    /// Something relevant changed in the app (reason `foreground` or `background`).
+    case appChange(ReloadRequest)
+    case placed(WidgetPlacement)
+    case configured(app: String, widget: String, configuration: WidgetConfiguration)
+    case removed(app: String, widget: String)
+    case viewed(app: String, widget: String)
+    /// `significantTimeChange`: midnight passed, or the clock or the time zone was set.
+    case environmentChanged(app: String, device: String, environment: WidgetEnvironment, significantTimeChange: Bool)
+
+    package var type: EventType {
+        switch self {
+        case .push: .pushReceived
+        case .appChange: .appChanged
+        case .placed: .widgetPlaced
+        case .configured: .widgetConfigured
+        case .removed: .widgetRemoved
+        case .viewed: .widgetViewed
+        case .environmentChanged: .deviceEnvironmentChanged
+        }
+    }
+
+    package var app: String {
+        switch self {
+        case .push(let request), .appChange(let request): request.app
+        case .placed(let placement): placement.app
+        case .configured(let app, _, _), .removed(let app, _), .viewed(let app, _),
+            .environmentChanged(let app, _, _, _):
+            app
+        }
+    }
+}
+
+/// CloudEvents attributes.
+package struct EventEnvelope: Hashable, Sendable {
+    package var id: String
+    package var source: String
+    package var type: String
+    package var time: Timestamp?
+    /// W3C trace context, from the `ce_traceparent` or `traceparent` header.
+    package var traceparent: String?
+
+    package init(id: String, source: String, type: String, time: Timestamp? = nil, traceparent: String? = nil) {
+        self.id = id
+        self.source = source
+        self.type = type
+        self.time = time
+        self.traceparent = traceparent
+    }
+}
+
+/// An event with its envelope.
+package struct DecodedEvent: Hashable, Sendable {
+    package var envelope: EventEnvelope
+    package var event: FreshetEvent
+
+    package init(envelope: EventEnvelope, event: FreshetEvent) {
+        self.envelope = envelope
+        self.event = event
+    }
+}

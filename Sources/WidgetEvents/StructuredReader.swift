@@ -1,0 +1,148 @@
+internal import WidgetModel
+
+/// Reads an event in structured mode: one JSON object with the attributes and the data.
+struct StructuredReader {
+    private let topic: EventTopic
+    private var reader: JSONReader
+    private let bytes: [UInt8]
+    private let value: Range<Int>
+
+    private var version: String?
+    private var id: String?
+    private var source: String?
+    private var type: EventType?
+    private var time: Timestamp?
+    private var traceparent: String?
+    private var event: FreshetEvent?
+    /// Where the data begins, when it came before its type.
+    private var dataOffset: Int?
+    private var hasBase64 = false
+
+    init(bytes: [UInt8], value: Range<Int>, topic: EventTopic) {
+        self.bytes = bytes
+        self.value = value
+        self.topic = topic
+        reader = JSONReader(bytes, in: value)
+    }
+
+    mutating func read() throws(EventError) -> DecodedEvent {
+        try converting { reader throws(JSONError) in try reader.expect(.object) }
+        var object = try converting { reader throws(JSONError) in try reader.beginObject() }
+        while let key = try converting({ reader throws(JSONError) in try reader.nextKey(&object) }) {
+            try readMember(key)
+        }
+        try converting { reader throws(JSONError) in try reader.finish() }
+
+        guard version != nil else { throw Envelope.missing("attribute specversion", pointer: "/specversion") }
+        guard let id else { throw Envelope.missing("attribute id", pointer: "/id") }
+        guard let source else { throw Envelope.missing("attribute source", pointer: "/source") }
+        guard let type else { throw Envelope.missing("attribute type", pointer: "/type") }
+        if let dataOffset {
+            reader = JSONReader(bytes, in: value, startingAt: dataOffset)
+            event = try converting { reader throws(JSONError) in try reader.event(of: type) }
+        }
+        guard let event else {
+            guard !hasBase64 else {
+                throw EventError(
+                    code: .unsupportedContentType, message: "expected data as JSON, found data_base64",
+                    pointer: "/data_base64")
+            }
+            throw EventError(code: .missingData, message: "the event has no data", pointer: "/data")
+        }
+        let envelope = EventEnvelope(
+            id: id, source: source, type: type.rawValue, time: time, traceparent: traceparent)
+        return DecodedEvent(envelope: envelope, event: event)
+    }
+
+    private mutating func readMember(_ key: JSONStringToken) throws(EventError) {
+        if reader.matches(key, "specversion") {
+            version = try version(pointer: "/specversion")
+        } else if reader.matches(key, "id") {
+            id = try attribute("/id")
+        } else if reader.matches(key, "source") {
+            source = try attribute("/source")
+        } else if reader.matches(key, "type") {
+            let token = try stringToken("/type")
+            type = try Envelope.type(reader.utf8(of: token), topic: topic, pointer: "/type")
+        } else if reader.matches(key, "time") {
+            guard try !takeNull() else { return }
+            let token = try stringToken("/time")
+            time = try Envelope.time(reader.utf8(of: token), "attribute time", pointer: "/time")
+        } else if reader.matches(key, "datacontenttype") {
+            guard try !takeNull() else { return }
+            try checkContentType()
+        } else if reader.matches(key, "traceparent") {
+            guard try !takeNull() else { return }
+            traceparent = Envelope.traceparent(reader.utf8(of: try stringToken("/traceparent")))
+        } else if reader.matches(key, "data") {
+            try readData()
+        } else {
+            if reader.matches(key, "data_base64") { hasBase64 = true }
+            try converting { reader throws(JSONError) in _ = try reader.skip() }
+        }
+    }
+
+    private mutating func readData() throws(EventError) {
+        guard try !takeNull() else { return }
+        if let type {
+            event = try converting { reader throws(JSONError) in try reader.event(of: type) }
+        } else {
+            dataOffset = try converting { reader throws(JSONError) in try reader.skip().lowerBound }
+        }
+    }
+
+    private mutating func version(pointer: String) throws(EventError) -> String {
+        let version = try attribute(pointer)
+        guard version == "1.0" else {
+            throw EventError(
+                code: .invalidAttribute,
+                message: "attribute specversion: expected \"1.0\", found \(Text.quoted(version))", pointer: pointer)
+        }
+        return version
+    }
+
+    private mutating func checkContentType() throws(EventError) {
+        let token = try stringToken("/datacontenttype")
+        guard EventContentMode(contentType: reader.utf8(of: token)) == .binary else {
+            throw EventError(
+                code: .unsupportedContentType,
+                message: "expected data in application/json, found \(Text.quoted(reader.text(of: token)))",
+                pointer: "/datacontenttype")
+        }
+    }
+
+    private mutating func attribute(_ pointer: String) throws(EventError) -> String {
+        let text = reader.text(of: try stringToken(pointer))
+        if let problem = Envelope.problem(of: text) {
+            throw EventError(
+                code: .invalidAttribute, message: "attribute \(pointer.dropFirst()): \(problem)", pointer: pointer)
+        }
+        return text
+    }
+
+    private mutating func stringToken(_ pointer: String) throws(EventError) -> JSONStringToken {
+        do throws(JSONError) {
+            return try reader.stringToken()
+        } catch {
+            guard error.kind == .wrongType else { throw EventError(error) }
+            throw EventError(
+                code: .invalidAttribute, message: "attribute \(pointer.dropFirst()): \(error.message)",
+                pointer: pointer)
+        }
+    }
+
+    private mutating func takeNull() throws(EventError) -> Bool {
+        try converting { reader throws(JSONError) in try reader.takeNull() }
+    }
+
+    /// Runs a step of the reader, its error turned into an event's.
+    private mutating func converting<Value>(
+        _ step: (inout JSONReader) throws(JSONError) -> Value
+    ) throws(EventError) -> Value {
+        do throws(JSONError) {
+            return try step(&reader)
+        } catch {
+            throw EventError(error)
+        }
+    }
+}

@@ -1,0 +1,88 @@
+/// What a timeline is: everything its content may depend on, and nothing else.
+///
+/// Widgets with the same identity show the same timeline, which is fetched, stored and published once.
+package struct TimelineIdentity: Hashable, Sendable {
+    package let app: String
+    package let kind: String
+    /// Nil when the kind does not vary by it.
+    package let family: WidgetFamily?
+    package let configuration: WidgetConfiguration
+    /// Nil when the kind does not vary by it.
+    package let locale: String?
+    /// Nil when the kind does not vary by it.
+    package let timeZone: String?
+    /// Nil when the kind is shared.
+    package let user: String?
+
+    /// Leaves out what the kind does not vary by, and the user when it is shared.
+    package init(
+        app: String, kind: String, sharing: KindSharing, variesBy variation: KindVariation, family: WidgetFamily,
+        configuration: WidgetConfiguration, environment: WidgetEnvironment, user: String
+    ) {
+        self.app = app
+        self.kind = kind
+        self.family = variation.contains(.family) ? family : nil
+        self.configuration = configuration
+        locale = variation.contains(.locale) ? environment.locale : nil
+        timeZone = variation.contains(.timeZone) ? environment.timeZone : nil
+        self.user = sharing == .perUser ? user : nil
+    }
+
+    /// A stored identity, whose components are as they were left.
+    package init(
+        app: String, kind: String, family: WidgetFamily?, configuration: WidgetConfiguration, locale: String?,
+        timeZone: String?, user: String?
+    ) {
+        self.app = app
+        self.kind = kind
+        self.family = family
+        self.configuration = configuration
+        self.locale = locale
+        self.timeZone = timeZone
+        self.user = user
+    }
+
+    /// The first 128 bits of the SHA-256 of the tagged and length-prefixed components.
+    ///
+    /// The form is unambiguous: each component is a byte 0 when absent, else a byte 1, its length as four big-endian
+    /// bytes, and its UTF-8. It must never change under the same tag, for the ids are stored.
+    package var id: TimelineID {
+        var form: [UInt8] = []
+        form.reserveCapacity(160 + configuration.canonical.utf8.count)
+        form.append(contentsOf: "freshet.timeline.v1".utf8)
+        Self.append(app, to: &form)
+        Self.append(kind, to: &form)
+        Self.append(family?.name, to: &form)
+        Self.append(configuration.canonical, to: &form)
+        Self.append(locale, to: &form)
+        Self.append(timeZone, to: &form)
+        Self.append(user, to: &form)
+        let hash = ContentHash(of: form)
+        return TimelineID(high: hash.high, low: hash.low)
+    }
+
+    private static func append(_ component: String?, to form: inout [UInt8]) {
+        guard let component else {
+            form.append(0)
+            return
+        }
+        form.append(1)
+        let count = UInt32(clamping: component.utf8.count)
+        for shift in [24, 16, 8, 0] as [UInt32] { form.append(UInt8(truncatingIfNeeded: count >> shift)) }
+        form.append(contentsOf: component.utf8)
+    }
+
+    package static func == (left: TimelineIdentity, right: TimelineIdentity) -> Bool {
+        Text.equal(left.app, right.app) && Text.equal(left.kind, right.kind) && left.family == right.family
+            && left.configuration == right.configuration && Text.equal(left.locale, right.locale)
+            && Text.equal(left.timeZone, right.timeZone) && Text.equal(left.user, right.user)
+    }
+
+    package func hash(into hasher: inout Hasher) {
+        Text.hash(app, into: &hasher)
+        Text.hash(kind, into: &hasher)
+        hasher.combine(family)
+        hasher.combine(configuration)
+        Text.hash(user ?? "", into: &hasher)
+    }
+}

@@ -1,0 +1,129 @@
+/// Numbers as ECMAScript's `Number::toString` writes them, which is RFC 8785's form.
+enum ES6Number {
+    /// Digits that every double keeps: two different decimals of at most so many are two different doubles.
+    private static let safeDigits = 15
+
+    /// Appends the canonical form of a checked literal.
+    ///
+    /// A literal of at most 15 significant digits without exponent is already the shortest that names its double, so it
+    /// is copied (less trailing zeros of the fraction); only others are converted.
+    static func appendCanonical(literal: ArraySlice<UInt8>, to out: inout [UInt8]) {
+        if let end = shortestEnd(of: literal) {
+            out.append(contentsOf: literal[literal.startIndex..<end])
+            return
+        }
+        let value = Double(String(decoding: literal, as: UTF8.self)) ?? 0
+        append(value, to: &out)
+    }
+
+    /// Where the canonical form ends within the literal, or nil when it has another form.
+    private static func shortestEnd(of literal: ArraySlice<UInt8>) -> Int? {
+        guard literal.count <= safeDigits + 2 else { return nil }
+        var digits = 0
+        var point: Int?
+        var firstSignificant: Int?
+        var lastSignificantOfFraction: Int?
+        for index in literal.indices {
+            let byte = literal[index]
+            switch byte {
+            case UInt8(ascii: "0")...UInt8(ascii: "9"):
+                digits += 1
+                if byte != UInt8(ascii: "0") {
+                    if firstSignificant == nil { firstSignificant = index }
+                    if point != nil { lastSignificantOfFraction = index }
+                }
+            case UInt8(ascii: "."):
+                point = index
+            case UInt8(ascii: "-"):
+                continue
+            default:
+                return nil
+            }
+        }
+        // Zero may be written -0, 0.0, …; below 1e-6 there is an exponent.
+        guard digits <= safeDigits, let firstSignificant else {
+            return literal.count == 1 ? literal.endIndex : nil
+        }
+        guard let point else { return literal.endIndex }
+        guard firstSignificant - point <= 6 else { return nil }
+        guard let lastSignificantOfFraction else { return point }
+        return lastSignificantOfFraction + 1
+    }
+
+    static func format(_ value: Double) -> String {
+        var out: [UInt8] = []
+        append(value, to: &out)
+        return String(decoding: out, as: UTF8.self)
+    }
+
+    /// Appends the shortest digits that name a finite double, in ECMAScript's layout.
+    static func append(_ value: Double, to out: inout [UInt8]) {
+        guard value != 0 else {
+            out.append(UInt8(ascii: "0"))
+            return
+        }
+        if value < 0 { out.append(UInt8(ascii: "-")) }
+        // Swift's description has the shortest digits, nearest to the value; only its layout differs.
+        let (digits, exponent) = decimal(of: value.magnitude.description)
+        let count = digits.count
+        // value = 0.digits × 10^exponent
+        if exponent >= 1, exponent <= 21 {
+            if count <= exponent {
+                out.append(contentsOf: digits)
+                for _ in 0..<(exponent - count) { out.append(UInt8(ascii: "0")) }
+            } else {
+                out.append(contentsOf: digits[..<exponent])
+                out.append(UInt8(ascii: "."))
+                out.append(contentsOf: digits[exponent...])
+            }
+        } else if exponent >= -5, exponent <= 0 {
+            out.append(UInt8(ascii: "0"))
+            out.append(UInt8(ascii: "."))
+            for _ in 0..<(-exponent) { out.append(UInt8(ascii: "0")) }
+            out.append(contentsOf: digits)
+        } else {
+            out.append(digits[0])
+            if count > 1 {
+                out.append(UInt8(ascii: "."))
+                out.append(contentsOf: digits[1...])
+            }
+            out.append(UInt8(ascii: "e"))
+            out.append(exponent > 0 ? UInt8(ascii: "+") : UInt8(ascii: "-"))
+            out.append(contentsOf: String((exponent - 1).magnitude).utf8)
+        }
+    }
+
+    /// Significant digits, without zeros at either end, and the exponent of 0.digits.
+    private static func decimal(of description: String) -> (digits: [UInt8], exponent: Int) {
+        var digits: [UInt8] = []
+        var pointAt: Int?
+        var written = 0
+        var exponent = 0
+        var bytes = description.utf8.makeIterator()
+        while let byte = bytes.next() {
+            switch byte {
+            case UInt8(ascii: "."):
+                pointAt = written
+            case UInt8(ascii: "e"):
+                var isNegative = false
+                while let byte = bytes.next() {
+                    switch byte {
+                    case UInt8(ascii: "-"): isNegative = true
+                    case UInt8(ascii: "0")...UInt8(ascii: "9"): exponent = exponent * 10 + Int(byte - 48)
+                    default: continue
+                    }
+                }
+                if isNegative { exponent = -exponent }
+            default:
+                digits.append(byte)
+                written += 1
+            }
+        }
+        exponent += pointAt ?? written
+        let leading = digits.prefix { $0 == UInt8(ascii: "0") }.count
+        digits.removeFirst(leading)
+        exponent -= leading
+        while digits.last == UInt8(ascii: "0") { digits.removeLast() }
+        return (digits, exponent)
+    }
+}

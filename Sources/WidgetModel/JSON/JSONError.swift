@@ -1,0 +1,45 @@
+/// Why bytes are not the JSON that was expected, and where.
+package struct JSONError: Error, Hashable, Sendable, CustomStringConvertible {
+    package enum Kind: Hashable, Sendable {
+        /// Not RFC 8259 JSON.
+        case syntax
+        /// Bytes that are not UTF-8.
+        case invalidUTF8
+        /// A `\u` escape of half a surrogate pair.
+        case loneSurrogate
+        /// A member name that its object already has.
+        case duplicateKey
+        /// Nested deeper than allowed.
+        case tooDeep
+        /// A number that no finite IEEE 754 double is near to.
+        case numberOutOfRange
+        /// Well-formed, but another type of value was asked for.
+        case wrongType
+        /// Well-formed and of the right type, but against a rule of the value.
+        case invalidValue
+        /// An object without a member that it must have; the pointer is where it should be.
+        case missingMember
+    }
+
+    package let kind: Kind
+    /// What was expected and found, without its place. Holds no control character.
+    package let message: String
+    /// Offset of the offending byte from the start of the document.
+    package let byteOffset: Int
+    /// JSON pointer to the value that was being read.
+    package let pointer: String
+
+    /// As an error of the model.
+    package var modelError: ModelError { ModelError(message: message, pointer: pointer) }
+
+    package init(kind: Kind, message: String, byteOffset: Int, pointer: String) {
+        self.kind = kind
+        self.message = message
+        self.byteOffset = byteOffset
+        self.pointer = pointer
+    }
+
+    package var description: String {
+        "\(message) at byte \(byteOffset)" + (pointer.isEmpty ? "" : " (\(pointer))")
+    }
+}

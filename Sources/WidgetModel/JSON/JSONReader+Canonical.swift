@@ -1,0 +1,75 @@
+extension JSONReader {
+    /// Appends the RFC 8785 form of the next value in one pass, without a tree.
+    ///
+    /// Members are written as they come; only an object whose keys are not in order is put in order when it ends.
+    package mutating func canonicalize(into out: inout [UInt8]) throws(JSONError) {
+        switch try peek() {
+        case .null:
+            try literal("null")
+            out.append(contentsOf: "null".utf8)
+        case .bool:
+            out.append(contentsOf: (try bool() ? "true" : "false").utf8)
+        case .number:
+            ES6Number.appendCanonical(literal: bytes[try scanNumber().range], to: &out)
+        case .string:
+            append(try scanString(), to: &out)
+        case .array:
+            out.append(UInt8(ascii: "["))
+            var array = try beginArray()
+            while try nextElement(&array) {
+                if array.index > 0 { out.append(UInt8(ascii: ",")) }
+                try canonicalize(into: &out)
+            }
+            out.append(UInt8(ascii: "]"))
+        case .object:
+            try canonicalizeObject(into: &out)
+        }
+    }
+
+    private mutating func canonicalizeObject(into out: inout [UInt8]) throws(JSONError) {
+        out.append(UInt8(ascii: "{"))
+        let firstMember = canonicalMembers.count
+        var isSorted = true
+        var object = try beginObject()
+        while let key = try nextMember(&object) {
+            if object.count > 1 {
+                out.append(UInt8(ascii: ","))
+                let last = keys.count - 1
+                if isSorted, compare(keys[last - 1], keys[last]) > 0 { isSorted = false }
+            }
+            let start = out.count
+            append(key, to: &out)
+            out.append(UInt8(ascii: ":"))
+            try canonicalize(into: &out)
+            canonicalMembers.append(start..<out.count)
+        }
+        if !isSorted { sortMembers(of: object, from: firstMember, in: &out) }
+        canonicalMembers.removeLast(canonicalMembers.count - firstMember)
+        try closeKeys(of: object)
+        out.append(UInt8(ascii: "}"))
+    }
+
+    /// Puts the members that were written last in the order of their keys.
+    private func sortMembers(of object: JSONObjectCursor, from firstMember: Int, in out: inout [UInt8]) {
+        let order = (0..<object.count).sorted { compare(keys[object.firstKey + $0], keys[object.firstKey + $1]) < 0 }
+        let start = canonicalMembers[firstMember].lowerBound
+        let unsorted = Array(out[start...])
+        out.removeLast(out.count - start)
+        for (place, index) in order.enumerated() {
+            if place > 0 { out.append(UInt8(ascii: ",")) }
+            let member = canonicalMembers[firstMember + index]
+            out.append(contentsOf: unsorted[(member.lowerBound - start)..<(member.upperBound - start)])
+        }
+    }
+
+    private func append(_ token: JSONStringToken, to out: inout [UInt8]) {
+        guard token.hasEscapes else {
+            // Without escapes the string, quotes included, is canonical as it stands.
+            out.append(contentsOf: bytes[(token.range.lowerBound - 1)..<(token.range.upperBound + 1)])
+            return
+        }
+        out.append(UInt8(ascii: "\""))
+        JSONWriter.appendBody(utf8(of: token), to: &out)
+        out.append(UInt8(ascii: "\""))
+    }
+}

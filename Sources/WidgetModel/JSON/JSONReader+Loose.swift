@@ -1,0 +1,60 @@
+/// Finding the way past a value that is not well-formed in itself: only strings and brackets are looked at.
+extension JSONReader {
+    /// The body of the string member `name` of the object that comes next; the reader does not move.
+    ///
+    /// Nil when there is none, or when it cannot be told.
+    func looseMember(_ name: String) -> ArraySlice<UInt8>? {
+        var copy = self
+        copy.skipWhitespace()
+        guard copy.take(UInt8(ascii: "{")) else { return nil }
+        while let key = copy.looseString(), copy.take(UInt8(ascii: ":")) {
+            copy.skipWhitespace()
+            if bytes[key].elementsEqual(name.utf8) { return copy.looseString().map { bytes[$0] } }
+            guard (try? copy.looseSkip()) != nil, copy.take(UInt8(ascii: ",")) else { return nil }
+        }
+        return nil
+    }
+
+    /// Passes over the next value by its brackets.
+    mutating func looseSkip() throws(JSONError) {
+        _ = try peek()
+        var depth = 0
+        while position < end {
+            switch bytes[position] {
+            case UInt8(ascii: "\""):
+                guard looseString() != nil else { throw failure(.syntax, "unterminated string", at: position) }
+                if depth == 0 { return }
+                continue
+            case UInt8(ascii: "{"), UInt8(ascii: "["):
+                depth += 1
+            case UInt8(ascii: "}"), UInt8(ascii: "]"):
+                // At the outermost level it closes what holds this value.
+                if depth == 0 { return }
+                depth -= 1
+                if depth == 0 {
+                    position += 1
+                    return
+                }
+            case UInt8(ascii: ","):
+                if depth == 0 { return }
+            default:
+                break
+            }
+            position += 1
+        }
+        if depth > 0 { throw failure(.syntax, "unexpected end of input", at: end) }
+    }
+
+    /// Passes over a string; answers its body. Nil, without moving, when none comes next or it does not end.
+    private mutating func looseString() -> Range<Int>? {
+        skipWhitespace()
+        guard position < end, bytes[position] == UInt8(ascii: "\"") else { return nil }
+        var index = position + 1
+        while index < end, bytes[index] != UInt8(ascii: "\"") {
+            index += bytes[index] == UInt8(ascii: "\\") ? 2 : 1
+        }
+        guard index < end else { return nil }
+        defer { position = index + 1 }
+        return (position + 1)..<index
+    }
+}

@@ -1,0 +1,109 @@
+/// Values that documents of Freshet have in common, checked as they are read.
+extension JSONReader {
+    /// An id of an app, user, device, widget or kind.
+    package mutating func identifier() throws(JSONError) -> String {
+        try expect(.string)
+        let offset = position
+        let text = text(of: try scanString())
+        if let problem = Text.identifierProblem(text) { throw failure(.invalidValue, problem, at: offset) }
+        return text
+    }
+
+    /// An RFC 3339 date-time.
+    package mutating func timestamp() throws(JSONError) -> Timestamp {
+        try expect(.string)
+        let offset = position
+        let token = try scanString()
+        guard let time = Timestamp(rfc3339: utf8(of: token)) else {
+            throw failure(
+                .invalidValue, "expected an RFC 3339 date-time, found \(Text.quoted(text(of: token)))", at: offset)
+        }
+        return time
+    }
+
+    /// A timeline's id in the UUID form.
+    package mutating func timelineID() throws(JSONError) -> TimelineID {
+        try expect(.string)
+        let offset = position
+        let token = try scanString()
+        guard let id = TimelineID(bytes: utf8(of: token)) else {
+            throw failure(.invalidValue, "expected a UUID, found \(Text.quoted(text(of: token)))", at: offset)
+        }
+        return id
+    }
+
+    /// A number without a fraction that fits 64 bits.
+    package mutating func integer() throws(JSONError) -> Int64 {
+        try expect(.number)
+        let offset = position
+        let number = try number()
+        guard let integer = number.int64 else {
+            throw failure(.invalidValue, "expected an integer, found \(Text.quoted(number.text))", at: offset)
+        }
+        return integer
+    }
+
+    /// The name of a widget family.
+    package mutating func family() throws(JSONError) -> WidgetFamily {
+        try expect(.string)
+        let offset = position
+        let name = text(of: try scanString())
+        guard let family = WidgetFamily(name: name) else {
+            let names = WidgetFamily.allCases.map(\.name).joined(separator: ", ")
+            throw failure(.invalidValue, "expected one of \(names), found \(Text.quoted(name))", at: offset)
+        }
+        return family
+    }
+
+    /// `{"locale", "timeZone"}`.
+    package mutating func environment() throws(JSONError) -> WidgetEnvironment {
+        try expect(.object)
+        let offset = position
+        var locale: String?
+        var timeZone: String?
+        var object = try beginObject()
+        while let key = try nextKey(&object) {
+            if matches(key, "locale") {
+                locale = try string()
+            } else if matches(key, "timeZone") {
+                timeZone = try string()
+            } else {
+                try skip()
+            }
+        }
+        guard let locale else { throw missing("locale", inObjectAt: offset) }
+        guard let timeZone else { throw missing("timeZone", inObjectAt: offset) }
+        do throws(ModelError) {
+            return try WidgetEnvironment(locale: locale, timeZone: timeZone)
+        } catch {
+            throw JSONError(
+                kind: .invalidValue, message: error.message, byteOffset: offset - document.lowerBound,
+                pointer: pointer(at: offset) + error.pointer)
+        }
+    }
+
+    /// `"atEnd"`, `"never"` or `{"after": date}`.
+    package mutating func reloadPolicy() throws(JSONError) -> ReloadPolicy {
+        let kind = try peek()
+        let offset = position
+        switch kind {
+        case .string:
+            let token = try scanString()
+            if matches(token, "atEnd") { return .atEnd }
+            if matches(token, "never") { return .never }
+            throw failure(
+                .invalidValue,
+                #"expected "atEnd", "never" or {"after": date}, found \#(Text.quoted(text(of: token)))"#, at: offset)
+        case .object:
+            var date: Timestamp?
+            var object = try beginObject()
+            while let key = try nextKey(&object) {
+                if matches(key, "after") { date = try timestamp() } else { try skip() }
+            }
+            guard let date else { throw missing("after", inObjectAt: offset) }
+            return .after(date)
+        case .null, .bool, .number, .array:
+            throw failure(.wrongType, "expected a string or an object, found \(kind.name)", at: offset)
+        }
+    }
+}

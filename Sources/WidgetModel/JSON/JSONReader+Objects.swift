@@ -1,0 +1,155 @@
+/// How far an object has been read.
+package struct JSONObjectCursor: Sendable {
+    /// Members begun.
+    package fileprivate(set) var count = 0
+    /// Where the object's keys begin in the reader's stack.
+    let firstKey: Int
+    let firstDecoded: Int
+}
+
+/// A key of an open object, kept to find duplicates and to sort.
+struct KeySlot: Sendable {
+    /// Length of the decoded key in bytes.
+    let count: Int
+    /// The first eight bytes of the decoded key, the first one lowest; zero beyond its end. Most keys differ here.
+    let prefix: UInt64
+    /// Where the decoded key begins, in the document or in `decodedKeys`.
+    let start: Int
+    let isDecoded: Bool
+    /// Index of the opening quote.
+    let offset: Int
+}
+
+extension JSONReader {
+    /// Up to so many keys are compared with each other; the keys of a larger object are sorted when it ends.
+    private static let comparedKeys = 16
+
+    package mutating func beginObject() throws(JSONError) -> JSONObjectCursor {
+        try expect(.object)
+        try descend()
+        return JSONObjectCursor(firstKey: keys.count, firstDecoded: decodedKeys.count)
+    }
+
+    /// Moves to the next member, whose value must then be read or skipped; nil at the end.
+    ///
+    /// A key of an object of more than 16 members is known to be unique only at the end.
+    package mutating func nextKey(_ object: inout JSONObjectCursor) throws(JSONError) -> JSONStringToken? {
+        if let token = try nextMember(&object) { return token }
+        try closeKeys(of: object)
+        return nil
+    }
+
+    /// Like `nextKey`, but keeps the keys at the end, for `closeKeys`.
+    mutating func nextMember(_ object: inout JSONObjectCursor) throws(JSONError) -> JSONStringToken? {
+        if take(UInt8(ascii: "}")) {
+            depth &-= 1
+            return nil
+        }
+        if object.count > 0, !take(UInt8(ascii: ",")) { throw unexpected(expected: "',' or '}'") }
+        skipWhitespace()
+        guard position < end, bytes[position] == UInt8(ascii: "\"") else {
+            throw unexpected(expected: object.count > 0 ? "a member name" : "a member name or '}'")
+        }
+        let token = try scanString()
+        try remember(token, of: object)
+        guard take(UInt8(ascii: ":")) else { throw unexpected(expected: "':'") }
+        object.count &+= 1
+        return token
+    }
+
+    /// Forgets the keys of an object that has ended; finds what duplicates are left.
+    mutating func closeKeys(of object: JSONObjectCursor) throws(JSONError) {
+        if object.count > Self.comparedKeys {
+            let sorted = keys[object.firstKey...].sorted { compare($0, $1) < 0 }
+            var duplicate: KeySlot?
+            for index in sorted.indices.dropFirst() where isSame(sorted[index - 1], sorted[index]) {
+                let later = sorted[index - 1].offset > sorted[index].offset ? sorted[index - 1] : sorted[index]
+                if duplicate.map({ later.offset < $0.offset }) ?? true { duplicate = later }
+            }
+            if let duplicate { throw duplicateFailure(duplicate) }
+        }
+        keys.removeLast(keys.count - object.firstKey)
+        decodedKeys.removeLast(decodedKeys.count - object.firstDecoded)
+    }
+
+    private mutating func remember(_ token: JSONStringToken, of object: JSONObjectCursor) throws(JSONError) {
+        let offset = token.range.lowerBound - 1
+        let slot: KeySlot
+        if token.hasEscapes {
+            let start = decodedKeys.count
+            Self.unescape(bytes[token.range], into: &decodedKeys)
+            let count = decodedKeys.count - start
+            slot = KeySlot(
+                count: count, prefix: Self.prefix(of: decodedKeys, at: start, count: count), start: start,
+                isDecoded: true, offset: offset)
+        } else {
+            let start = token.range.lowerBound
+            let count = token.range.count
+            slot = KeySlot(
+                count: count, prefix: Self.prefix(of: bytes, at: start, count: count), start: start, isDecoded: false,
+                offset: offset)
+        }
+        if object.count < Self.comparedKeys {
+            for index in object.firstKey..<keys.count where isSame(keys[index], slot) {
+                throw duplicateFailure(slot)
+            }
+        }
+        keys.append(slot)
+    }
+
+    private static func prefix(of bytes: [UInt8], at start: Int, count: Int) -> UInt64 {
+        if start + 8 <= bytes.count {
+            // Any eight bytes are a UInt64, and the load is checked against the array's bounds.
+            let word = UInt64(
+                littleEndian: bytes.span.bytes.unsafeLoadUnaligned(fromByteOffset: start, as: UInt64.self))
+            return count >= 8 ? word : word & ((1 << UInt64(count * 8)) - 1)
+        }
+        var word: UInt64 = 0
+        for index in 0..<count { word |= UInt64(bytes[start + index]) << UInt64(index * 8) }
+        return word
+    }
+
+    func isSame(_ left: KeySlot, _ right: KeySlot) -> Bool {
+        guard left.prefix == right.prefix, left.count == right.count else { return false }
+        guard left.count > 8 else { return true }
+        return keyBytes(left).elementsEqual(keyBytes(right))
+    }
+
+    /// The decoded key.
+    private func keyBytes(_ slot: KeySlot) -> ArraySlice<UInt8> {
+        (slot.isDecoded ? decodedKeys : bytes)[slot.start..<(slot.start + slot.count)]
+    }
+
+    /// Order of UTF-16 code units, as RFC 8785 sorts: negative, zero or positive.
+    func compare(_ left: KeySlot, _ right: KeySlot) -> Int {
+        UTF16Order.compare(keyBytes(left), keyBytes(right))
+    }
+
+    private func duplicateFailure(_ slot: KeySlot) -> JSONError {
+        let key = String(decoding: keyBytes(slot), as: UTF8.self)
+        let container = pointer(at: slot.offset)
+        return JSONError(
+            kind: .duplicateKey, message: "duplicate member \(Text.quoted(key))",
+            byteOffset: slot.offset - document.lowerBound, pointer: container + "/" + JSONPointer.escape(key))
+    }
+}
+
+/// Order of UTF-16 code units over UTF-8 bytes.
+enum UTF16Order {
+    /// Bytes order as code units do, except that U+E000…U+FFFF (lead bytes EE and EF) come after the surrogates of
+    /// the supplementary planes (lead bytes F0…F4).
+    static func compare(
+        _ left: some RandomAccessCollection<UInt8>, _ right: some RandomAccessCollection<UInt8>
+    ) -> Int {
+        var rightBytes = right.makeIterator()
+        for leftByte in left {
+            guard let rightByte = rightBytes.next() else { return 1 }
+            guard leftByte != rightByte else { continue }
+            if leftByte >= 0xEE, rightByte >= 0xEE, (leftByte >= 0xF0) != (rightByte >= 0xF0) {
+                return leftByte >= 0xF0 ? -1 : 1
+            }
+            return leftByte < rightByte ? -1 : 1
+        }
+        return rightBytes.next() == nil ? 0 : -1
+    }
+}

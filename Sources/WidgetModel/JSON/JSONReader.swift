@@ -1,0 +1,241 @@
+/// Reads RFC 8259 JSON from bytes, value by value, without a tree and without copying what is not asked for.
+///
+/// Everything that is passed over is checked as strictly as what is taken: UTF-8, escapes, surrogates, numbers, duplicate
+/// keys, nesting. The pointer of an error is found by reading the document again, so that good input pays nothing for it.
+///
+/// ```swift
+/// var object = try reader.beginObject()
+/// while let key = try reader.nextKey(&object) {
+///     if reader.matches(key, "app") { app = try reader.string() } else { try reader.skip() }
+/// }
+/// ```
+package struct JSONReader: Sendable {
+    /// The default nesting limit of arrays and objects together.
+    package static let defaultMaximumDepth = 64
+
+    let bytes: [UInt8]
+    /// The document within `bytes`.
+    let document: Range<Int>
+    let maximumDepth: Int
+    /// Index in `bytes` of the next byte to read.
+    package internal(set) var position: Int
+    /// Where pointers of errors are counted from, when it is not the document's beginning.
+    var origin: Origin?
+    var depth = 0
+    /// Keys so far of all open objects, innermost last.
+    var keys: [KeySlot] = []
+    /// Decoded keys that had escapes.
+    var decodedKeys: [UInt8] = []
+    /// Finished members of all open objects that are being written in canonical form.
+    var canonicalMembers: [Range<Int>] = []
+
+    /// - Parameters:
+    ///   - bytes: shared, never copied.
+    ///   - range: where the document lies in `bytes`; all of them when nil. It is cut to what there is.
+    ///   - index: of a value of the document to begin with; the document's own when nil.
+    package init(
+        _ bytes: [UInt8], in range: Range<Int>? = nil, startingAt index: Int? = nil,
+        maximumDepth: Int = defaultMaximumDepth
+    ) {
+        self.bytes = bytes
+        let document = range?.clamped(to: 0..<bytes.count) ?? 0..<bytes.count
+        self.document = document
+        self.maximumDepth = maximumDepth
+        position = max(document.lowerBound, min(index ?? document.lowerBound, document.upperBound))
+    }
+
+    var end: Int { document.upperBound }
+
+    /// Moves past white space to the next value and tells what it is.
+    package mutating func peek() throws(JSONError) -> JSONKind {
+        skipWhitespace()
+        guard position < end else { throw failure(.syntax, "unexpected end of input, expected a value", at: end) }
+        switch bytes[position] {
+        case UInt8(ascii: "{"): return .object
+        case UInt8(ascii: "["): return .array
+        case UInt8(ascii: "\""): return .string
+        case UInt8(ascii: "-"), UInt8(ascii: "0")...UInt8(ascii: "9"): return .number
+        case UInt8(ascii: "t"), UInt8(ascii: "f"): return .bool
+        case UInt8(ascii: "n"): return .null
+        default: throw unexpected(expected: "a value")
+        }
+    }
+
+    /// Checks that the next value is of this kind.
+    package mutating func expect(_ kind: JSONKind) throws(JSONError) {
+        let found = try peek()
+        guard found == kind else {
+            throw failure(.wrongType, "expected \(kind.name), found \(found.name)", at: position)
+        }
+    }
+
+    /// Checks that nothing but white space follows.
+    package mutating func finish() throws(JSONError) {
+        skipWhitespace()
+        guard position == end else { throw unexpected(expected: "the end of the document") }
+    }
+
+    @inline(__always)
+    mutating func skipWhitespace() {
+        while position < end {
+            switch bytes[position] {
+            case 0x20, 0x0A, 0x0D, 0x09: position &+= 1
+            default: return
+            }
+        }
+    }
+
+    /// Takes `byte` if it comes next after white space.
+    mutating func take(_ byte: UInt8) -> Bool {
+        skipWhitespace()
+        guard position < end, bytes[position] == byte else { return false }
+        position &+= 1
+        return true
+    }
+
+    // MARK: Scalars
+
+    /// Takes `null`; whatever else comes next is left.
+    package mutating func takeNull() throws(JSONError) -> Bool {
+        guard try peek() == .null else { return false }
+        try literal("null")
+        return true
+    }
+
+    package mutating func bool() throws(JSONError) -> Bool {
+        try expect(.bool)
+        if bytes[position] == UInt8(ascii: "t") {
+            try literal("true")
+            return true
+        }
+        try literal("false")
+        return false
+    }
+
+    package mutating func string() throws(JSONError) -> String {
+        try expect(.string)
+        return text(of: try scanString())
+    }
+
+    /// A string that is left in place.
+    package mutating func stringToken() throws(JSONError) -> JSONStringToken {
+        try expect(.string)
+        return try scanString()
+    }
+
+    package mutating func number() throws(JSONError) -> JSONNumber {
+        try expect(.number)
+        let token = try scanNumber()
+        return JSONNumber(checked: String(decoding: bytes[token.range], as: UTF8.self))
+    }
+
+    package mutating func double() throws(JSONError) -> Double {
+        try expect(.number)
+        return value(of: try scanNumber())
+    }
+
+    mutating func literal(_ text: StaticString) throws(JSONError) {
+        let start = position
+        for index in 0..<text.utf8CodeUnitCount {
+            guard position < end else {
+                throw failure(.syntax, "unexpected end of input, expected \(text)", at: end)
+            }
+            guard bytes[position] == text.utf8Start[index] else {
+                throw failure(.syntax, "invalid literal, expected \(text)", at: start)
+            }
+            position &+= 1
+        }
+    }
+
+    // MARK: Arrays
+
+    package mutating func beginArray() throws(JSONError) -> JSONArrayCursor {
+        try expect(.array)
+        try descend()
+        return JSONArrayCursor()
+    }
+
+    /// Moves to the next element, which must then be read or skipped; false at the end.
+    package mutating func nextElement(_ array: inout JSONArrayCursor) throws(JSONError) -> Bool {
+        if take(UInt8(ascii: "]")) {
+            depth &-= 1
+            return false
+        }
+        if array.count > 0, !take(UInt8(ascii: ",")) { throw unexpected(expected: "',' or ']'") }
+        array.count &+= 1
+        return true
+    }
+
+    /// Opens the array or object that comes next.
+    mutating func descend() throws(JSONError) {
+        guard depth < maximumDepth else {
+            throw failure(.tooDeep, "nested deeper than \(maximumDepth) levels", at: position)
+        }
+        depth &+= 1
+        position &+= 1
+    }
+
+    // MARK: Skipping
+
+    /// Checks the next value and passes over it; answers where it lies in the bytes.
+    @discardableResult
+    package mutating func skip() throws(JSONError) -> Range<Int> {
+        let kind = try peek()
+        let start = position
+        switch kind {
+        case .null: try literal("null")
+        case .bool: try literal(bytes[position] == UInt8(ascii: "t") ? "true" : "false")
+        case .number: _ = try scanNumber()
+        case .string: _ = try scanString()
+        case .array:
+            var array = try beginArray()
+            while try nextElement(&array) { try skip() }
+        case .object:
+            var object = try beginObject()
+            while try nextKey(&object) != nil { try skip() }
+        }
+        return start..<position
+    }
+
+    /// An element of an array of the document, named without being written out.
+    struct Origin: Sendable {
+        /// Where the element begins in the bytes.
+        let start: Int
+        /// JSON pointer to the array.
+        let array: StaticString
+        let index: Int
+    }
+
+    /// A place to come back to.
+    package struct Checkpoint: Sendable {
+        let position: Int
+        let depth: Int
+        let keys: Int
+        let decodedKeys: Int
+        let canonicalMembers: Int
+    }
+
+    package var checkpoint: Checkpoint {
+        Checkpoint(
+            position: position, depth: depth, keys: keys.count, decodedKeys: decodedKeys.count,
+            canonicalMembers: canonicalMembers.count)
+    }
+
+    /// Goes back to a checkpoint of this reader, as if nothing had been read since.
+    package mutating func rewind(to checkpoint: Checkpoint) {
+        position = checkpoint.position
+        depth = checkpoint.depth
+        keys.removeLast(keys.count - checkpoint.keys)
+        decodedKeys.removeLast(decodedKeys.count - checkpoint.decodedKeys)
+        canonicalMembers.removeLast(canonicalMembers.count - checkpoint.canonicalMembers)
+    }
+}
+
+/// How far an array has been read.
+package struct JSONArrayCursor: Sendable {
+    /// Elements begun.
+    package fileprivate(set) var count = 0
+
+    /// Index of the current element.
+    package var index: Int { count - 1 }
+}

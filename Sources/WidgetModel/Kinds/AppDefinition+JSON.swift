@@ -1,0 +1,83 @@
+extension AppDefinition {
+    /// The most kinds of an app.
+    package static let maximumKinds = 1000
+
+    /// Reads a manifest, `{"app", "developerMode"?, "kinds": […]}`, and reports everything that is wrong with it.
+    ///
+    /// Pointers are into the manifest, so that whoever parsed it can tell the line.
+    package static func validate(_ json: JSONValue) -> Result<AppDefinition, ModelErrors> {
+        var errors: [ModelError] = []
+        let definition = read(json, &errors)
+        if let errors = ModelErrors(errors) { return .failure(errors) }
+        guard let definition else { return .failure(.unreadable(at: "")) }
+        return .success(definition)
+    }
+
+    /// The manifest that says this.
+    package func json() -> JSONValue {
+        [
+            "app": .string(name), "developerMode": .bool(developerMode), "kinds": .array(kinds.map { $0.json() }),
+        ]
+    }
+
+    /// Whether a text can be an app's name: letters, digits, `-`, `_`, and dots between them.
+    package static func isBundleIdentifier(_ text: String) -> Bool {
+        guard text.utf8.count <= Text.maximumIdentifierBytes else { return false }
+        return text.utf8.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false).allSatisfy { part in
+            !part.isEmpty
+                && part.allSatisfy { byte in
+                    (97...122).contains(byte | 0x20) || (48...57).contains(byte) || byte == UInt8(ascii: "-")
+                        || byte == UInt8(ascii: "_")
+                }
+        }
+    }
+
+    private static func read(_ json: JSONValue, _ errors: inout [ModelError]) -> AppDefinition? {
+        guard var members = MemberChecker(json, at: "", errors: &errors) else { return nil }
+        defer { errors.append(contentsOf: members.errors) }
+
+        let name = members.string("app", members.required("app"), maximumBytes: Text.maximumIdentifierBytes)
+        if let name, !isBundleIdentifier(name) {
+            members.fail("app", "expected a bundle identifier such as com.example.bank, found \(Text.quoted(name))")
+        }
+        let developerMode = members.boolean("developerMode")
+        var kinds: [KindDefinition] = []
+        switch members.required("kinds") {
+        case .array(let values) where values.isEmpty:
+            members.fail("kinds", "expected at least one kind")
+        case .array(let values) where values.count > maximumKinds:
+            members.fail("kinds", "at most \(maximumKinds) kinds are allowed, found \(values.count)")
+        case .array(let values):
+            kinds = readKinds(values, &members)
+        case let value?:
+            members.fail("kinds", "expected an array, found \(value.kind.name)")
+        case nil:
+            break
+        }
+        members.refuseUnknown()
+        guard members.errors.isEmpty, let name else { return nil }
+        return AppDefinition(name: name, developerMode: developerMode ?? false, kinds: kinds)
+    }
+
+    private static func readKinds(_ values: [JSONValue], _ members: inout MemberChecker) -> [KindDefinition] {
+        var kinds: [KindDefinition] = []
+        var names: [String: Int] = [:]
+        for (index, value) in values.enumerated() {
+            var errors: [ModelError] = []
+            let pointer = "/kinds/\(index)"
+            if let kind = KindDefinition.read(value, at: pointer, .refused, &errors) { kinds.append(kind) }
+            if let name = value["name"]?.stringValue {
+                if let first = names[name] {
+                    errors.append(
+                        ModelError(
+                            message: "kind \(Text.quoted(name)) is already defined at /kinds/\(first)",
+                            pointer: pointer + "/name"))
+                } else {
+                    names[name] = index
+                }
+            }
+            members.append(errors)
+        }
+        return kinds
+    }
+}

@@ -1,0 +1,98 @@
+/// How many budgeted reloads a day a timeline gets, by how often its widgets are viewed.
+package struct DailyBudget: Hashable, Sendable {
+    package var minimum: Int
+    package var maximum: Int
+
+    package init(minimum: Int = 8, maximum: Int = 70) {
+        self.minimum = minimum
+        self.maximum = maximum
+    }
+}
+
+/// What a manifest says of a kind.
+package struct KindDefinition: Hashable, Sendable {
+    package var name: String
+    package var displayName: String
+    package var description: String
+    /// Never empty; in the order of `WidgetFamily.allCases`.
+    package var families: [WidgetFamily]
+    package var sharing: KindSharing
+    package var variesBy: KindVariation
+    /// In its normal form; see `ProviderURL`.
+    package var providerURL: String
+    /// The most timelines of one request, 1 to 1000.
+    package var maxBatch: Int
+    /// Of one request, 100 ms to 120 s.
+    package var timeout: Duration
+    /// Least time between two reloads of a timeline for budgeted reasons.
+    package var minimumSpacing: Duration
+    /// Nil: the default budget.
+    package var dailyBudget: DailyBudget?
+    /// Shown before there is a timeline; holds no user data.
+    package var placeholder: JSONValue
+    /// JSON pointers into an entry's content that do not count as a change.
+    package var volatileFields: [String]
+    /// Name of a colour of the app.
+    package var accentColor: String?
+    /// Name of a colour of the app.
+    package var backgroundColor: String?
+    /// A widget that was not viewed for so long gets no reloads by policy.
+    package var dormantAfter: Duration
+
+    package static let defaultMaxBatch = 100
+    package static let defaultTimeout: Duration = .seconds(10)
+    package static let defaultMinimumSpacing: Duration = .seconds(300)
+    package static let defaultDormantAfter: Duration = .seconds(14 * 86_400)
+
+    package init(
+        name: String, displayName: String? = nil, description: String = "",
+        families: [WidgetFamily] = WidgetFamily.allCases, sharing: KindSharing = .perUser,
+        variesBy: KindVariation = .all, providerURL: String, maxBatch: Int = defaultMaxBatch,
+        timeout: Duration = defaultTimeout, minimumSpacing: Duration = defaultMinimumSpacing,
+        dailyBudget: DailyBudget? = nil, placeholder: JSONValue, volatileFields: [String] = [],
+        accentColor: String? = nil, backgroundColor: String? = nil, dormantAfter: Duration = defaultDormantAfter
+    ) {
+        self.name = name
+        self.displayName = displayName ?? name
+        self.description = description
+        self.families = families.isEmpty ? WidgetFamily.allCases : families
+        self.sharing = sharing
+        self.variesBy = variesBy
+        self.providerURL = providerURL
+        self.maxBatch = maxBatch
+        self.timeout = timeout
+        self.minimumSpacing = minimumSpacing
+        self.dailyBudget = dailyBudget
+        self.placeholder = placeholder
+        self.volatileFields = volatileFields
+        self.accentColor = accentColor
+        self.backgroundColor = backgroundColor
+        self.dormantAfter = dormantAfter
+    }
+
+    /// The volatile fields as pointers; what is no pointer was refused when the manifest was read.
+    package var volatilePointers: [JSONPointer] { volatileFields.compactMap { JSONPointer($0) } }
+
+    /// The identity of the timeline that a widget of this kind shows.
+    package func identity(of placement: WidgetPlacement) -> TimelineIdentity {
+        TimelineIdentity(
+            app: placement.app, kind: name, sharing: sharing, variesBy: variesBy, family: placement.family,
+            configuration: placement.configuration, environment: placement.environment, user: placement.user)
+    }
+}
+
+/// What a manifest says of an app.
+package struct AppDefinition: Hashable, Sendable {
+    /// Bundle identifier.
+    package var name: String
+    /// Lifts budgets and spacing.
+    package var developerMode: Bool
+    /// Of different names.
+    package var kinds: [KindDefinition]
+
+    package init(name: String, developerMode: Bool = false, kinds: [KindDefinition]) {
+        self.name = name
+        self.developerMode = developerMode
+        self.kinds = kinds
+    }
+}

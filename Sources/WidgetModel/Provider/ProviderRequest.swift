@@ -1,0 +1,71 @@
+/// Body of a request to a provider: `{"kind", "requests": [{"id", "family"?, "configuration", "environment"?, "user"?}]}`.
+package struct ProviderRequest: Sendable {
+    package struct Item: Sendable {
+        package let id: TimelineID
+        package let identity: TimelineIdentity
+
+        package init(id: TimelineID, identity: TimelineIdentity) {
+            self.id = id
+            self.identity = identity
+        }
+    }
+
+    package let kind: String
+    package let items: [Item]
+
+    package init(kind: String, items: [Item]) {
+        self.kind = kind
+        self.items = items
+    }
+
+    /// The body. What the kind does not vary by, and the user of a shared kind, are left out: the provider must not
+    /// answer by what the timeline's identity does not hold.
+    package func encode() -> [UInt8] {
+        var out: [UInt8] = []
+        out.reserveCapacity(64 + items.count * 192)
+        out.append(contentsOf: "{\"kind\":".utf8)
+        JSONWriter.append(kind, to: &out)
+        out.append(contentsOf: ",\"requests\":[".utf8)
+        for index in items.indices {
+            if index > 0 { out.append(UInt8(ascii: ",")) }
+            Self.append(items[index], to: &out)
+        }
+        out.append(contentsOf: "]}".utf8)
+        return out
+    }
+
+    private static func append(_ item: Item, to out: inout [UInt8]) {
+        let identity = item.identity
+        out.append(contentsOf: "{\"id\":\"".utf8)
+        out.append(contentsOf: item.id.description.utf8)
+        out.append(contentsOf: "\",\"configuration\":".utf8)
+        out.append(contentsOf: identity.configuration.canonical.utf8)
+        if let family = identity.family {
+            out.append(contentsOf: ",\"family\":\"".utf8)
+            out.append(contentsOf: family.name.utf8)
+            out.append(UInt8(ascii: "\""))
+        }
+        switch (identity.locale, identity.timeZone) {
+        case (nil, nil): break
+        case (let locale?, nil):
+            out.append(contentsOf: ",\"environment\":{\"locale\":".utf8)
+            JSONWriter.append(locale, to: &out)
+            out.append(UInt8(ascii: "}"))
+        case (nil, let timeZone?):
+            out.append(contentsOf: ",\"environment\":{\"timeZone\":".utf8)
+            JSONWriter.append(timeZone, to: &out)
+            out.append(UInt8(ascii: "}"))
+        case (let locale?, let timeZone?):
+            out.append(contentsOf: ",\"environment\":{\"locale\":".utf8)
+            JSONWriter.append(locale, to: &out)
+            out.append(contentsOf: ",\"timeZone\":".utf8)
+            JSONWriter.append(timeZone, to: &out)
+            out.append(UInt8(ascii: "}"))
+        }
+        if let user = identity.user {
+            out.append(contentsOf: ",\"user\":".utf8)
+            JSONWriter.append(user, to: &out)
+        }
+        out.append(UInt8(ascii: "}"))
+    }
+}

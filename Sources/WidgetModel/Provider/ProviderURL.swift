@@ -1,0 +1,182 @@
+/// Address of an app's timeline provider: an absolute `http` or `https` URL with host, optional port and path.
+///
+/// Nothing is resolved here; which addresses may be called is decided at connection time.
+package struct ProviderURL: Hashable, Sendable, CustomStringConvertible {
+    /// Longest URL, in bytes.
+    package static let maximumBytes = 2048
+
+    package enum Scheme: String, Sendable {
+        case http, https
+
+        package var defaultPort: Int { self == .http ? 80 : 443 }
+    }
+
+    package let scheme: Scheme
+    /// Lower-case name, dotted IPv4 address, or IPv6 address without brackets.
+    package let host: String
+    package let port: Int
+    /// Starts with `/` unless it is empty; never ends with one.
+    package let path: String
+    /// Whether `host` is an IPv6 address.
+    package let isIPv6: Bool
+
+    /// - Throws: `ModelError` that says what is wrong.
+    package init(_ text: String) throws(ModelError) {
+        guard text.utf8.count <= Self.maximumBytes else {
+            throw ModelError(message: "URL longer than \(Self.maximumBytes) bytes")
+        }
+        guard text.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F && !"\"<>\\^`{|}".utf8.contains($0) }) else {
+            throw ModelError(message: "URL with a character that must be percent-encoded: \(Text.quoted(text))")
+        }
+        guard !text.contains("#") else { throw ModelError(message: "URL with a fragment") }
+        guard !text.contains("?") else { throw ModelError(message: "URL with a query") }
+        guard let separator = text.firstRange(of: "://"),
+            let scheme = Scheme(rawValue: text[..<separator.lowerBound].lowercased())
+        else {
+            throw ModelError(message: "expected an http or https URL, found \(Text.quoted(text))")
+        }
+        let rest = text[separator.upperBound...]
+        let authority = rest.prefix { $0 != "/" }
+        guard !authority.contains("@") else { throw ModelError(message: "URL with user information") }
+        let (host, port, isIPv6) = try Self.split(String(authority))
+        self.scheme = scheme
+        self.host = host
+        self.isIPv6 = isIPv6
+        self.port = try port.map(Self.number) ?? scheme.defaultPort
+        path = try Self.path(rest[authority.endIndex...])
+    }
+
+    /// The URL in its normal form.
+    package var description: String { appending("") }
+
+    /// The URL of a path below this one, such as `/timelines`.
+    package func appending(_ suffix: String) -> String {
+        let authority = isIPv6 ? "[\(host)]" : host
+        let portText = port == scheme.defaultPort ? "" : ":\(port)"
+        return "\(scheme.rawValue)://\(authority)\(portText)\(path)\(suffix)"
+    }
+
+    private static func split(_ authority: String) throws(ModelError) -> (host: String, port: String?, isIPv6: Bool) {
+        if authority.hasPrefix("[") {
+            guard let close = authority.firstIndex(of: "]") else { throw ModelError(message: "unterminated IPv6 address") }
+            let address = authority[authority.index(after: authority.startIndex)..<close].lowercased()
+            let after = authority[authority.index(after: close)...]
+            guard HostSyntax.isIPv6(address) else {
+                throw ModelError(message: "invalid IPv6 address \(Text.quoted(address))")
+            }
+            guard after.isEmpty || after.hasPrefix(":") else {
+                throw ModelError(message: "unexpected characters after the IPv6 address")
+            }
+            return (address, after.isEmpty ? nil : String(after.dropFirst()), true)
+        }
+        let parts = authority.split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)
+        let host = parts[0].lowercased()
+        guard HostSyntax.isName(host) || HostSyntax.isIPv4(host) else {
+            throw ModelError(message: "invalid host \(Text.quoted(host))")
+        }
+        return (host, parts.count > 1 ? String(parts[1]) : nil, false)
+    }
+
+    private static func number(_ port: String) throws(ModelError) -> Int {
+        guard !port.isEmpty, port.utf8.count <= 5, port.utf8.allSatisfy({ (48...57).contains($0) }),
+            let number = Int(port), (1...65_535).contains(number)
+        else {
+            throw ModelError(message: "expected a port from 1 to 65535, found \(Text.quoted(port))")
+        }
+        return number
+    }
+
+    private static func path(_ text: Substring) throws(ModelError) -> String {
+        let segments = text.split(separator: "/")
+        for segment in segments {
+            let decoded = segment.lowercased().split(separator: "%2e", omittingEmptySubsequences: false).joined(separator: ".")
+            guard decoded != ".", decoded != ".." else { throw ModelError(message: "URL path with dot segments") }
+        }
+        guard !text.contains("//") else { throw ModelError(message: "URL path with an empty segment") }
+        return segments.map { "/" + $0 }.joined()
+    }
+}
+
+/// Syntax of hosts (RFC 3986, RFC 1123, RFC 4291).
+enum HostSyntax {
+    /// Labels of letters, digits and inner hyphens. A last label that looks like a number is refused, for resolvers take
+    /// such names for IPv4 addresses.
+    static func isName(_ host: String) -> Bool {
+        guard host.utf8.count <= 253 else { return false }
+        var labels = host.utf8.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
+        if labels.count > 1, labels[labels.count - 1].isEmpty { labels.removeLast() }
+        guard let last = labels.last, !looksNumeric(last) else { return false }
+        return labels.allSatisfy { label in
+            guard (1...63).contains(label.count), label.first != UInt8(ascii: "-"), label.last != UInt8(ascii: "-")
+            else { return false }
+            return label.allSatisfy { byte in
+                (97...122).contains(byte) || (48...57).contains(byte) || byte == UInt8(ascii: "-")
+                    || byte == UInt8(ascii: "_")
+            }
+        }
+    }
+
+    private static func looksNumeric(_ label: some Collection<UInt8>) -> Bool {
+        if label.starts(with: "0x".utf8) { return label.dropFirst(2).allSatisfy { Hex.digit($0) != nil } }
+        return label.allSatisfy { (48...57).contains($0) }
+    }
+
+    /// Four decimal numbers up to 255 without leading zeros.
+    static func isIPv4(_ host: some StringProtocol) -> Bool {
+        let parts = host.utf8.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
+        return parts.count == 4
+            && parts.allSatisfy { part in
+                guard (1...3).contains(part.count), part.allSatisfy({ (48...57).contains($0) }),
+                    part.count == 1 || part.first != UInt8(ascii: "0")
+                else { return false }
+                return part.reduce(0) { $0 * 10 + Int($1 - 48) } <= 255
+            }
+    }
+
+    /// Eight groups of hexadecimal digits, `::` for a run of zero groups, the last two perhaps as IPv4; no zone.
+    static func isIPv6(_ host: String) -> Bool {
+        let halves = splitAtDoubleColon(host)
+        guard halves.count <= 2 else { return false }
+        var groups = 0
+        for (index, half) in halves.enumerated() where !half.isEmpty {
+            let parts = half.split(separator: ":", omittingEmptySubsequences: false)
+            for (place, part) in parts.enumerated() {
+                let isLast = index == halves.count - 1 && place == parts.count - 1
+                if isLast, part.contains(".") {
+                    guard isIPv4(part) else { return false }
+                    groups += 2
+                } else {
+                    guard (1...4).contains(part.utf8.count), part.utf8.allSatisfy({ Hex.digit($0) != nil }) else {
+                        return false
+                    }
+                    groups += 1
+                }
+            }
+        }
+        return halves.count == 2 ? groups <= 7 : groups == 8
+    }
+
+    private static func splitAtDoubleColon(_ host: String) -> [Substring] {
+        var parts: [Substring] = []
+        var rest = host[...]
+        while let separator = rest.firstRange(of: "::") {
+            parts.append(rest[..<separator.lowerBound])
+            rest = rest[separator.upperBound...]
+        }
+        return parts + [rest]
+    }
+}
+
+extension StringProtocol {
+    /// Where `other` first occurs.
+    fileprivate func firstRange(of other: String) -> Range<Index>? {
+        var index = startIndex
+        while index < endIndex {
+            if self[index...].hasPrefix(other) {
+                return index..<self.index(index, offsetBy: other.count)
+            }
+            index = self.index(after: index)
+        }
+        return nil
+    }
+}

@@ -1,0 +1,65 @@
+/// Why a reload is wanted. The raw values are stored: never renumber them.
+package enum ReloadReason: Int16, CaseIterable, Sendable {
+    case placed = 0
+    case configured = 1
+    case environment = 2
+    case foreground = 3
+    case `operator` = 4
+    case push = 5
+    case background = 6
+    case policy = 7
+
+    package var name: String {
+        switch self {
+        case .placed: "placed"
+        case .configured: "configured"
+        case .environment: "environment"
+        case .foreground: "foreground"
+        case .operator: "operator"
+        case .push: "push"
+        case .background: "background"
+        case .policy: "policy"
+        }
+    }
+
+    package init?(name: String) {
+        guard let reason = Self.allCases.first(where: { $0.name == name }) else { return nil }
+        self = reason
+    }
+
+    /// Whether it takes no budget and waits for no spacing (design, section 6, rule 2).
+    package var isFree: Bool {
+        switch self {
+        case .placed, .configured, .environment, .foreground, .operator: true
+        case .push, .background, .policy: false
+        }
+    }
+
+    /// How urgent it is: somebody waits, something happened elsewhere, or it is merely time.
+    package var lane: ReloadLane {
+        switch self {
+        case .placed, .configured, .environment, .foreground, .operator: .interactive
+        case .push, .background: .push
+        case .policy: .scheduled
+        }
+    }
+}
+
+/// Urgency class of due work; a lower one goes first. The raw values are stored: never renumber them.
+package enum ReloadLane: Int16, CaseIterable, Comparable, Sendable {
+    case interactive = 0
+    case push = 1
+    case scheduled = 2
+    case bulk = 3
+
+    package var name: String {
+        switch self {
+        case .interactive: "interactive"
+        case .push: "push"
+        case .scheduled: "scheduled"
+        case .bulk: "bulk"
+        }
+    }
+
+    package static func < (left: ReloadLane, right: ReloadLane) -> Bool { left.rawValue < right.rawValue }
+}

@@ -1,0 +1,102 @@
+/// Whose widgets a reload request is for. Compared by bytes.
+package enum Audience: Hashable, Sendable {
+    case user(String)
+    case device(String)
+    case widget(String)
+    case everyone
+
+    /// The id of the user, device or widget.
+    package var identifier: String? {
+        switch self {
+        case .user(let id), .device(let id), .widget(let id): id
+        case .everyone: nil
+        }
+    }
+
+    /// The member's name in an event.
+    package var name: String {
+        switch self {
+        case .user: "user"
+        case .device: "device"
+        case .widget: "widget"
+        case .everyone: "everyone"
+        }
+    }
+
+    package static func == (left: Audience, right: Audience) -> Bool {
+        switch (left, right) {
+        case (.user(let left), .user(let right)), (.device(let left), .device(let right)),
+            (.widget(let left), .widget(let right)):
+            Text.equal(left, right)
+        case (.everyone, .everyone): true
+        default: false
+        }
+    }
+
+    package func hash(into hasher: inout Hasher) {
+        switch self {
+        case .user(let id):
+            hasher.combine(0)
+            Text.hash(id, into: &hasher)
+        case .device(let id):
+            hasher.combine(1)
+            Text.hash(id, into: &hasher)
+        case .widget(let id):
+            hasher.combine(2)
+            Text.hash(id, into: &hasher)
+        case .everyone:
+            hasher.combine(3)
+        }
+    }
+}
+
+/// Which kinds of an app a reload request is for.
+package enum KindScope: Hashable, Sendable {
+    case all
+    /// Not empty, unique, in byte order. Make it with `init(names:)`.
+    case kinds([String])
+
+    /// The kinds of these names, in any order and number; nil when there are none.
+    package init?(names: [String]) {
+        switch names.count {
+        case 0:
+            return nil
+        case 1:
+            self = .kinds(names)
+        default:
+            var unique: [String] = []
+            unique.reserveCapacity(names.count)
+            for name in names.sorted(by: Text.precedes) where unique.last.map({ !Text.equal($0, name) }) ?? true {
+                unique.append(name)
+            }
+            self = .kinds(unique)
+        }
+    }
+
+    package func contains(_ kind: String) -> Bool {
+        switch self {
+        case .all: true
+        case .kinds(let names): names.contains { Text.equal($0, kind) }
+        }
+    }
+}
+
+/// Scope × audience × optional configuration match, with a reason.
+package struct ReloadRequest: Hashable, Sendable {
+    package var app: String
+    package var audience: Audience
+    package var kinds: KindScope
+    /// Reloads only timelines whose configuration contains these members; nil matches every one.
+    package var matching: WidgetConfiguration?
+    package var reason: ReloadReason
+
+    package init(
+        app: String, audience: Audience, kinds: KindScope, matching: WidgetConfiguration? = nil, reason: ReloadReason
+    ) {
+        self.app = app
+        self.audience = audience
+        self.kinds = kinds
+        self.matching = matching
+        self.reason = reason
+    }
+}

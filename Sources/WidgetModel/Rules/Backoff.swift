@@ -1,0 +1,26 @@
+/// Exponential back-off with full jitter: a random delay between nothing and a bound that doubles up to a cap.
+package struct Backoff: Hashable, Sendable {
+    /// Bound of the first delay; positive.
+    package var base: Duration
+    /// Greatest bound.
+    package var cap: Duration
+
+    package init(base: Duration, cap: Duration) {
+        self.base = base
+        self.cap = cap
+    }
+
+    /// The longest that the delay after `attempt` failures can be.
+    package func bound(attempt: Int) -> Duration {
+        let base = max(0, base.wholeMicroseconds)
+        let cap = max(0, cap.wholeMicroseconds)
+        let doublings = min(max(0, attempt - 1), 62)
+        let (bound, overflow) = base.multipliedReportingOverflow(by: 1 << Int64(doublings))
+        return .microseconds(overflow ? cap : min(bound, cap))
+    }
+
+    /// The delay after `attempt` failures, counted from 1.
+    package func delay(attempt: Int, using generator: inout some RandomNumberGenerator) -> Duration {
+        .microseconds(Int64.random(in: 0...bound(attempt: attempt).wholeMicroseconds, using: &generator))
+    }
+}

@@ -1,0 +1,56 @@
+/// When a timeline that has just been rendered is due again by its policy.
+///
+/// A pure function of the policy, the kind's spacing and the time.
+package struct ReloadSchedule: Hashable, Sendable {
+    /// Least time between two reloads for budgeted reasons.
+    package var minimumSpacing: Duration
+    /// Lifts the spacing, for an app under development.
+    package var developerMode: Bool
+    /// The most that jitter may delay a reload.
+    package var tolerance: Duration
+
+    /// Least time between two reloads by policy even in developer mode: a provider whose last entry is always past must
+    /// not turn into a loop.
+    package static let developerSpacing: Duration = .seconds(1)
+    package static let defaultTolerance: Duration = .seconds(300)
+
+    package init(
+        minimumSpacing: Duration, developerMode: Bool = false, tolerance: Duration = defaultTolerance
+    ) {
+        self.minimumSpacing = minimumSpacing
+        self.developerMode = developerMode
+        self.tolerance = tolerance
+    }
+
+    /// The spacing that holds.
+    package var spacing: Duration { developerMode ? Self.developerSpacing : max(minimumSpacing, .zero) }
+
+    /// When a budgeted reason may reload again.
+    ///
+    /// - Parameter time: when the timeline was rendered.
+    package func eligible(after time: Timestamp) -> Timestamp {
+        developerMode ? time : time + spacing
+    }
+
+    /// The next reload by policy; nil when there is none.
+    ///
+    /// - Parameters:
+    ///   - lastEntry: date of the timeline's last entry.
+    ///   - time: when the timeline was rendered; an earlier policy date counts as soon as the spacing allows.
+    package func nextDue(
+        policy: ReloadPolicy, lastEntry: Timestamp, renderedAt time: Timestamp, timeline: TimelineID
+    ) -> Timestamp? {
+        guard let earliest = policy.earliestReload(lastEntry: lastEntry) else { return nil }
+        let due = max(earliest, time + spacing)
+        return due + jitter(interval: due - time, timeline: timeline)
+    }
+
+    /// A delay of at most a tenth of the interval and the tolerance, always the same for the same timeline and interval.
+    package func jitter(interval: Duration, timeline: TimelineID) -> Duration {
+        let limit = min(interval.wholeMicroseconds / 10, tolerance.wholeMicroseconds)
+        guard limit > 0 else { return .zero }
+        // The id's bits are those of a hash, so any of them are uniform.
+        let offset = timeline.low.multipliedFullWidth(by: UInt64(limit) + 1).high
+        return .microseconds(Int64(offset))
+    }
+}

@@ -1,0 +1,28 @@
+internal import Crypto
+
+/// The first 128 bits of the SHA-256 of some bytes: tells whether content changed.
+package struct ContentHash: Hashable, Sendable, CustomStringConvertible {
+    /// The first eight bytes, big-endian.
+    package let high: UInt64
+    /// The next eight bytes, big-endian.
+    package let low: UInt64
+
+    package init(high: UInt64, low: UInt64) {
+        self.high = high
+        self.low = low
+    }
+
+    package init(of bytes: [UInt8]) {
+        var function = SHA256()
+        bytes.withUnsafeBytes { function.update(bufferPointer: $0) }
+        (high, low) = function.finalize().withUnsafeBytes { digest in
+            (
+                UInt64(bigEndian: digest.loadUnaligned(as: UInt64.self)),
+                UInt64(bigEndian: digest.loadUnaligned(fromByteOffset: 8, as: UInt64.self))
+            )
+        }
+    }
+
+    /// The UUID form, as it is stored.
+    package var description: String { Hex.uuid(high: high, low: low) }
+}

@@ -1,0 +1,32 @@
+/// A value that breaks a rule of the model: what is wrong and, where the value came from a document, where.
+package struct ModelError: Error, Hashable, Sendable, CustomStringConvertible {
+    /// What was expected and what was found. Holds no control character, so it can be logged and stored as it is.
+    package let message: String
+    /// JSON pointer (RFC 6901) to the offending value; empty for the whole document.
+    package let pointer: String
+
+    package init(message: String, pointer: String = "") {
+        self.message = message
+        self.pointer = pointer
+    }
+
+    package var description: String { pointer.isEmpty ? message : "\(pointer): \(message)" }
+
+    /// The same error seen from a document that holds this value at `prefix`.
+    package func prefixed(by prefix: String) -> ModelError {
+        ModelError(message: message, pointer: prefix + pointer)
+    }
+}
+
+/// Everything that is wrong with one document, in the order of the checks; never empty.
+package struct ModelErrors: Error, Hashable, Sendable, CustomStringConvertible {
+    package let errors: [ModelError]
+
+    /// `nil` when there is nothing to report.
+    package init?(_ errors: [ModelError]) {
+        guard !errors.isEmpty else { return nil }
+        self.errors = errors
+    }
+
+    package var description: String { errors.map(\.description).joined(separator: "\n") }
+}

@@ -1,0 +1,86 @@
+/// Byte-wise comparison, quoting and rules of the model's strings.
+///
+/// Swift's `==` and `<` on `String` treat canonically equivalent texts as equal; PostgreSQL, Kafka keys and hashes compare
+/// bytes. Identities must agree with them, so the model compares strings by these functions.
+package enum Text {
+    /// Longest id of an app, user, device, widget or kind, in UTF-8 bytes.
+    package static let maximumIdentifierBytes = 256
+
+    /// Whether two strings are the same bytes.
+    package static func equal(_ left: String, _ right: String) -> Bool {
+        left.utf8.count == right.utf8.count && left.utf8.elementsEqual(right.utf8)
+    }
+
+    /// Whether two optional strings are both absent or the same bytes.
+    package static func equal(_ left: String?, _ right: String?) -> Bool {
+        switch (left, right) {
+        case (nil, nil): true
+        case (let left?, let right?): equal(left, right)
+        default: false
+        }
+    }
+
+    /// Byte order, which is PostgreSQL's `COLLATE "C"`.
+    package static func precedes(_ left: String, _ right: String) -> Bool {
+        left.utf8.lexicographicallyPrecedes(right.utf8)
+    }
+
+    /// Hashes the bytes and their number.
+    package static func hash(_ text: String, into hasher: inout Hasher) {
+        var text = text
+        text.withUTF8 { bytes in
+            hasher.combine(bytes.count)
+            hasher.combine(bytes: UnsafeRawBufferPointer(bytes))
+        }
+    }
+
+    /// Why `text` cannot be an id, or nil: 1 to 256 bytes, no control characters (C0, DEL, C1).
+    package static func identifierProblem(_ text: String) -> String? {
+        let count = text.utf8.count
+        if count == 0 { return "must not be empty" }
+        if count > maximumIdentifierBytes {
+            return "must be at most \(maximumIdentifierBytes) bytes, is \(count)"
+        }
+        return containsControlCharacter(text) ? "must not contain control characters" : nil
+    }
+
+    /// Whether `text` holds a C0 control, DEL or a C1 control (UTF-8 `C2 80`…`C2 9F`).
+    package static func containsControlCharacter(_ text: String) -> Bool {
+        var previous: UInt8 = 0
+        for byte in text.utf8 {
+            if byte < 0x20 || byte == 0x7F || (previous == 0xC2 && byte < 0xA0) { return true }
+            previous = byte
+        }
+        return false
+    }
+
+    /// A foreign text fit for storing and logging: cut to `maximum` scalars, control characters as spaces.
+    package static func printable(_ text: String, maximum: Int) -> String {
+        var result = ""
+        for scalar in text.unicodeScalars.prefix(maximum) {
+            let isControl = scalar.value < 0x20 || (0x7F..<0xA0).contains(scalar.value)
+            result.unicodeScalars.append(isControl ? " " : scalar)
+        }
+        return result
+    }
+
+    /// `text` in double quotes for an error message: control characters escaped, cut after 64 characters.
+    package static func quoted(_ text: String) -> String {
+        var result = "\""
+        var count = 0
+        for scalar in text.unicodeScalars {
+            if count == 64 {
+                result += "…"
+                break
+            }
+            count += 1
+            switch scalar.value {
+            case 0x22: result += "\\\""
+            case 0x5C: result += "\\\\"
+            case 0..<0x20, 0x7F..<0xA0: result += "\\u{" + String(scalar.value, radix: 16) + "}"
+            default: result.unicodeScalars.append(scalar)
+            }
+        }
+        return result + "\""
+    }
+}

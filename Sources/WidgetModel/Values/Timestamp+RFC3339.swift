@@ -1,0 +1,177 @@
+extension Timestamp {
+    /// Reads an RFC 3339 date-time with its offset, such as `2020-06-22T10:00:00.5+02:00`.
+    ///
+    /// Strict: the offset is required, years are 0001 to 9999, nothing follows. Digits beyond microseconds are cut off.
+    /// A leap second (`23:59:60` UTC) is the second that follows it.
+    package init?(rfc3339 text: String) {
+        self.init(rfc3339: Array(text.utf8)[...])
+    }
+
+    /// Reads an RFC 3339 date-time from bytes; see `init(rfc3339:)`.
+    package init?(rfc3339 bytes: ArraySlice<UInt8>) {
+        var scanner = DigitScanner(bytes: bytes)
+        guard let year = scanner.number(digits: 4), year >= 1, scanner.take(UInt8(ascii: "-")),
+            let month = scanner.number(digits: 2), (1...12).contains(month), scanner.take(UInt8(ascii: "-")),
+            let day = scanner.number(digits: 2), (1...CivilDate.days(inMonth: month, of: year)).contains(day),
+            scanner.take(UInt8(ascii: "T")) || scanner.take(UInt8(ascii: "t")),
+            let hour = scanner.number(digits: 2), hour <= 23, scanner.take(UInt8(ascii: ":")),
+            let minute = scanner.number(digits: 2), minute <= 59, scanner.take(UInt8(ascii: ":")),
+            let second = scanner.number(digits: 2), second <= 60
+        else { return nil }
+        var microseconds: Int64 = 0
+        if scanner.take(UInt8(ascii: ".")) {
+            guard let fraction = scanner.microseconds() else { return nil }
+            microseconds = fraction
+        }
+        guard let offset = scanner.offsetMinutes(), scanner.isAtEnd else { return nil }
+        let days = CivilDate.dayNumber(year: year, month: month, day: day)
+        let minutes = days * 1440 + hour * 60 + minute - offset
+        if second == 60 {
+            // A leap second is only ever the last of a UTC day.
+            let minuteOfDay = ((minutes % 1440) + 1440) % 1440
+            guard minuteOfDay == 1439 else { return nil }
+        }
+        self.init(microseconds: (minutes * 60 + second) * 1_000_000 + microseconds)
+    }
+
+    /// RFC 3339 in UTC with as many digits of a second as it has, such as `2020-06-22T08:00:00.5Z`.
+    ///
+    /// Years outside 0000 to 9999, which no RFC 3339 text can name, are written with all their digits.
+    package var rfc3339: String {
+        let (seconds, fraction) = Self.floorDivide(microseconds, by: 1_000_000)
+        let (days, secondOfDay) = Self.floorDivide(seconds, by: 86_400)
+        let date = CivilDate(dayNumber: days)
+        var out: [UInt8] = []
+        out.reserveCapacity(32)
+        if date.year < 0 { out.append(UInt8(ascii: "-")) }
+        Self.append(date.year.magnitude, digits: 4, to: &out)
+        out.append(UInt8(ascii: "-"))
+        Self.append(date.month.magnitude, digits: 2, to: &out)
+        out.append(UInt8(ascii: "-"))
+        Self.append(date.day.magnitude, digits: 2, to: &out)
+        out.append(UInt8(ascii: "T"))
+        Self.append((secondOfDay / 3600).magnitude, digits: 2, to: &out)
+        out.append(UInt8(ascii: ":"))
+        Self.append((secondOfDay / 60 % 60).magnitude, digits: 2, to: &out)
+        out.append(UInt8(ascii: ":"))
+        Self.append((secondOfDay % 60).magnitude, digits: 2, to: &out)
+        if fraction != 0 {
+            out.append(UInt8(ascii: "."))
+            Self.append(fraction.magnitude, digits: 6, to: &out)
+            while out.last == UInt8(ascii: "0") { out.removeLast() }
+        }
+        out.append(UInt8(ascii: "Z"))
+        return String(decoding: out, as: UTF8.self)
+    }
+
+    private static func floorDivide(_ value: Int64, by divisor: Int64) -> (quotient: Int64, remainder: Int64) {
+        let (quotient, remainder) = value.quotientAndRemainder(dividingBy: divisor)
+        return remainder < 0 ? (quotient - 1, remainder + divisor) : (quotient, remainder)
+    }
+
+    /// Appends at least `digits` decimal digits.
+    private static func append(_ value: UInt64, digits: Int, to out: inout [UInt8]) {
+        let text = String(value)
+        for _ in 0..<max(0, digits - text.utf8.count) { out.append(UInt8(ascii: "0")) }
+        out.append(contentsOf: text.utf8)
+    }
+}
+
+/// Days of the proleptic Gregorian calendar, counted from 1970-01-01 (Howard Hinnant's algorithms).
+struct CivilDate {
+    let year: Int64
+    let month: Int64
+    let day: Int64
+
+    init(dayNumber: Int64) {
+        // Eras of 400 years that start on 1 March, so that the leap day is the last of its year.
+        let shifted = dayNumber + 719_468
+        let era = (shifted >= 0 ? shifted : shifted - 146_096) / 146_097
+        let dayOfEra = shifted - era * 146_097
+        let yearOfEra = (dayOfEra - dayOfEra / 1460 + dayOfEra / 36_524 - dayOfEra / 146_096) / 365
+        let dayOfYear = dayOfEra - (365 * yearOfEra + yearOfEra / 4 - yearOfEra / 100)
+        let shiftedMonth = (5 * dayOfYear + 2) / 153
+        day = dayOfYear - (153 * shiftedMonth + 2) / 5 + 1
+        month = shiftedMonth < 10 ? shiftedMonth + 3 : shiftedMonth - 9
+        year = yearOfEra + era * 400 + (month <= 2 ? 1 : 0)
+    }
+
+    static func dayNumber(year: Int64, month: Int64, day: Int64) -> Int64 {
+        let shiftedYear = month <= 2 ? year - 1 : year
+        let era = (shiftedYear >= 0 ? shiftedYear : shiftedYear - 399) / 400
+        let yearOfEra = shiftedYear - era * 400
+        let dayOfYear = (153 * (month > 2 ? month - 3 : month + 9) + 2) / 5 + day - 1
+        return era * 146_097 + yearOfEra * 365 + yearOfEra / 4 - yearOfEra / 100 + dayOfYear - 719_468
+    }
+
+    static func days(inMonth month: Int64, of year: Int64) -> Int64 {
+        switch month {
+        case 2: year % 4 == 0 && (year % 100 != 0 || year % 400 == 0) ? 29 : 28
+        case 4, 6, 9, 11: 30
+        default: 31
+        }
+    }
+}
+
+/// Reads fixed-width decimal fields.
+private struct DigitScanner {
+    private let bytes: ArraySlice<UInt8>
+    private var position: Int
+
+    init(bytes: ArraySlice<UInt8>) {
+        self.bytes = bytes
+        position = bytes.startIndex
+    }
+
+    var isAtEnd: Bool { position == bytes.endIndex }
+
+    mutating func take(_ byte: UInt8) -> Bool {
+        guard position < bytes.endIndex, bytes[position] == byte else { return false }
+        position += 1
+        return true
+    }
+
+    mutating func digit() -> Int64? {
+        guard position < bytes.endIndex, (48...57).contains(bytes[position]) else { return nil }
+        defer { position += 1 }
+        return Int64(bytes[position] - 48)
+    }
+
+    mutating func number(digits: Int) -> Int64? {
+        var value: Int64 = 0
+        for _ in 0..<digits {
+            guard let digit = digit() else { return nil }
+            value = value * 10 + digit
+        }
+        return value
+    }
+
+    /// One digit or more as microseconds; those after the sixth are read and dropped.
+    mutating func microseconds() -> Int64? {
+        guard var value = digit() else { return nil }
+        var digits = 1
+        while let digit = digit() {
+            if digits < 6 { value = value * 10 + digit }
+            digits += 1
+        }
+        for _ in 0..<max(0, 6 - digits) { value *= 10 }
+        return value
+    }
+
+    /// `Z` or `±HH:MM`, in minutes east of UTC.
+    mutating func offsetMinutes() -> Int64? {
+        if take(UInt8(ascii: "Z")) || take(UInt8(ascii: "z")) { return 0 }
+        let sign: Int64
+        if take(UInt8(ascii: "+")) {
+            sign = 1
+        } else if take(UInt8(ascii: "-")) {
+            sign = -1
+        } else {
+            return nil
+        }
+        guard let hours = number(digits: 2), hours <= 23, take(UInt8(ascii: ":")),
+            let minutes = number(digits: 2), minutes <= 59
+        else { return nil }
+        return sign * (hours * 60 + minutes)
+    }
+}

@@ -1,0 +1,117 @@
+/// The values that the person chose for a kind's parameters: a flat JSON object in canonical form (RFC 8785).
+///
+/// Two configurations are equal when their canonical forms are the same bytes.
+package struct WidgetConfiguration: Hashable, Sendable, CustomStringConvertible {
+    /// Longest canonical form, in bytes.
+    package static let maximumBytes = 16_384
+
+    /// RFC 8785 form; `{}` for a kind without parameters.
+    package let canonical: String
+
+    /// The configuration of a kind without parameters.
+    package static let empty = WidgetConfiguration(checked: "{}")
+
+    private init(checked canonical: String) {
+        self.canonical = canonical
+    }
+
+    /// - Throws: `ModelError` unless `value` is an object of at most 16 KiB whose values are scalars or arrays of scalars,
+    ///   without U+0000, which PostgreSQL cannot store.
+    package init(_ value: JSONValue) throws(ModelError) {
+        try self.init(json: value.encoded)
+    }
+
+    /// Reads a configuration from JSON text, as it is stored.
+    package init(json: [UInt8]) throws(ModelError) {
+        var reader = JSONReader(json)
+        do throws(JSONError) {
+            try self.init(from: &reader)
+            try reader.finish()
+        } catch {
+            throw error.modelError
+        }
+    }
+
+    /// A configuration that has been checked and brought into canonical form before it was stored; not checked again.
+    package init(storedCanonical canonical: String) {
+        self.init(checked: canonical)
+    }
+
+    /// Reads the configuration that comes next; errors point into the reader's document.
+    package init(from reader: inout JSONReader) throws(JSONError) {
+        try reader.expect(.object)
+        let start = reader.checkpoint
+        guard try Self.checkMembers(&reader) > 0 else {
+            self = .empty
+            return
+        }
+        reader.rewind(to: start)
+        let offset = reader.position
+        var canonical: [UInt8] = []
+        try reader.canonicalize(into: &canonical)
+        guard canonical.count <= Self.maximumBytes else {
+            throw reader.failure(
+                .invalidValue, "must be at most \(Self.maximumBytes) bytes, is \(canonical.count)", at: offset)
+        }
+        guard !CanonicalJSON.containsNull(canonical) else {
+            throw reader.failure(.invalidValue, "must not contain U+0000", at: offset)
+        }
+        self.init(checked: String(decoding: canonical, as: UTF8.self))
+    }
+
+    /// Passes over the members and answers how many there are.
+    private static func checkMembers(_ reader: inout JSONReader) throws(JSONError) -> Int {
+        var object = try reader.beginObject()
+        while try reader.nextKey(&object) != nil {
+            switch try reader.peek() {
+            case .object:
+                throw reader.failure(
+                    .invalidValue, "expected a scalar or an array of scalars, found an object", at: reader.position)
+            case .array:
+                var array = try reader.beginArray()
+                while try reader.nextElement(&array) {
+                    let kind = try reader.peek()
+                    guard kind != .object, kind != .array else {
+                        throw reader.failure(
+                            .invalidValue, "expected a scalar, found \(kind.name)", at: reader.position)
+                    }
+                    try reader.skip()
+                }
+            case .null, .bool, .number, .string:
+                try reader.skip()
+            }
+        }
+        return object.count
+    }
+
+    package var description: String { canonical }
+
+    package var isEmpty: Bool { canonical.utf8.count == 2 }
+
+    /// The configuration as a tree.
+    package var value: JSONValue {
+        (try? JSONValue.parse(canonical)) ?? .object(JSONObject())
+    }
+
+    /// Whether this configuration contains `predicate`, as PostgreSQL's `jsonb @>` decides: every member of the predicate
+    /// is here with an equal scalar, or with an array that has all elements of the predicate's array.
+    package func matches(_ predicate: WidgetConfiguration) -> Bool {
+        if predicate.isEmpty || predicate == self { return true }
+        guard case .object(let members) = value, case .object(let wanted) = predicate.value else { return false }
+        return wanted.members.allSatisfy { member in
+            switch (members[member.key], member.value) {
+            case (.array(let elements), .array(let wanted)): wanted.allSatisfy(elements.contains)
+            case (let value?, let wanted): value == wanted
+            case (nil, _): false
+            }
+        }
+    }
+
+    package static func == (left: WidgetConfiguration, right: WidgetConfiguration) -> Bool {
+        Text.equal(left.canonical, right.canonical)
+    }
+
+    package func hash(into hasher: inout Hasher) {
+        Text.hash(canonical, into: &hasher)
+    }
+}

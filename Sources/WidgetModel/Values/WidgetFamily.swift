@@ -1,0 +1,28 @@
+/// Size and place of a widget. The raw values are stored: never renumber them.
+package enum WidgetFamily: Int16, CaseIterable, Sendable {
+    case systemSmall = 0
+    case systemMedium = 1
+    case systemLarge = 2
+    case systemExtraLarge = 3
+    case accessoryCircular = 4
+    case accessoryRectangular = 5
+    case accessoryInline = 6
+
+    /// The name in events, manifests and provider requests.
+    package var name: String {
+        switch self {
+        case .systemSmall: "systemSmall"
+        case .systemMedium: "systemMedium"
+        case .systemLarge: "systemLarge"
+        case .systemExtraLarge: "systemExtraLarge"
+        case .accessoryCircular: "accessoryCircular"
+        case .accessoryRectangular: "accessoryRectangular"
+        case .accessoryInline: "accessoryInline"
+        }
+    }
+
+    package init?(name: String) {
+        guard let family = Self.allCases.first(where: { $0.name == name }) else { return nil }
+        self = family
+    }
+}

@@ -1,0 +1,113 @@
+package import PostgresClient
+
+/// A message that could not be applied, whole, with the cause.
+package struct DeadLetter: Sendable {
+    package var topic: String
+    package var partition: Int32
+    package var offset: Int64
+    /// The app that it names, when that much could be read.
+    package var app: String?
+    /// Name of the error's class, such as `malformedJSON`.
+    package var code: String
+    /// What is wrong, where, and what was expected.
+    package var error: String
+    package var key: [UInt8]?
+    package var headers: [(name: String, value: [UInt8]?)]
+    package var payload: [UInt8]?
+
+    package init(
+        topic: String, partition: Int32, offset: Int64, app: String?, code: String, error: String, key: [UInt8]?,
+        headers: [(name: String, value: [UInt8]?)], payload: [UInt8]?
+    ) {
+        self.topic = topic
+        self.partition = partition
+        self.offset = offset
+        self.app = app
+        self.code = code
+        self.error = error
+        self.key = key
+        self.headers = headers
+        self.payload = payload
+    }
+}
+
+/// Keeps one dead letter, in the transaction that moves the position past it.
+package struct InsertDeadLetter: PostgresStatement {
+    package static let sql = """
+        INSERT INTO dead_letter (topic, partition, "offset", app, code, error, key, header_names, header_values, payload)
+        VALUES ($1::text, $2::int4, $3::int8, $4::text, $5::text, $6::text, $7::bytea, $8::text[], $9::bytea[],
+                $10::bytea)
+        """
+
+    let letter: DeadLetter
+
+    package init(_ letter: DeadLetter) {
+        self.letter = letter
+    }
+
+    package func bind(_ parameters: inout PostgresParameters) {
+        parameters.append(letter.topic)
+        parameters.append(letter.partition)
+        parameters.append(letter.offset)
+        parameters.append(letter.app)
+        parameters.append(letter.code)
+        parameters.append(letter.error)
+        parameters.append(letter.key.map { PostgresBytes($0) })
+        parameters.append(array: letter.headers.map(\.name))
+        parameters.append(array: letter.headers.map { $0.value.map { PostgresBytes($0) } })
+        parameters.append(letter.payload.map { PostgresBytes($0) })
+    }
+}
+
+/// Dead letters that are still to be published, oldest first, locked so that one forwarder has them.
+package struct DeadLettersToForward: PostgresStatement {
+    package struct Row: Sendable {
+        package let id: Int64
+        package let letter: DeadLetter
+    }
+
+    package static let sql = """
+        SELECT id, topic, partition, "offset", app, code, error, key, header_names, header_values, payload
+        FROM dead_letter WHERE forwarded_at IS NULL
+        ORDER BY id LIMIT $1::int8
+        FOR NO KEY UPDATE SKIP LOCKED
+        """
+
+    let limit: Int
+
+    package init(limit: Int) {
+        self.limit = limit
+    }
+
+    package func bind(_ parameters: inout PostgresParameters) {
+        parameters.append(Int64(limit))
+    }
+
+    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row {
+        let names = try row.array(8, of: String.self)
+        let values = try row.arrayOfOptionals(9, of: PostgresBytes.self)
+        return Row(
+            id: try row.value(0),
+            letter: DeadLetter(
+                topic: try row.value(1), partition: try row.value(2), offset: try row.value(3),
+                app: try row.optional(4), code: try row.value(5), error: try row.value(6),
+                key: try row.optional(7, as: PostgresBytes.self)?.bytes,
+                headers: zip(names, values).map { (name: $0, value: $1?.bytes) },
+                payload: try row.optional(10, as: PostgresBytes.self)?.bytes))
+    }
+}
+
+/// Notes that dead letters were published and acknowledged.
+package struct DeadLettersForwarded: PostgresStatement {
+    package static let sql = "UPDATE dead_letter SET forwarded_at = now() WHERE id = ANY ($1::int8[])"
+
+    let ids: [Int64]
+
+    package init(_ ids: [Int64]) {
+        self.ids = ids
+    }
+
+    package func bind(_ parameters: inout PostgresParameters) {
+        parameters.append(array: ids)
+    }
+}

@@ -1,0 +1,162 @@
+package import PostgresClient
+package import WidgetModel
+
+/// A kind as it is registered.
+package struct RegisteredKind: Hashable, Sendable {
+    package let id: Int32
+    package let appID: Int32
+    package let app: String
+    package let isDeveloperMode: Bool
+    package let definition: KindDefinition
+    package let isRetired: Bool
+
+    package init(
+        id: Int32, appID: Int32, app: String, isDeveloperMode: Bool, definition: KindDefinition, isRetired: Bool = false
+    ) {
+        self.id = id
+        self.appID = appID
+        self.app = app
+        self.isDeveloperMode = isDeveloperMode
+        self.definition = definition
+        self.isRetired = isRetired
+    }
+}
+
+/// All kinds with their definitions, by app and name.
+package struct ListKinds: PostgresStatement {
+    package static let sql = """
+        SELECT k.id, a.id, a.name, a.developer_mode, d.definition::text, k.retired_at IS NOT NULL
+        FROM kind k JOIN app a ON a.id = k.app_id JOIN kind_definition d ON d.kind_id = k.id
+        WHERE $1::text IS NULL OR a.name = $1::text
+        ORDER BY a.name, k.name
+        """
+
+    let app: String?
+
+    /// - Parameter app: `nil`: of every app.
+    package init(app: String? = nil) {
+        self.app = app
+    }
+
+    package func bind(_ parameters: inout PostgresParameters) {
+        parameters.append(app)
+    }
+
+    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> RegisteredKind {
+        let app: String = try row.value(2)
+        let text: String = try row.value(4)
+        let definition: KindDefinition
+        do {
+            definition = try KindDefinition(json: JSONValue.parse(Array(text.utf8)))
+        } catch {
+            throw PostgresError(.decoding, "stored definition of a kind of \(app): \(error)")
+        }
+        return RegisteredKind(
+            id: try row.value(0), appID: try row.value(1), app: app, isDeveloperMode: try row.value(3),
+            definition: definition, isRetired: try row.value(5))
+    }
+}
+
+/// An app's row, with what its provider calls are signed with.
+package struct RegisteredApp: Sendable {
+    package let id: Int32
+    package let name: String
+    package let isDeveloperMode: Bool
+    /// Never printed or logged.
+    package let signingSecret: [UInt8]
+
+    package init(id: Int32, name: String, isDeveloperMode: Bool, signingSecret: [UInt8]) {
+        self.id = id
+        self.name = name
+        self.isDeveloperMode = isDeveloperMode
+        self.signingSecret = signingSecret
+    }
+}
+
+package struct ListApps: PostgresStatement {
+    package static let sql = "SELECT id, name, developer_mode, signing_secret FROM app ORDER BY name"
+
+    package init() {}
+
+    package func bind(_ parameters: inout PostgresParameters) {}
+
+    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> RegisteredApp {
+        RegisteredApp(
+            id: try row.value(0), name: try row.value(1), isDeveloperMode: try row.value(2),
+            signingSecret: try row.value(3, as: PostgresBytes.self).bytes)
+    }
+}
+
+/// Registers an app, or changes its settings.
+package struct UpsertApp: PostgresStatement {
+    package static let sql = """
+        INSERT INTO app AS a (name, developer_mode, signing_secret)
+        VALUES ($1::text, $2::bool, coalesce($3::bytea, $4::bytea))
+        ON CONFLICT (name) DO UPDATE
+            SET developer_mode = excluded.developer_mode, signing_secret = coalesce($3::bytea, a.signing_secret)
+        RETURNING a.id
+        """
+
+    let name: String
+    let isDeveloperMode: Bool
+    let signingSecret: [UInt8]?
+    let freshSecret: [UInt8]
+
+    /// - Parameters:
+    ///   - signingSecret: the secret to sign with from now on; `nil` keeps the app's.
+    ///   - freshSecret: what a new app without a secret of its own gets.
+    package init(name: String, isDeveloperMode: Bool, signingSecret: [UInt8]?, freshSecret: [UInt8]) {
+        self.name = name
+        self.isDeveloperMode = isDeveloperMode
+        self.signingSecret = signingSecret
+        self.freshSecret = freshSecret
+    }
+
+    package func bind(_ parameters: inout PostgresParameters) {
+        parameters.append(name)
+        parameters.append(isDeveloperMode)
+        parameters.append(signingSecret.map { PostgresBytes($0) })
+        parameters.append(PostgresBytes(freshSecret))
+    }
+
+    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int32 {
+        try row.value(0)
+    }
+}
+
+/// Registers a kind, or changes its definition; a kind that was retired lives again.
+package struct UpsertKind: PostgresStatement {
+    package static let sql = """
+        WITH kept AS (
+            INSERT INTO kind AS k (app_id, name) VALUES ($1::int4, $2::text)
+            ON CONFLICT (app_id, name) DO UPDATE SET retired_at = NULL
+            RETURNING k.id
+        )
+        INSERT INTO kind_definition AS d (kind_id, definition) SELECT id, $3::jsonb FROM kept
+        ON CONFLICT (kind_id) DO UPDATE SET definition = excluded.definition, applied_at = now()
+            WHERE d.definition <> excluded.definition
+        """
+
+    let appID: Int32
+    let definition: KindDefinition
+
+    package init(appID: Int32, definition: KindDefinition) {
+        self.appID = appID
+        self.definition = definition
+    }
+
+    package func bind(_ parameters: inout PostgresParameters) {
+        parameters.append(appID)
+        parameters.append(definition.name)
+        parameters.append(PostgresJSON(definition.json().canonical))
+    }
+}
+
+/// Serialises those who apply manifests: released at the end of the transaction.
+package struct LockManifests: PostgresStatement {
+    package static let sql = "SELECT pg_advisory_xact_lock(hashtext('freshet manifests'))"
+
+    package init() {}
+
+    package func bind(_ parameters: inout PostgresParameters) {}
+}

@@ -1,0 +1,24 @@
+import WidgetModel
+
+/// The one formula by which a request makes a timeline due (design, section 3), used by every statement that marks.
+///
+/// The hot row must be named `s`. A leased row keeps its `due_at`, which is the end of its lease.
+enum MarkFormula {
+    /// When the request makes the row due: at once when free, else when spacing and budget allow, never before a retry.
+    static func dueTime(free: String) -> String {
+        "greatest(now(), s.retry_at, CASE WHEN \(free) THEN now() ELSE s.eligible_at END)"
+    }
+
+    static func dueAt(free: String) -> String {
+        "CASE WHEN s.leased THEN s.due_at ELSE least(s.due_at, \(dueTime(free: free))) END"
+    }
+
+    /// The lane of a row that bulk work touches: the bulk lane, unless the row is due by then for a better reason.
+    /// (`least` would leave a row that waits for its policy's time in the scheduled lane, and so let a reload of
+    /// everyone flood that lane.)
+    static func bulkLane(free: String) -> String {
+        """
+        CASE WHEN s.leased OR s.due_at <= \(dueTime(free: free)) THEN s.lane ELSE \(ReloadLane.bulk.rawValue) END
+        """
+    }
+}

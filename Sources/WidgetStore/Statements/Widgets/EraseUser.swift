@@ -1,0 +1,92 @@
+package import PostgresClient
+package import WidgetModel
+
+/// The user's widgets and the timelines that they show, locked, for erasure.
+package struct TimelinesOfUser: PostgresStatement {
+    package static let sql = """
+        SELECT DISTINCT w.timeline_id FROM widget w
+        WHERE w.app_id = $1::int4 AND w.user_id = $2::text AND w.timeline_id IS NOT NULL
+        """
+
+    let appID: Int32
+    let user: String
+
+    package init(appID: Int32, user: String) {
+        self.appID = appID
+        self.user = user
+    }
+
+    package func bind(_ parameters: inout PostgresParameters) {
+        parameters.append(appID)
+        parameters.append(user)
+    }
+
+    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> TimelineID {
+        TimelineID(try row.value(0, as: PostgresUUID.self))
+    }
+}
+
+/// Deletes the user's widgets, tombstones of removed ones included.
+package struct DeleteWidgetsOfUser: PostgresStatement {
+    package static let sql = "DELETE FROM widget WHERE app_id = $1::int4 AND user_id = $2::text"
+
+    let appID: Int32
+    let user: String
+
+    package init(appID: Int32, user: String) {
+        self.appID = appID
+        self.user = user
+    }
+
+    package func bind(_ parameters: inout PostgresParameters) {
+        parameters.append(appID)
+        parameters.append(user)
+    }
+}
+
+/// Deletes what is stored of the user's own timelines at once, and takes the claim away from any worker that is fetching
+/// one, so that its result is dropped. The tombstones follow when the orphaned rows are collected.
+package struct DeleteContentOfUser: PostgresStatement {
+    package static let sql = """
+        WITH own AS (
+            SELECT t.id FROM timeline t WHERE t.id = ANY ($1::uuid[]) AND t.user_id = $2::text
+        ), fenced AS (
+            UPDATE timeline_state s
+            SET claim = nextval('timeline_claim'), leased = false, due_at = now(), published_hash = NULL
+            FROM own o WHERE s.timeline_id = o.id
+            RETURNING s.timeline_id
+        )
+        DELETE FROM timeline_content c USING fenced f WHERE c.timeline_id = f.timeline_id
+        """
+
+    let ids: [TimelineID]
+    let user: String
+
+    package init(_ ids: [TimelineID], user: String) {
+        self.ids = ids
+        self.user = user
+    }
+
+    package func bind(_ parameters: inout PostgresParameters) {
+        parameters.append(array: ids.map { PostgresUUID($0) })
+        parameters.append(user)
+    }
+}
+
+/// Deletes the dead letters of an app whose key is the user.
+package struct DeleteDeadLettersOfUser: PostgresStatement {
+    package static let sql = "DELETE FROM dead_letter WHERE app = $1::text AND key = $2::bytea"
+
+    let app: String
+    let user: String
+
+    package init(app: String, user: String) {
+        self.app = app
+        self.user = user
+    }
+
+    package func bind(_ parameters: inout PostgresParameters) {
+        parameters.append(app)
+        parameters.append(PostgresBytes(Array(user.utf8)))
+    }
+}

@@ -1,0 +1,48 @@
+package import PostgresClient
+package import WidgetModel
+
+/// How much is due, by kind and lane: a skip scan over the claim's index, so its cost goes with the number of kinds,
+/// not of timelines.
+package struct DueWork: PostgresStatement {
+    package struct Row: Hashable, Sendable {
+        package let kindID: Int32
+        package let lane: ReloadLane
+        /// Due timelines, counted up to the limit.
+        package let count: Int
+    }
+
+    package static let sql = """
+        WITH RECURSIVE head AS (
+            (SELECT s.kind_id, s.lane FROM timeline_state s ORDER BY s.kind_id, s.lane LIMIT 1)
+            UNION ALL
+            SELECT n.kind_id, n.lane FROM head h CROSS JOIN LATERAL (
+                SELECT s.kind_id, s.lane FROM timeline_state s
+                WHERE (s.kind_id, s.lane) > (h.kind_id, h.lane)
+                ORDER BY s.kind_id, s.lane LIMIT 1
+            ) n
+        )
+        SELECT h.kind_id, h.lane, d.n
+        FROM head h CROSS JOIN LATERAL (
+            SELECT count(*) AS n FROM (
+                SELECT 1 FROM timeline_state s
+                WHERE s.kind_id = h.kind_id AND s.lane = h.lane AND s.due_at <= now()
+                LIMIT $1::int8
+            ) due
+        ) d
+        WHERE d.n > 0
+        """
+
+    let limit: Int
+
+    package init(limit: Int) {
+        self.limit = limit
+    }
+
+    package func bind(_ parameters: inout PostgresParameters) {
+        parameters.append(Int64(limit))
+    }
+
+    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row {
+        Row(kindID: try row.value(0), lane: try row.lane(1), count: Int(try row.value(2, as: Int64.self)))
+    }
+}

@@ -1,0 +1,64 @@
+package import PostgresClient
+package import WidgetModel
+
+/// A fetched timeline to store.
+package struct ContentWrite: Sendable {
+    package var id: TimelineID
+    package var claim: Int64
+    package var hash: ContentHash
+    /// Canonical JSON of policy and entries.
+    package var content: String
+
+    package init(id: TimelineID, claim: Int64, hash: ContentHash, content: String) {
+        self.id = id
+        self.claim = claim
+        self.hash = hash
+        self.content = content
+    }
+}
+
+/// Stores content where it differs from what is stored, only for rows whose claim is still this worker's.
+package struct SaveContent: PostgresStatement {
+    package struct Row: Sendable {
+        package let id: TimelineID
+        /// Whether the stored content changed.
+        package let isChanged: Bool
+    }
+
+    /// Answers the rows whose claim held, whether their content changed or not; the others are dropped.
+    package static let sql = """
+        WITH input AS (
+            SELECT * FROM unnest($1::uuid[], $2::int8[], $3::uuid[], $4::text[]) AS i (id, claim, hash, content)
+        ), live AS MATERIALIZED (
+            SELECT i.id, i.claim, i.hash, i.content
+            FROM input i JOIN timeline_state s ON s.timeline_id = i.id AND s.claim = i.claim
+            ORDER BY s.timeline_id
+            FOR NO KEY UPDATE OF s
+        ), stored AS (
+            INSERT INTO timeline_content AS c (timeline_id, hash, revision, content)
+            SELECT id, hash, claim, content FROM live
+            ON CONFLICT (timeline_id) DO UPDATE
+                SET hash = excluded.hash, revision = excluded.revision, content = excluded.content, stored_at = now()
+                WHERE c.hash <> excluded.hash
+            RETURNING c.timeline_id
+        )
+        SELECT l.id, st.timeline_id IS NOT NULL FROM live l LEFT JOIN stored st ON st.timeline_id = l.id
+        """
+
+    let writes: [ContentWrite]
+
+    package init(_ writes: [ContentWrite]) {
+        self.writes = writes
+    }
+
+    package func bind(_ parameters: inout PostgresParameters) {
+        parameters.append(array: writes.map { PostgresUUID($0.id) })
+        parameters.append(array: writes.map(\.claim))
+        parameters.append(array: writes.map { PostgresUUID($0.hash) })
+        parameters.append(array: writes.map(\.content))
+    }
+
+    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row {
+        Row(id: TimelineID(try row.value(0, as: PostgresUUID.self)), isChanged: try row.value(1))
+    }
+}

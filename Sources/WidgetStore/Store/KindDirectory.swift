@@ -1,0 +1,74 @@
+package import PostgresClient
+import Synchronization
+import WidgetModel
+
+/// The registered apps and kinds, as of one moment.
+package struct KindDirectory: Sendable {
+    package let apps: [String: RegisteredApp]
+    /// Retired kinds too, by row id.
+    package let kinds: [Int32: RegisteredKind]
+    private let kindsByApp: [Int32: [String: RegisteredKind]]
+
+    package static let empty = KindDirectory(apps: [], kinds: [])
+
+    package init(apps: [RegisteredApp], kinds: [RegisteredKind]) {
+        self.apps = Dictionary(apps.map { ($0.name, $0) }, uniquingKeysWith: { $1 })
+        self.kinds = Dictionary(kinds.map { ($0.id, $0) }, uniquingKeysWith: { $1 })
+        kindsByApp = Dictionary(grouping: kinds.filter { !$0.isRetired }, by: \.appID)
+            .mapValues { Dictionary($0.map { ($0.definition.name, $0) }, uniquingKeysWith: { $1 }) }
+    }
+
+    /// A kind of an app by its name; retired ones are not found.
+    package func kind(_ name: String, of app: RegisteredApp) -> RegisteredKind? {
+        kindsByApp[app.id]?[name]
+    }
+
+    package func kinds(of app: RegisteredApp) -> [String: RegisteredKind] {
+        kindsByApp[app.id] ?? [:]
+    }
+}
+
+/// The directory that this process last read. Which kinds there are changes seldom; who meets a name that is not in it
+/// refreshes it.
+package final class DirectoryCache: Sendable {
+    private struct State {
+        var directory = KindDirectory.empty
+        var readAt: ContinuousClock.Instant?
+    }
+
+    private let pool: PostgresPool
+    private let state = Mutex(State())
+
+    package init(pool: PostgresPool) {
+        self.pool = pool
+    }
+
+    /// What was last read; empty before the first ``refresh()``.
+    package func directory() -> KindDirectory {
+        state.withLock { $0.directory }
+    }
+
+    /// What was last read, read anew if that is longer ago than `age`.
+    package func directory(maximumAge age: Duration) async throws(PostgresError) -> KindDirectory {
+        let (directory, readAt) = state.withLock { ($0.directory, $0.readAt) }
+        if let readAt, readAt.duration(to: .now) < age {
+            return directory
+        }
+        return try await refresh()
+    }
+
+    /// Reads apps and kinds from the database.
+    @discardableResult
+    package func refresh() async throws(PostgresError) -> KindDirectory {
+        var pipeline = PostgresPipeline()
+        let apps = pipeline.append(ListApps())
+        let kinds = pipeline.append(ListKinds())
+        let results = try await pool.run(pipeline)
+        let directory = KindDirectory(apps: results.rows(apps), kinds: results.rows(kinds))
+        state.withLock {
+            $0.directory = directory
+            $0.readAt = .now
+        }
+        return directory
+    }
+}

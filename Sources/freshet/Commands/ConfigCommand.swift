@@ -1,0 +1,79 @@
+import ArgumentParser
+import WidgetModel
+
+struct ConfigCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "config",
+        abstract: "Shows and checks the settings.",
+        subcommands: [Show.self, Keys.self])
+
+    struct Show: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Shows every setting as it is in force, and where it came from.",
+            discussion: """
+                Checks the settings as `freshet run` does: what is wrong is told at once, with exit status 78. Secrets \
+                are never printed.
+
+                Examples:
+                  freshet config show --config freshet.yaml
+                  FRESHET_API_PORT=9000 freshet config show --json
+                """)
+
+        @Flag(help: "Print JSON.")
+        var json = false
+
+        @OptionGroup var settings: SettingsOptions
+
+        func run() async throws {
+            let loaded = try settings.load()
+            // What the clients check beyond the form of a value.
+            if loaded.settings.postgres.url != nil { _ = try loaded.settings.postgresConfiguration() }
+            _ = try loaded.settings.apiConfiguration()
+            if json {
+                Terminal.print(
+                    .array(
+                        loaded.rows.map { row in
+                            [
+                                "name": .string(row.name), "value": row.value.map { .string($0) } ?? .null,
+                                "place": .string(row.place),
+                            ]
+                        }))
+                return
+            }
+            var table = TextTable("SETTING", "VALUE", "FROM")
+            for row in loaded.rows { table.add(row.name, row.value ?? "(not set)", row.place) }
+            table.printed()
+        }
+    }
+
+    struct Keys: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Lists the settings: names, variables, defaults, and what they may be.")
+
+        @Flag(help: "Print JSON.")
+        var json = false
+
+        func run() async throws {
+            if json {
+                Terminal.print(.array(SettingKey.all.map(\.json)))
+                return
+            }
+            for key in SettingKey.all {
+                Terminal.print("\(key.name)  (\(key.environmentName))")
+                Terminal.print("    \(key.summary)")
+                Terminal.print("    \(key.expectation); default: \(key.defaultText ?? "none")")
+                if let file = key.fileKeyName { Terminal.print("    secret; \(file) names a file with it") }
+            }
+        }
+    }
+}
+
+extension SettingKey {
+    fileprivate var json: JSONValue {
+        [
+            "name": .string(name), "variable": .string(environmentName), "summary": .string(summary),
+            "expectation": .string(expectation), "default": defaultText.map { .string($0) } ?? .null,
+            "secret": .bool(isSecret), "fileSetting": fileKeyName.map { .string($0) } ?? .null,
+        ]
+    }
+}

@@ -1,0 +1,93 @@
+import ArgumentParser
+import PostgresClient
+import WidgetModel
+import WidgetStore
+
+struct PositionsCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "positions",
+        abstract: "Shows and sets how far each Kafka partition has been applied.",
+        subcommands: [Show.self, Assign.self])
+
+    struct Show: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Shows the stored positions; Kafka's own committed offsets are for lag tools only.")
+
+        @Flag(help: "Print JSON.")
+        var json = false
+
+        @OptionGroup var settings: SettingsOptions
+
+        func run() async throws {
+            try await settings.withStore { store, _ in
+                let rows = try await store.pool.query(ListPositions())
+                if json {
+                    Terminal.print(.array(rows.map(\.json)))
+                    return
+                }
+                var table = TextTable("TOPIC", "PARTITION", "NEXT OFFSET", "EPOCH", "UPDATED")
+                for row in rows {
+                    table.add(
+                        row.topic, "\(row.partition)", row.nextOffset.map { "\($0)" } ?? "earliest", "\(row.epoch)",
+                        Timestamp(row.updatedAt).rfc3339)
+                }
+                table.printed()
+            }
+        }
+    }
+
+    struct Assign: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            commandName: "set",
+            abstract: "Sets the position of one partition.",
+            discussion: """
+                A running process that owns the partition notices and goes on from there. Going back applies events a \
+                second time; going forward skips those in between.
+
+                Examples:
+                  freshet positions set freshet.pushes 3 1200
+                  freshet positions set freshet.widgets 0 earliest
+                """)
+
+        @Argument(help: "The topic.")
+        var topic: String
+
+        @Argument(help: "The partition.")
+        var partition: Int32
+
+        @Argument(help: "The next offset to apply, or earliest.")
+        var offset: String
+
+        @OptionGroup var settings: SettingsOptions
+
+        func validate() throws {
+            guard partition >= 0 else { throw ValidationError("the partition \(partition): expected 0 or more") }
+            guard offset == "earliest" || (Int64(offset).map { $0 >= 0 } ?? false) else {
+                throw ValidationError("the offset \(offset): expected 0 or more, or earliest")
+            }
+        }
+
+        func run() async throws {
+            try await settings.withStore { store, settings in
+                guard settings.topics.inputs.contains(topic) else {
+                    throw CommandFailure(
+                        .failure,
+                        "\(Text.quoted(topic)) is not a topic that Freshet reads; expected one of "
+                            + settings.topics.inputs.joined(separator: ", "))
+                }
+                _ = try await store.pool.execute(
+                    SetPosition(topic: topic, partition: partition, nextOffset: Int64(offset)))
+            }
+        }
+    }
+}
+
+extension ListPositions.Row {
+    fileprivate var json: JSONValue {
+        [
+            "topic": .string(topic), "partition": .number(JSONNumber(Int(partition))),
+            "nextOffset": nextOffset.map { .number(JSONNumber(Int($0))) } ?? .null,
+            "epoch": .number(JSONNumber(Int(epoch))), "updatedAt": .string(Timestamp(updatedAt).rfc3339),
+        ]
+    }
+}

@@ -1,0 +1,231 @@
+import ArgumentParser
+import Foundation
+import FreshetClient
+import KafkaClient
+import WidgetEvents
+import WidgetModel
+
+struct PublishCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "publish",
+        abstract: "Publishes events to Kafka, as the services of an app do.",
+        discussion: """
+            Returns when Kafka's brokers have acknowledged every event.
+
+            With --stdin each line of standard input is an event: a CloudEvent in JSON, or {"type", "data"} with any of \
+            "id", "source", "time", "key". What is wrong with a line is told with its number; the others go out all the \
+            same, and the exit status is 1.
+
+            Examples:
+              freshet publish push --app com.example.bank --user u42 --kind RecentPurchases --matching '{"card":"acme"}'
+              freshet publish app-change --app com.example.bank --user u42 --state foreground
+              freshet publish widget placed --app com.example.bank --user u42 --device d1 --kind DueDate w1
+              freshet publish --stdin < events.jsonl
+              echo '{"type":"freshet.push.received.v1","data":{"app":"com.example.bank",\
+            "audience":{"user":"u42"},"kinds":"all"}}' | freshet publish --stdin
+            """,
+        subcommands: [Push.self, AppChange.self, PublishWidgetCommand.self])
+
+    @Flag(name: .customLong("stdin"), help: "Publish the events of JSON lines on standard input.")
+    var readsLines = false
+
+    @Flag(help: "Print the counts as JSON.")
+    var json = false
+
+    @OptionGroup var settings: SettingsOptions
+
+    func run() async throws {
+        // Not in validate(), which is asked for the subcommands too.
+        guard readsLines else { throw ValidationError("expected a subcommand or --stdin") }
+        let values = try settings.load(requiring: ["kafka.bootstrapServers"]).settings
+        let reader = LineReader(.standardInput, name: "standard input", maximumBytes: 4 << 20)
+        let lines = EventLines(now: SampleProvider.systemTime)
+        let counts = try await values.withPublisher { publisher in
+            try await LinePublisher(lines: lines, publisher: publisher).publish(reader) { Terminal.complain($0) }
+        }
+        if json {
+            Terminal.printLine([
+                "published": .number(JSONNumber(counts.published)), "failed": .number(JSONNumber(counts.failed)),
+            ])
+        } else {
+            Terminal.print("published \(counts.published) events, \(counts.failed) failed")
+        }
+        if let error = counts.unavailable { throw error }
+        guard counts.failed == 0 else { throw CommandFailure(.failure, "\(counts.failed) events were not published") }
+    }
+
+    /// What every event has.
+    struct EventOptions: ParsableArguments {
+        @Option(help: "The app's bundle identifier.")
+        var app: String
+
+        @Option(help: "When it happened (RFC 3339); now if not given.")
+        var time: String?
+
+        @Option(help: "The event's id; a random one if not given.")
+        var id: String?
+
+        @Option(help: "The event's source, a URI reference.")
+        var source = EventLines.source
+
+        @Flag(help: "Print where the event was stored as JSON.")
+        var json = false
+
+        @OptionGroup var settings: SettingsOptions
+
+        func validate() throws {
+            try Check.identifier(app, "--app")
+            if let time, Timestamp(rfc3339: time) == nil {
+                throw ValidationError("--time \(time): expected a time such as 2026-01-01T09:00:00Z")
+            }
+        }
+
+        /// Publishes one event; what it names is not looked up, since producers do not know the registry either.
+        func publish(_ event: FreshetEvent, key: String? = nil) async throws {
+            let outgoing = OutgoingEvent(
+                event, id: id ?? EventID.random(), source: source,
+                time: time.flatMap { Timestamp(rfc3339: $0) } ?? SampleProvider.systemTime(), key: key)
+            let values = try settings.load(requiring: ["kafka.bootstrapServers"]).settings
+            let delivery = try await values.withPublisher { publisher in try await publisher.publish(outgoing) }
+            let topic = values.topicNames.name(of: event.type.topic)
+            if json {
+                Terminal.printLine([
+                    "id": .string(outgoing.id), "topic": .string(topic),
+                    "partition": .number(JSONNumber(Int(delivery.partition))),
+                    "offset": delivery.offset.map { .number(JSONNumber(Int($0))) } ?? .null,
+                ])
+            } else {
+                let offset = delivery.offset.map { " offset \($0)" } ?? ""
+                Terminal.print("\(outgoing.id)  \(topic) partition \(delivery.partition)\(offset)")
+            }
+        }
+    }
+
+    /// Whom and what a reload request is for.
+    struct ScopeOptions: ParsableArguments {
+        @Option(help: "For this user's widgets.")
+        var user: String?
+
+        @Option(help: "For this device's widgets.")
+        var device: String?
+
+        @Option(help: "For this widget.")
+        var widget: String?
+
+        @Flag(help: "For everyone's widgets.")
+        var everyone = false
+
+        @Option(name: .customLong("kind"), parsing: .singleValue, help: "A kind; several may be given. All if none is.")
+        var kinds: [String] = []
+
+        @Option(help: ArgumentHelp("Only widgets whose configuration has these values.", valueName: "json"))
+        var matching: String?
+
+        func validate() throws {
+            let audiences = [user, device, widget].compactMap { $0 }
+            guard audiences.count + (everyone ? 1 : 0) == 1 else {
+                throw ValidationError("expected exactly one of --user, --device, --widget, --everyone")
+            }
+            for text in audiences { try Check.identifier(text, "the audience") }
+            for kind in kinds { try Check.identifier(kind, "--kind") }
+            if let matching { _ = try Check.configuration(matching, "--matching") }
+        }
+
+        func request(app: String, reason: ReloadReason) throws -> ReloadRequest {
+            let audience: Audience
+            if let user {
+                audience = .user(user)
+            } else if let device {
+                audience = .device(device)
+            } else if let widget {
+                audience = .widget(widget)
+            } else {
+                audience = .everyone
+            }
+            return ReloadRequest(
+                app: app, audience: audience, kinds: KindScope(names: kinds) ?? .all,
+                matching: try matching.map { try Check.configuration($0, "--matching") }, reason: reason)
+        }
+    }
+
+    struct Push: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "A service asks for a reload (freshet.push.received.v1).",
+            discussion: """
+                Examples:
+                  freshet publish push --app com.example.bank --user u42 --kind RecentPurchases
+                  freshet publish push --app com.example.bank --everyone
+                """)
+
+        @OptionGroup var scope: ScopeOptions
+        @OptionGroup var event: EventOptions
+
+        func run() async throws {
+            try await event.publish(.push(try scope.request(app: event.app, reason: .push)))
+        }
+    }
+
+    struct AppChange: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            commandName: "app-change",
+            abstract: "Something that widgets show has changed in the app (freshet.app.changed.v1).",
+            discussion: """
+                Example:
+                  freshet publish app-change --app com.example.bank --user u42 --state foreground --kind DueDate
+                """)
+
+        enum State: String, ExpressibleByArgument, CaseIterable {
+            case foreground, background
+        }
+
+        @Option(help: "Whether the person is looking at the app: foreground (costs no budget) or background.")
+        var state: State
+
+        @OptionGroup var scope: ScopeOptions
+        @OptionGroup var event: EventOptions
+
+        func run() async throws {
+            let reason: ReloadReason = state == .foreground ? .foreground : .background
+            try await event.publish(.appChange(try scope.request(app: event.app, reason: reason)))
+        }
+    }
+}
+
+/// Checks of arguments, whose failures are errors of usage.
+enum Check {
+    static func identifier(_ text: String, _ argument: String) throws {
+        if let problem = Text.identifierProblem(text) { throw ValidationError("\(argument) \(problem)") }
+    }
+
+    static func configuration(_ text: String, _ argument: String) throws -> WidgetConfiguration {
+        do throws(ModelError) {
+            return try WidgetConfiguration(json: Array(text.utf8))
+        } catch {
+            throw ValidationError("\(argument)\(error.pointer): \(error.message); expected a flat JSON object")
+        }
+    }
+}
+
+extension Settings {
+    var topicNames: EventTopicNames {
+        EventTopicNames(pushes: topics.pushes, appChanges: topics.appChanges, widgets: topics.widgets)
+    }
+
+    /// Lends a publisher, and finishes what is under way.
+    func withPublisher<Value: Sendable>(
+        _ body: (EventPublisher) async throws -> Value
+    ) async throws -> Value {
+        let kafka = namedKafka ?? KafkaConfiguration(bootstrapServers: "")
+        let producer = try KafkaProducer(
+            configuration: kafka, deliveryTimeout: self.kafka.deliveryTimeout, logger: LogSettings.ofCommands)
+        let publisher = EventPublisher(producer: producer, topics: topicNames, source: EventLines.source)
+        do {
+            let value = try await body(publisher)
+            await producer.shutdown()
+            return value
+        } catch {
+            await producer.shutdown()
+            throw error
+        }
+    }
+}

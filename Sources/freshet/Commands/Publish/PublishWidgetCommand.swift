@@ -1,0 +1,193 @@
+import ArgumentParser
+import WidgetEvents
+import WidgetModel
+
+/// `freshet publish widget …`
+struct PublishWidgetCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "widget",
+        abstract: "A widget was placed, configured, removed or viewed, or its device's environment changed.",
+        subcommands: [Placed.self, Configured.self, Removed.self, Viewed.self, EnvironmentChanged.self])
+
+    /// What a provider needs to know of the device.
+    struct DeviceEnvironment: ParsableArguments {
+        @Option(help: "The device's language, BCP 47.")
+        var locale = "en-US"
+
+        @Option(help: "The device's time zone, IANA.")
+        var timeZone = "Etc/UTC"
+
+        func validate() throws {
+            _ = try model()
+        }
+
+        func model() throws -> WidgetEnvironment {
+            do throws(ModelError) {
+                return try WidgetEnvironment(locale: locale, timeZone: timeZone)
+            } catch {
+                throw ValidationError(error.pointer == "/locale" ? "--locale: \(error.message)" : "--time-zone: \(error.message)")
+            }
+        }
+    }
+
+    struct Placed: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "A widget was placed on a device (freshet.widget.placed.v1).",
+            discussion: """
+                Example:
+                  freshet publish widget placed --app com.example.bank --user u42 --device d1 \
+                --kind RecentPurchases --configuration '{"card":"acme","category":"all"}' w1
+                """)
+
+        @Argument(help: "The widget's id.")
+        var widget: String
+
+        @Option(help: "Whose widget it is.")
+        var user: String
+
+        @Option(help: "The device it is on.")
+        var device: String
+
+        @Option(help: "Its kind.")
+        var kind: String
+
+        @Option(help: "Its family, such as systemSmall.")
+        var family = "systemSmall"
+
+        @Option(help: ArgumentHelp("The values that the person chose.", valueName: "json"))
+        var configuration = "{}"
+
+        @OptionGroup var environment: DeviceEnvironment
+        @OptionGroup var event: PublishCommand.EventOptions
+
+        func validate() throws {
+            try Check.identifier(widget, "the widget")
+            try Check.identifier(user, "--user")
+            try Check.identifier(device, "--device")
+            try Check.identifier(kind, "--kind")
+            guard WidgetFamily(name: family) != nil else {
+                let names = WidgetFamily.allCases.map(\.name).joined(separator: ", ")
+                throw ValidationError("--family \(family): expected one of \(names)")
+            }
+            _ = try Check.configuration(configuration, "--configuration")
+        }
+
+        func run() async throws {
+            try await event.publish(
+                .placed(
+                    WidgetPlacement(
+                        app: event.app, widget: widget, user: user, device: device, kind: kind,
+                        family: WidgetFamily(name: family) ?? .systemSmall,
+                        configuration: try Check.configuration(configuration, "--configuration"),
+                        environment: try environment.model())))
+        }
+    }
+
+    /// A widget that is there.
+    struct Target: ParsableArguments {
+        @Argument(help: "The widget's id.")
+        var widget: String
+
+        @Option(help: "Whose widget it is: the partition key, so that its events stay in order.")
+        var user: String
+
+        func validate() throws {
+            try Check.identifier(widget, "the widget")
+            try Check.identifier(user, "--user")
+        }
+    }
+
+    struct Configured: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "The person has chosen other values (freshet.widget.configured.v1).",
+            discussion: """
+                Example:
+                  freshet publish widget configured --app com.example.bank --user u42 \
+                --configuration '{"card":"soup"}' w1
+                """)
+
+        @Option(help: ArgumentHelp("All values, not only those that changed.", valueName: "json"))
+        var configuration: String
+
+        @OptionGroup var target: Target
+        @OptionGroup var event: PublishCommand.EventOptions
+
+        func validate() throws {
+            _ = try Check.configuration(configuration, "--configuration")
+        }
+
+        func run() async throws {
+            let configuration = try Check.configuration(configuration, "--configuration")
+            try await event.publish(
+                .configured(app: event.app, widget: target.widget, configuration: configuration), key: target.user)
+        }
+    }
+
+    struct Removed: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "A widget was removed (freshet.widget.removed.v1).",
+            discussion: """
+                Example:
+                  freshet publish widget removed --app com.example.bank --user u42 w1
+                """)
+
+        @OptionGroup var target: Target
+        @OptionGroup var event: PublishCommand.EventOptions
+
+        func run() async throws {
+            try await event.publish(.removed(app: event.app, widget: target.widget), key: target.user)
+        }
+    }
+
+    struct Viewed: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "The person has seen a widget (freshet.widget.viewed.v1).",
+            discussion: """
+                Example:
+                  freshet publish widget viewed --app com.example.bank --user u42 w1
+                """)
+
+        @OptionGroup var target: Target
+        @OptionGroup var event: PublishCommand.EventOptions
+
+        func run() async throws {
+            try await event.publish(.viewed(app: event.app, widget: target.widget), key: target.user)
+        }
+    }
+
+    struct EnvironmentChanged: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            commandName: "environment",
+            abstract: "A device's language or time zone changed (freshet.device.environment-changed.v1).",
+            discussion: """
+                Example:
+                  freshet publish widget environment --app com.example.bank --user u42 --locale de-DE \
+                --time-zone Europe/Berlin d1
+                """)
+
+        @Argument(help: "The device's id.")
+        var device: String
+
+        @Option(help: "Whose device it is: the partition key, so that its events stay in order.")
+        var user: String
+
+        @Flag(help: "Midnight passed, or the clock or the time zone was set: reload what is on the device.")
+        var significantTimeChange = false
+
+        @OptionGroup var environment: DeviceEnvironment
+        @OptionGroup var event: PublishCommand.EventOptions
+
+        func validate() throws {
+            try Check.identifier(device, "the device")
+            try Check.identifier(user, "--user")
+        }
+
+        func run() async throws {
+            try await event.publish(
+                .environmentChanged(
+                    app: event.app, device: device, environment: try environment.model(),
+                    significantTimeChange: significantTimeChange),
+                key: user)
+        }
+    }
+}

@@ -1,0 +1,69 @@
+import ArgumentParser
+import Foundation
+import KafkaClient
+import ServiceLifecycle
+import WidgetModel
+
+struct KafkaCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "kafka",
+        abstract: "Runs the embedded Kafka cluster by itself, for several Freshet processes on one machine.",
+        discussion: """
+            Prints one line of JSON with the bootstrap address, and with the librdkafka properties that make its \
+            clients quick. It speaks the real protocol, without authentication, on the loopback interface. It keeps the \
+            last 5 MiB of a partition, in memory.
+
+            Examples:
+              freshet kafka
+              freshet kafka --topic freshet.pushes=16 --topic my.topic=4
+            """)
+
+    @Option(
+        name: .customLong("topic"), parsing: .singleValue,
+        help: ArgumentHelp(
+            "A topic with its number of partitions; Freshet's own are made anyway.", valueName: "name=partitions"))
+    var topics: [String] = []
+
+    @OptionGroup var settings: SettingsOptions
+
+    func validate() throws {
+        for topic in topics where Self.parse(topic) == nil {
+            throw ValidationError("--topic \(topic): expected name=partitions, such as freshet.pushes=16")
+        }
+    }
+
+    private static func parse(_ text: String) -> (name: String, partitions: Int)? {
+        let parts = text.split(separator: "=", maxSplits: 1)
+        guard parts.count == 2, let partitions = Int(parts[1]), (1...1_024).contains(partitions) else { return nil }
+        return (String(parts[0]), partitions)
+    }
+
+    func run() async throws {
+        let values = try settings.load().settings
+        let logger = values.log.logger()
+        var partitions = Dictionary(
+            uniqueKeysWithValues: values.topics.all.map { ($0, values.kafka.embeddedPartitions) })
+        for topic in topics {
+            if let (name, count) = Self.parse(topic) { partitions[name] = count }
+        }
+        try await SignalScope.run(logger: logger) { [partitions] scope in
+            let cluster = try EmbeddedKafka(logger: logger)
+            for (name, count) in partitions.sorted(by: { $0.key < $1.key }) {
+                try cluster.createTopic(name, partitions: count)
+            }
+            let line: JSONValue = [
+                "pid": .number(JSONNumber(Int(ProcessInfo.processInfo.processIdentifier))),
+                "bootstrapServers": .string(cluster.bootstrapServers),
+                "properties": .object(
+                    JSONObject(
+                        EmbeddedKafka.clientProperties.sorted { $0.key < $1.key }
+                            .map { JSONObject.Member(key: $0.key, value: .string($0.value)) })),
+            ]
+            Terminal.printLine(line)
+            try await scope.run([
+                BackgroundService("kafka") { try await gracefulShutdown() }
+            ])
+            cluster.close()
+        }
+    }
+}

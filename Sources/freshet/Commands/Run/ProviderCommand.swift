@@ -1,0 +1,100 @@
+import ArgumentParser
+import Foundation
+import ServiceLifecycle
+import WidgetModel
+
+struct ProviderCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "provider",
+        abstract: "Runs the sample timeline provider: a bank, Emoji Rangers and the weather.",
+        discussion: """
+            Serves POST /bank/timelines, /rangers/timelines, /weather/timelines and GET /stats. What it answers follows \
+            from the seed. Prints one line of JSON with its port once it listens.
+
+            Examples:
+              freshet provider --port 8090
+              freshet provider --latency 200ms --failing-requests 0.05
+              BANK_SECRET=whsec_… freshet provider --signing-secret bank=BANK_SECRET
+            """)
+
+    @Option(help: "Address to listen on.")
+    var host = "127.0.0.1"
+
+    @Option(help: "Port to listen on; 0 lets the system choose.")
+    var port = 8_090
+
+    @Option(help: "What the content follows from.")
+    var seed: UInt64 = 1
+
+    @Option(help: "How long every answer takes, such as 50ms.")
+    var latency = "0s"
+
+    @Option(help: "Share of requests that are answered with 503, from 0 to 1.")
+    var failingRequests = 0.0
+
+    @Option(help: "Share of timelines that are answered with an error, from 0 to 1.")
+    var failingTimelines = 0.0
+
+    @Option(
+        name: .customLong("signing-secret"), parsing: .singleValue,
+        help: ArgumentHelp(
+            "An app (bank, rangers, weather) whose requests must be signed, with the environment variable of its secret.",
+            valueName: "app=variable"))
+    var signingSecrets: [String] = []
+
+    @OptionGroup var settings: SettingsOptions
+
+    func validate() throws {
+        guard (0...65_535).contains(port) else { throw ValidationError("--port \(port): expected 0 to 65535") }
+        guard DurationText.parse(latency) != nil else {
+            throw ValidationError("--latency \(latency): expected \(DurationText.form)")
+        }
+        for (name, share) in [("requests", failingRequests), ("timelines", failingTimelines)] {
+            guard (0...1).contains(share) else {
+                throw ValidationError("--failing-\(name) \(share): expected a share from 0 to 1")
+            }
+        }
+        for text in signingSecrets {
+            let parts = text.split(separator: "=", maxSplits: 1)
+            guard parts.count == 2, SampleApp(rawValue: String(parts[0])) != nil else {
+                throw ValidationError("--signing-secret \(text): expected app=variable, such as bank=BANK_SECRET")
+            }
+        }
+    }
+
+    func run() async throws {
+        let logger = try settings.load().settings.log.logger(label: "freshet.provider")
+        let faults = SampleProvider.Faults(
+            latency: DurationText.parse(latency) ?? .zero, requestFailures: failingRequests,
+            timelineFailures: failingTimelines)
+        let provider = SampleProvider(
+            seed: seed, host: host, port: port, secrets: try secrets(), faults: faults, logger: logger)
+        try await SignalScope.run(logger: logger) { scope in
+            let announcer = BackgroundService("announcer") {
+                let port = try await provider.port()
+                Terminal.printLine([
+                    "pid": .number(JSONNumber(Int(ProcessInfo.processInfo.processIdentifier))),
+                    "port": .number(JSONNumber(port)),
+                ])
+                try await gracefulShutdown()
+            }
+            try await scope.run([provider, announcer])
+        }
+    }
+
+    private func secrets() throws -> [SampleApp: SigningSecret] {
+        var secrets: [SampleApp: SigningSecret] = [:]
+        for text in signingSecrets {
+            let parts = text.split(separator: "=", maxSplits: 1)
+            guard parts.count == 2, let app = SampleApp(rawValue: String(parts[0])) else { continue }
+            do throws(SigningSecretReference.Unresolved) {
+                secrets[app] = try SigningSecretReference.environment(String(parts[1]))
+                    .resolve(environment: ProcessInfo.processInfo.environment, folder: ".")
+            } catch {
+                let expected = error.expectation.map { "; expected \($0)" } ?? ""
+                throw CommandFailure(.configuration, "--signing-secret \(app.rawValue): \(error.message)\(expected)")
+            }
+        }
+        return secrets
+    }
+}

@@ -1,0 +1,76 @@
+import ArgumentParser
+import Foundation
+import Logging
+import ServiceLifecycle
+import WidgetModel
+
+struct RunCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "run",
+        abstract: "Runs Freshet until it is told to stop.",
+        discussion: """
+            Roles: ingest reads the input topics into PostgreSQL; workers regenerate what is due and publish it; api \
+            serves HTTP; all does everything. Any number of processes of each may run: they share the work.
+
+            Waits for PostgreSQL. Without kafka.bootstrapServers it runs an embedded Kafka cluster, which is for one \
+            machine and keeps nothing. SIGTERM or SIGINT ends it in order; a second one at once.
+
+            Examples:
+              freshet run --config freshet.yaml
+              freshet run --role workers --set workers.concurrency=64
+              freshet run --migrate --set postgres.url=postgresql:///freshet --print-ready
+            """)
+
+    @Option(help: "ingest, workers, api, or all (setting role).")
+    var role: ProcessRole?
+
+    @Flag(help: "Apply missing migrations instead of refusing to start.")
+    var migrate = false
+
+    @Flag(
+        help: """
+            Print one line of JSON on standard output once all roles work: \
+            {"pid", "role", "bootstrapServers", "apiPort"}.
+            """)
+    var printReady = false
+
+    @OptionGroup var settings: SettingsOptions
+
+    func run() async throws {
+        var options: [String: String] = [:]
+        if let role { options["role"] = role.rawValue }
+        let loaded = try settings.load(options: options, requiring: ["postgres.url"])
+        let values = loaded.settings
+        let logger = values.log.logger()
+        logger.notice(
+            "starting",
+            metadata: [
+                "version": "\(Freshet.configuration.version)", "role": "\(values.role.rawValue)",
+                "pid": "\(ProcessInfo.processInfo.processIdentifier)",
+            ])
+        try await SignalScope.run(logger: logger) { [migrate, printReady] scope in
+            let node = try FreshetNode(settings: values, roles: values.role, logger: logger)
+            try await node.prepare(migrate: migrate)
+            let announcer = BackgroundService("announcer") {
+                let endpoint = try await node.ready()
+                logger.notice("ready", metadata: ["bootstrapServers": "\(endpoint.bootstrapServers)"])
+                if printReady { Terminal.printLine(endpoint.json(role: values.role)) }
+                try await gracefulShutdown()
+            }
+            try await scope.run(node.services + [announcer])
+        }
+        logger.notice("stopped")
+    }
+}
+
+extension ProcessRole: ExpressibleByArgument {}
+
+extension FreshetNode.Endpoint {
+    fileprivate func json(role: ProcessRole) -> JSONValue {
+        [
+            "pid": .number(JSONNumber(Int(ProcessInfo.processInfo.processIdentifier))),
+            "role": .string(role.rawValue), "bootstrapServers": .string(bootstrapServers),
+            "apiPort": apiPort.map { .number(JSONNumber($0)) } ?? .null,
+        ]
+    }
+}

@@ -1,0 +1,99 @@
+import Foundation
+import Logging
+import ServiceLifecycle
+import Synchronization
+import UnixSignals
+
+#if canImport(Darwin)
+    import Darwin
+#else
+    import Glibc
+#endif
+
+/// What SIGTERM and SIGINT mean for a process that runs until it is told to stop: the first lets the services end what
+/// they are at, the second cancels it.
+final class SignalScope: Sendable {
+    private enum State {
+        /// Nothing that could end gracefully runs yet. → `running`, `stopped`
+        case preparing
+        case running(ServiceGroup)
+        case stopped
+    }
+
+    private let state = Mutex(State.preparing)
+    private let logger: Logger
+
+    private init(logger: Logger) {
+        self.logger = logger
+    }
+
+    /// Runs `body` with the signals trapped.
+    ///
+    /// - Throws: what `body` throws; ``CommandFailure`` when a second signal cut it short.
+    static func run(logger: Logger, _ body: @escaping @Sendable (SignalScope) async throws -> Void) async throws {
+        // A reader of our output that goes away is not a reason to die.
+        signal(SIGPIPE, SIG_IGN)
+        let scope = SignalScope(logger: logger)
+        let signals = await UnixSignalsSequence(trapping: .sigterm, .sigint)
+        try await withThrowingTaskGroup(of: End.self) { group in
+            group.addTask {
+                try await body(scope)
+                return .finished
+            }
+            group.addTask { await scope.wait(for: signals) }
+            let first = try await group.next()
+            group.cancelAll()
+            guard first != .finished else { return }
+            // Cancelled: what it throws now is a consequence.
+            do { while try await group.next() != nil {} } catch {}
+            if first == .forced { throw CommandFailure(.failure, "stopped before everything was done") }
+        }
+    }
+
+    private enum End {
+        case finished
+        /// Stopped before anything ran.
+        case early
+        case forced
+    }
+
+    private func wait(for signals: UnixSignalsSequence) async -> End {
+        var isStopping = false
+        for await signal in signals {
+            let group = state.withLock { state -> ServiceGroup? in
+                defer { state = .stopped }
+                if case .running(let group) = state { return group }
+                return nil
+            }
+            if isStopping {
+                logger.warning("stopping at once", metadata: ["signal": "\(signal)"])
+                return .forced
+            }
+            isStopping = true
+            guard let group else { return .early }
+            logger.notice("stopping: another signal stops at once", metadata: ["signal": "\(signal)"])
+            await group.triggerGracefulShutdown()
+        }
+        return .finished
+    }
+
+    /// Runs services until they end or a signal stops them.
+    func run(_ services: [any Service]) async throws {
+        var configuration = ServiceGroupConfiguration(
+            services: services.map {
+                ServiceGroupConfiguration.ServiceConfiguration(
+                    service: $0, successTerminationBehavior: .gracefullyShutdownGroup,
+                    failureTerminationBehavior: .gracefullyShutdownGroup)
+            },
+            logger: logger)
+        configuration.gracefulShutdownSignals = []
+        let group = ServiceGroup(configuration: configuration)
+        let isStopped = state.withLock { state in
+            guard case .preparing = state else { return true }
+            state = .running(group)
+            return false
+        }
+        guard !isStopped else { throw CancellationError() }
+        try await group.run()
+    }
+}

@@ -1,0 +1,73 @@
+import ArgumentParser
+import FreshetClient
+import KafkaClient
+import PostgresClient
+import WidgetStore
+
+/// How a command ends, as `sysexits.h` numbers it.
+enum ExitStatus: Int32, Sendable {
+    /// What was asked for could not be done, or not all of it.
+    case failure = 1
+    /// The command line is wrong.
+    case usage = 64
+    /// Kafka or PostgreSQL cannot be reached.
+    case unavailable = 69
+    /// The settings are wrong, or the database is not at this binary's migrations.
+    case configuration = 78
+}
+
+/// Why a command could not do what it was asked for, for people: what, where, and what was expected.
+struct CommandFailure: Error, Sendable, CustomStringConvertible {
+    let status: ExitStatus
+    /// One line a problem.
+    let message: String
+
+    init(_ status: ExitStatus, _ message: String) {
+        self.status = status
+        self.message = message
+    }
+
+    var description: String { message }
+}
+
+extension CommandFailure {
+    /// The failure that an error amounts to; nil for what the argument parser itself has to tell.
+    init?(explaining error: any Error) {
+        switch error {
+        case let failure as CommandFailure: self = failure
+        case let error as SettingsError: self.init(.configuration, "the settings cannot be used:\n\(error)")
+        case let error as ManifestError: self.init(.failure, "the manifest cannot be used:\n\(error)")
+        case let error as KindConflict: self.init(.failure, "\(error)")
+        case let error as PostgresError: self.init(error)
+        case let error as KafkaError: self.init(error)
+        case let error as BoundedFile.Unreadable: self.init(.failure, error.message)
+        case is CancellationError: self.init(.failure, "interrupted")
+        case is ExitCode, is ValidationError, is CleanExit: return nil
+        default:
+            // The parser's own errors are not public; what its commands throw for usage is not ours to explain.
+            guard Freshet.exitCode(for: error) == .failure else { return nil }
+            self.init(.failure, "\(error)")
+        }
+    }
+
+    private init(_ error: PostgresError) {
+        switch error.kind {
+        case .configuration: self.init(.configuration, "postgres.url: \(error.message)")
+        case .connection, .poolTimeout:
+            self.init(.unavailable, "PostgreSQL cannot be reached (postgres.url): \(error.message)")
+        case .migration: self.init(.configuration, error.message)
+        case .server where error.isRetriable && error.sqlState?.hasPrefix("57P") == true:
+            self.init(.unavailable, "PostgreSQL does not take connections: \(error.message)")
+        default: self.init(.failure, "\(error)")
+        }
+    }
+
+    private init(_ error: KafkaError) {
+        switch error.code {
+        case .invalidConfiguration: self.init(.configuration, "kafka.properties: \(error.message)")
+        case .messageTimedOut, .timedOut:
+            self.init(.unavailable, "Kafka cannot be reached (kafka.bootstrapServers): \(error)")
+        default: self.init(error.isRetriable ? .unavailable : .failure, "\(error)")
+        }
+    }
+}

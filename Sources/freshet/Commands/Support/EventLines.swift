@@ -1,0 +1,69 @@
+import FreshetClient
+import WidgetEvents
+import WidgetModel
+
+/// Reads events from lines of JSON: whole CloudEvents, or `{"type", "data"}` with any of `id`, `source`, `time`, `key`.
+struct EventLines: Sendable {
+    /// Why a line is no event.
+    struct Refused: Error, Hashable, Sendable {
+        let message: String
+    }
+
+    private let decoder: EventDecoder
+    private let now: @Sendable () -> Timestamp
+
+    init(maximumEventBytes: Int = 1_048_576, now: @escaping @Sendable () -> Timestamp) {
+        decoder = EventDecoder(maximumEventBytes: maximumEventBytes)
+        self.now = now
+    }
+
+    func event(_ line: [UInt8]) throws(Refused) -> OutgoingEvent {
+        var document: JSONValue
+        do throws(JSONError) {
+            document = try JSONValue.parse(line)
+        } catch {
+            throw Refused(message: "not JSON: \(error)")
+        }
+        guard case .object(var object) = document else {
+            throw Refused(message: "expected an object, found \(document.kind.name)")
+        }
+        guard let name = object["type"]?.stringValue else {
+            throw Refused(message: "/type: expected the type of an event, such as freshet.push.received.v1")
+        }
+        guard let type = EventType(rawValue: name) else {
+            let known = EventType.allCases.map(\.rawValue)
+            let meant = Suggestion.closest(to: name, among: known).map { "; did you mean \($0)?" } ?? ""
+            throw Refused(message: "/type: unknown event type \(Text.quoted(name))\(meant)")
+        }
+        let key = object["key"]?.stringValue
+        // The short form is a CloudEvent without what can be made up.
+        if object["specversion"] == nil { object["specversion"] = "1.0" }
+        if object["id"] == nil { object["id"] = .string(EventID.random()) }
+        if object["source"] == nil { object["source"] = .string(Self.source) }
+        document = .object(object)
+        let decoded = try decode(document.encoded, type)
+        return OutgoingEvent(
+            decoded.event, id: decoded.envelope.id, source: decoded.envelope.source,
+            time: decoded.envelope.time ?? now(), key: key, traceparent: decoded.envelope.traceparent)
+    }
+
+    /// What events say that name no source.
+    static let source = "/freshet/publish"
+
+    private static let header = Array("content-type".utf8)
+    private static let contentType = Array(EventEncoder.structuredContentType.utf8)
+
+    private func decode(_ bytes: [UInt8], _ type: EventType) throws(Refused) -> DecodedEvent {
+        let name = 0..<Self.header.count
+        let value = name.upperBound..<name.upperBound + Self.contentType.count
+        let arena = Self.header + Self.contentType + bytes
+        let headers: [(name: Range<Int>, value: Range<Int>?)] = [(name, value)]
+        let result = decoder.decode(
+            bytes: arena, value: value.upperBound..<arena.count, headers: headers, topic: type.topic)
+        do throws(EventError) {
+            return try result.get()
+        } catch {
+            throw Refused(message: (error.pointer.map { $0.isEmpty ? "" : $0 + ": " } ?? "") + error.message)
+        }
+    }
+}

@@ -1,0 +1,143 @@
+import Dispatch
+import Foundation
+
+#if canImport(Darwin)
+    import Darwin
+#else
+    import Glibc
+#endif
+
+/// The lines of a file or of standard input, read as they are asked for, on a thread of their own: reading a pipe or a
+/// terminal blocks for as long as nobody writes.
+struct LineReader: AsyncSequence, Sendable {
+    /// One line, without its end.
+    struct Line: Sendable, Equatable {
+        /// From 1.
+        let number: Int
+        /// Nil when the line is longer than allowed; it was passed over.
+        let bytes: [UInt8]?
+    }
+
+    struct Unreadable: Error, CustomStringConvertible {
+        let description: String
+    }
+
+    private let handle: FileHandle
+    private let name: String
+    private let maximumBytes: Int
+
+    /// - Parameter maximumBytes: of one line; what is longer is passed over without being kept.
+    init(_ handle: FileHandle, name: String, maximumBytes: Int) {
+        self.handle = handle
+        self.name = name
+        self.maximumBytes = maximumBytes
+    }
+
+    /// Opens a file; `-` is standard input.
+    static func open(_ path: String, maximumBytes: Int) throws(CommandFailure) -> LineReader {
+        if path == "-" {
+            return LineReader(.standardInput, name: "standard input", maximumBytes: maximumBytes)
+        }
+        guard let handle = FileHandle(forReadingAtPath: path) else {
+            throw CommandFailure(.failure, "the file \(path) cannot be opened: \(String(cString: strerror(errno)))")
+        }
+        return LineReader(handle, name: path, maximumBytes: maximumBytes)
+    }
+
+    func makeAsyncIterator() -> Iterator {
+        Iterator(handle: handle, name: name, maximumBytes: maximumBytes)
+    }
+
+    struct Iterator: AsyncIteratorProtocol {
+        private static let chunk = 1 << 16
+
+        private let handle: FileHandle
+        private let name: String
+        private let maximumBytes: Int
+        private let queue = DispatchQueue(label: "freshet.lines")
+        private var buffer: [UInt8] = []
+        /// Where the next line begins in `buffer`.
+        private var start = 0
+        /// Up to where `buffer` was searched for the end of the line.
+        private var searched = 0
+        private var number = 0
+        private var isAtEnd = false
+        /// Within a line that is too long.
+        private var isPassingOver = false
+
+        fileprivate init(handle: FileHandle, name: String, maximumBytes: Int) {
+            self.handle = handle
+            self.name = name
+            self.maximumBytes = maximumBytes
+        }
+
+        mutating func next() async throws(Unreadable) -> Line? {
+            while true {
+                if let end = buffer[searched...].firstIndex(of: UInt8(ascii: "\n")) {
+                    return take(upTo: end, next: end + 1)
+                }
+                searched = buffer.count
+                if isAtEnd {
+                    return start < buffer.count || isPassingOver ? take(upTo: buffer.count, next: buffer.count) : nil
+                }
+                if buffer.count - start > maximumBytes + 1 {
+                    isPassingOver = true
+                    start = buffer.count
+                }
+                buffer.removeFirst(start)
+                searched -= start
+                start = 0
+                let chunk = try await read()
+                isAtEnd = chunk.isEmpty
+                buffer += chunk
+            }
+        }
+
+        private mutating func take(upTo end: Int, next: Int) -> Line {
+            defer {
+                start = next
+                searched = next
+                isPassingOver = false
+            }
+            number += 1
+            var line = buffer[start..<end]
+            if line.last == UInt8(ascii: "\r") { line.removeLast() }
+            guard !isPassingOver, line.count <= maximumBytes else { return Line(number: number, bytes: nil) }
+            return Line(number: number, bytes: Array(line))
+        }
+
+        private func read() async throws(Unreadable) -> [UInt8] {
+            let handle = handle
+            let outcome: Result<[UInt8], Unreadable> = await withCheckedContinuation { continuation in
+                queue.async { [name] in
+                    continuation.resume(returning: Self.read(handle.fileDescriptor, name))
+                }
+            }
+            return try outcome.get()
+        }
+
+        private static func read(_ descriptor: Int32, _ name: String) -> Result<[UInt8], Unreadable> {
+            while true {
+                var failure: Int32 = 0
+                let bytes = [UInt8](unsafeUninitializedCapacity: chunk) { buffer, count in
+                    let result = systemRead(descriptor, buffer.baseAddress, chunk)
+                    if result < 0 { failure = errno }
+                    count = max(0, result)
+                }
+                if failure == 0 { return .success(bytes) }
+                if failure != EINTR {
+                    return .failure(
+                        Unreadable(description: "\(name) cannot be read: \(String(cString: strerror(failure)))"))
+                }
+            }
+        }
+
+        private static func systemRead(_ descriptor: Int32, _ address: UnsafeMutableRawPointer?, _ count: Int) -> Int {
+            #if canImport(Darwin)
+                Darwin.read(descriptor, address, count)
+            #else
+                Glibc.read(descriptor, address, count)
+            #endif
+        }
+    }
+}

@@ -1,0 +1,146 @@
+import ArgumentParser
+import PostgresClient
+import WidgetAPI
+import WidgetModel
+import WidgetStore
+
+struct TimelinesCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "timelines",
+        abstract: "Shows timelines.",
+        subcommands: [Show.self])
+
+    struct Show: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Shows one timeline: whether it is fresh, the entry that is shown now, and the content.",
+            discussion: """
+                Examples:
+                  freshet timelines show --app com.example.bank --widget w1
+                  freshet timelines show --app com.example.bank 0f5c6d1e-9a52-4b7e-8d21-3b9f6a7c4e10 --json
+                  freshet timelines show --app com.example.bank --widget w1 --at 2026-01-01T09:00:00Z
+                """)
+
+        @Argument(help: "The timeline's id.")
+        var timeline: String?
+
+        @Option(help: "The timeline that this widget shows.")
+        var widget: String?
+
+        @Option(help: "The app's bundle identifier.")
+        var app: String
+
+        @Option(help: "Tell the entry that is shown at this time (RFC 3339) instead of now.")
+        var at: String?
+
+        @Flag(help: "Print JSON.")
+        var json = false
+
+        @OptionGroup var settings: SettingsOptions
+
+        func validate() throws {
+            guard (timeline == nil) != (widget == nil) else {
+                throw ValidationError("expected either the id of a timeline or --widget")
+            }
+            if let timeline, TimelineID(timeline) == nil {
+                throw ValidationError("\(timeline): expected the id of a timeline, a UUID")
+            }
+            if let at, Timestamp(rfc3339: at) == nil {
+                throw ValidationError("--at \(at): expected a time such as 2026-01-01T09:00:00Z")
+            }
+        }
+
+        func run() async throws {
+            let time = at.flatMap { Timestamp(rfc3339: $0) }
+            try await settings.withStore { store, _ in
+                let detail = try await detail(in: store)
+                do throws(JSONError) {
+                    if json {
+                        Terminal.print(try detail.json(at: time))
+                    } else {
+                        try print(detail, at: time ?? detail.readAt)
+                    }
+                } catch {
+                    throw CommandFailure(.failure, "the stored timeline \(detail.id) is not JSON: \(error)")
+                }
+            }
+        }
+
+        private func detail(in store: WidgetStore) async throws -> TimelineDetail {
+            let id: TimelineID
+            if let widget {
+                guard let shown = try await WidgetLookup.widget(widget, of: app, in: store).timelineID else {
+                    throw CommandFailure(.failure, "the widget \(Text.quoted(widget)) was removed")
+                }
+                id = shown
+            } else if let read = timeline.flatMap({ TimelineID($0) }) {
+                id = read
+            } else {
+                throw ValidationError("expected either the id of a timeline or --widget")
+            }
+            guard let detail = try await store.pool.query(ReadTimeline(id: id, app: app)).first else {
+                throw CommandFailure(.failure, "app \(Text.quoted(app)) has no timeline \(id)")
+            }
+            return detail
+        }
+
+        private func print(_ detail: TimelineDetail, at time: Timestamp) throws(JSONError) {
+            Terminal.print("timeline     \(detail.id)  \(detail.app) \(detail.kind)")
+            Terminal.print("shows        \(identity(of: detail))")
+            let age = detail.age.map { ", rendered \(Self.text($0)) ago" } ?? ", never rendered"
+            Terminal.print("state        \(detail.isStale ? "stale" : "fresh")\(age)")
+            Terminal.print(
+                "generations  requested \(detail.rendered)/\(detail.requested), kind "
+                    + "\(detail.renderedKindGeneration)/\(detail.kindGeneration), app "
+                    + "\(detail.renderedAppGeneration)/\(detail.appGeneration) (rendered/current)")
+            Terminal.print("next         \(next(of: detail))")
+            Terminal.print("last         \(detail.decision?.name ?? "unknown")\(cause(of: detail))")
+            let revision = detail.revision.map { "\($0)" } ?? "none"
+            Terminal.print("revision     \(revision), stored \(detail.storedAt?.rfc3339 ?? "never")")
+            let entry = try detail.currentEntry(at: time)
+            Terminal.print("entry at \(time.rfc3339)")
+            Terminal.print(entry.map(PrettyJSON.text) ?? "none")
+            if let content = detail.content {
+                Terminal.print("content")
+                Terminal.print(try JSONValue.parse(content))
+            }
+        }
+
+        private func identity(of detail: TimelineDetail) -> String {
+            let parts = [detail.family?.name, detail.configuration, detail.locale, detail.timeZone]
+            let owner = detail.user.map { "user \($0)" } ?? "everyone"
+            return (parts.compactMap { $0 } + [owner]).joined(separator: " · ")
+        }
+
+        private func next(of detail: TimelineDetail) -> String {
+            if detail.isLeased { return "being fetched now (lease until \(Timestamp(detail.dueAt).rfc3339))" }
+            guard detail.dueAt.isFinite else { return "only on request" }
+            let due = Timestamp(detail.dueAt)
+            return due <= detail.readAt
+                ? "due now, lane \(detail.lane.name)" : "\(due.rfc3339), lane \(detail.lane.name)"
+        }
+
+        private func cause(of detail: TimelineDetail) -> String {
+            guard let cause = detail.cause else { return "" }
+            let topics = EventSource.names
+            let topic = topics.indices.contains(Int(cause.topic)) ? topics[Int(cause.topic)] : "topic \(cause.topic)"
+            return ", caused by \(topic) partition \(cause.partition) offset \(cause.offset)"
+        }
+
+        /// Rounded to the two largest units.
+        private static func text(_ duration: Duration) -> String {
+            let seconds = duration.components.seconds
+            switch seconds {
+            case ..<10: return "\(Double(duration.wholeMicroseconds / 100_000) / 10) s"
+            case ..<60: return "\(seconds) s"
+            case ..<3_600: return "\(seconds / 60) min \(seconds % 60) s"
+            case ..<86_400: return "\(seconds / 3_600) h \(seconds % 3_600 / 60) min"
+            default: return "\(seconds / 86_400) d \(seconds % 86_400 / 3_600) h"
+            }
+        }
+    }
+}
+
+/// Where events come from, in the order of `EventPosition.topic`.
+private enum EventSource {
+    static let names = ["pushes", "app changes", "widgets"]
+}

@@ -1,0 +1,82 @@
+import ArgumentParser
+import Foundation
+import WidgetModel
+import WidgetStore
+
+#if canImport(Darwin)
+    import Darwin
+#else
+    import Glibc
+#endif
+
+struct UsersCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "users",
+        abstract: "What concerns one person.",
+        subcommands: [Erase.self])
+
+    struct Erase: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Erases a user of an app: widgets, stored timelines and dead letters.",
+            discussion: """
+                What is in the database is gone when the command ends. The workers publish a tombstone for each \
+                timeline that nobody else shows, which makes Kafka's compaction forget it too. What the input topics \
+                still hold of the user ends with their retention.
+
+                Example:
+                  freshet users erase --app com.example.bank u42 --yes
+                """)
+
+        @Option(help: "The app's bundle identifier.")
+        var app: String
+
+        @Argument(help: "The user's id.")
+        var user: String
+
+        @Flag(help: "Do not ask.")
+        var yes = false
+
+        @Flag(help: "Print JSON.")
+        var json = false
+
+        @OptionGroup var settings: SettingsOptions
+
+        func validate() throws {
+            if let problem = Text.identifierProblem(user) { throw ValidationError("the user \(problem)") }
+        }
+
+        func run() async throws {
+            try await confirm()
+            try await settings.withStore { store, _ in
+                guard let erasure = try await store.erase(user: user, of: app) else {
+                    throw CommandFailure(.failure, "no app \(Text.quoted(app)) is registered")
+                }
+                if json {
+                    Terminal.print([
+                        "widgets": .number(JSONNumber(erasure.widgets)),
+                        "timelines": .number(JSONNumber(erasure.timelines)),
+                        "deadLetters": .number(JSONNumber(erasure.deadLetters)),
+                    ])
+                } else {
+                    Terminal.print(
+                        "erased \(erasure.widgets) widgets, \(erasure.timelines) timelines, "
+                            + "\(erasure.deadLetters) dead letters")
+                }
+            }
+        }
+
+        private func confirm() async throws {
+            guard !yes else { return }
+            guard isatty(STDIN_FILENO) == 1 else {
+                throw CommandFailure(.usage, "erasing cannot be undone: give --yes when nobody can be asked")
+            }
+            Terminal.complain("Erase \(Text.quoted(user)) of \(Text.quoted(app))? This cannot be undone. [y/N]")
+            let lines = LineReader(.standardInput, name: "standard input", maximumBytes: 1_024)
+            var iterator = lines.makeAsyncIterator()
+            let answer = try await iterator.next()?.bytes.map { String(decoding: $0, as: UTF8.self) } ?? ""
+            guard ["y", "yes"].contains(answer.lowercased()) else {
+                throw CommandFailure(.failure, "nothing was erased")
+            }
+        }
+    }
+}

@@ -1,0 +1,140 @@
+import AsyncHTTPClient
+import KafkaClient
+import Logging
+import PostgresClient
+import ReloadIngest
+import ReloadWorkers
+import ServiceLifecycle
+import WidgetAPI
+import WidgetModel
+import WidgetStore
+
+/// Ingest with what runs beside it.
+struct IngestParts: Sendable {
+    let service: IngestService
+    let services: [any Service]
+    /// Signalled when partitions have been assigned.
+    let assignment: WorkSignal
+}
+
+/// The workers with what they use alone.
+struct WorkerParts: Sendable {
+    let service: WorkerService
+    let statistics: WorkerStatistics
+    let release: @Sendable () async -> Void
+}
+
+extension FreshetNode {
+    /// Puts the parts together; what they share is made once.
+    struct Wiring: Sendable {
+        let settings: Settings
+        let kafka: KafkaConfiguration
+        let pool: PostgresPool
+        let logger: Logger
+        let directory: DirectoryCache
+        /// Wakes this process's workers: by its own ingest, and by the notifications of others.
+        let work = WorkSignal()
+
+        init(settings: Settings, kafka: KafkaConfiguration, pool: PostgresPool, logger: Logger) {
+            self.settings = settings
+            self.kafka = kafka
+            self.pool = pool
+            self.logger = logger
+            directory = DirectoryCache(pool: pool)
+        }
+
+        func producer() throws(KafkaError) -> KafkaProducer {
+            try KafkaProducer(
+                configuration: kafka, deliveryTimeout: settings.kafka.deliveryTimeout, logger: logger)
+        }
+
+        func ingest(deadLettersTo producer: KafkaProducer) -> IngestParts {
+            // Not the workers' signal: what a notification wakes must not send the next one.
+            let notification = WorkSignal()
+            let deadLetters = WorkSignal()
+            let assignment = WorkSignal()
+            let consumer = settings.consumerConfiguration(kafka)
+            let service = IngestService(
+                configuration: settings.ingestConfiguration, pool: pool, directory: directory, logger: logger,
+                onDue: { [work] in
+                    work.signal()
+                    notification.signal()
+                },
+                onDeadLetters: { deadLetters.signal() },
+                onAssigned: { assignment.signal() },
+                makeConsumer: { [logger] in try KafkaConsumer(configuration: consumer, logger: logger) })
+            let notifier = DueNotifier(pool: pool, signal: notification, logger: logger)
+            let forwarder = DeadLetterForwarder(
+                pool: pool, producer: producer, topic: settings.topics.deadLetters, signal: deadLetters, logger: logger)
+            return IngestParts(
+                service: service,
+                services: [
+                    BackgroundService("notifier") { await notifier.run() }, forwarder, service,
+                ],
+                assignment: assignment)
+        }
+
+        /// - Throws: ``CommandFailure`` when the list of private networks cannot be read.
+        func workers(
+            publishingTo producer: KafkaProducer, onStored: (@Sendable (TimelineID, EventPosition?) -> Void)?
+        ) throws -> WorkerParts {
+            let policy: EgressPolicy
+            do throws(EgressPolicy.InvalidPattern) {
+                policy = try EgressPolicy(allowing: settings.providers.allowPrivateNetworks)
+            } catch {
+                throw CommandFailure(.configuration, "providers.allowPrivateNetworks: \(error)")
+            }
+            let configuration = settings.workerConfiguration
+            let egress = EgressGuard(policy: policy)
+            let http = HTTPClient(
+                eventLoopGroupProvider: .singleton,
+                configuration: ProviderClient.configuration(
+                    egress: egress, connectionsPerHost: configuration.providerConcurrency))
+            let statistics = WorkerStatistics()
+            let service = WorkerService(
+                configuration: configuration, pool: pool, directory: directory,
+                fetcher: ProviderClient(http: http, egress: egress),
+                publisher: KafkaTimelinePublisher(
+                    producer: producer, deliveryTimeout: settings.kafka.deliveryTimeout),
+                signal: work, statistics: statistics, onStored: onStored, logger: logger)
+            return WorkerParts(service: service, statistics: statistics) { [logger] in
+                do {
+                    try await http.shutdown()
+                } catch {
+                    logger.warning("the HTTP client did not end well", metadata: ["error": "\(error)"])
+                }
+            }
+        }
+
+        /// - Throws: ``CommandFailure`` when the token cannot be one.
+        func api(port: ListeningPort, ingest: IngestService?) throws -> any Service {
+            let service = APIService(
+                configuration: try settings.apiConfiguration(), store: WidgetStore(pool: pool),
+                readiness: Readiness(
+                    checks: NodeReadiness.checks(
+                        pool: pool, kafka: kafka, topics: settings.topics, ingest: ingest, logger: logger)),
+                logger: logger, onListening: { port.listens(on: $0) })
+            return ListeningService(service: service, port: port)
+        }
+
+        /// Hears what the ingest of other processes has made due.
+        func listener(_ postgres: PostgresConfiguration) -> BackgroundService {
+            let listener = PostgresListener(configuration: postgres, channels: [NotifyDue.channel], logger: logger)
+            return BackgroundService("listener") { [work, logger] in
+                await withTaskGroup(of: Void.self) { group in
+                    group.addTask {
+                        do {
+                            try await listener.run()
+                        } catch {
+                            // The workers look for due timelines by themselves too, only later.
+                            logger.error("cannot listen for due timelines", metadata: ["error": "\(error)"])
+                        }
+                    }
+                    for await _ in listener.notifications { work.signal() }
+                    group.cancelAll()
+                }
+                try await gracefulShutdown()
+            }
+        }
+    }
+}

@@ -1,0 +1,81 @@
+import KafkaClient
+import Logging
+import PostgresClient
+import ReloadIngest
+import ReloadWorkers
+import WidgetAPI
+
+// The settings as the parts of Freshet take them.
+
+extension Settings {
+    /// - Throws: ``CommandFailure`` when the URL cannot be read; what it holds is not repeated.
+    func postgresConfiguration() throws(CommandFailure) -> PostgresConfiguration {
+        let configuration = PostgresConfiguration(
+            connectionString: postgres.url ?? "", maximumConnections: postgres.maximumConnections,
+            acquireTimeout: postgres.acquireTimeout, statementTimeout: postgres.statementTimeout,
+            connectTimeout: postgres.connectTimeout)
+        do throws(PostgresError) {
+            try configuration.validate()
+        } catch {
+            throw CommandFailure(.configuration, "postgres.url: \(error.message)")
+        }
+        return configuration
+    }
+
+    /// The brokers that the settings name; nil when they name none.
+    var namedKafka: KafkaConfiguration? {
+        kafka.bootstrapServers.map { KafkaConfiguration(bootstrapServers: $0, properties: kafka.properties) }
+    }
+
+    var ingestConfiguration: IngestConfiguration {
+        var configuration = IngestConfiguration()
+        configuration.topics.pushes = topics.pushes
+        configuration.topics.appChanges = topics.appChanges
+        configuration.topics.widgets = topics.widgets
+        configuration.group = kafka.group
+        configuration.maximumBatch = ingest.maximumBatch
+        configuration.audienceLimit = ingest.audienceLimit
+        configuration.deadLetterTopic = topics.deadLetters
+        return configuration
+    }
+
+    func consumerConfiguration(_ kafka: KafkaConfiguration) -> KafkaConsumerConfiguration {
+        KafkaConsumerConfiguration(
+            kafka: kafka, group: self.kafka.group, topics: topics.inputs, maximumBatchMessages: ingest.maximumBatch,
+            maximumWait: ingest.pollInterval)
+    }
+
+    var workerConfiguration: WorkerConfiguration {
+        var configuration = WorkerConfiguration()
+        configuration.topic = topics.timelines
+        configuration.concurrency = workers.concurrency
+        configuration.claimBatch = workers.claimBatch
+        configuration.lease = workers.lease
+        configuration.pollInterval = workers.pollInterval
+        configuration.graceTime = workers.graceTime
+        configuration.sweepChunk = workers.sweepChunk
+        configuration.bulkHighWater = workers.bulkHighWater
+        configuration.maximumResponseBytes = providers.maximumResponseBytes
+        return configuration
+    }
+
+    /// - Throws: ``CommandFailure`` when the token cannot be one.
+    func apiConfiguration() throws(CommandFailure) -> APIConfiguration {
+        var token: BearerToken?
+        if let text = api.token {
+            guard let read = BearerToken(text) else {
+                throw CommandFailure(
+                    .configuration,
+                    "api.token: is no bearer token; expected \(BearerToken.minimumBytes) or more bytes of printable "
+                        + "ASCII without spaces")
+            }
+            token = read
+        }
+        return APIConfiguration(host: api.host, port: api.port, token: token)
+    }
+}
+
+extension TopicSettings {
+    /// Every topic that Freshet reads or writes.
+    var all: [String] { inputs + [timelines, deadLetters] }
+}

@@ -1,0 +1,63 @@
+import KafkaClient
+import Logging
+import Synchronization
+import WidgetEvents
+
+/// Reads `freshet.timelines` as a consumer of it would: the highest revision of each timeline counts.
+final class DemoOutput: Sendable {
+    struct Snapshot: Sendable {
+        var messages = 0
+        var tombstones = 0
+        /// Messages whose revision was lower than one seen before.
+        var superseded = 0
+        /// Highest revision by timeline id; negative for a tombstone.
+        var revisions: [String: Int64] = [:]
+    }
+
+    private let state = Mutex(Snapshot())
+
+    var snapshot: Snapshot { state.withLock { $0 } }
+    var messages: Int { state.withLock { $0.messages } }
+
+    /// Reads until the task is cancelled.
+    func run(_ consumer: KafkaConsumer, logger: Logger) async throws {
+        try await withTaskCancellationHandler {
+            for try await event in consumer.events {
+                switch event {
+                case .assigned(let assignment): assignment.start(at: [:])
+                case .revoked(let revocation): revocation.acknowledge()
+                case .batch(let batch): read(batch)
+                case .offsetOutOfRange(let partition, let offset):
+                    // The embedded cluster has dropped messages that were not read in time: the summary will say so.
+                    logger.error(
+                        "timelines were dropped before they were read",
+                        metadata: ["partition": "\(partition.partition)", "offset": "\(offset)"])
+                    try await consumer.seek([partition: .earliest])
+                case .error(let error): logger.debug("output consumer", metadata: ["error": "\(error)"])
+                }
+            }
+        } onCancel: {
+            Task { await consumer.shutdown() }
+        }
+    }
+
+    private func read(_ batch: KafkaBatch) {
+        state.withLock { state in
+            for index in 0..<batch.count {
+                guard let key = batch.key(index),
+                    let header = batch.header(index, named: "freshet-revision"),
+                    let revision = Int64(String(decoding: batch.bytes[header], as: UTF8.self))
+                else { continue }
+                let id = String(decoding: batch.bytes[key], as: UTF8.self)
+                state.messages += 1
+                let isTombstone = batch.value(index) == nil
+                if isTombstone { state.tombstones += 1 }
+                if let known = state.revisions[id], abs(known) > revision {
+                    state.superseded += 1
+                } else {
+                    state.revisions[id] = isTombstone ? -revision : revision
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,79 @@
+import WidgetModel
+import WidgetStore
+
+/// What the demo found when it was over, read back from PostgreSQL, Kafka and the provider.
+struct DemoVerdict: Sendable {
+    var eventsPublished = 0
+    /// Sum of the consumer positions: every event before them is applied.
+    var eventsApplied = 0
+    var overview: Overview.Row
+    var provider: SampleStatistics.Snapshot
+    var output: DemoOutput.Snapshot
+    /// Scopes that were asked to reload, and among what they cover, groups whose rendering is older than the request.
+    var scopesRequested = 0
+    var lost: [String] = []
+    var latency: DemoLatency.Percentiles
+    var seconds: Double
+
+    /// Compares what was requested with what has been rendered, stored and published.
+    static func lost(
+        requested: [DemoTraffic.Scope: Timestamp], rendered: [RenderTimes.Row], overview: Overview.Row,
+        output: DemoOutput.Snapshot, events: (published: Int, applied: Int), failures: Int, expectedTimelines: Int
+    ) -> [String] {
+        var lost: [String] = []
+        if failures > 0 { lost.append("\(failures) events were not acknowledged by Kafka") }
+        if events.applied != events.published {
+            lost.append("\(events.published) events were published, \(events.applied) are applied")
+        }
+        if overview.stored != Int64(expectedTimelines) {
+            lost.append("\(expectedTimelines) distinct timelines expected, \(overview.stored) are stored")
+        }
+        if overview.stale > 0 { lost.append("\(overview.stale) timelines are still stale") }
+        if overview.sweeps > 0 { lost.append("\(overview.sweeps) sweeps are not done") }
+        if overview.unpublished > 0 { lost.append("\(overview.unpublished) timelines are stored but not published") }
+        if overview.deadLetters > 0 { lost.append("\(overview.deadLetters) events became dead letters") }
+        let published = output.revisions.values.count { $0 > 0 }
+        if published != Int(overview.stored) {
+            lost.append("\(overview.stored) timelines are stored, \(published) were seen on the output topic")
+        }
+        for row in rendered {
+            let scopes = [
+                DemoTraffic.Scope(app: row.app, kind: row.kind, user: row.user),
+                DemoTraffic.Scope(app: row.app, kind: nil, user: row.user),
+                DemoTraffic.Scope(app: row.app, kind: row.kind, user: nil),
+                DemoTraffic.Scope(app: row.app, kind: nil, user: nil),
+            ]
+            guard let latest = scopes.compactMap({ requested[$0] }).max() else { continue }
+            guard let oldest = row.oldest, Timestamp(oldest) >= latest else {
+                lost.append("\(row.app) \(row.kind) of \(row.user): requested at \(latest.rfc3339), rendered before")
+                continue
+            }
+        }
+        return lost
+    }
+
+    /// The summary, with where each number was read.
+    func lines(counts: DemoTraffic.Counts) -> [String] {
+        var lines = [
+            "",
+            "Summary (read back from PostgreSQL, Kafka and the provider)",
+            "  events published            \(eventsPublished)   (\(counts.placed) placed, \(counts.targeted) targeted"
+                + " pushes, \(counts.appChanges) app changes, \(counts.views) views,"
+                + " \(counts.perKind) per-kind and \(counts.global) global reloads)",
+            "  events applied              \(eventsApplied)   (consumer positions in PostgreSQL)",
+            "  widgets / timelines         \(overview.widgets) / \(overview.timelines)   (PostgreSQL)",
+            "  timelines stored            \(overview.stored), stale \(overview.stale), due \(overview.due)   (PostgreSQL)",
+            "  timelines published         \(output.messages) messages for \(output.revisions.count) timelines"
+                + "   (freshet.timelines)",
+            "  provider                    \(provider.requests) requests for \(provider.timelines) timelines,"
+                + " \(DemoScreen.decimal(provider.meanBatch)) a request, at most \(provider.largestBatch)",
+            "  event → stored              p50 \(DemoScreen.decimal(latency.p50)) ms,"
+                + " p99 \(DemoScreen.decimal(latency.p99)) ms   (\(latency.samples) samples)",
+            "  wall time                   \(DemoScreen.decimal(seconds)) s",
+            "  lost: \(lost.count)",
+        ]
+        for problem in lost.prefix(20) { lines.append("    - \(problem)") }
+        if lost.count > 20 { lines.append("    - … and \(lost.count - 20) more") }
+        return lines
+    }
+}

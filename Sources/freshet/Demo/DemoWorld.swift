@@ -1,0 +1,84 @@
+import WidgetModel
+
+/// The people of the demo and their widgets: all of it follows from an index, so that nothing has to be remembered.
+struct DemoWorld: Sendable {
+    static let bank = "com.example.bank"
+    static let rangers = "com.example.rangers"
+    static let weather = "com.example.weather"
+
+    /// Widgets a person has: two of recent purchases, one due date, one ranger, the weather.
+    static let widgetsPerUser = 5
+
+    private static let categories = ["all", "groceries", "restaurants", "entertainment", "travel"]
+    private static let cards = ["acme", "soup", "metro", "everyday"]
+    private static let heroes = ["Power Panda", "Egghead", "Spouty"]
+    private static let families: [WidgetFamily] = [.systemSmall, .systemMedium]
+    static let cityCount = 40
+
+    let widgets: Int
+
+    var users: Int { max(1, (widgets + Self.widgetsPerUser - 1) / Self.widgetsPerUser) }
+
+    func user(_ index: Int) -> String { "u\(index)" }
+
+    /// Distinct timelines: one a widget, but for the weather, which people of a city share.
+    var distinctTimelines: Int {
+        let shared = (0..<widgets).lazy.filter { $0 % Self.widgetsPerUser == 4 }.count
+        return widgets - shared + min(shared, Self.cityCount)
+    }
+
+    func placement(_ index: Int) -> WidgetPlacement {
+        let user = index / Self.widgetsPerUser
+        let app: String
+        let kind: String
+        let configuration: [(String, String)]
+        switch index % Self.widgetsPerUser {
+        case 0:
+            (app, kind) = (Self.bank, "RecentPurchases")
+            configuration = [("card", "acme"), ("category", "all")]
+        case 1:
+            (app, kind) = (Self.bank, "RecentPurchases")
+            configuration = [
+                ("card", Self.cards[user % Self.cards.count]),
+                ("category", Self.categories[1 + user % (Self.categories.count - 1)]),
+            ]
+        case 2:
+            (app, kind) = (Self.bank, "DueDate")
+            configuration = [("card", Self.cards[user % Self.cards.count])]
+        case 3:
+            (app, kind) = (Self.rangers, "EmojiRanger")
+            configuration = [("hero", Self.heroes[user % Self.heroes.count])]
+        default:
+            (app, kind) = (Self.weather, "Weather")
+            configuration = [("city", "City \(user % Self.cityCount)")]
+        }
+        return WidgetPlacement(
+            app: app, widget: "w\(index)", user: self.user(user), device: "d\(user)", kind: kind,
+            family: Self.families[user % Self.families.count], configuration: Self.configuration(configuration),
+            environment: WidgetEnvironment(storedLocale: "en-GB", timeZone: "Europe/London"))
+    }
+
+    static func configuration(_ members: [(String, String)]) -> WidgetConfiguration {
+        var object = JSONObject()
+        for (key, value) in members { object[key] = .string(value) }
+        // Scalars only, so it cannot be refused.
+        return (try? WidgetConfiguration(.object(object))) ?? .empty
+    }
+}
+
+/// SplitMix64: the stream of events follows from the seed.
+struct DemoRandom: RandomNumberGenerator {
+    private var state: UInt64
+
+    init(seed: UInt64) {
+        state = seed
+    }
+
+    mutating func next() -> UInt64 {
+        state &+= 0x9E37_79B9_7F4A_7C15
+        var mixed = state
+        mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9
+        mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
+        return mixed ^ (mixed >> 31)
+    }
+}

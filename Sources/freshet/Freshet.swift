@@ -1,0 +1,48 @@
+import ArgumentParser
+import Foundation
+
+/// The executable: its commands, and the one place where their errors become messages and exit statuses.
+@main
+struct Freshet: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "freshet",
+        abstract: "Keeps home-screen widgets fresh.",
+        discussion: """
+            Services publish push notifications and app changes to Kafka. Freshet decides which widgets' timelines \
+            those make stale, keeps that state in PostgreSQL, and regenerates the stale timelines with batched requests \
+            to the apps' timeline providers.
+
+            Settings come from a file (--config), from the environment (FRESHET_…), and from --set key=value, each over \
+            the one before; `freshet config keys` lists them.
+
+            Examples:
+              freshet migrate --set postgres.url=postgresql:///freshet
+              freshet kinds apply bank.yaml
+              freshet run --role all --config freshet.yaml
+              freshet publish push --app com.example.bank --user u42 --kind RecentPurchases
+
+            Exit status: 0 done; 1 failed, or not all of it was done; 64 the command line is wrong; 69 Kafka or \
+            PostgreSQL cannot be reached; 78 the settings are wrong, or migrations are missing.
+            """,
+        version: "0.1.0",
+        subcommands: [
+            RunCommand.self, MigrateCommand.self, KindsCommand.self, PublishCommand.self, WidgetsCommand.self,
+            TimelinesCommand.self, UsersCommand.self, PositionsCommand.self, ConfigCommand.self, KafkaCommand.self,
+            ProviderCommand.self,
+        ])
+
+    static func main() async {
+        do {
+            var command = try await asyncParseAsRoot()
+            if var asynchronous = command as? any AsyncParsableCommand {
+                try await asynchronous.run()
+            } else {
+                try command.run()
+            }
+        } catch {
+            guard let failure = CommandFailure(explaining: error) else { exit(withError: error) }
+            Terminal.complain("freshet: \(failure.message)")
+            Foundation.exit(failure.status.rawValue)
+        }
+    }
+}

@@ -1,0 +1,208 @@
+import Yams
+
+/// Reads YAML text into located values, bounded in size, depth and number of values, so that no file can exhaust the
+/// process that checks it.
+enum LocatedYAML {
+    /// Largest file that is read: 4 MiB.
+    static let maximumBytes = 4 * 1024 * 1024
+    /// Deepest nesting of lists and mappings.
+    static let maximumDepth = 64
+    /// Most values in a file with its aliases expanded.
+    static let maximumValues = 200_000
+
+    /// What reading a text gives: the documents that could be read, and every problem met.
+    struct Outcome: Sendable {
+        var documents: [LocatedValue] = []
+        var problems: [FileProblem] = []
+    }
+
+    /// Reads every document of `text`; `file` is the name that problems carry.
+    ///
+    /// A syntax error ends the reading, as what follows it cannot be told apart; everything else is collected.
+    static func read(_ text: String, file: String) -> Outcome {
+        var outcome = Outcome()
+        guard text.utf8.count <= maximumBytes else {
+            outcome.problems.append(
+                FileProblem(
+                    file: file, mark: nil, path: "", message: "the file has \(text.utf8.count) bytes",
+                    expectation: "at most \(maximumBytes)"))
+            return outcome
+        }
+        if let mark = AliasGuard.firstAliasBesideComplexKey(in: text) {
+            outcome.problems.append(
+                FileProblem(
+                    file: file, mark: mark, path: "", message: "aliases together with keys that are not plain strings",
+                    expectation: "the aliased value written out"))
+            return outcome
+        }
+        var converter = NodeConverter(file: file)
+        do {
+            let parser = try Yams.Parser(yaml: padded(text))
+            while let node = try parser.nextRoot() {
+                if let document = converter.convert(node) { outcome.documents.append(document) }
+            }
+        } catch {
+            converter.problems.append(problem(error, file: file, text: text))
+        }
+        outcome.problems += converter.problems
+        return outcome
+    }
+
+    /// The text as the parser gets it: it ends with a line end, as every text file should, so that what stands last
+    /// is read no differently.
+    ///
+    /// Yams lends libyaml the bytes of the string for longer than the call that lends them, which only holds for
+    /// strings that have storage of their own: very short ones live inside the value. A comment makes them long.
+    private static func padded(_ text: String) -> String {
+        let ended = text.hasSuffix("\n") ? text : text + "\n"
+        return ended.utf8.count >= 64 ? ended : ended + String(repeating: "#", count: 64)
+    }
+
+    private static func problem(_ error: any Error, file: String, text: String) -> FileProblem {
+        var problem = FileProblem(file: file, mark: nil, path: "", message: "the file is not valid YAML")
+        guard let error = error as? YamlError else { return problem }
+        switch error {
+        case .scanner(let context, let message, let mark, _), .parser(let context, let message, let mark, _),
+            .composer(let context, let message, let mark, _):
+            problem.mark = SourceMark(line: mark.line, column: mark.column)
+            let situation = (context?.text).map { " \($0)" } ?? ""
+            problem.message = "invalid YAML\(situation): \(message)"
+        case .reader(let message, let offset, _, _):
+            problem.mark = offset.map { mark(ofCharacter: $0, in: text) }
+            problem.message = "invalid YAML: \(message)"
+        case .duplicatedKeysInMapping(let keys, let context):
+            problem.mark = SourceMark(line: context.mark.line, column: context.mark.column)
+            let names = keys.sorted().map { "\"\($0)\"" }.joined(separator: ", ")
+            problem.message = "duplicate key \(names)"
+            problem.expectation = "every key once"
+        default:
+            break
+        }
+        return problem
+    }
+
+    private static func mark(ofCharacter offset: Int, in text: String) -> SourceMark {
+        var mark = SourceMark(line: 1, column: 1)
+        for character in text.prefix(offset) {
+            if character.isNewline {
+                mark = SourceMark(line: mark.line + 1, column: 1)
+            } else {
+                mark.column += character.unicodeScalars.count
+            }
+        }
+        return mark
+    }
+}
+
+/// Turns Yams' nodes into located values.
+///
+/// Yams shares an aliased node instead of copying it, so a "billion laughs" is small until it is walked: the walk is
+/// what counts the values.
+private struct NodeConverter {
+    let file: String
+    var problems: [FileProblem] = []
+    private var values = 0
+    private var isExhausted = false
+
+    init(file: String) {
+        self.file = file
+    }
+
+    mutating func convert(_ node: Node) -> LocatedValue? {
+        convert(node, path: "", depth: 0)
+    }
+
+    private mutating func convert(_ node: Node, path: String, depth: Int) -> LocatedValue? {
+        guard !isExhausted else { return nil }
+        let mark = node.mark.map { SourceMark(line: $0.line, column: $0.column) } ?? SourceMark(line: 1, column: 1)
+        values += 1
+        guard values <= LocatedYAML.maximumValues else {
+            isExhausted = true
+            report(
+                mark, path, "too many values once the aliases are expanded", "at most \(LocatedYAML.maximumValues)")
+            return nil
+        }
+        guard depth <= LocatedYAML.maximumDepth else {
+            report(mark, path, "nested too deeply", "at most \(LocatedYAML.maximumDepth) levels")
+            return nil
+        }
+        switch node {
+        case .scalar(let scalar):
+            return convert(scalar, node: node, mark: mark, path: path)
+        case .sequence(let sequence):
+            guard checkTag(node, is: .seq, mark: mark, path: path) else { return nil }
+            var items: [LocatedValue] = []
+            for (index, item) in sequence.enumerated() {
+                if let item = convert(item, path: "\(path)[\(index)]", depth: depth + 1) { items.append(item) }
+            }
+            return LocatedValue(mark: mark, content: .sequence(items))
+        case .mapping(let mapping):
+            guard checkTag(node, is: .map, mark: mark, path: path) else { return nil }
+            return convert(mapping, mark: mark, path: path, depth: depth)
+        case .alias:
+            report(mark, path, "an unresolved alias", nil)
+            return nil
+        }
+    }
+
+    private mutating func convert(
+        _ mapping: Node.Mapping, mark: SourceMark, path: String, depth: Int
+    ) -> LocatedValue? {
+        var members: [LocatedValue.Member] = []
+        var seen: Set<String> = []
+        for (keyNode, valueNode) in mapping {
+            let keyMark = keyNode.mark.map { SourceMark(line: $0.line, column: $0.column) } ?? mark
+            guard case .scalar(let scalar) = keyNode else {
+                report(keyMark, path, "a key that is a list or a mapping", "a string")
+                continue
+            }
+            let key = scalar.string
+            let memberPath = path.isEmpty ? key : "\(path).\(key)"
+            // Yams compares keys with their tags, so that `1` and `"1"` are still both here.
+            guard seen.insert(key).inserted else {
+                report(keyMark, memberPath, "duplicate key \"\(key)\"", "every key once")
+                continue
+            }
+            if let value = convert(valueNode, path: memberPath, depth: depth + 1) {
+                members.append(LocatedValue.Member(key: key, keyMark: keyMark, value: value))
+            }
+        }
+        return LocatedValue(mark: mark, content: .mapping(members))
+    }
+
+    private mutating func convert(
+        _ scalar: Node.Scalar, node: Node, mark: SourceMark, path: String
+    ) -> LocatedValue? {
+        let tag = node.tag.rawValue
+        let isPlain = scalar.style == .plain
+        switch Tag.Name(rawValue: tag) {
+        case .str, .nonSpecific:
+            return LocatedValue(mark: mark, content: .string(scalar.string))
+        // What YAML 1.1 would make of the text; an empty name is a scalar that Yams did not resolve.
+        case .bool, .int, .float, .null, .timestamp, .merge, .value, .implicit:
+            guard isPlain else { return LocatedValue(mark: mark, content: .string(scalar.string)) }
+            switch CoreSchema.resolve(scalar.string) {
+            case .success(let content): return LocatedValue(mark: mark, content: content)
+            case .failure(let unrepresentable):
+                report(mark, path, unrepresentable.message, "a finite number")
+                return nil
+            }
+        default:
+            report(mark, path, "the tag \(tag) is not supported", nil)
+            return nil
+        }
+    }
+
+    private mutating func checkTag(_ node: Node, is expected: Tag.Name, mark: SourceMark, path: String) -> Bool {
+        let tag = node.tag.rawValue
+        guard tag == expected.rawValue || tag.isEmpty || tag == Tag.Name.nonSpecific.rawValue else {
+            report(mark, path, "the tag \(tag) is not supported", nil)
+            return false
+        }
+        return true
+    }
+
+    private mutating func report(_ mark: SourceMark, _ path: String, _ message: String, _ expectation: String?) {
+        problems.append(FileProblem(file: file, mark: mark, path: path, message: message, expectation: expectation))
+    }
+}

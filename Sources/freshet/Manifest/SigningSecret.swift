@@ -1,0 +1,71 @@
+import Foundation
+
+/// The key that requests to a provider are signed with, in the form of Standard Webhooks: `whsec_` and the base64 of
+/// 24 to 64 random bytes. Never printed.
+struct SigningSecret: Sendable, Equatable, CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
+    /// The key itself.
+    let bytes: [UInt8]
+
+    static let prefix = "whsec_"
+    static let byteCounts = 24...64
+    /// What a message says is expected.
+    static let form = "whsec_ and the base64 of 24 to 64 bytes"
+
+    /// Nil when `text` is not of that form; surrounding white space, which files end with, is ignored.
+    init?(_ text: String) {
+        let text = text.trimmingCharacters(in: .whitespacesAndNewlines)
+        guard text.hasPrefix(Self.prefix),
+            let key = Data(base64Encoded: String(text.dropFirst(Self.prefix.count))),
+            Self.byteCounts.contains(key.count)
+        else { return nil }
+        self.bytes = Array(key)
+    }
+
+    /// The form that is kept in files and environment variables. For the one who stores it, not for printing.
+    var exposed: String {
+        Self.prefix + Data(bytes).base64EncodedString()
+    }
+
+    var description: String { "whsec_<redacted>" }
+    var debugDescription: String { description }
+    var customMirror: Mirror { Mirror(self, children: [:]) }
+}
+
+/// Where a manifest says that a secret is kept.
+enum SigningSecretReference: Hashable, Sendable {
+    case environment(String)
+    /// A path; a relative one starts at the manifest's folder.
+    case file(String)
+
+    /// Why a secret could not be read, without any of it.
+    struct Unresolved: Error, Sendable {
+        let message: String
+        let expectation: String?
+    }
+
+    /// Reads the secret; `folder` is where relative paths start.
+    func resolve(environment: [String: String], folder: String) throws(Unresolved) -> SigningSecret {
+        let text: String
+        let place: String
+        switch self {
+        case .environment(let name):
+            place = "the environment variable \(name)"
+            guard let value = environment[name], !value.isEmpty else {
+                throw Unresolved(message: "\(place) is not set", expectation: SigningSecret.form)
+            }
+            text = value
+        case .file(let path):
+            let url = URL(fileURLWithPath: path, relativeTo: URL(fileURLWithPath: folder, isDirectory: true))
+            place = "the file \(path)"
+            do {
+                text = try BoundedFile.read(path: url.path, maximumBytes: 4096)
+            } catch {
+                throw Unresolved(message: error.message, expectation: nil)
+            }
+        }
+        guard let secret = SigningSecret(text) else {
+            throw Unresolved(message: "\(place) holds no signing secret", expectation: SigningSecret.form)
+        }
+        return secret
+    }
+}

@@ -1,0 +1,170 @@
+import WidgetModel
+
+/// The purchases made last with a card, of one category or all.
+enum RecentPurchases: SampleContent {
+    private static let cards = SampleSection(
+        "Credit", [("acme", "Acme Card"), ("soup", "Soup Pay"), ("metro", "Metro Gold")])
+    private static let debitCards = SampleSection("Debit", [("everyday", "Everyday Account")])
+    private static let merchants: [(name: String, category: String)] = [
+        ("Corner Grocer", "groceries"), ("Green Market", "groceries"), ("Soup Place", "restaurants"),
+        ("Noodle Bar", "restaurants"), ("City Cinema", "entertainment"), ("Vinyl Store", "entertainment"),
+        ("Night Train", "travel"), ("Harbour Hotel", "travel"),
+    ]
+
+    static func options(of parameter: String) -> [SampleSection]? {
+        switch parameter {
+        case "card": [cards, debitCards]
+        case "category":
+            [
+                SampleSection(
+                    "Categories",
+                    [
+                        ("all", "All"), ("groceries", "Groceries"), ("restaurants", "Restaurants"),
+                        ("entertainment", "Entertainment"), ("travel", "Travel"),
+                    ])
+            ]
+        default: nil
+        }
+    }
+
+    static func writeTimeline(_ moment: SampleMoment, to writer: inout SampleWriter) {
+        let now = moment.now.wholeSecond
+        writer.policy(after: now + .seconds(30 * 60))
+        writer.key("entries")
+        writer.beginArray()
+        writeEntry(moment, at: now, to: &writer)
+        writer.endArray()
+    }
+
+    static func writeSnapshot(_ moment: SampleMoment, to writer: inout SampleWriter) {
+        writeEntry(moment, at: moment.now.wholeSecond, to: &writer)
+    }
+
+    static func writePlaceholder(_ request: SampleRequest, to writer: inout SampleWriter) {
+        writer.beginObject()
+        writer.key("card")
+        writer.string("Card")
+        writer.key("purchases")
+        writer.beginArray()
+        writer.endArray()
+        writer.endObject()
+    }
+
+    private static func writeEntry(_ moment: SampleMoment, at now: Timestamp, to writer: inout SampleWriter) {
+        var random = moment.random(withRevision: true)
+        let card = moment.parameter("card", default: "acme")
+        let category = moment.parameter("category", default: "all")
+        let choices = merchants.filter { category == "all" || $0.category == category }
+        let name = (cards.options + debitCards.options).first { $0.identifier == card }?.display ?? card
+        let count = moment.request.family == "systemSmall" ? 1 : moment.request.family == "systemLarge" ? 6 : 3
+        var latest = 0
+
+        writer.beginObject()
+        writer.key("date")
+        writer.date(now)
+        writer.key("content")
+        writer.beginObject()
+        writer.key("card")
+        writer.string(name)
+        writer.key("category")
+        writer.string(category)
+        writer.key("revision")
+        writer.integer(moment.revision)
+        writer.key("generatedAt")
+        writer.date(moment.now)
+        writer.key("purchases")
+        writer.beginArray()
+        for index in 0..<count {
+            let cents = random.integer(in: 100...12_000)
+            if index == 0 { latest = cents }
+            let merchant = choices.isEmpty ? (name: "Other", category: category) : random.pick(choices)
+            writer.beginObject()
+            writer.key("merchant")
+            writer.string(merchant.name)
+            writer.key("category")
+            writer.string(merchant.category)
+            writer.key("amount")
+            writer.amount(cents)
+            writer.key("time")
+            writer.date(now - .seconds(index * 3_600 + random.integer(in: 0...1_800)))
+            writer.endObject()
+        }
+        writer.endArray()
+        writer.endObject()
+        // Over $50 matters, for half an hour.
+        writer.relevance(hundredths: latest > 5_000 ? 100 : 10, duration: 1_800)
+        writer.key("url")
+        writer.string("bank:///cards/\(card)")
+        writer.endObject()
+    }
+}
+
+/// When the next payment of a card is due: an entry each day until then.
+enum DueDate: SampleContent {
+    static func options(of parameter: String) -> [SampleSection]? {
+        parameter == "card" ? RecentPurchases.options(of: parameter) : nil
+    }
+
+    static func writeTimeline(_ moment: SampleMoment, to writer: inout SampleWriter) {
+        let due = dueDate(moment)
+        writer.policy(after: due + .seconds(86_400))
+        writer.key("entries")
+        writer.beginArray()
+        var date = moment.now.wholeSecond
+        repeat {
+            writeEntry(moment, at: date, due: due, to: &writer)
+            date = date.startOfDay + .seconds(86_400)
+        } while date <= due
+        writer.endArray()
+    }
+
+    static func writeSnapshot(_ moment: SampleMoment, to writer: inout SampleWriter) {
+        writeEntry(moment, at: moment.now.wholeSecond, due: dueDate(moment), to: &writer)
+    }
+
+    static func writePlaceholder(_ request: SampleRequest, to writer: inout SampleWriter) {
+        writer.beginObject()
+        writer.key("card")
+        writer.string("Card")
+        writer.key("daysLeft")
+        writer.integer(0)
+        writer.endObject()
+    }
+
+    /// The next day on which a payment is due, which comes every fourteen days; the same for every revision.
+    private static func dueDate(_ moment: SampleMoment) -> Timestamp {
+        var random = moment.random(withRevision: false)
+        let today = Int(moment.now.startOfDay.microseconds / 86_400_000_000)
+        let sinceLast = (today + random.integer(in: 0...13)) % 14
+        return moment.now.startOfDay + .seconds(86_400 * ((14 - sinceLast) % 14))
+    }
+
+    private static func writeEntry(
+        _ moment: SampleMoment, at date: Timestamp, due: Timestamp, to writer: inout SampleWriter
+    ) {
+        var random = moment.random(withRevision: true)
+        let card = moment.parameter("card", default: "acme")
+        let daysLeft = Int((due.microseconds - date.startOfDay.microseconds) / 86_400_000_000)
+        writer.beginObject()
+        writer.key("date")
+        writer.date(date)
+        writer.key("content")
+        writer.beginObject()
+        writer.key("card")
+        writer.string(card)
+        writer.key("revision")
+        writer.integer(moment.revision)
+        writer.key("dueDate")
+        writer.date(due)
+        writer.key("daysLeft")
+        writer.integer(daysLeft)
+        writer.key("minimumPayment")
+        writer.amount(random.integer(in: 1_000...9_900))
+        writer.endObject()
+        // The nearer, the likelier to be shown: 1 on the day itself.
+        writer.relevance(hundredths: 100 / (daysLeft + 1), duration: 86_400)
+        writer.key("url")
+        writer.string("bank:///cards/\(card)/payments")
+        writer.endObject()
+    }
+}

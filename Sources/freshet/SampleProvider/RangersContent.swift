@@ -1,0 +1,102 @@
+import WidgetModel
+
+/// How an Emoji Ranger heals: an entry every minute until it has recovered, relevance = health.
+enum EmojiRanger: SampleContent {
+    private static let heroes: [(name: String, avatar: String, biography: String, url: String)] = [
+        ("Power Panda", "🐼", "Power Panda loves eating bamboo shoots and leaves.", "ranger:///panda"),
+        ("Egghead", "🦄", "Egghead comes from the magical land of Eggopolis.", "ranger:///egghead"),
+        ("Spouty", "🐳", "Spouty rises from the depths to bring joy to the sea.", "ranger:///spouty"),
+    ]
+
+    static func options(of parameter: String) -> [SampleSection]? {
+        guard parameter == "hero" else { return nil }
+        return [SampleSection("Rangers", heroes.map { ($0.name, "\($0.avatar) \($0.name)") })]
+    }
+
+    static func writeTimeline(_ moment: SampleMoment, to writer: inout SampleWriter) {
+        let now = moment.now.wholeSecond
+        let end = recovery(moment)
+        writer.policyAtEnd()
+        writer.key("entries")
+        writer.beginArray()
+        for date in healingDates(from: now, until: end) {
+            writeEntry(moment, at: date, start: now, end: end, to: &writer)
+        }
+        writer.endArray()
+    }
+
+    static func writeSnapshot(_ moment: SampleMoment, to writer: inout SampleWriter) {
+        let now = moment.now.wholeSecond
+        writeEntry(moment, at: now, start: now, end: recovery(moment), to: &writer)
+    }
+
+    static func writePlaceholder(_ request: SampleRequest, to writer: inout SampleWriter) {
+        writer.beginObject()
+        writer.key("hero")
+        writer.string("Ranger")
+        writer.key("health")
+        writer.hundredths(100)
+        writer.endObject()
+    }
+
+    /// Every minute from `start` while before `end`, at least the start: healed in ten minutes, there are ten entries.
+    static func healingDates(from start: Timestamp, until end: Timestamp) -> [Timestamp] {
+        var dates = [start]
+        var date = start + .seconds(60)
+        while date < end {
+            dates.append(date)
+            date = date + .seconds(60)
+        }
+        return dates
+    }
+
+    /// The health at `date` in hundredths: half at the start, all at the end.
+    static func health(at date: Timestamp, from start: Timestamp, until end: Timestamp) -> Int {
+        let whole = end.microseconds - start.microseconds
+        guard whole > 0, date < end else { return 100 }
+        return 50 + Int(50 * (date.microseconds - start.microseconds) / whole)
+    }
+
+    /// When the ranger has recovered: ten minutes from the fetch.
+    private static func recovery(_ moment: SampleMoment) -> Timestamp {
+        moment.now.wholeSecond + .seconds(600)
+    }
+
+    private static func writeEntry(
+        _ moment: SampleMoment, at date: Timestamp, start: Timestamp, end: Timestamp, to writer: inout SampleWriter
+    ) {
+        var random = moment.random(withRevision: false)
+        let wanted = moment.parameter("hero", default: heroes[0].name)
+        let hero = heroes.first { $0.name == wanted } ?? heroes[0]
+        let health = health(at: date, from: start, until: end)
+        writer.beginObject()
+        writer.key("date")
+        writer.date(date)
+        writer.key("content")
+        writer.beginObject()
+        writer.key("hero")
+        writer.string(hero.name)
+        writer.key("avatar")
+        writer.string(hero.avatar)
+        writer.key("level")
+        writer.integer(random.integer(in: 1...9))
+        writer.key("experience")
+        writer.integer(random.integer(in: 0...99) + moment.revision * 100)
+        writer.key("revision")
+        writer.integer(moment.revision)
+        writer.key("health")
+        writer.hundredths(health)
+        writer.key("recoversAt")
+        writer.date(end)
+        if moment.request.family != "systemSmall" {
+            writer.key("biography")
+            writer.string(hero.biography)
+        }
+        writer.endObject()
+        // Shown while it lasts: until the next entry with relevance.
+        writer.relevance(hundredths: health, duration: 0)
+        writer.key("url")
+        writer.string(hero.url)
+        writer.endObject()
+    }
+}

@@ -1,0 +1,137 @@
+import Foundation
+import WidgetModel
+
+extension SampleProvider {
+    /// The clock of the machine.
+    @Sendable static func systemTime() -> Timestamp {
+        Timestamp(microseconds: Int64(Date().timeIntervalSince1970 * 1_000_000))
+    }
+
+    /// `{"timelines": […]}` with what it says of each timeline; nil when the request is to fail as a whole.
+    func timelines(
+        _ batch: SampleBatch, content: any SampleContent.Type, at time: Timestamp
+    ) -> (bytes: [UInt8], answers: [SampleStatistics.Answer])? {
+        let revisions = revisions.next(of: batch.requests.lazy.map(\.identity))
+        // The same requests fail in every run, whatever order they come in.
+        let batchIdentity = zip(batch.requests, revisions).reduce(UInt64(0)) { sum, fetch in
+            sum &+ SampleRandom.mix(fetch.0.identity &+ UInt64(fetch.1))
+        }
+        guard !fails(batchIdentity, share: faults.requestFailures) else { return nil }
+
+        var answers: [SampleStatistics.Answer] = []
+        answers.reserveCapacity(batch.requests.count)
+        var writer = SampleWriter(reserving: 64 + batch.requests.count * 600)
+        writer.beginObject()
+        writer.key("timelines")
+        writer.beginArray()
+        for (request, revision) in zip(batch.requests, revisions) {
+            let isFailed = fails(request.identity &+ UInt64(revision), share: faults.timelineFailures)
+            writer.beginObject()
+            writer.key("id")
+            writer.string(request.id)
+            if isFailed {
+                writer.key("error")
+                writer.beginObject()
+                writer.key("code")
+                writer.string("unavailable")
+                writer.key("message")
+                writer.string("a fault that was asked for")
+                writer.endObject()
+            } else {
+                content.writeTimeline(
+                    SampleMoment(request: request, revision: revision, seed: seed, now: time), to: &writer)
+            }
+            writer.endObject()
+            answers.append(SampleStatistics.Answer(id: request.id, revision: revision, isFailed: isFailed))
+        }
+        writer.endArray()
+        writer.endObject()
+        return (writer.bytes, answers)
+    }
+
+    /// `{"snapshots": [{"id", "entry"}]}`; the revision stays as it is, as nothing is regenerated.
+    func snapshots(_ batch: SampleBatch, content: any SampleContent.Type, at time: Timestamp) -> [UInt8] {
+        list("snapshots", of: batch) { request, writer in
+            writer.key("entry")
+            content.writeSnapshot(SampleMoment(request: request, revision: 0, seed: seed, now: time), to: &writer)
+        }
+    }
+
+    /// `{"placeholders": [{"id", "content"}]}`
+    func placeholders(_ batch: SampleBatch, content: any SampleContent.Type) -> [UInt8] {
+        list("placeholders", of: batch) { request, writer in
+            writer.key("content")
+            content.writePlaceholder(request, to: &writer)
+        }
+    }
+
+    /// `{"options": [{"id", "sections": [{"title", "options": [{"identifier", "display"}]}]}]}`
+    func options(_ batch: SampleBatch, content: any SampleContent.Type) -> [UInt8] {
+        list("options", of: batch) { request, writer in
+            guard let sections = content.options(of: request.parameter) else {
+                writer.key("error")
+                writer.beginObject()
+                writer.key("code")
+                writer.string("unknownParameter")
+                writer.key("message")
+                writer.string("\(batch.kind) has no choices for \"\(request.parameter)\"")
+                writer.endObject()
+                return
+            }
+            writer.key("sections")
+            writer.beginArray()
+            for section in sections {
+                let options = section.options.filter { $0.matches(request.term) }
+                guard !options.isEmpty else { continue }
+                writer.beginObject()
+                writer.key("title")
+                writer.string(section.title)
+                writer.key("options")
+                writer.beginArray()
+                for option in options {
+                    writer.beginObject()
+                    writer.key("identifier")
+                    writer.string(option.identifier)
+                    writer.key("display")
+                    writer.string(option.display)
+                    writer.endObject()
+                }
+                writer.endArray()
+                writer.endObject()
+            }
+            writer.endArray()
+        }
+    }
+
+    private func list(
+        _ name: StaticString, of batch: SampleBatch, write: (SampleRequest, inout SampleWriter) -> Void
+    ) -> [UInt8] {
+        var writer = SampleWriter(reserving: 64 + batch.requests.count * 400)
+        writer.beginObject()
+        writer.key(name)
+        writer.beginArray()
+        for request in batch.requests {
+            writer.beginObject()
+            writer.key("id")
+            writer.string(request.id)
+            write(request, &writer)
+            writer.endObject()
+        }
+        writer.endArray()
+        writer.endObject()
+        return writer.bytes
+    }
+
+    private func fails(_ identity: UInt64, share: Double) -> Bool {
+        guard share > 0 else { return false }
+        return Double(SampleRandom.mix(identity ^ seed) >> 11) / Double(UInt64(1) << 53) < share
+    }
+}
+
+extension SampleSection.Option {
+    /// Whether a search for `term` finds it; no term finds everything.
+    fileprivate func matches(_ term: String?) -> Bool {
+        guard let term, !term.isEmpty else { return true }
+        return display.lowercased().contains(term.lowercased())
+    }
+}

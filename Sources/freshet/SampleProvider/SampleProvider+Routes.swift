@@ -1,0 +1,158 @@
+import Hummingbird
+import Logging
+import NIOCore
+import WidgetModel
+
+/// The four things that a provider can be asked.
+enum SampleEndpoint: String, CaseIterable, Sendable {
+    case timelines, snapshot, placeholder, options
+}
+
+/// A request that is refused, as its answer.
+private struct SampleRefusal: Error {
+    let status: HTTPResponse.Status
+    let code: String
+    let message: String
+    var pointer: String?
+
+    var response: Response {
+        var writer = SampleWriter(reserving: 256)
+        writer.beginObject()
+        writer.key("error")
+        writer.beginObject()
+        writer.key("code")
+        writer.string(code)
+        writer.key("message")
+        writer.string(message)
+        if let pointer {
+            writer.key("pointer")
+            writer.string(pointer)
+        }
+        writer.endObject()
+        writer.endObject()
+        return SampleProvider.respond(status, writer.bytes)
+    }
+}
+
+extension SampleProvider {
+    func router() -> Router<BasicRequestContext> {
+        let router = Router(context: BasicRequestContext.self)
+        for app in SampleApp.allCases {
+            for endpoint in SampleEndpoint.allCases {
+                router.post("\(app.rawValue)/\(endpoint.rawValue)") { [self] request, _ in
+                    try await answer(request, app: app, endpoint: endpoint)
+                }
+            }
+        }
+        router.get("stats") { [counters] _, _ in
+            Self.respond(.ok, counters.snapshot.json)
+        }
+        router.get("stats/timelines/:id") { [counters] _, context in
+            guard let id = context.parameters.get("id"), let fetches = counters.fetches(of: id) else {
+                return SampleRefusal(status: .notFound, code: "notFetched", message: "never fetched").response
+            }
+            return Self.respond(.ok, fetches.json(id: id))
+        }
+        return router
+    }
+
+    private func answer(_ request: Request, app: SampleApp, endpoint: SampleEndpoint) async throws -> Response {
+        do {
+            let body: ByteBuffer
+            do {
+                body = try await request.body.collect(upTo: Self.maximumRequestBytes)
+            } catch is NIOTooManyBytesError {
+                throw SampleRefusal(
+                    status: .contentTooLarge, code: "tooLarge",
+                    message: "the body has more than \(Self.maximumRequestBytes) bytes")
+            }
+            let bytes = Array(body.readableBytesView)
+            try checkSignature(of: request, body: bytes, app: app)
+            let batch: SampleBatch
+            do throws(SampleBatch.Malformed) {
+                batch = try SampleBatch.parse(bytes, app: app)
+            } catch {
+                throw SampleRefusal(
+                    status: .badRequest, code: "malformed", message: error.message, pointer: error.pointer)
+            }
+            guard let content = app.content(of: batch.kind) else {
+                throw SampleRefusal(
+                    status: .notFound, code: "unknownKind",
+                    message: "\(app.rawValue) has the kinds \(app.kinds.joined(separator: ", "))")
+            }
+            if faults.latency > .zero { try await Task.sleep(for: faults.latency) }
+            return respond(to: batch, app: app, endpoint: endpoint, content: content)
+        } catch let refusal as SampleRefusal {
+            counters.rejectedRequest()
+            return refusal.response
+        }
+    }
+
+    private func checkSignature(of request: Request, body: [UInt8], app: SampleApp) throws {
+        guard let verifier = verifiers[app] else { return }
+        var headers = WebhookVerifier.Headers()
+        for field in request.headers {
+            switch field.name.canonicalName {
+            case "webhook-id": headers.id = field.value
+            case "webhook-timestamp": headers.timestamp = field.value
+            case "webhook-signature": headers.signature = field.value
+            default: break
+            }
+        }
+        do throws(WebhookVerifier.Refusal) {
+            try verifier.verify(headers, body: body, now: now())
+        } catch {
+            throw SampleRefusal(status: .unauthorized, code: "unauthorized", message: error.rawValue)
+        }
+    }
+
+    private func respond(
+        to batch: SampleBatch, app: SampleApp, endpoint: SampleEndpoint, content: any SampleContent.Type
+    ) -> Response {
+        let time = now()
+        switch endpoint {
+        case .timelines:
+            guard let (bytes, answers) = timelines(batch, content: content, at: time) else {
+                counters.failedRequest()
+                return SampleRefusal(
+                    status: .serviceUnavailable, code: "unavailable", message: "a fault that was asked for"
+                ).response
+            }
+            counters.answered(app: app, kind: batch.kind, answers: answers, at: time)
+            return Self.respond(.ok, bytes)
+        case .snapshot:
+            counters.otherRequest()
+            return Self.respond(.ok, snapshots(batch, content: content, at: time))
+        case .placeholder:
+            counters.otherRequest()
+            return Self.respond(.ok, placeholders(batch, content: content))
+        case .options:
+            counters.otherRequest()
+            return Self.respond(.ok, options(batch, content: content))
+        }
+    }
+
+    static func respond(_ status: HTTPResponse.Status, _ bytes: [UInt8]) -> Response {
+        Response(
+            status: status, headers: [.contentType: "application/json"],
+            body: ResponseBody(byteBuffer: ByteBuffer(bytes: bytes)))
+    }
+}
+
+extension SampleStatistics.Fetches {
+    /// What `GET /stats/timelines/ID` answers.
+    func json(id: String) -> [UInt8] {
+        var writer = SampleWriter(reserving: 256)
+        writer.beginObject()
+        writer.key("id")
+        writer.string(id)
+        writer.key("fetches")
+        writer.integer(count)
+        writer.key("lastRevision")
+        writer.integer(lastRevision)
+        writer.key("lastFetchedAt")
+        writer.date(lastFetchedAt)
+        writer.endObject()
+        return writer.bytes
+    }
+}

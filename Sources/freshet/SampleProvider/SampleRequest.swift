@@ -1,0 +1,130 @@
+import WidgetModel
+
+/// What a provider is asked in one HTTP request.
+struct SampleBatch: Sendable {
+    var kind = ""
+    var requests: [SampleRequest] = []
+}
+
+/// One timeline, snapshot, placeholder or list of options that is asked for.
+struct SampleRequest: Sendable {
+    var id = ""
+    var family = ""
+    /// The parameters of the configuration that are strings.
+    var parameters: [String: String] = [:]
+    /// For `/options`: the parameter whose choices are asked for, and the term that is searched.
+    var parameter = ""
+    var term: String?
+    /// The same for requests that ask for the same content: kind, family, configuration, environment, user.
+    var identity: UInt64 = 0
+}
+
+extension SampleBatch {
+    /// Most requests in a batch, which is also the most that a manifest can set.
+    static let maximumRequests = 1_000
+
+    /// Why a batch cannot be answered.
+    struct Malformed: Error, Sendable {
+        let message: String
+        let pointer: String
+    }
+
+    /// Reads `{"kind": …, "requests": [{"id": …, …}]}`; what it does not know, it passes over.
+    static func parse(_ bytes: [UInt8], app: SampleApp) throws(Malformed) -> SampleBatch {
+        do throws(JSONError) {
+            var reader = JSONReader(bytes)
+            var batch = SampleBatch()
+            var object = try reader.beginObject()
+            while let key = try reader.nextKey(&object) {
+                if reader.matches(key, "kind") {
+                    batch.kind = try reader.string()
+                } else if reader.matches(key, "requests") {
+                    var array = try reader.beginArray()
+                    while try reader.nextElement(&array) {
+                        guard batch.requests.count < maximumRequests else {
+                            throw JSONError(
+                                kind: .invalidValue, message: "more than \(maximumRequests) requests",
+                                byteOffset: reader.position, pointer: "/requests")
+                        }
+                        batch.requests.append(try SampleRequest(reader: &reader, bytes: bytes))
+                    }
+                } else {
+                    try reader.skip()
+                }
+            }
+            try reader.finish()
+            return try batch.checked(app: app)
+        } catch {
+            throw Malformed(message: error.message, pointer: error.pointer)
+        }
+    }
+
+    private func checked(app: SampleApp) throws(JSONError) -> SampleBatch {
+        guard !kind.isEmpty else {
+            throw JSONError(kind: .invalidValue, message: "kind is missing", byteOffset: 0, pointer: "/kind")
+        }
+        var batch = self
+        let kindHash = SampleRandom.hash("\(app.rawValue)/\(kind)".utf8)
+        for index in batch.requests.indices {
+            guard !batch.requests[index].id.isEmpty else {
+                throw JSONError(
+                    kind: .invalidValue, message: "id is missing", byteOffset: 0, pointer: "/requests/\(index)/id")
+            }
+            batch.requests[index].identity = SampleRandom.mix(batch.requests[index].identity &+ kindHash)
+        }
+        return batch
+    }
+}
+
+extension SampleRequest {
+    fileprivate init(reader: inout JSONReader, bytes: [UInt8]) throws(JSONError) {
+        var object = try reader.beginObject()
+        while let key = try reader.nextKey(&object) {
+            if reader.matches(key, "id") {
+                id = try reader.string()
+            } else if reader.matches(key, "family") {
+                family = try reader.optionalString() ?? ""
+                mixIn("family", family.utf8)
+            } else if reader.matches(key, "configuration") {
+                guard try !reader.takeNull() else { continue }
+                try readConfiguration(&reader, bytes: bytes)
+            } else if reader.matches(key, "environment") {
+                mixIn("environment", bytes[try reader.skip()])
+            } else if reader.matches(key, "user") {
+                mixIn("user", try reader.optionalString()?.utf8 ?? "".utf8)
+            } else if reader.matches(key, "parameter") {
+                parameter = try reader.string()
+            } else if reader.matches(key, "term") {
+                term = try reader.optionalString()
+            } else {
+                try reader.skip()
+            }
+        }
+    }
+
+    private mutating func readConfiguration(_ reader: inout JSONReader, bytes: [UInt8]) throws(JSONError) {
+        var object = try reader.beginObject()
+        while let key = try reader.nextKey(&object) {
+            let name = reader.text(of: key)
+            if try reader.peek() == .string {
+                let value = try reader.string()
+                parameters[name] = value
+                mixIn(name, value.utf8)
+            } else {
+                mixIn(name, bytes[try reader.skip()])
+            }
+        }
+    }
+
+    /// Adds a field to the identity; the order of the fields makes no difference.
+    private mutating func mixIn(_ name: String, _ value: some Sequence<UInt8>) {
+        identity &+= SampleRandom.mix(SampleRandom.hash(name.utf8) ^ (SampleRandom.hash(value) &* 3))
+    }
+}
+
+extension JSONReader {
+    /// A string, or nil for `null`.
+    fileprivate mutating func optionalString() throws(JSONError) -> String? {
+        try takeNull() ? nil : try string()
+    }
+}

@@ -1,0 +1,63 @@
+import WidgetModel
+
+/// The weather of a city: the same for everyone who chose the city, so a shared kind.
+enum CityWeather: SampleContent {
+    private static let conditions = ["sunny", "cloudy", "rain", "fog", "snow", "thunderstorm"]
+    private static let cities = [
+        "Amsterdam", "Berlin", "Cupertino", "Helsinki", "Lisbon", "Nairobi", "Osaka", "Quito", "Sydney", "Vienna",
+    ]
+    private static let hours = 6
+
+    static func options(of parameter: String) -> [SampleSection]? {
+        parameter == "city" ? [SampleSection("Cities", cities.map { ($0, $0) })] : nil
+    }
+
+    static func writeTimeline(_ moment: SampleMoment, to writer: inout SampleWriter) {
+        let now = moment.now.wholeSecond
+        var random = moment.random(withRevision: true)
+        writer.policy(after: now + .seconds(3_600))
+        writer.key("entries")
+        writer.beginArray()
+        for hour in 0..<hours {
+            writeEntry(moment, at: now + .seconds(3_600 * hour), random: &random, to: &writer)
+        }
+        writer.endArray()
+    }
+
+    static func writeSnapshot(_ moment: SampleMoment, to writer: inout SampleWriter) {
+        var random = moment.random(withRevision: true)
+        writeEntry(moment, at: moment.now.wholeSecond, random: &random, to: &writer)
+    }
+
+    static func writePlaceholder(_ request: SampleRequest, to writer: inout SampleWriter) {
+        writer.beginObject()
+        writer.key("city")
+        writer.string("City")
+        writer.key("temperature")
+        writer.integer(20)
+        writer.endObject()
+    }
+
+    private static func writeEntry(
+        _ moment: SampleMoment, at date: Timestamp, random: inout SampleRandom, to writer: inout SampleWriter
+    ) {
+        let condition = random.pick(conditions)
+        writer.beginObject()
+        writer.key("date")
+        writer.date(date)
+        writer.key("content")
+        writer.beginObject()
+        writer.key("city")
+        writer.string(moment.parameter("city", default: cities[0]))
+        writer.key("revision")
+        writer.integer(moment.revision)
+        writer.key("temperature")
+        writer.integer(random.integer(in: -10...35))
+        writer.key("condition")
+        writer.string(condition)
+        writer.endObject()
+        // Surface what matters: a thunderstorm, not a small change of temperature.
+        if condition == "thunderstorm" { writer.relevance(hundredths: 100, duration: 3_600) }
+        writer.endObject()
+    }
+}

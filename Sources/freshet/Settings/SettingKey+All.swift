@@ -1,0 +1,112 @@
+extension SettingKey {
+    /// Every setting, in the order in which they are shown.
+    static let all: [SettingKey] =
+        general + postgres + kafka + topics + ingest + workers + providers + api + log
+
+    static let byName: [String: SettingKey] = Dictionary(uniqueKeysWithValues: all.map { ($0.name, $0) })
+
+    /// Every name that a file, the flags or the environment may use: the settings and the files of their secrets.
+    static let knownNames: [String] = all.flatMap { [$0.name] + ($0.fileKeyName.map { [$0] } ?? []) }
+
+    private static let general: [SettingKey] = [
+        .choice("role", \.role, "Which parts of Freshet the process runs.")
+    ]
+
+    private static let postgres: [SettingKey] = [
+        .optionalText(
+            "postgres.url", \.postgres.url,
+            expectation: "a libpq URI or keyword=value string, such as postgresql://freshet@db.example.com/freshet",
+            isSecret: true, "PostgreSQL database that holds the widget state; all keywords of libpq, TLS included."),
+        .integer(
+            "postgres.maximumConnections", \.postgres.maximumConnections, 1...1_000,
+            "Most connections of this process."),
+        .duration(
+            "postgres.connectTimeout", \.postgres.connectTimeout, .milliseconds(100)...(.seconds(300)),
+            "Longest wait for a new connection."),
+        .duration(
+            "postgres.acquireTimeout", \.postgres.acquireTimeout, .milliseconds(100)...(.seconds(300)),
+            "Longest wait for a connection of the pool."),
+        .duration(
+            "postgres.statementTimeout", \.postgres.statementTimeout, .milliseconds(100)...(.seconds(3_600)),
+            "Longest that PostgreSQL works on one statement."),
+    ]
+
+    private static let kafka: [SettingKey] = [
+        .optionalText(
+            "kafka.bootstrapServers", \.kafka.bootstrapServers, expectation: "host:port, separated by commas",
+            isValid: BootstrapServers.isValid,
+            "Kafka brokers to begin with."),
+        .text("kafka.group", \.kafka.group, "Consumer group that shares the partitions of the input topics."),
+        .secretMap(
+            "kafka.properties", \.kafka.properties,
+            "Any property of librdkafka (TLS, SASL, …), over Freshet's own choice."),
+        .duration(
+            "kafka.deliveryTimeout", \.kafka.deliveryTimeout, .milliseconds(100)...(.seconds(300)),
+            "Longest wait for the brokers to acknowledge a message; under workers.lease."),
+        .integer(
+            "kafka.embeddedPartitions", \.kafka.embeddedPartitions, 1...256,
+            "Partitions of each topic when no brokers are named and the process runs an embedded cluster."),
+    ]
+
+    private static let topics: [SettingKey] = [
+        .topic("topics.pushes", \.topics.pushes, "Push notifications in."),
+        .topic("topics.appChanges", \.topics.appChanges, "Changes in apps in."),
+        .topic("topics.widgets", \.topics.widgets, "Widgets placed, configured, viewed and removed, in."),
+        .topic("topics.timelines", \.topics.timelines, "Timelines out; compacted, keyed by timeline."),
+        .topic("topics.deadLetters", \.topics.deadLetters, "Messages that could not be understood, out."),
+    ]
+
+    private static let ingest: [SettingKey] = [
+        .integer("ingest.maximumBatch", \.ingest.maximumBatch, 1...100_000, "Most messages in one transaction."),
+        .duration(
+            "ingest.pollInterval", \.ingest.pollInterval, .milliseconds(1)...(.seconds(10)),
+            "How long a poll waits for the first message of a batch."),
+        .integer(
+            "ingest.audienceLimit", \.ingest.audienceLimit, 1...1_000_000,
+            "Largest audience that is marked with its event; a larger one is swept."),
+    ]
+
+    private static let workers: [SettingKey] = [
+        .integer("workers.concurrency", \.workers.concurrency, 1...10_000, "Provider requests in flight."),
+        .integer("workers.claimBatch", \.workers.claimBatch, 1...100_000, "Most timelines claimed at once."),
+        .duration(
+            "workers.lease", \.workers.lease, .seconds(1)...(.seconds(3_600)),
+            "How long a claimed timeline is left to its worker."),
+        .duration(
+            "workers.pollInterval", \.workers.pollInterval, .milliseconds(10)...(.seconds(60)),
+            "How often due timelines are looked for when nothing wakes the workers."),
+        .duration(
+            "workers.graceTime", \.workers.graceTime, .zero...(.seconds(3_600)),
+            "How long a stopping process goes on to finish what is in flight."),
+        .integer(
+            "workers.sweepChunk", \.workers.sweepChunk, 1...100_000,
+            "Most timelines that the sweeper makes due in one statement."),
+        .integer(
+            "workers.bulkHighWater", \.workers.bulkHighWater, 1...10_000_000,
+            "The sweeper waits while more timelines than this are due in the bulk lane."),
+    ]
+
+    private static let providers: [SettingKey] = [
+        .list(
+            "providers.allowPrivateNetworks", \.providers.allowPrivateNetworks,
+            expectation: "CIDR blocks, addresses or host names, such as 10.0.0.0/8, ::1, *.internal.example.com",
+            isValid: NetworkPattern.isValid,
+            "Private addresses that providers may have; none unless listed here."),
+        .integer(
+            "providers.maximumResponseBytes", \.providers.maximumResponseBytes, 1_024...268_435_456,
+            "Largest answer of a provider that is read."),
+    ]
+
+    private static let api: [SettingKey] = [
+        .text("api.host", \.api.host, "Address that the HTTP API listens on."),
+        .integer("api.port", \.api.port, 0...65_535, "Port of the HTTP API; 0 lets the system choose."),
+        .optionalText(
+            "api.token", \.api.token, expectation: "16 or more bytes of printable ASCII without spaces",
+            isSecret: true, "Bearer token that callers of /v1 must present; without one, /v1 is not served."),
+    ]
+
+    private static let log: [SettingKey] = [
+        .choice("log.level", \.log.level, "Least severe messages that are logged."),
+        .choice("log.format", \.log.format, "How a log line is written."),
+    ]
+}

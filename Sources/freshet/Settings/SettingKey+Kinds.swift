@@ -1,0 +1,171 @@
+extension SettingKey {
+    static func text(
+        _ name: String, _ path: any WritableKeyPath<Settings, String> & Sendable, limit: Int = 256, _ summary: String
+    ) -> SettingKey {
+        SettingKey(
+            name: name, summary: summary, expectation: "1 to \(limit) bytes of text", isSecret: false, shape: .scalar,
+            assign: { settings, text throws(SettingMismatch) in
+                guard (1...limit).contains(text.utf8.count) else { throw SettingMismatch() }
+                settings[keyPath: path] = text
+            },
+            write: { $0[keyPath: path] })
+    }
+
+    static func optionalText(
+        _ name: String, _ path: any WritableKeyPath<Settings, String?> & Sendable, expectation: String,
+        isSecret: Bool = false, isValid: @escaping @Sendable (String) -> Bool = { _ in true }, _ summary: String
+    ) -> SettingKey {
+        SettingKey(
+            name: name, summary: summary, expectation: expectation, isSecret: isSecret, shape: .scalar,
+            assign: { settings, text throws(SettingMismatch) in
+                guard (1...16_384).contains(text.utf8.count), isValid(text) else { throw SettingMismatch() }
+                settings[keyPath: path] = text
+            },
+            write: { $0[keyPath: path] })
+    }
+
+    /// The name of a topic, in Kafka's characters.
+    static func topic(
+        _ name: String, _ path: any WritableKeyPath<Settings, String> & Sendable, _ summary: String
+    ) -> SettingKey {
+        SettingKey(
+            name: name, summary: summary, expectation: "1 to 249 letters, digits, dots, underscores or hyphens",
+            isSecret: false, shape: .scalar,
+            assign: { settings, text throws(SettingMismatch) in
+                let isName = text.allSatisfy { $0.isASCII && ($0.isLetter || $0.isNumber || "._-".contains($0)) }
+                guard (1...249).contains(text.utf8.count), isName, text != ".", text != ".." else {
+                    throw SettingMismatch()
+                }
+                settings[keyPath: path] = text
+            },
+            write: { $0[keyPath: path] })
+    }
+
+    static func integer(
+        _ name: String, _ path: any WritableKeyPath<Settings, Int> & Sendable, _ range: ClosedRange<Int>,
+        _ summary: String
+    ) -> SettingKey {
+        SettingKey(
+            name: name, summary: summary, expectation: "\(range.lowerBound) to \(range.upperBound)", isSecret: false,
+            shape: .scalar,
+            assign: { settings, text throws(SettingMismatch) in
+                guard let number = Int(text) else { throw SettingMismatch(reason: "is not a whole number") }
+                guard range.contains(number) else { throw SettingMismatch(reason: "is out of range") }
+                settings[keyPath: path] = number
+            },
+            write: { "\($0[keyPath: path])" })
+    }
+
+    static func duration(
+        _ name: String, _ path: any WritableKeyPath<Settings, Duration> & Sendable, _ range: ClosedRange<Duration>,
+        _ summary: String
+    ) -> SettingKey {
+        let bounds = "\(DurationText.write(range.lowerBound)) to \(DurationText.write(range.upperBound))"
+        return SettingKey(
+            name: name, summary: summary, expectation: bounds, isSecret: false, shape: .scalar,
+            assign: { settings, text throws(SettingMismatch) in
+                guard let duration = DurationText.parse(text) else {
+                    throw SettingMismatch(reason: "is not \(DurationText.form)")
+                }
+                guard range.contains(duration) else { throw SettingMismatch(reason: "is out of range") }
+                settings[keyPath: path] = duration
+            },
+            write: { DurationText.write($0[keyPath: path]) })
+    }
+
+    static func choice<Value: RawRepresentable<String> & CaseIterable & Sendable>(
+        _ name: String, _ path: any WritableKeyPath<Settings, Value> & Sendable, _ summary: String
+    ) -> SettingKey {
+        SettingKey(
+            name: name, summary: summary, expectation: Value.allCases.map(\.rawValue).joined(separator: ", "),
+            isSecret: false, shape: .scalar,
+            assign: { settings, text throws(SettingMismatch) in
+                guard let value = Value(rawValue: text) else { throw SettingMismatch() }
+                settings[keyPath: path] = value
+            },
+            write: { $0[keyPath: path].rawValue })
+    }
+
+    /// A list whose items `isValid` accepts.
+    static func list(
+        _ name: String, _ path: any WritableKeyPath<Settings, [String]> & Sendable, expectation: String,
+        isValid: @escaping @Sendable (String) -> Bool, _ summary: String
+    ) -> SettingKey {
+        SettingKey(
+            name: name, summary: summary, expectation: expectation, isSecret: false, shape: .list,
+            assign: { settings, text throws(SettingMismatch) in
+                let items = SettingText.split(text)
+                if let wrong = items.first(where: { !isValid($0) }) {
+                    throw SettingMismatch(reason: "holds \"\(wrong)\"")
+                }
+                settings[keyPath: path] = items
+            },
+            write: { SettingText.join($0[keyPath: path]) })
+    }
+
+    /// Names with values, which may be secrets.
+    static func secretMap(
+        _ name: String, _ path: any WritableKeyPath<Settings, [String: String]> & Sendable, _ summary: String
+    ) -> SettingKey {
+        SettingKey(
+            name: name, summary: summary, expectation: "name=value, separated by commas (\\, for a comma in a value)",
+            isSecret: true, shape: .map,
+            assign: { settings, text throws(SettingMismatch) in
+                for pair in SettingText.split(text) {
+                    guard let separator = pair.firstIndex(of: "="), separator > pair.startIndex else {
+                        throw SettingMismatch(reason: "has a part that is not name=value")
+                    }
+                    let name = String(pair[..<separator]).trimmingWhitespace()
+                    let value = String(pair[pair.index(after: separator)...]).trimmingWhitespace()
+                    settings[keyPath: path][name] = value
+                }
+            },
+            write: { settings in
+                SettingText.join(settings[keyPath: path].sorted { $0.key < $1.key }.map { "\($0.key)=\($0.value)" })
+            })
+    }
+}
+
+/// Lists as one text: separated by commas, `\,` for a comma and `\\` for a backslash within an item.
+enum SettingText {
+    static func split(_ text: String) -> [String] {
+        var items: [String] = []
+        var item = ""
+        var isEscaped = false
+        for character in text {
+            if isEscaped {
+                // A backslash before anything else stands for itself, as in a Windows path or a regular expression.
+                if character != ",", character != "\\" { item.append("\\") }
+                item.append(character)
+                isEscaped = false
+            } else if character == "\\" {
+                isEscaped = true
+            } else if character == "," {
+                items.append(item)
+                item = ""
+            } else {
+                item.append(character)
+            }
+        }
+        if isEscaped { item.append("\\") }
+        items.append(item)
+        return items.map { $0.trimmingWhitespace() }.filter { !$0.isEmpty }
+    }
+
+    static func join(_ items: [String]) -> String {
+        items.map { item in
+            item.reduce(into: "") { result, character in
+                if character == "," || character == "\\" { result.append("\\") }
+                result.append(character)
+            }
+        }.joined(separator: ",")
+    }
+}
+
+extension String {
+    fileprivate func trimmingWhitespace() -> String {
+        guard let first = firstIndex(where: { !$0.isWhitespace }), let last = lastIndex(where: { !$0.isWhitespace })
+        else { return "" }
+        return String(self[first...last])
+    }
+}

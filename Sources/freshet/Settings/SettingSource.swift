@@ -1,0 +1,60 @@
+import Configuration
+
+/// One place that settings come from, as a provider of swift-configuration, with what a message calls each value's place.
+struct SettingSource: Sendable {
+    /// Lowest first: a later source overrides an earlier one.
+    enum Kind: Int, Comparable, Sendable {
+        case file, environment, flags
+
+        static func < (left: Kind, right: Kind) -> Bool { left.rawValue < right.rawValue }
+    }
+
+    let kind: Kind
+    /// Where relative paths in this source start; nil means the working directory.
+    let folder: String?
+    private let reader: ConfigReader
+    private let place: @Sendable (String) -> String
+
+    /// The text given for `key`; nil when this source says nothing of it.
+    func text(of key: String) -> String? {
+        let text = reader.string(forKey: ConfigKey(key), isSecret: true)
+        // An empty environment variable is how shells and container files say "not set".
+        return kind == .environment && text == "" ? nil : text
+    }
+
+    /// Where this source gives `key`: a place in the file, a variable, a flag.
+    func place(of key: String) -> String {
+        place(key)
+    }
+
+    static func environment(_ variables: [String: String]) -> SettingSource {
+        let provider = EnvironmentVariablesProvider(environmentVariables: variables, secretsSpecifier: .all)
+        return SettingSource(
+            kind: .environment, folder: nil, reader: ConfigReader(provider: provider.prefixKeys(with: "freshet")),
+            place: { SettingNames.environmentName(of: $0) })
+    }
+
+    /// Values of command-line options, by the names of their settings.
+    static func flags(_ values: [String: String]) -> SettingSource {
+        SettingSource(
+            kind: .flags, folder: nil, reader: ConfigReader(provider: inMemory("flags", values)),
+            place: { "the option for \($0)" })
+    }
+
+    static func file(_ file: SettingsFile) -> SettingSource {
+        let places = file.values.mapValues(\.place)
+        return SettingSource(
+            kind: .file, folder: file.folder,
+            reader: ConfigReader(provider: inMemory(file.path, file.values.mapValues(\.text))),
+            place: { [path = file.path] in places[$0] ?? path })
+    }
+
+    private static func inMemory(_ name: String, _ values: [String: String]) -> InMemoryProvider {
+        InMemoryProvider(
+            name: name,
+            values: Dictionary(
+                uniqueKeysWithValues: values.map { key, text in
+                    (AbsoluteConfigKey(ConfigKey(key)), ConfigValue(.string(text), isSecret: true))
+                }))
+    }
+}

@@ -1,0 +1,129 @@
+/// Everything that an operator can set, with the defaults that production runs well on.
+///
+/// Plain values; how they are read, and from where, is in `Settings+Reading.swift`, and what each key means in the
+/// table of `SettingKey`.
+struct Settings: Sendable, Equatable {
+    var role = ProcessRole.all
+    var postgres = PostgresSettings()
+    var kafka = KafkaSettings()
+    var topics = TopicSettings()
+    var ingest = IngestSettings()
+    var workers = WorkerSettings()
+    var providers = ProviderSettings()
+    var api = APISettings()
+    var log = LogSettings()
+}
+
+/// Which parts of Freshet a process runs.
+enum ProcessRole: String, CaseIterable, Sendable {
+    case ingest, workers, api, all
+
+    var runsIngest: Bool { self == .ingest || self == .all }
+    var runsWorkers: Bool { self == .workers || self == .all }
+    var runsAPI: Bool { self == .api || self == .all }
+}
+
+struct PostgresSettings: Sendable, Equatable {
+    /// A libpq URI or `keyword=value` string, which may hold a password.
+    @Redacted var url: String?
+    var maximumConnections = 8
+    var connectTimeout = Duration.seconds(5)
+    /// Longest wait for a connection of the pool.
+    var acquireTimeout = Duration.seconds(10)
+    var statementTimeout = Duration.seconds(30)
+}
+
+struct KafkaSettings: Sendable, Equatable {
+    var bootstrapServers: String?
+    var group = "freshet"
+    /// Properties of librdkafka, over the defaults that Freshet sets; they may hold passwords.
+    @Redacted var properties: [String: String] = [:]
+    /// How long the brokers may take to acknowledge a message; has to be well under the lease.
+    var deliveryTimeout = Duration.seconds(10)
+    /// Partitions of each topic of the embedded cluster, which runs in the process when no brokers are named.
+    var embeddedPartitions = 8
+}
+
+struct TopicSettings: Sendable, Equatable {
+    var pushes = "freshet.pushes"
+    var appChanges = "freshet.app-changes"
+    var widgets = "freshet.widgets"
+    var timelines = "freshet.timelines"
+    var deadLetters = "freshet.dead-letters"
+
+    /// The topics that ingest consumes.
+    var inputs: [String] { [pushes, appChanges, widgets] }
+}
+
+struct IngestSettings: Sendable, Equatable {
+    /// Most messages in one polled batch, which is one transaction.
+    var maximumBatch = 4_096
+    /// How long a poll waits for the first message of a batch.
+    var pollInterval = Duration.milliseconds(2)
+    /// Largest audience that is marked in the transaction of its event; a larger one is left to the sweeper.
+    var audienceLimit = 10_000
+}
+
+struct WorkerSettings: Sendable, Equatable {
+    /// Provider requests in flight, over all providers.
+    var concurrency = 32
+    /// Most timelines claimed at once.
+    var claimBatch = 1_000
+    /// How long a claimed timeline is left to its worker before another may take it.
+    var lease = Duration.seconds(30)
+    /// How often a worker looks for due timelines when nothing wakes it.
+    var pollInterval = Duration.seconds(1)
+    /// How long a stopping worker may go on to finish what is in flight.
+    var graceTime = Duration.seconds(20)
+    /// Most timelines that the sweeper makes due in one statement.
+    var sweepChunk = 5_000
+    /// The sweeper waits while more timelines than this are due in the bulk lane.
+    var bulkHighWater = 20_000
+}
+
+struct ProviderSettings: Sendable, Equatable {
+    /// Private, loopback and link-local addresses that providers may have: CIDR blocks or host names. None by default,
+    /// so that a manifest cannot make Freshet call into the operator's network.
+    var allowPrivateNetworks: [String] = []
+    /// Largest answer that is read.
+    var maximumResponseBytes = 16 * 1_024 * 1_024
+}
+
+struct APISettings: Sendable, Equatable {
+    var host = "127.0.0.1"
+    /// 0 lets the system choose.
+    var port = 8_080
+    /// What callers of `/v1` must present; without one, `/v1` is not served. Never printed.
+    var token: String?
+}
+
+struct LogSettings: Sendable, Equatable {
+    var level = LogLevel.info
+    var format = LogFormat.text
+}
+
+/// The levels of swift-log.
+enum LogLevel: String, CaseIterable, Sendable {
+    case trace, debug, info, notice, warning, error, critical
+}
+
+enum LogFormat: String, CaseIterable, Sendable {
+    case text, json
+}
+
+/// A value that is not printed with what holds it, since it may hold a secret.
+@propertyWrapper
+struct Redacted<Value: Sendable & Equatable>: Sendable, Equatable, CustomStringConvertible,
+    CustomDebugStringConvertible,
+    CustomReflectable
+{
+    var wrappedValue: Value
+
+    init(wrappedValue: Value) {
+        self.wrappedValue = wrappedValue
+    }
+
+    var description: String { SettingNames.redacted }
+    var debugDescription: String { description }
+    var customMirror: Mirror { Mirror(self, children: [:]) }
+}

@@ -1,0 +1,137 @@
+import Testing
+
+@testable import KafkaClient
+
+/// Order, bound and end of the events, without threads: waiters are numbers.
+struct EventBufferTests {
+    private typealias State = ConsumerEventBuffer.State<Int>
+
+    private let place = TopicPartition(topic: "t", partition: 0)
+
+    private func batch(_ partition: Int32, _ offsets: Range<Int64>) -> KafkaConsumerEvent {
+        .batch(
+            KafkaBatch(offsets.map { .init(partition: partition, offset: $0, message: KafkaMessage("t", "\($0)")) }))
+    }
+
+    /// What a waiter was given, in words.
+    private func told(_ action: State.Action) -> String {
+        guard case .resume(let waiter, let outcome) = action else { return "none" }
+        switch outcome {
+        case .success(nil): return "\(waiter): end"
+        case .success(.batch(let batch)?):
+            return "\(waiter): batch \(batch.messages.map { "\($0.place.partition)/\($0.offset)" })"
+        case .success(.assigned?): return "\(waiter): assigned"
+        case .success(.revoked?): return "\(waiter): revoked"
+        case .success(.offsetOutOfRange(_, let offset)?): return "\(waiter): out of range \(offset)"
+        case .success(.error(let error)?): return "\(waiter): error \(error.message)"
+        case .failure(let error): return "\(waiter): threw \(error.message)"
+        }
+    }
+
+    private func error(_ message: String) -> KafkaError {
+        KafkaError(code: .timedOut, message: message, isRetriable: true, context: .init(operation: "test"))
+    }
+
+    @Test("events come in the order in which they were pushed")
+    func order() {
+        var state = State()
+        _ = state.push(batch(0, 0..<2))
+        _ = state.push(.revoked(KafkaRevocation(partitions: [place], lost: false) {}))
+        _ = state.push(batch(1, 0..<1))
+        #expect(state.batches == 2)
+        #expect(told(state.take(1)) == #"1: batch ["0/0", "0/1"]"#)
+        #expect(told(state.take(2)) == "2: revoked")
+        #expect(told(state.take(3)) == #"3: batch ["1/0"]"#)
+        #expect(state.batches == 0)
+        #expect(told(state.take(4)) == "none")
+        #expect(told(state.push(batch(0, 2..<3))) == #"4: batch ["0/2"]"#)
+        #expect(state.batches == 0)
+    }
+
+    @Test("what was pushed before the end still comes; then the end, for good")
+    func end() {
+        var state = State()
+        _ = state.push(batch(0, 0..<1))
+        #expect(told(state.finish(error("gone"))) == "none")
+        #expect(told(state.push(batch(0, 1..<2))) == "none")
+        #expect(told(state.take(1)) == #"1: batch ["0/0"]"#)
+        #expect(told(state.take(2)) == "2: threw gone")
+        #expect(told(state.take(3)) == "3: end")
+        #expect(told(state.finish(error("again"))) == "none")
+        #expect(told(state.take(4)) == "4: end")
+    }
+
+    @Test("a waiter is told of the end at once")
+    func endWhileWaiting() {
+        var state = State()
+        _ = state.take(1)
+        #expect(told(state.finish(nil)) == "1: end")
+        #expect(told(state.take(2)) == "2: end")
+        var failing = State()
+        _ = failing.take(1)
+        #expect(told(failing.finish(error("gone"))) == "1: threw gone")
+        #expect(told(failing.take(2)) == "2: end")
+    }
+
+    @Test("a second waiter is turned away; the first one stays")
+    func oneReceiver() {
+        var state = State()
+        _ = state.take(1)
+        #expect(told(state.take(2)) == "2: threw the events have one receiver, and it is waiting already")
+        #expect(told(state.push(batch(0, 0..<1))) == #"1: batch ["0/0"]"#)
+    }
+
+    @Test("a cancelled waiter ends; the events stay for the next one")
+    func cancelled() {
+        var state = State()
+        _ = state.take(1)
+        #expect(told(state.cancelWaiter()) == "1: end")
+        #expect(told(state.cancelWaiter()) == "none")
+        _ = state.push(batch(0, 0..<1))
+        #expect(told(state.take(2)) == #"2: batch ["0/0"]"#)
+    }
+
+    @Test("a flood of errors does not fill the memory")
+    func boundedErrors() {
+        var state = State()
+        for number in 0..<100 { _ = state.push(.error(error("\(number)"))) }
+        #expect(state.events.count == State.maximumErrors)
+        #expect(told(state.take(1)) == "1: error 0")
+        _ = state.push(.error(error("later")))
+        #expect(state.events.count == State.maximumErrors)
+    }
+
+    @Test("a seek takes the partition's records out of what waits, and nothing else")
+    func removal() {
+        var state = State()
+        _ = state.push(batch(0, 0..<2))
+        _ = state.push(.offsetOutOfRange(place, offset: 9))
+        _ = state.push(
+            .batch(
+                KafkaBatch([
+                    .init(partition: 0, offset: 2, message: KafkaMessage("t", "x")),
+                    .init(partition: 1, offset: 5, message: KafkaMessage("t", "y")),
+                    .init(partition: 0, offset: 2, message: KafkaMessage("u", "z")),
+                ])))
+        _ = state.push(.assigned(KafkaAssignment(partitions: [place], onStart: { _ in }, onFailure: {})))
+        state.remove([place])
+        #expect(state.batches == 1)
+        #expect(told(state.take(1)) == #"1: batch ["1/5", "0/2"]"#)
+        #expect(told(state.take(2)) == "2: assigned")
+        #expect(told(state.take(3)) == "none")
+    }
+
+    @Test("cancelling the task ends the iteration")
+    func cancelledTask() async throws {
+        let buffer = ConsumerEventBuffer {}
+        let task = Task {
+            var count = 0
+            for try await _ in KafkaConsumerEvents(buffer: buffer) { count += 1 }
+            return count
+        }
+        buffer.push(batch(0, 0..<1))
+        task.cancel()
+        _ = try await task.value
+        #expect(!buffer.hasReceiver)
+    }
+}

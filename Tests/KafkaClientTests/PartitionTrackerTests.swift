@@ -1,0 +1,102 @@
+import Testing
+
+@testable import KafkaClient
+
+/// Which offsets are let through.
+struct PartitionTrackerTests {
+    private let place = TopicPartition(topic: "t", partition: 3)
+
+    private func running(at offset: KafkaOffset) -> PartitionTracker {
+        var tracker = PartitionTracker()
+        tracker.assign([place], assignment: 1)
+        tracker.move(place, to: offset)
+        return tracker
+    }
+
+    @Test("offsets that follow on are delivered")
+    func followsOn() {
+        var tracker = running(at: .at(10))
+        #expect(tracker.accept(offset: 10, at: 0) == .deliver)
+        #expect(tracker.accept(offset: 11, at: 0) == .deliver)
+        #expect(tracker[place]?.next == 12)
+    }
+
+    @Test("nothing is delivered twice, and nothing goes back")
+    func neverBack() {
+        var tracker = running(at: .at(10))
+        #expect(tracker.accept(offset: 9, at: 0) == .stale)
+        #expect(tracker.accept(offset: 10, at: 0) == .deliver)
+        #expect(tracker.accept(offset: 10, at: 0) == .stale)
+        #expect(tracker.accept(offset: 3, at: 0) == .stale)
+        #expect(tracker[place]?.next == 11)
+    }
+
+    @Test("nothing of a partition is delivered before its start, or after it stalled or was revoked")
+    func onlyRunning() {
+        var tracker = PartitionTracker()
+        tracker.assign([place], assignment: 1)
+        #expect(tracker.accept(offset: 0, at: 0) == .stale)
+        tracker.move(place, to: .at(0))
+        #expect(tracker.accept(offset: 0, at: 0) == .deliver)
+        tracker.stall(place)
+        #expect(tracker.accept(offset: 1, at: 0) == .stale)
+        #expect(tracker.running.isEmpty)
+        #expect(tracker.started.count == 1)
+        tracker.revoke([place])
+        #expect(tracker.index(of: place) == nil)
+        #expect(tracker.all.isEmpty)
+    }
+
+    @Test("after a start at the earliest or latest the first offset is taken as it comes", arguments: [
+        KafkaOffset.earliest, .latest,
+    ])
+    func unknownBegin(offset: KafkaOffset) {
+        var tracker = running(at: offset)
+        #expect(tracker[place]?.resumption == offset)
+        #expect(tracker.accept(offset: 500, at: 0) == .deliver)
+        #expect(tracker.accept(offset: 501, at: 0) == .deliver)
+        #expect(tracker[place]?.resumption == .at(502))
+    }
+
+    @Test("a hole behind a moved position is read again once, then believed")
+    func verifiesOnce() {
+        var tracker = running(at: .at(10))
+        #expect(tracker.accept(offset: 12, at: 0) == .verify(from: 10))
+        #expect(tracker.accept(offset: 12, at: 0) == .deliverAfterGap(missing: 2))
+        #expect(tracker.accept(offset: 13, at: 0) == .deliver)
+    }
+
+    @Test("a hole that the second reading fills is no gap")
+    func verificationFinds() {
+        var tracker = running(at: .at(10))
+        #expect(tracker.accept(offset: 12, at: 0) == .verify(from: 10))
+        for offset in Int64(10)...13 { #expect(tracker.accept(offset: offset, at: 0) == .deliver) }
+    }
+
+    @Test("a hole in the middle of a run is the log's; after a pause or rebalance it is read again")
+    func gapInRun() {
+        var tracker = running(at: .at(0))
+        #expect(tracker.accept(offset: 0, at: 0) == .deliver)
+        #expect(tracker.accept(offset: 2, at: 0) == .deliverAfterGap(missing: 1))
+        tracker.distrustPositions()
+        #expect(tracker.accept(offset: 5, at: 0) == .verify(from: 3))
+        #expect(tracker.accept(offset: 3, at: 0) == .deliver)
+    }
+
+    @Test("assigned again: a new state, known by its new assignment; others keep theirs")
+    func reassigned() {
+        var tracker = running(at: .at(7))
+        let other = TopicPartition(topic: "u", partition: 0)
+        tracker.assign([other], assignment: 2)
+        tracker.move(other, to: .at(1))
+        tracker.revoke([place])
+        #expect(tracker.index(of: other) == 0)
+        #expect(tracker[other]?.next == 1)
+        tracker.assign([place], assignment: 3)
+        #expect(tracker[place]?.assignment == 3)
+        #expect(tracker[place]?.phase == .waiting)
+        #expect(tracker[place]?.next == nil)
+        #expect(tracker.topics == ["t", "u"])
+        #expect(tracker[place]?.topicIndex == 0)
+    }
+}

@@ -1,0 +1,236 @@
+import KafkaClient
+import Logging
+import Testing
+
+/// Sending: bounds, order, failures.
+@Suite(.tags(.integration), .timeLimit(.minutes(1)))
+struct ProducerTests {
+    /// Returns when the producer has as much under way and waiting.
+    private func reach(
+        _ producer: KafkaProducer, _ isReached: (KafkaProducerDepth) -> Bool
+    ) async throws {
+        while !isReached(await producer.depth()) { try Task.checkCancellation() }
+    }
+
+    @Test("a full queue suspends the senders; they are served in turn, and can be cancelled")
+    func fullQueue() async throws {
+        try await withKafka(embeddedOnly: true) { kafka in
+            let embedded = try #require(kafka.embedded)
+            let topic = try await kafka.topic("full")
+            let producer = try kafka.producer(maximumQueuedMessages: 10)
+            _ = try await producer.send(KafkaMessage(topic, "before"))
+            try embedded.stopBroker(1)
+
+            let first = Task { await producer.send((0..<25).map { KafkaMessage(topic, "a\($0)") }) }
+            try await reach(producer) { $0.messagesInFlight == 10 && $0.messagesWaiting == 15 }
+            let cancelled = Task { try await producer.send(KafkaMessage(topic, "never")) }
+            try await reach(producer) { $0.messagesWaiting == 16 }
+            let last = Task { try await producer.send(KafkaMessage(topic, "b")) }
+            try await reach(producer) { $0.messagesWaiting == 17 }
+
+            cancelled.cancel()
+            let error = await #expect(throws: KafkaError.self) { try await cancelled.value }
+            #expect(error?.code == .cancelled)
+            #expect(error?.isPossiblyPersisted == false)
+            #expect(await producer.depth().messagesWaiting == 16)
+            #expect(await producer.depth().messagesInFlight == 10)
+
+            try embedded.startBroker(1)
+            let results = await first.value
+            #expect(try results.map { try $0.get().offset } == (1...25).map { $0 })
+            #expect(try await last.value.offset == 26)
+            #expect(await producer.depth() == KafkaProducerDepth())
+            await producer.shutdown()
+        }
+    }
+
+    @Test("the byte bound holds too, and a single larger message still goes")
+    func bytes() async throws {
+        try await withKafka(embeddedOnly: true) { kafka in
+            let topic = try await kafka.topic("bytes")
+            let producer = try kafka.producer(maximumQueuedBytes: 1000)
+            let embedded = try #require(kafka.embedded)
+            _ = try await producer.send(KafkaMessage(topic, "before"))
+            try embedded.stopBroker(1)
+            let value = String(repeating: "x", count: 400)
+            let task = Task { await producer.send((0..<5).map { _ in KafkaMessage(topic, value) }) }
+            try await reach(producer) { $0.messagesInFlight == 2 && $0.bytesInFlight == 800 && $0.messagesWaiting == 3 }
+            try embedded.startBroker(1)
+            #expect(await task.value.allSatisfy { (try? $0.get()) != nil })
+            let large = try await producer.send(KafkaMessage(topic, String(repeating: "y", count: 5000)))
+            #expect(large.offset == 6)
+            await producer.shutdown()
+        }
+    }
+
+    @Test("a message over size fails at once and for good; its neighbours are stored")
+    func oversized() async throws {
+        try await withKafka { kafka in
+            let topic = try await kafka.topic("oversized")
+            let producer = try kafka.producer()
+            let results = await producer.send([
+                KafkaMessage(topic, "a"), KafkaMessage(topic, String(repeating: "x", count: 2_000_000)),
+                KafkaMessage(topic, "b"),
+            ])
+            #expect(try results[0].get().offset == 0)
+            #expect(try results[2].get().offset == 1)
+            let error = #expect(throws: KafkaError.self) { try results[1].get() }
+            #expect(error?.code == .messageTooLarge)
+            #expect(error?.isRetriable == false)
+            #expect(error?.context.topic == topic)
+            await producer.shutdown()
+        }
+    }
+
+    @Test("the broker goes and comes back, answers with errors, cuts connections: nothing is lost, nothing doubled")
+    func brokerFaults() async throws {
+        try await withKafka(embeddedOnly: true) { kafka in
+            let embedded = try #require(kafka.embedded)
+            let topic = try await kafka.topic("faults", partitions: 2)
+            let recorder = LogRecorder()
+            let producer = try kafka.producer(logger: recorder.logger)
+            let consumer = try kafka.consumer(topic)
+            let count = 3000
+            let results = try await withThrowingTaskGroup { group in
+                for sender in 0..<3 {
+                    group.addTask {
+                        var results: [Result<KafkaDelivery, KafkaError>] = []
+                        for chunk in 0..<10 {
+                            if sender == 0 { try Self.disturb(embedded, chunk) }
+                            results += await producer.send(
+                                (0..<100).map { index in
+                                    let number = sender * 1000 + chunk * 100 + index
+                                    return KafkaMessage(topic, "\(number)", partition: Int32(number % 2))
+                                })
+                        }
+                        return results
+                    }
+                }
+                group.addTask {
+                    // The producer has noticed that the broker is away: now it comes back.
+                    for await line in recorder.stream where line.metadata["facility"] == "FAIL" { break }
+                    try embedded.startBroker(1)
+                    return []
+                }
+                return try await group.reduce(into: []) { $0 += $1 }
+            }
+            #expect(results.count == count)
+            #expect(results.allSatisfy { (try? $0.get()) != nil })
+
+            let messages = try await consumer.read(count)
+            #expect(messages.count == count)
+            #expect(Set(messages.compactMap(\.value)).count == count)
+            for sender in 0..<3 {
+                for partition in 0..<2 {
+                    let numbers = messages.filter { $0.place.partition == Int32(partition) }.compactMap { Int($0.value ?? "") }
+                        .filter { $0 / 1000 == sender }
+                    #expect(numbers == numbers.sorted())
+                    #expect(numbers.count == 500)
+                }
+            }
+            await producer.shutdown()
+            await consumer.shutdown()
+        }
+    }
+
+    private static func disturb(_ embedded: EmbeddedKafka, _ chunk: Int) throws {
+        switch chunk {
+        case 2: try embedded.pushRequestErrors(.produce, [.notLeaderForPartition, .requestTimedOut])
+        case 4: try embedded.pushRequestErrors(.produce, [.disconnect])
+        case 6: try embedded.pushRequestErrors(.produce, [.notEnoughReplicas, .notLeaderForPartition])
+        case 8: try embedded.stopBroker(1)
+        default: break
+        }
+    }
+
+    @Test("an unreachable broker: the delivery timeout ends the wait, and says that it can be tried again")
+    func deliveryTimeout() async throws {
+        try await withKafka(embeddedOnly: true) { kafka in
+            let embedded = try #require(kafka.embedded)
+            let topic = try await kafka.topic("timeout")
+            let producer = try kafka.producer(deliveryTimeout: .milliseconds(300), maximumQueuedMessages: 1)
+            try embedded.stopBroker(1)
+            let begun = ContinuousClock.now
+            let results = await producer.send([KafkaMessage(topic, "in flight"), KafkaMessage(topic, "waiting")])
+            #expect(begun.duration(to: .now) >= .milliseconds(300))
+            for result in results {
+                let error = #expect(throws: KafkaError.self) { try result.get() }
+                #expect(error?.code == .messageTimedOut)
+                #expect(error?.isRetriable == true)
+            }
+            await producer.shutdown()
+        }
+    }
+
+    @Test("an error of the broker that no retry mends comes at once")
+    func refused() async throws {
+        try await withKafka(embeddedOnly: true) { kafka in
+            let topic = try await kafka.topic("refused")
+            let producer = try kafka.producer()
+            try kafka.embedded?.pushRequestErrors(.produce, [.topicAuthorizationFailed])
+            let error = await #expect(throws: KafkaError.self) { try await producer.send(KafkaMessage(topic, "x")) }
+            #expect(error?.code == .topicAuthorizationFailed)
+            #expect(error?.isRetriable == false)
+            await producer.shutdown()
+        }
+    }
+
+    @Test("flush waits for what was sent before it")
+    func flush() async throws {
+        try await withKafka(embeddedOnly: true) { kafka in
+            let topic = try await kafka.topic("flush")
+            let producer = try kafka.producer()
+            await producer.flush()
+            _ = try await producer.send(KafkaMessage(topic, "warm"))
+            try kafka.embedded?.setRoundTripTime(broker: 1, .milliseconds(200))
+            let task = Task { await producer.send((0..<50).map { KafkaMessage(topic, "\($0)") }) }
+            try await reach(producer) { $0.messagesInFlight == 50 }
+            let begun = ContinuousClock.now
+            await producer.flush()
+            #expect(await producer.depth().messagesInFlight == 0)
+            #expect(begun.duration(to: .now) >= .milliseconds(100))
+            #expect(await task.value.count == 50)
+            await producer.shutdown()
+        }
+    }
+
+    @Test("shutdown finishes what was sent, and refuses the rest; twice is once")
+    func shutdown() async throws {
+        try await withKafka { kafka in
+            let topic = try await kafka.topic("shutdown")
+            let producer = try kafka.producer(maximumQueuedMessages: 5)
+            let task = Task { await producer.send((0..<100).map { KafkaMessage(topic, "\($0)") }) }
+            try await reach(producer) { $0.messagesInFlight > 0 }
+            async let one: Void = producer.shutdown()
+            async let two: Void = producer.shutdown()
+            _ = await (one, two)
+            #expect(await task.value.compactMap { try? $0.get().offset } == (0..<100).map { $0 })
+            let error = await #expect(throws: KafkaError.self) { try await producer.send(KafkaMessage(topic, "late")) }
+            #expect(error?.code == .invalidState)
+            await producer.flush()
+            #expect(await producer.depth() == KafkaProducerDepth())
+        }
+    }
+
+    @Test("a fatal error fails what is under way and waiting, and everything after")
+    func fatal() async throws {
+        try await withKafka(embeddedOnly: true) { kafka in
+            let topic = try await kafka.topic("fatal")
+            let producer = try kafka.producer(maximumQueuedMessages: 2)
+            _ = try await producer.send(KafkaMessage(topic, "before"))
+            try kafka.embedded?.stopBroker(1)
+            let task = Task { await producer.send((0..<5).map { KafkaMessage(topic, "\($0)") }) }
+            try await reach(producer) { $0.messagesInFlight == 2 && $0.messagesWaiting == 3 }
+            producer.raiseFatalError()
+            for result in await task.value {
+                let error = #expect(throws: KafkaError.self) { try result.get() }
+                #expect(error?.isFatal == true)
+                #expect(error?.isRetriable == false)
+                #expect(error?.message.contains("raised for a test") == true)
+            }
+            let error = await #expect(throws: KafkaError.self) { try await producer.send(KafkaMessage(topic, "late")) }
+            #expect(error?.isFatal == true)
+            await producer.shutdown()
+        }
+    }
+}

@@ -1,0 +1,93 @@
+import KafkaClient
+import Testing
+
+/// What is produced is read, exactly as it was.
+@Suite(.tags(.integration), .timeLimit(.minutes(1)))
+struct RoundTripTests {
+    @Test("keys, values, headers, nulls and order survive")
+    func faithful() async throws {
+        try await withKafka { kafka in
+            let topic = try await kafka.topic("faithful", partitions: 2)
+            let producer = try kafka.producer()
+            let consumer = try kafka.consumer(topic)
+            let messages = [
+                KafkaMessage(
+                    topic: topic, partition: 1, key: Array("k".utf8), value: Array("v".utf8),
+                    headers: [
+                        KafkaHeader(name: "ce_type", value: "a"), KafkaHeader(name: "none", value: nil),
+                        KafkaHeader(name: "ce_type", value: "b"), KafkaHeader(name: "empty", value: []),
+                    ], timestampMilliseconds: 1_600_000_000_123),
+                KafkaMessage(topic: topic, partition: 1, key: nil, value: nil),
+                KafkaMessage(topic: topic, partition: 1, key: [], value: []),
+                KafkaMessage(topic: topic, partition: 1, key: [0, 255], value: [0, 1, 2, 254, 255]),
+            ]
+            let sent = await producer.send(messages)
+            #expect(try sent.map { try $0.get().offset } == [0, 1, 2, 3])
+            #expect(try sent.map { try $0.get().partition } == [1, 1, 1, 1])
+
+            var batch = KafkaBatch([])
+            var seen = 0
+            for try await event in consumer.events {
+                if case .assigned(let assignment) = event {
+                    #expect(assignment.partitions.sorted().map(\.partition) == [0, 1])
+                    assignment.start(at: [:])
+                }
+                guard case .batch(let next) = event else { continue }
+                for index in 0..<next.count {
+                    let message = messages[seen]
+                    #expect(next.topicPartition(index) == TopicPartition(topic: topic, partition: 1))
+                    #expect(next.records[index].offset == Int64(seen))
+                    #expect(next.key(index).map { Array(next.bytes[$0]) } == message.key)
+                    #expect(next.value(index).map { Array(next.bytes[$0]) } == message.value)
+                    #expect(next.headerValues(index) == message.headers)
+                    if let timestamp = message.timestampMilliseconds {
+                        #expect(next.records[index].timestampMilliseconds == timestamp)
+                        #expect(next.header(index, named: "ce_type").map { Array(next.bytes[$0]) } == Array("b".utf8))
+                        #expect(next.header(index, named: "none") == nil)
+                        #expect(next.header(index, named: "other") == nil)
+                    }
+                    seen += 1
+                }
+                batch = next
+                if seen == messages.count { break }
+            }
+            #expect(batch.topics == [topic])
+            await consumer.shutdown()
+            await producer.shutdown()
+        }
+    }
+
+    @Test("many messages in batch sends: each once, in order per partition, in real batches; lag goes to zero")
+    func many() async throws {
+        try await withKafka { kafka in
+            let topic = try await kafka.topic("many", partitions: 4)
+            let producer = try kafka.producer()
+            let consumer = try kafka.consumer(topic)
+            let count = 20_000
+            for chunk in 0..<20 {
+                let results = await producer.send(
+                    (0..<1000).map { KafkaMessage(topic, "\(chunk * 1000 + $0)", partition: Int32($0 % 4)) })
+                #expect(results.allSatisfy { (try? $0.get()) != nil })
+            }
+            let messages = try await consumer.read(count)
+            #expect(messages.count == count)
+            for partition in 0..<4 {
+                let own = messages.filter { $0.place.partition == Int32(partition) }
+                #expect(own.map(\.offset) == (0..<Int64(count / 4)).map { $0 })
+                #expect(own.map(\.value) == (0..<count).filter { $0 % 4 == partition }.map { "\($0)" })
+            }
+            let counters = consumer.counters
+            #expect(counters.messages == count)
+            #expect(counters.batches < count / 10)
+            #expect(counters.gaps == 0)
+            let lag = try #require(await consumer.lag())
+            #expect(lag.count == 4)
+            #expect(lag.values.allSatisfy { $0 == 0 })
+
+            await producer.shutdown()
+            await consumer.shutdown()
+            await consumer.shutdown()
+            #expect(await consumer.lag() == nil)
+        }
+    }
+}

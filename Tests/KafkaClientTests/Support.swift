@@ -1,0 +1,189 @@
+import Foundation
+import KafkaClient
+import Logging
+import Synchronization
+import Testing
+
+extension Tag {
+    /// Needs what the embedded cluster lacks.
+    @Tag static var realBroker: Self
+    /// Starts brokers and clients.
+    @Tag static var integration: Self
+}
+
+/// The broker to test against, if there is a real one.
+let realBootstrapServers = ProcessInfo.processInfo.environment["FRESHET_TEST_BOOTSTRAP_SERVERS"]
+let hasRealBroker = realBootstrapServers?.isEmpty == false
+
+let quiet = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+
+/// A cluster of one's own, or the real one.
+struct TestCluster: Sendable {
+    let configuration: KafkaConfiguration
+    let embedded: EmbeddedKafka?
+
+    /// A new topic with a name that nobody else has.
+    func topic(_ name: String, partitions: Int = 1) async throws -> String {
+        let unique = "\(name)-\(UInt64.random(in: 0...UInt64.max))"
+        if let embedded {
+            try embedded.createTopic(unique, partitions: partitions)
+        } else {
+            let outcomes = try await KafkaAdmin(configuration: configuration, logger: quiet).createTopics([
+                KafkaTopicSpecification(name: unique, partitions: partitions, replicationFactor: 1)
+            ])
+            guard case .created = outcomes[unique] else { throw TestFailure("topic \(unique): \(outcomes)") }
+        }
+        return unique
+    }
+
+    func producer(
+        deliveryTimeout: Duration = .seconds(20), maximumQueuedMessages: Int = 100_000,
+        maximumQueuedBytes: Int = 64 << 20, properties: [String: String] = [:], logger: Logger = quiet
+    ) throws -> KafkaProducer {
+        try KafkaProducer(
+            configuration: with(properties), deliveryTimeout: deliveryTimeout,
+            maximumQueuedMessages: maximumQueuedMessages, maximumQueuedBytes: maximumQueuedBytes, logger: logger)
+    }
+
+    func consumer(
+        _ topics: String..., group: String? = nil, properties: [String: String] = [:], logger: Logger = quiet,
+        adjust: (inout KafkaConsumerConfiguration) -> Void = { _ in }
+    ) throws -> KafkaConsumer {
+        var consumer = KafkaConsumerConfiguration(
+            kafka: with(properties), group: group ?? "group-\(UInt64.random(in: 0...UInt64.max))", topics: topics)
+        adjust(&consumer)
+        return try KafkaConsumer(configuration: consumer, logger: logger)
+    }
+
+    func with(_ properties: [String: String]) -> KafkaConfiguration {
+        var configuration = configuration
+        configuration.properties.merge(properties) { $1 }
+        return configuration
+    }
+}
+
+/// Runs the body with a cluster and ends it after. Tests of faults need the embedded one.
+func withKafka(
+    brokers: Int = 1, embeddedOnly: Bool = false, _ body: (TestCluster) async throws -> Void
+) async throws {
+    if let realBootstrapServers, hasRealBroker, !embeddedOnly {
+        try await body(
+            TestCluster(configuration: KafkaConfiguration(bootstrapServers: realBootstrapServers), embedded: nil))
+        return
+    }
+    let embedded = try EmbeddedKafka(brokers: brokers, logger: quiet)
+    defer { embedded.close() }
+    try await body(TestCluster(configuration: embedded.configuration, embedded: embedded))
+}
+
+struct TestFailure: Error, CustomStringConvertible {
+    let description: String
+    init(_ description: String) { self.description = description }
+}
+
+/// A message as it was read.
+struct ReadMessage: Equatable, Sendable {
+    var place: TopicPartition
+    var offset: Int64
+    var key: String?
+    var value: String?
+}
+
+extension KafkaBatch {
+    func message(_ index: Int) -> ReadMessage {
+        ReadMessage(
+            place: topicPartition(index), offset: records[index].offset,
+            key: key(index).map { String(decoding: bytes[$0], as: UTF8.self) },
+            value: value(index).map { String(decoding: bytes[$0], as: UTF8.self) })
+    }
+
+    var messages: [ReadMessage] { (0..<count).map(message) }
+}
+
+extension KafkaConsumer {
+    /// Reads so many messages, starting what is assigned at these offsets (or the earliest).
+    func read(_ count: Int, from offsets: [TopicPartition: KafkaOffset] = [:]) async throws -> [ReadMessage] {
+        var messages: [ReadMessage] = []
+        if count == 0 { return messages }
+        for try await event in events {
+            switch event {
+            case .assigned(let assignment): assignment.start(at: offsets)
+            case .batch(let batch): messages += batch.messages
+            case .revoked(let revocation): revocation.acknowledge()
+            case .offsetOutOfRange(let place, let offset): throw TestFailure("\(place) has no offset \(offset)")
+            case .error: continue
+            }
+            if messages.count >= count { break }
+        }
+        return messages
+    }
+
+    /// The first assignment.
+    func assignment() async throws -> KafkaAssignment {
+        for try await event in events {
+            if case .assigned(let assignment) = event { return assignment }
+        }
+        throw TestFailure("no assignment came")
+    }
+}
+
+extension KafkaMessage {
+    init(_ topic: String, _ value: String, key: String? = nil, partition: Int32? = nil) {
+        self.init(
+            topic: topic, partition: partition, key: key.map { Array($0.utf8) }, value: Array(value.utf8))
+    }
+}
+
+/// Collects what is logged.
+final class LogRecorder: Sendable {
+    struct Line: Sendable {
+        var level: Logger.Level
+        var text: String
+        var metadata: Logger.Metadata
+    }
+
+    private let recorded = Mutex<[Line]>([])
+    private let continuation: AsyncStream<Line>.Continuation
+    /// Each line once, to one reader.
+    let stream: AsyncStream<Line>
+
+    init() {
+        (stream, continuation) = AsyncStream.makeStream(of: Line.self)
+    }
+
+    /// Returns at the next line with this text that was not waited for yet.
+    func wait(for text: String) async {
+        for await line in stream where line.text == text { return }
+    }
+
+    var lines: [Line] { recorded.withLock { $0 } }
+
+    var logger: Logger {
+        var logger = Logger(label: "test") { _ in Handler(recorder: self) }
+        logger.logLevel = .trace
+        return logger
+    }
+
+    private func record(_ line: Line) {
+        recorded.withLock { $0.append(line) }
+        continuation.yield(line)
+    }
+
+    private struct Handler: LogHandler {
+        let recorder: LogRecorder
+        var metadata: Logger.Metadata = [:]
+        var logLevel = Logger.Level.trace
+
+        subscript(metadataKey key: String) -> Logger.Metadata.Value? {
+            get { metadata[key] }
+            set { metadata[key] = newValue }
+        }
+
+        func log(event: LogEvent) {
+            recorder.record(
+                Line(
+                    level: event.level, text: "\(event.message)",
+                    metadata: metadata.merging(event.metadata ?? [:]) { $1 }))
+        }
+    }
+}

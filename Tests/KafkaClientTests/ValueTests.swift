@@ -1,0 +1,192 @@
+import Testing
+
+@testable import KafkaClient
+
+/// Configuration, errors, batches and the producer's bookkeeping: what needs no broker.
+struct ValueTests {
+    @Test("secrets are never printed")
+    func redaction() {
+        let configuration = KafkaConfiguration(
+            bootstrapServers: "broker:9092",
+            properties: [
+                "sasl.username": "freshet", "sasl.password": "pa55word", "ssl.key.password": "k3y", "ssl.key.pem": "-----",
+                "sasl.oauthbearer.client.secret": "s3cret", "sasl.oauthbearer.config": "principal=x", "linger.ms": "1",
+            ])
+        let text = "\(configuration)" + String(reflecting: configuration)
+        for secret in ["pa55word", "k3y", "-----", "s3cret", "principal"] { #expect(!text.contains(secret)) }
+        #expect(text.contains("sasl.username=freshet"))
+        #expect(text.contains("linger.ms=1"))
+        #expect(text.contains("sasl.password=<redacted>"))
+        let redact = SecretRedaction(configuration)
+        #expect(redact("a pa55word and k3y, pa55word") == "a <redacted> and <redacted>, <redacted>")
+        #expect(redact("") == "")
+        #expect(redact("pa55wor") == "pa55wor")
+    }
+
+    @Test("every wrong property is named, in one error, without the secret")
+    func wrongProperties() throws {
+        let configuration = KafkaConfiguration(
+            bootstrapServers: "",
+            properties: [
+                "linger.sm": "5", "acks": "1", "sasl.password": "pa55word", "security.protocol": "carrier-pigeon",
+                "fetch.wait.max.ms": "soon", "message.max.bytes": "-3",
+            ])
+        let error = try #require(throws: KafkaError.self) {
+            try KafkaProducer(configuration: configuration, maximumQueuedMessages: 0, logger: quiet)
+        }
+        #expect(error.code == .invalidConfiguration)
+        #expect(!error.isRetriable)
+        for name in [
+            "bootstrap.servers", "linger.sm", "acks", "security.protocol", "fetch.wait.max.ms", "message.max.bytes",
+            "maximumQueuedMessages",
+        ] {
+            #expect(error.message.contains("\(name): "), "\(name) in \(error.message)")
+        }
+        #expect(!error.message.contains("pa55word"))
+    }
+
+    @Test("what a consumer's guarantees rest on cannot be changed; the same value in other words is fine")
+    func fixedProperties() async throws {
+        let consumer = { (properties: [String: String]) throws(KafkaError) in
+            try KafkaConsumer(
+                configuration: KafkaConsumerConfiguration(
+                    kafka: KafkaConfiguration(bootstrapServers: "127.0.0.1:1", properties: properties), group: "g",
+                    topics: ["t"], maximumBatchMessages: properties.count == 1 ? 0 : 10), logger: quiet)
+        }
+        let error = try #require(throws: KafkaError.self) { try consumer(["enable.auto.commit": "true"]) }
+        #expect(error.message.contains("enable.auto.commit: is fixed to false"))
+        #expect(error.message.contains("maximumBatchMessages"))
+        let fine = try consumer([
+            "enable.auto.commit": "0", "enable.auto.offset.store": "False", "acks": "1", "socket.timeout.ms": "1000",
+        ])
+        await fine.abandon()
+    }
+
+    @Test("properties that only contradict each other are reported too")
+    func contradiction() throws {
+        let error = try #require(throws: KafkaError.self) {
+            try KafkaConsumer(
+                configuration: KafkaConsumerConfiguration(
+                    kafka: KafkaConfiguration(
+                        bootstrapServers: "127.0.0.1:1",
+                        properties: ["max.poll.interval.ms": "1000", "session.timeout.ms": "6000"]), group: "g",
+                    topics: ["t"]), logger: quiet)
+        }
+        #expect(error.code == .invalidConfiguration)
+        #expect(error.message.contains("max.poll.interval.ms"))
+    }
+
+    @Test("an error says what, where, and whether to try again")
+    func errorText() {
+        let error = KafkaError(
+            code: .messageTimedOut, message: "too slow", isRetriable: true,
+            context: .init(operation: "produce", topic: "t", partition: 3))
+        #expect("\(error)" == "Kafka produce t[3]: too slow [_MSG_TIMED_OUT (-192), can be retried]")
+        var fatal = error
+        fatal.isFatal = true
+        fatal.context.partition = nil
+        #expect("\(fatal)" == "Kafka produce t: too slow [_MSG_TIMED_OUT (-192), fatal]")
+    }
+
+    @Test("a batch keeps null and empty apart, and headers in order")
+    func batch() {
+        let messages = [
+            KafkaMessage(
+                topic: "a", key: nil, value: [1, 2], headers: [.init(name: "h", value: nil), .init(name: "é", value: "x")]),
+            KafkaMessage(topic: "b", key: [], value: nil),
+            KafkaMessage(topic: "a", key: [9], value: [], headers: [.init(name: "", value: [])], timestampMilliseconds: 7),
+        ]
+        var batch = KafkaBatch(
+            messages.enumerated().map { .init(partition: Int32($0), offset: Int64($0) + 100, message: $1) })
+        #expect(batch.topics == ["a", "b"])
+        for (index, message) in messages.enumerated() {
+            #expect(batch.topicPartition(index) == TopicPartition(topic: message.topic, partition: Int32(index)))
+            #expect(batch.topic(index) == message.topic)
+            #expect(batch.key(index).map { Array(batch.bytes[$0]) } == message.key)
+            #expect(batch.value(index).map { Array(batch.bytes[$0]) } == message.value)
+            #expect(batch.headerValues(index) == message.headers)
+            #expect(batch.records[index].timestampMilliseconds == message.timestampMilliseconds ?? -1)
+        }
+        batch.remove([TopicPartition(topic: "a", partition: 0)])
+        #expect(batch.messages.map(\.offset) == [101, 102])
+        #expect(batch.headerValues(1) == messages[2].headers)
+    }
+
+    @Test("a builder is full by number or by bytes, and starts anew after it was taken")
+    func builder() {
+        func add(_ builder: inout BatchBuilder, bytes: Int) {
+            builder.append(
+                topicIndex: 0, partition: 0, offset: 0, timestampMilliseconds: -1, key: nil,
+                value: Array(repeating: 1, count: bytes), headers: [])
+        }
+        var byNumber = BatchBuilder(maximumMessages: 2, maximumBytes: 1000)
+        add(&byNumber, bytes: 1)
+        #expect(!byNumber.isFull)
+        add(&byNumber, bytes: 1)
+        #expect(byNumber.isFull)
+        #expect(byNumber.take(topics: ["t"]).count == 2)
+        #expect(byNumber.isEmpty)
+        var byBytes = BatchBuilder(maximumMessages: 10, maximumBytes: 100)
+        add(&byBytes, bytes: 99)
+        #expect(!byBytes.isFull)
+        add(&byBytes, bytes: 500)
+        #expect(byBytes.isFull)
+        #expect(byBytes.take(topics: ["t"]).bytes.count == 599)
+    }
+
+    @Test("tags of messages under way are never 0, and come back once")
+    func slots() {
+        var slots = DeliverySlots()
+        let batch = SendBatch([KafkaMessage("t", "1"), KafkaMessage("t", "2")])
+        let tags = (0..<2).map { slots.insert(DeliverySlot(batch: batch, index: $0, size: 10 + $0)) }
+        #expect(Set(tags).count == 2)
+        #expect(!tags.contains(0))
+        #expect(slots.count == 2)
+        #expect(slots.remove(tags[1])?.index == 1)
+        #expect(slots.remove(tags[1]) == nil)
+        #expect(slots.remove(0) == nil)
+        #expect(slots.remove(77) == nil)
+        #expect(slots.insert(DeliverySlot(batch: batch, index: 5, size: 1)) == tags[1])
+        #expect(slots.remove(tags[0])?.size == 10)
+        #expect(slots.count == 1)
+    }
+
+    @Test("sends wait first come first served, and can be taken out")
+    func queue() {
+        var queue = SendQueue()
+        let batches = (0..<200).map { SendBatch((0...$0 % 3).map { KafkaMessage("t", "\($0)") }) }
+        for batch in batches { queue.append(batch) }
+        #expect(queue.messageCount == batches.reduce(0) { $0 + $1.messages.count })
+        for expected in batches[..<100] {
+            #expect(queue.first === expected)
+            queue.removeFirst()
+        }
+        let removed = queue.removeAll { $0.messages.count == 1 }
+        #expect(removed.allSatisfy { $0.messages.count == 1 })
+        let rest = batches[100...].filter { $0.messages.count > 1 }
+        for expected in rest {
+            #expect(queue.first === expected)
+            queue.removeFirst()
+        }
+        #expect(queue.isEmpty)
+        #expect(queue.first == nil)
+    }
+
+    @Test("a send is complete when its last message is, and answers in the messages' order")
+    func sendBatch() async throws {
+        let batch = SendBatch((0..<3).map { KafkaMessage("t", "\($0)") })
+        let outcomes = await withCheckedContinuation { continuation in
+            batch.begin(continuation, epoch: 1)
+            batch.advance()
+            #expect(!batch.complete(0, .success(KafkaDelivery(partition: 0, offset: 5))))
+            #expect(!batch.complete(0, .success(KafkaDelivery(partition: 9, offset: 9))))
+            #expect(batch.waiting == 2)
+            let error = KafkaError(code: .cancelled, message: "x", isRetriable: true, context: .init(operation: "produce"))
+            #expect(batch.failWaiting { error.about($0) })
+        }
+        #expect(outcomes.count == 3)
+        #expect(try outcomes[0].get().offset == 5)
+        #expect(throws: KafkaError.self) { try outcomes[2].get() }
+        #expect(batch.waiting == 0)
+    }
+}

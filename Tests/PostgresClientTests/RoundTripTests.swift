@@ -1,0 +1,189 @@
+import PostgresClient
+import Testing
+import TestSupport
+
+extension Tag {
+    @Tag static var postgres: Self
+}
+
+/// Sends one value of a type, alone and in arrays, and reads it back.
+private struct Echo<Value: PostgresValue>: PostgresStatement {
+    struct Row: Sendable {
+        var value: Value
+        var null: Value?
+        var array: [Value]
+        var optionals: [Value?]
+        var empty: [Value]
+        var nullArray: [Value]?
+    }
+
+    // The parameters' declared types are what is tested, so the text has no casts.
+    static var sql: String { "SELECT $1, $2, $3, $4, $5, NULL::\(Value.postgresType.name)[]" }
+
+    var value: Value
+
+    func bind(_ parameters: inout PostgresParameters) {
+        parameters.append(value)
+        parameters.append(nil as Value?)
+        parameters.append(array: [value, value, value])
+        parameters.append(array: [nil, value, nil])
+        parameters.append(array: [Value]())
+    }
+
+    static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row {
+        Row(
+            value: try row.value(0), null: try row.optional(1), array: try row.array(2),
+            optionals: try row.arrayOfOptionals(3), empty: try row.array(4), nullArray: try row.optionalArray(5))
+    }
+}
+
+/// Reads a literal of the server's.
+private struct Literal<Value: PostgresValue>: PostgresStatement {
+    static var sql: String { "SELECT ($1::text)::\(Value.postgresType.name), $2::\(Value.postgresType.name)::text" }
+
+    var text: String
+    var value: Value
+
+    func bind(_ parameters: inout PostgresParameters) {
+        parameters.append(text)
+        parameters.append(value)
+    }
+
+    static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> (Value, String) {
+        (try row.value(0), try row.value(1))
+    }
+}
+
+@Suite(.tags(.postgres), .timeLimit(.minutes(1)))
+struct RoundTripTests {
+    /// Every value comes back as it was sent, alone and in arrays, among NULLs.
+    private func expectEcho<Value: PostgresValue & Equatable>(
+        _ values: [Value], on pool: PostgresPool, same: (Value, Value) -> Bool = { $0 == $1 },
+        sourceLocation: SourceLocation = #_sourceLocation
+    ) async throws {
+        for value in values {
+            let row = try #require(try await pool.query(Echo(value: value)).first, sourceLocation: sourceLocation)
+            #expect(same(row.value, value), "\(row.value) is not \(value)", sourceLocation: sourceLocation)
+            #expect(row.null == nil, sourceLocation: sourceLocation)
+            #expect(row.array.count == 3 && row.array.allSatisfy { same($0, value) }, sourceLocation: sourceLocation)
+            #expect(row.optionals.count == 3 && row.optionals[0] == nil && row.optionals[2] == nil)
+            #expect(row.optionals[1].map { same($0, value) } == true, sourceLocation: sourceLocation)
+            #expect(row.empty.isEmpty, sourceLocation: sourceLocation)
+            #expect(row.nullArray == nil, sourceLocation: sourceLocation)
+        }
+    }
+
+    @Test func everyTypeComesBackAsItWasSent() async throws {
+        try await withDatabase { database in
+            let pool = database.pool
+            try await expectEcho([Int16.min, -1, 0, .max], on: pool)
+            try await expectEcho([Int32.min, -1, 0, .max], on: pool)
+            try await expectEcho([Int64.min, -1, 0, .max], on: pool)
+            try await expectEcho([Int.min, -1, 0, .max], on: pool)
+            try await expectEcho([true, false], on: pool)
+            try await expectEcho(["", "a", "käse 🧀 \u{1F468}\u{200D}\u{1F469}", "a'b\\c\"{}\n,NULL"], on: pool)
+            try await expectEcho([PostgresBytes([]), PostgresBytes([0, 255, 0]), PostgresBytes([92, 120])], on: pool)
+            try await expectEcho([[], [0, 255, 0]] as [[UInt8]], on: pool)
+            try await expectEcho(
+                [PostgresUUID(high: 0, low: 0), PostgresUUID(high: .max, low: 1), PostgresUUID(high: 1, low: .max)],
+                on: pool)
+            try await expectEcho(
+                [
+                    PostgresTimestamp(microseconds: 0), PostgresTimestamp(microseconds: 1_766_000_000_123_456),
+                    PostgresTimestamp(microseconds: -1), .infinity, .negativeInfinity,
+                ], on: pool)
+            try await expectEcho([PostgresJSON(#"{"a": [1, null, "ü"]}"#), PostgresJSON("null")], on: pool)
+        }
+    }
+
+    @Test func floatsKeepEveryBit() async throws {
+        try await withDatabase { database in
+            let doubles = [0, -0.0, 1.1, .pi, .infinity, -.infinity, .nan, .leastNonzeroMagnitude, .greatestFiniteMagnitude]
+            try await expectEcho(doubles, on: database.pool) { $0.bitPattern == $1.bitPattern || $0.isNaN && $1.isNaN }
+            let floats: [Float] = [0, -0.0, 1.1, .infinity, -.infinity, .nan, .leastNonzeroMagnitude]
+            try await expectEcho(floats, on: database.pool) { $0.bitPattern == $1.bitPattern || $0.isNaN && $1.isNaN }
+        }
+    }
+
+    /// That values mean to the server what they mean here, not only that they come back.
+    @Test func valuesMeanTheSameToTheServer() async throws {
+        try await withDatabase { database in
+            func expect<Value: PostgresValue & Equatable>(_ value: Value, is text: String, written: String? = nil) async throws {
+                let rows = try await database.pool.query(Literal(text: text, value: value))
+                #expect(rows.first?.0 == value, "\(text)")
+                #expect(rows.first?.1 == written ?? text)
+            }
+            try await expect(Int64(-42), is: "-42")
+            try await expect(Int16(-300), is: "-300")
+            try await expect(Double(1.5), is: "1.5")
+            try await expect(Float(-2.25), is: "-2.25")
+            try await expect(true, is: "true")
+            try await expect(PostgresBytes([0xDE, 0xAD]), is: "\\xdead")
+            try await expect(
+                PostgresUUID(high: 0x0123_4567_89AB_CDEF, low: 0xFEDC_BA98_7654_3210),
+                is: "01234567-89ab-cdef-fedc-ba9876543210")
+            try await expect(PostgresTimestamp.infinity, is: "infinity")
+            try await expect(PostgresTimestamp.negativeInfinity, is: "-infinity")
+            try await database.pool.withConnection { connection in
+                connection.discardAfterUse()
+                try await connection.simple("SET TimeZone = 'UTC'")
+                let rows = try await connection.query(
+                    Literal(text: "2026-02-03 04:05:06.789012+00", value: PostgresTimestamp(microseconds: 1_770_091_506_789_012)))
+                #expect(rows.first?.0 == PostgresTimestamp(microseconds: 1_770_091_506_789_012))
+                #expect(rows.first?.1 == "2026-02-03 04:05:06.789012+00")
+            }
+        }
+    }
+
+    @Test func largeValuesComeBack() async throws {
+        try await withDatabase { database in
+            let bytes = (0..<20_000_000).map { UInt8(truncatingIfNeeded: $0 &* 31 >> 3) }
+            let row = try #require(try await database.pool.query(Echo(value: PostgresBytes(bytes))).first)
+            #expect(row.value.bytes == bytes)
+            #expect(row.array.count == 3 && row.array[2].bytes == bytes)
+        }
+    }
+
+    @Test func arraysUnnestIntoRows() async throws {
+        struct Sum: PostgresStatement {
+            static let sql = """
+                SELECT sum(i)::int8, string_agg(t, '' ORDER BY i), count(*) - count(u)
+                FROM unnest($1::int8[], $2::text[], $3::uuid[]) AS s(i, t, u)
+                """
+            var count: Int
+
+            func bind(_ parameters: inout PostgresParameters) {
+                parameters.append(array: Array(0..<count))
+                parameters.append(array: (0..<count).map { String($0 % 10) })
+                parameters.append(
+                    array: (0..<count).map { $0 % 4 == 0 ? nil : PostgresUUID(high: UInt64($0), low: 0) })
+            }
+
+            static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> (Int, String, Int) {
+                (try row.value(0), try row.value(1), try row.value(2))
+            }
+        }
+        try await withDatabase { database in
+            let row = try #require(try await database.pool.query(Sum(count: 4096)).first)
+            #expect(row.0 == 4096 * 4095 / 2)
+            #expect(row.1 == (0..<4096).map { String($0 % 10) }.joined())
+            #expect(row.2 == 1024)
+        }
+    }
+
+    @Test func enumerationsBindTheirRawValues() async throws {
+        enum Lane: Int16, PostgresValue, Equatable {
+            case interactive, push
+        }
+        try await withDatabase { database in
+            try await expectEcho([Lane.interactive, .push], on: database.pool)
+            struct Wrong: PostgresStatement {
+                static let sql = "SELECT 7::int2"
+                static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Lane { try row.value(0) }
+            }
+            await #expect { try await database.pool.query(Wrong()) } throws: { error in
+                (error as? PostgresError)?.kind == .decoding
+            }
+        }
+    }
+}

@@ -1,0 +1,174 @@
+import Testing
+import WidgetEvents
+import WidgetModel
+import WidgetStore
+
+@testable import ReloadIngest
+
+@Suite("A batch is folded in memory")
+struct BatchFoldTests {
+    @Test("Many events for one target are one row of input that counts them")
+    func targeted() throws {
+        var fold = BatchFold(directory: .sample)
+        for offset in 0..<5 { fold.add(.push(user: "u1", kinds: ["Purchases"], offset: offset)) }
+        fold.add(.push(user: "u2", kinds: ["Purchases"], offset: 5))
+        #expect(fold.markCount == 2)
+        let mark = try #require(fold.userMarks.values.first { $0.audienceID == "u1" })
+        #expect(mark.events == 5)
+        #expect(mark.kindID == SampleKind.purchases)
+        #expect(mark.cause.offset == 4)
+        #expect(!mark.isFree)
+        #expect(mark.lane == ReloadLane.push.rawValue)
+        #expect(fold.accepted == 6)
+    }
+
+    @Test("The most urgent and the freest of the folded requests wins")
+    func reasons() throws {
+        var fold = BatchFold(directory: .sample)
+        fold.add(.push(user: "u1", kinds: ["Purchases"], offset: 0))
+        fold.add(.appChange(user: "u1", kinds: ["Purchases"], reason: .foreground, offset: 1))
+        fold.add(.appChange(user: "u1", kinds: ["Purchases"], reason: .background, offset: 2))
+        let mark = try #require(fold.userMarks.values.first)
+        #expect(fold.markCount == 1)
+        #expect(mark.events == 3)
+        #expect(mark.isFree)
+        #expect(mark.lane == ReloadLane.interactive.rawValue)
+        #expect(mark.cause.offset == 2)
+    }
+
+    @Test("All kinds, one kind and a match are targets of their own")
+    func scopes() throws {
+        var fold = BatchFold(directory: .sample)
+        let acme = try WidgetConfiguration(json: Array(#"{"card":"acme"}"#.utf8))
+        fold.add(.push(user: "u1", kinds: [], offset: 0))
+        fold.add(.push(user: "u1", kinds: ["Purchases", "DueDate"], offset: 1))
+        fold.add(.push(user: "u1", kinds: ["Purchases"], matching: acme, offset: 2))
+        #expect(fold.markCount == 4)
+        #expect(Set(fold.userMarks.values.map(\.kindID)) == [nil, SampleKind.purchases, SampleKind.dueDate])
+        #expect(fold.userMarks.values.compactMap(\.matching) == [#"{"card":"acme"}"#])
+    }
+
+    @Test("Ids that Swift takes for equal, but PostgreSQL does not, are two targets")
+    func canonicalEquivalence() {
+        var fold = BatchFold(directory: .sample)
+        fold.add(.push(user: "caf\u{E9}", kinds: ["Purchases"], offset: 0))
+        fold.add(.push(user: "cafe\u{301}", kinds: ["Purchases"], offset: 1))
+        #expect(fold.markCount == 2)
+    }
+
+    @Test("Everyone is a generation bump: of the app for all kinds, else of each kind")
+    func everyone() throws {
+        var fold = BatchFold(directory: .sample)
+        fold.add(.everyone(kinds: [], offset: 0))
+        fold.add(.everyone(kinds: [], offset: 1))
+        fold.add(.everyone(kinds: ["Purchases", "DueDate"], offset: 2))
+        #expect(fold.markCount == 0)
+        #expect(fold.appBumps[SampleKind.app]?.events == 2)
+        #expect(fold.kindBumps[SampleKind.purchases]?.events == 1)
+        #expect(fold.kindBumps[SampleKind.dueDate]?.events == 1)
+        #expect(fold.sweeps.isEmpty)
+    }
+
+    @Test("Everyone with a match is a durable sweep, equal ones one")
+    func everyoneMatching() throws {
+        var fold = BatchFold(directory: .sample)
+        let acme = try WidgetConfiguration(json: Array(#"{"card":"acme"}"#.utf8))
+        fold.add(.everyone(kinds: ["Purchases"], matching: acme, offset: 0))
+        fold.add(.everyone(kinds: ["Purchases"], matching: acme, offset: 1))
+        let sweep = try #require(fold.sweeps.values.first)
+        #expect(fold.sweeps.count == 1)
+        #expect(sweep.events == 2)
+        #expect(sweep.cause.offset == 1)
+        #expect(fold.appBumps.isEmpty && fold.kindBumps.isEmpty)
+    }
+
+    @Test("Views of a widget are counted together, the latest time kept")
+    func views() throws {
+        var fold = BatchFold(directory: .sample)
+        for (offset, second) in [(0, 30), (1, 90), (2, 60)] {
+            fold.add(
+                BatchEvent(
+                    record: offset, position: .at(offset), time: Timestamp(microseconds: Int64(second) * 1_000_000),
+                    event: .viewed(app: SampleKind.appName, widget: "w1")))
+        }
+        let views = try #require(fold.views.values.first)
+        #expect(fold.views.count == 1)
+        #expect(views.count == 3)
+        #expect(views.latest == Timestamp(microseconds: 90_000_000))
+    }
+
+    @Test(
+        "What names an unknown app or kind is rejected whole, and says so",
+        arguments: [
+            ("com.example.unknown", ["Purchases"], "unknownApp", "/app"),
+            (SampleKind.appName, ["Nothing"], "unknownKind", "/kinds"),
+            (SampleKind.appName, ["Purchases", "Nothing"], "unknownKind", "/kinds"),
+            (SampleKind.appName, ["Retired"], "unknownKind", "/kinds"),
+        ])
+    func unknown(app: String, kinds: [String], code: String, pointer: String) throws {
+        var fold = BatchFold(directory: .sample)
+        fold.add(.push(app: app, user: "u1", kinds: kinds, offset: 7))
+        let rejected = try #require(fold.rejected.first)
+        #expect(rejected.code == code)
+        #expect(rejected.record == 7)
+        #expect(rejected.app == app)
+        #expect(rejected.message.hasPrefix(pointer))
+        #expect(fold.hasUnknownNames)
+        #expect(fold.markCount == 0)
+        #expect(fold.accepted == 0)
+    }
+
+    @Test("A family that the kind does not support is rejected, and is no reason to read the kinds again")
+    func family() throws {
+        var fold = BatchFold(directory: .sample)
+        fold.add(
+            BatchEvent(
+                record: 0, position: .at(0), time: Timestamp(microseconds: 0),
+                event: .placed(.sample("w1", kind: "DueDate", family: .accessoryInline))))
+        let rejected = try #require(fold.rejected.first)
+        #expect(rejected.code == "invalidValue")
+        #expect(rejected.message.contains("accessoryInline"))
+        #expect(!fold.hasUnknownNames)
+        #expect(fold.lifecycle.isEmpty)
+    }
+
+    @Test("A lifecycle event without any time is rejected")
+    func missingTime() throws {
+        var fold = BatchFold(directory: .sample)
+        fold.add(
+            BatchEvent(
+                record: 0, position: .at(0), time: nil, event: .removed(app: SampleKind.appName, widget: "w1")))
+        #expect(fold.rejected.first?.code == "missingAttribute")
+    }
+
+    @Test("A significant time change asks all of the device's widgets to reload, free of budget")
+    func significantTimeChange() throws {
+        var fold = BatchFold(directory: .sample)
+        let environment = WidgetEnvironment(storedLocale: "en-AU", timeZone: "Australia/Sydney")
+        for (offset, isSignificant) in [(0, false), (1, true)] {
+            fold.add(
+                BatchEvent(
+                    record: offset, position: .at(offset), time: Timestamp(microseconds: 0),
+                    event: .environmentChanged(
+                        app: SampleKind.appName, device: "d1", environment: environment,
+                        significantTimeChange: isSignificant)))
+        }
+        #expect(fold.lifecycle.count == 2)
+        let mark = try #require(fold.deviceMarks.values.first)
+        #expect(mark.events == 1)
+        #expect(mark.isFree)
+        #expect(mark.kindID == nil)
+    }
+
+    @Test("100,000 events for 1,000 targets are at most 1,000 rows of input a batch")
+    func folding() {
+        for batch in 0..<25 {
+            var fold = BatchFold(directory: .sample)
+            for index in 0..<4000 {
+                fold.add(.push(user: "u\((batch * 4000 + index) % 1000)", kinds: ["Purchases"], offset: index))
+            }
+            #expect(fold.markCount == 1000)
+            #expect(fold.userMarks.values.map(\.events).reduce(0, +) == 4000)
+        }
+    }
+}

@@ -1,0 +1,128 @@
+import Testing
+import WidgetModel
+import WidgetStore
+
+@testable import ReloadIngest
+
+@Suite("Lifecycle events of a batch are folded onto what is stored")
+struct LifecycleFoldTests {
+    private func fold(
+        _ stored: [StoredWidget], _ steps: [(LifecycleStep.Operation)]
+    ) throws -> (writes: LifecycleWrites, rejected: [RejectedEvent]) {
+        var fold = try LifecycleFold(stored: stored, directory: .sample)
+        for (offset, operation) in steps.enumerated() {
+            fold.apply(
+                LifecycleStep(record: offset, position: .at(offset), app: .sample, operation: operation))
+        }
+        return (try fold.writes(), fold.rejected)
+    }
+
+    private func at(_ second: Int64) -> Timestamp { Timestamp(microseconds: second * 1_000_000) }
+
+    @Test("A placement is an insert and a timeline with the identity of its kind")
+    func placed() throws {
+        let placement = WidgetPlacement.sample("w1", user: "u1")
+        let (writes, rejected) = try fold([], [.widget("w1", .placed(placement, at: at(1)))])
+        #expect(rejected.isEmpty)
+        let write = try #require(writes.inserts.first)
+        #expect(writes.updates.isEmpty)
+        #expect(write.timelineID == writes.placements.first?.id)
+        #expect(writes.placements.first?.lane == .interactive)
+        #expect(writes.placements.first?.identity.user == "u1")
+        #expect(writes.departures.isEmpty)
+    }
+
+    @Test("A thousand widgets of a shared kind over ten configurations are ten timelines")
+    func shared() throws {
+        let steps = try (0..<1000).map { index in
+            let configuration = try WidgetConfiguration(json: Array(#"{"city":"\#(index % 10)"}"#.utf8))
+            let placement = WidgetPlacement.sample(
+                "w\(index)", user: "u\(index)", kind: "Weather", configuration: configuration)
+            return LifecycleStep.Operation.widget("w\(index)", .placed(placement, at: at(1)))
+        }
+        let (writes, _) = try fold([], steps)
+        #expect(writes.inserts.count == 1000)
+        #expect(writes.placements.count == 10)
+    }
+
+    @Test("Another configuration leaves the old timeline for a new one")
+    func configured() throws {
+        let stored = StoredWidget.sample("w1", changedAt: at(1))
+        let configuration = try WidgetConfiguration(json: Array(#"{"card":"globex"}"#.utf8))
+        let (writes, _) = try fold([stored], [.widget("w1", .configured(configuration, at: at(2)))])
+        #expect(writes.inserts.isEmpty)
+        #expect(writes.updates.first?.timelineID != stored.timelineID)
+        #expect(writes.placements.map(\.id) == writes.updates.compactMap(\.timelineID))
+        #expect(writes.departures == [stored.timelineID])
+    }
+
+    @Test("An older event never overrides a newer one; nothing is written for it")
+    func older() throws {
+        let stored = StoredWidget.sample("w1", changedAt: at(10))
+        let (writes, rejected) = try fold([stored], [.widget("w1", .removed(at: at(9)))])
+        #expect(writes.updates.isEmpty && writes.inserts.isEmpty && writes.departures.isEmpty)
+        #expect(rejected.isEmpty)
+    }
+
+    @Test("A removal leaves a tombstone and the timeline; a placement that is older does not bring it back")
+    func removed() throws {
+        let stored = StoredWidget.sample("w1", changedAt: at(1))
+        let (writes, _) = try fold(
+            [stored],
+            [
+                .widget("w1", .removed(at: at(5))),
+                .widget("w1", .placed(.sample("w1"), at: at(4))),
+            ])
+        #expect(writes.updates.count == 1)
+        #expect(writes.updates.first?.timelineID == nil)
+        #expect(writes.updates.first?.changedAt == at(5))
+        #expect(writes.departures == [stored.timelineID])
+        #expect(writes.placements.isEmpty)
+    }
+
+    @Test("Placed and removed in one batch is stored as a tombstone at once")
+    func placedAndRemoved() throws {
+        let (writes, _) = try fold(
+            [], [.widget("w1", .placed(.sample("w1"), at: at(1))), .widget("w1", .removed(at: at(2)))])
+        #expect(writes.inserts.count == 1)
+        #expect(writes.inserts.first?.timelineID == nil)
+        #expect(writes.placements.isEmpty && writes.departures.isEmpty)
+    }
+
+    @Test("A device's new environment moves its widgets, also one placed earlier in the batch, not one that has left")
+    func environment() throws {
+        let here = StoredWidget.sample("w1", device: "d1", changedAt: at(1))
+        let leaving = StoredWidget.sample("w2", device: "d1", changedAt: at(1))
+        let environment = WidgetEnvironment(storedLocale: "en-AU", timeZone: "Australia/Sydney")
+        let (writes, _) = try fold(
+            [here, leaving],
+            [
+                .widget("w3", .placed(.sample("w3", device: "d1"), at: at(2))),
+                .widget("w2", .placed(.sample("w2", device: "d9"), at: at(2))),
+                .device("d1", environment, at: at(3)),
+            ])
+        let environments = Dictionary(
+            (writes.inserts + writes.updates).map { ($0.id, $0.environment) }, uniquingKeysWith: { $1 })
+        #expect(environments["w1"] == environment)
+        #expect(environments["w3"] == environment)
+        #expect(environments["w2"] != environment)
+    }
+
+    @Test("Configuring a widget that was never placed is a dead letter; one that was removed is not")
+    func unknownWidget() throws {
+        let (_, rejected) = try fold([], [.widget("w9", .configured(.empty, at: at(1)))])
+        #expect(rejected.map(\.code) == ["unknownWidget"])
+        let removed = StoredWidget.sample("w1", isRemoved: true, changedAt: at(1))
+        let (writes, none) = try fold([removed], [.widget("w1", .configured(.empty, at: at(2)))])
+        #expect(none.isEmpty)
+        #expect(writes.updates.isEmpty)
+    }
+
+    @Test("A widget of a kind that the directory does not know asks for a fresh directory")
+    func directoryBehind() {
+        let stored = StoredWidget.sample("w1", kindID: 999, changedAt: at(1))
+        #expect(throws: LifecycleFoldError.self) {
+            _ = try LifecycleFold(stored: [stored], directory: .sample)
+        }
+    }
+}

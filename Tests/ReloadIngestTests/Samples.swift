@@ -1,0 +1,110 @@
+import WidgetEvents
+import WidgetModel
+import WidgetStore
+
+@testable import ReloadIngest
+
+enum SampleKind {
+    static let appName = "com.example.bank"
+    static let app: Int32 = 1
+    static let purchases: Int32 = 11
+    static let dueDate: Int32 = 12
+    static let weather: Int32 = 13
+    static let retired: Int32 = 14
+}
+
+extension RegisteredApp {
+    static let sample = RegisteredApp(
+        id: SampleKind.app, name: SampleKind.appName, isDeveloperMode: false, signingSecret: [1])
+}
+
+extension KindDirectory {
+    static let sample: KindDirectory = {
+        func kind(
+            _ id: Int32, _ name: String, sharing: KindSharing = .perUser, variesBy: KindVariation = .all,
+            isRetired: Bool = false
+        ) -> RegisteredKind {
+            RegisteredKind(
+                id: id, appID: SampleKind.app, app: SampleKind.appName, isDeveloperMode: false,
+                definition: KindDefinition(
+                    name: name, displayName: name, description: "", families: [.systemSmall, .systemMedium],
+                    sharing: sharing, variesBy: variesBy, providerURL: "http://127.0.0.1:1",
+                    placeholder: .object(JSONObject())),
+                isRetired: isRetired)
+        }
+        return KindDirectory(
+            apps: [.sample],
+            kinds: [
+                kind(SampleKind.purchases, "Purchases"), kind(SampleKind.dueDate, "DueDate"),
+                kind(SampleKind.weather, "Weather", sharing: .shared, variesBy: []),
+                kind(SampleKind.retired, "Retired", isRetired: true),
+            ])
+    }()
+}
+
+extension EventPosition {
+    static func at(_ offset: Int) -> EventPosition {
+        EventPosition(topic: 0, partition: 0, offset: Int64(offset))
+    }
+}
+
+extension BatchEvent {
+    private static func request(_ request: ReloadRequest, _ offset: Int) -> BatchEvent {
+        BatchEvent(
+            record: offset, position: .at(offset), time: nil,
+            event: request.reason == .push ? .push(request) : .appChange(request))
+    }
+
+    static func push(
+        app: String = SampleKind.appName, user: String, kinds: [String], matching: WidgetConfiguration? = nil,
+        offset: Int
+    ) -> BatchEvent {
+        request(
+            ReloadRequest(
+                app: app, audience: .user(user), kinds: KindScope(names: kinds) ?? .all, matching: matching,
+                reason: .push), offset)
+    }
+
+    static func appChange(user: String, kinds: [String], reason: ReloadReason, offset: Int) -> BatchEvent {
+        request(
+            ReloadRequest(
+                app: SampleKind.appName, audience: .user(user), kinds: KindScope(names: kinds) ?? .all,
+                reason: reason), offset)
+    }
+
+    static func everyone(kinds: [String], matching: WidgetConfiguration? = nil, offset: Int) -> BatchEvent {
+        request(
+            ReloadRequest(
+                app: SampleKind.appName, audience: .everyone, kinds: KindScope(names: kinds) ?? .all,
+                matching: matching, reason: .push), offset)
+    }
+}
+
+extension WidgetPlacement {
+    static func sample(
+        _ widget: String, user: String = "u1", device: String = "d1", kind: String = "Purchases",
+        family: WidgetFamily = .systemSmall, configuration: WidgetConfiguration = .empty
+    ) -> WidgetPlacement {
+        WidgetPlacement(
+            app: SampleKind.appName, widget: widget, user: user, device: device, kind: kind, family: family,
+            configuration: configuration,
+            environment: WidgetEnvironment(storedLocale: "en-GB", timeZone: "Europe/London"))
+    }
+}
+
+extension StoredWidget {
+    static func sample(
+        _ id: String, device: String = "d1", kindID: Int32 = SampleKind.purchases, isRemoved: Bool = false,
+        changedAt: Timestamp
+    ) -> StoredWidget {
+        let identity = TimelineIdentity(
+            app: SampleKind.appName, kind: "Purchases", sharing: .perUser, variesBy: .all, family: .systemSmall,
+            configuration: .empty, environment: WidgetEnvironment(storedLocale: "en-GB", timeZone: "Europe/London"),
+            user: "u1")
+        return StoredWidget(
+            appID: SampleKind.app, id: id, kindID: kindID, family: .systemSmall,
+            timelineID: isRemoved ? nil : identity.id, user: "u1", device: device,
+            environment: WidgetEnvironment(storedLocale: "en-GB", timeZone: "Europe/London"), configuration: "{}",
+            changedAt: changedAt)
+    }
+}

@@ -1,0 +1,153 @@
+import Testing
+
+@testable import WidgetModel
+
+@Suite(.tags(.rules), .timeLimit(.minutes(1)))
+struct LifecycleTests {
+    private static func at(_ seconds: Int64) -> Timestamp { Timestamp(microseconds: seconds * 1_000_000) }
+
+    private static func placement(_ value: String) throws -> WidgetPlacement {
+        WidgetPlacement(
+            app: "a", widget: "w", user: "u", device: "d", kind: "k", family: .systemSmall,
+            configuration: try configuration(value), environment: try WidgetEnvironment(locale: "en", timeZone: "UTC"))
+    }
+
+    private static func configuration(_ value: String) throws -> WidgetConfiguration {
+        try WidgetConfiguration(["value": .string(value)])
+    }
+
+    @Test func story() throws {
+        let german = try WidgetEnvironment(locale: "de", timeZone: "UTC")
+        let (record, outcomes) = WidgetLifecycle.reduce(
+            nil,
+            [
+                .configured(try Self.configuration("early"), at: Self.at(0)),
+                .placed(try Self.placement("a"), at: Self.at(1)),
+                .configured(try Self.configuration("b"), at: Self.at(3)),
+                .configured(try Self.configuration("late"), at: Self.at(2)),
+                .environment(german, at: Self.at(4)),
+                .environment(german, at: Self.at(5)),
+                .removed(at: Self.at(6)),
+                .configured(try Self.configuration("c"), at: Self.at(7)),
+                .environment(german, at: Self.at(7)),
+                .removed(at: Self.at(8)),
+                .placed(try Self.placement("old"), at: Self.at(7)),
+                .placed(try Self.placement("d"), at: Self.at(9)),
+                .placed(try Self.placement("d"), at: Self.at(10)),
+            ])
+        let names = outcomes.map { outcome in
+            switch outcome {
+            case .placed: "placed"
+            case .changed: "changed"
+            case .confirmed: "confirmed"
+            case .removed: "removed"
+            case .ignored(let reason): "ignored \(reason)"
+            }
+        }
+        #expect(
+            names == [
+                "ignored unknown", "placed", "changed", "ignored older", "changed", "confirmed", "removed",
+                "ignored removed", "ignored removed", "confirmed", "ignored older", "placed", "confirmed",
+            ])
+        #expect(record == WidgetRecord(try Self.placement("d"), changedAt: Self.at(10)))
+        #expect(outcomes[4].record?.environment == german)
+        #expect(outcomes[4].record?.configuration == (try Self.configuration("b")))
+        #expect(outcomes[9].record?.changedAt == Self.at(8))
+        #expect(outcomes[9].record?.removed == true)
+    }
+
+    @Test func placingAgainElsewhereIsAChange() throws {
+        let base = try Self.placement("a")
+        let record = WidgetRecord(base, changedAt: Self.at(1))
+        var moves: [WidgetPlacement] = []
+        for change in [
+            { $0.user = "u2" }, { $0.device = "d2" }, { $0.kind = "k2" }, { $0.family = .systemLarge },
+        ] as [(inout WidgetPlacement) -> Void] {
+            var move = base
+            change(&move)
+            moves.append(move)
+        }
+        for move in moves {
+            guard case .changed(let next) = WidgetLifecycle.apply(.placed(move, at: Self.at(2)), to: record) else {
+                Issue.record("\(move) is no change")
+                continue
+            }
+            #expect(next == WidgetRecord(move, changedAt: Self.at(2)))
+        }
+    }
+
+    /// Every order of every set of up to five changes, times that collide included, against the rule written down
+    /// another way: the changes that count are the running maxima of time, once the widget is placed.
+    @Test func everyPermutation() throws {
+        let environments = try ["de", "fr"].map { try WidgetEnvironment(locale: $0, timeZone: "UTC") }
+        let sets: [[WidgetChange]] = [
+            [
+                .placed(try Self.placement("a"), at: Self.at(1)), .configured(try Self.configuration("b"), at: Self.at(2)),
+                .environment(environments[0], at: Self.at(3)), .removed(at: Self.at(4)),
+                .placed(try Self.placement("c"), at: Self.at(5)),
+            ],
+            [
+                .placed(try Self.placement("a"), at: Self.at(1)), .configured(try Self.configuration("b"), at: Self.at(1)),
+                .removed(at: Self.at(1)), .placed(try Self.placement("c"), at: Self.at(1)),
+                .environment(environments[1], at: Self.at(2)),
+            ],
+            [
+                .placed(try Self.placement("a"), at: Self.at(3)), .removed(at: Self.at(2)), .removed(at: Self.at(4)),
+                .configured(try Self.configuration("b"), at: Self.at(5)), .configured(try Self.configuration("c"), at: Self.at(3)),
+            ],
+        ]
+        var count = 0
+        for changes in sets {
+            for order in Self.permutations(of: changes) {
+                count += 1
+                let (record, outcomes) = WidgetLifecycle.reduce(nil, order)
+                #expect(record == Self.expected(order))
+                // Whatever way the log is cut into batches, the same comes out.
+                for cut in 0...order.count {
+                    let first = WidgetLifecycle.reduce(nil, order[..<cut])
+                    let second = WidgetLifecycle.reduce(first.record, order[cut...])
+                    #expect(second.record == record)
+                    #expect(first.outcomes + second.outcomes == outcomes)
+                }
+                // Time never goes back, and what is delivered again changes nothing but is at most confirmed.
+                let times = outcomes.compactMap { $0.record?.changedAt }
+                #expect(times == times.sorted())
+                if let last = order.last, let record, case .placed = last, last.at == record.changedAt {
+                    #expect(WidgetLifecycle.apply(last, to: record) == .confirmed(record))
+                }
+            }
+        }
+        #expect(count == 360)
+    }
+
+    private static func expected(_ changes: [WidgetChange]) -> WidgetRecord? {
+        guard let first = changes.firstIndex(where: { if case .placed = $0 { true } else { false } }) else { return nil }
+        var latest = Timestamp.distantPast
+        var record: WidgetRecord?
+        for change in changes[first...] where change.at >= latest {
+            let isRemoved = record?.removed ?? false
+            switch change {
+            case .placed(let placement, let time):
+                record = WidgetRecord(placement, changedAt: time)
+            case .configured(let configuration, _):
+                if isRemoved { continue }
+                record?.configuration = configuration
+            case .environment(let environment, _):
+                if isRemoved { continue }
+                record?.environment = environment
+            case .removed:
+                record?.removed = true
+            }
+            record?.changedAt = change.at
+            latest = change.at
+        }
+        return record
+    }
+
+    private static func permutations(of changes: [WidgetChange]) -> [[WidgetChange]] {
+        guard let first = changes.first else { return [[]] }
+        return permutations(of: Array(changes.dropFirst())).flatMap { rest in
+            (0...rest.count).map { Array(rest[..<$0]) + [first] + Array(rest[$0...]) }
+        }
+    }
+}

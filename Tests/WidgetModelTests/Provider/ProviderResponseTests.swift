@@ -1,0 +1,243 @@
+import Testing
+
+@testable import WidgetModel
+
+@Suite(.tags(.provider), .timeLimit(.minutes(1)))
+struct ProviderResponseTests {
+    private let one = TimelineID(high: 0, low: 1)
+    private let two = TimelineID(high: 0, low: 2)
+
+    private func parse(
+        _ text: String, _ requested: [TimelineID]? = nil, limits: ProviderLimits = .init(), volatile: [String] = []
+    ) throws -> ProviderResponse {
+        try ProviderResponse.parse(
+            bytes(text), requested: requested ?? [one], limits: limits,
+            volatileFields: volatile.compactMap { JSONPointer($0) })
+    }
+
+    private func wrapped(_ element: String) -> String { #"{"timelines":[\#(element)]}"# }
+
+    private func element(_ rest: String, id: TimelineID? = nil) -> String {
+        #"{"id":"\#(id ?? one)",\#(rest)}"#
+    }
+
+    private func timeline(_ response: ProviderResponse, _ index: Int = 0) -> ParsedTimeline? {
+        guard case .timeline(let timeline) = response.outcomes[index] else { return nil }
+        return timeline
+    }
+
+    private let entry = #"{"date":"2020-06-22T10:00:00Z","content":1}"#
+
+    @Test func canonicalContent() throws {
+        let response = try parse(
+            wrapped(
+                element(
+                    #"""
+                    "extra":[1], "entries": [
+                      {"url":"x:\u0041", "date":"2020-06-22T12:00:00.500+02:00", "content":{"light":{"b":1.0,"a":[]},"dark":null}},
+                      {"date":"2020-06-22t10:00:00z","note":"ignored","content":"second","relevance":{"score":52.60,"duration":1.8e3}},
+                      {"content":0,"date":"2020-06-22T09:00:00Z","relevance":{"duration":0,"score":-0.0},"url":null},
+                      {"content":0,"date":"2020-06-22T09:00:00Z","relevance":null}
+                    ], "policy":{"after":"2020-06-22T23:00:00+01:00","x":1}
+                    """#)))
+        let timeline = try #require(timeline(response))
+        #expect(
+            String(decoding: timeline.content, as: UTF8.self)
+                == #"{"entries":[{"content":0,"date":"2020-06-22T09:00:00Z","relevance":{"score":0}},"#
+                + #"{"content":0,"date":"2020-06-22T09:00:00Z"},"#
+                + #"{"content":"second","date":"2020-06-22T10:00:00Z","relevance":{"duration":1800,"score":52.6}},"#
+                + #"{"content":{"dark":null,"light":{"a":[],"b":1}},"date":"2020-06-22T10:00:00.5Z","url":"x:A"}],"#
+                + #""policy":{"after":"2020-06-22T22:00:00Z"}}"#)
+        #expect(timeline.policy == .after(time("2020-06-22T22:00:00Z")))
+        #expect(timeline.entryCount == 4)
+        #expect(timeline.firstEntryDate == time("2020-06-22T09:00:00Z"))
+        #expect(timeline.lastEntryDate == time("2020-06-22T10:00:00.5Z"))
+        #expect(timeline.hash == ContentHash(of: timeline.content))
+        let stored = try JSONValue.parse(timeline.content)
+        #expect(stored.canonicalBytes == timeline.content, "canonical as a whole")
+        #expect(try Timeline(stored: timeline.content).entries.count == 4)
+        #expect(response.foreignCount == 0 && response.unreadable.isEmpty)
+    }
+
+    @Test func outcomesInTheOrderOfTheRequest() throws {
+        let three = TimelineID(high: 0, low: 3)
+        let four = TimelineID(high: 0, low: 4)
+        let response = try parse(
+            wrapped(
+                [
+                    element(#""policy":"never","entries":[\#(entry)]"#, id: three),
+                    element(#""error":{"code":"busy","message":"later\nplease","retryAfter":1.5}"#, id: two),
+                    element(#""policy":"atEnd","entries":[\#(entry)]"#, id: four),
+                    element(#""policy":"atEnd","entries":[\#(entry)]"#, id: four),
+                    element(#""policy":"atEnd","entries":[\#(entry)]"#, id: TimelineID(high: 9, low: 9)),
+                    #"{"id":"not-a-uuid\u0007","policy":"atEnd","entries":[\#(entry)]}"#,
+                    #"{"policy":"atEnd","entries":[\#(entry)]}"#,
+                ].joined(separator: ",")), [one, two, three, four])
+        #expect(response.outcomes[0] == .missing)
+        #expect(response.outcomes[1] == .failed(code: "busy", message: "later please", retryAfter: .milliseconds(1500)))
+        #expect(timeline(response, 2)?.policy == .never)
+        #expect(response.outcomes[3] == .duplicate)
+        #expect(response.foreignCount == 2)
+        #expect(response.foreignIDs.first == "00000000-0000-0009-0000-000000000009")
+        #expect(response.foreignIDs.last?.hasPrefix("not-a-uuid") == true)
+        #expect(response.unreadable == [ModelError(message: #"required member "id" is missing"#, pointer: "/timelines/6/id")])
+    }
+
+    @Test(arguments: [
+        (#""policy":"atEnd""#, "/entries", "required member \"entries\" is missing"),
+        (#""policy":"atEnd","entries":null"#, "/entries", "required member \"entries\" is missing"),
+        (#""policy":"atEnd","entries":[]"#, "/entries", "expected at least one entry"),
+        (#""policy":"atEnd","entries":{}"#, "/entries", "expected an array, found an object"),
+        (#""entries":[ENTRY]"#, "/policy", "required member \"policy\" is missing"),
+        (#""policy":"sometimes","entries":[ENTRY]"#, "/policy", #"expected "atEnd", "never" or {"after": date}, found "sometimes""#),
+        (#""policy":{},"entries":[ENTRY]"#, "/policy/after", "required member \"after\" is missing"),
+        (#""policy":{"after":"noon"},"entries":[ENTRY]"#, "/policy/after", "expected an RFC 3339 date-time, found \"noon\""),
+        (#""policy":5,"entries":[ENTRY]"#, "/policy", "expected a string or an object, found a number"),
+        (#""policy":"atEnd","entries":[ENTRY,5]"#, "/entries/1", "expected an object, found a number"),
+        (#""policy":"atEnd","entries":[ENTRY,{"content":1}]"#, "/entries/1/date", "required member \"date\" is missing"),
+        (#""policy":"atEnd","entries":[{"date":"2020-06-22T10:00:00Z"}]"#, "/entries/0/content", "required member \"content\" is missing"),
+        (#""policy":"atEnd","entries":[{"date":5,"content":1}]"#, "/entries/0/date", "expected a string, found a number"),
+        (#""policy":"atEnd","entries":[{"date":"2020-06-22T10:00:00Z","content":1,"relevance":{"duration":1}}]"#, "/entries/0/relevance/score", "required member \"score\" is missing"),
+        (#""policy":"atEnd","entries":[{"date":"2020-06-22T10:00:00Z","content":1,"relevance":{"score":"1"}}]"#, "/entries/0/relevance/score", "expected a number, found a string"),
+        (#""policy":"atEnd","entries":[{"date":"2020-06-22T10:00:00Z","content":1,"relevance":{"score":1,"duration":-1}}]"#, "/entries/0/relevance/duration", "expected seconds from 0, found a negative number"),
+        (#""policy":"atEnd","entries":[{"date":"2020-06-22T10:00:00Z","content":1,"url":"a\nb"}]"#, "/entries/0/url", "must not contain control characters"),
+        (#""policy":"atEnd","entries":[{"date":"2020-06-22T10:00:00Z","content":1,"url":""}]"#, "/entries/0/url", "expected 1 to 2048 bytes"),
+        (#""policy":"atEnd","entries":[ENTRY],"error":{"code":"a","message":"b"}"#, "", "has both entries and an error"),
+        (#""error":{"message":"b"}"#, "/error/code", "required member \"code\" is missing"),
+        (#""error":{"code":"b"}"#, "/error/message", "required member \"message\" is missing"),
+        (#""error":{"code":"a","message":"b","retryAfter":-1}"#, "/error/retryAfter", "expected seconds from 0, found a negative number"),
+        (#""error":"broken""#, "/error", "expected an object, found a string"),
+        // Not even well-formed in itself, but the next element can still be found.
+        (#""policy":"atEnd","entries":[{"date":"2020-06-22T10:00:00Z","content":{"a":"\ud83d"}}]"#, "/entries/0/content/a", "escape of a high surrogate without its low one"),
+        (#""policy":"atEnd","entries":[{"date":"2020-06-22T10:00:00Z","content":{"a":1,"a":2}}]"#, "/entries/0/content/a", "duplicate member \"a\""),
+        (#""policy":"atEnd","entries":[{"date":"2020-06-22T10:00:00Z","content":1e999}]"#, "/entries/0/content", "number out of the range of a double"),
+        (#""policy":"atEnd","policy":"never","entries":[ENTRY]"#, "/policy", "duplicate member \"policy\""),
+    ])
+    func oneBadElementCostsOnlyItself(rest: String, pointer: String, message: String) throws {
+        let rest = rest.replacing("ENTRY", with: entry)
+        let good = element(#""policy":"atEnd","entries":[\#(entry)]"#, id: two)
+        // The id may come first or last, and good elements before and after are kept.
+        for bad in [element(rest), #"{\#(rest),"id":"\#(one)"}"#] {
+            for text in ["\(bad),\(good)", "\(good),\(bad)"] {
+                let response = try parse(wrapped(text), [one, two])
+                let index = text.hasPrefix(bad) ? 0 : 1
+                #expect(
+                    response.outcomes[0] == .invalid(ModelError(message: message, pointer: "/timelines/\(index)\(pointer)")))
+                #expect(timeline(response, 1)?.entryCount == 1)
+                #expect(response.unreadable.isEmpty)
+            }
+        }
+    }
+
+    @Test(arguments: ["5", "null", "\"x\"", "[]", "[{\"id\":1}]", "{}", #"{"id":5}"#, #"{"id":{},"policy":"never"}"#])
+    func elementsWithoutAnID(text: String) throws {
+        let good = element(#""policy":"atEnd","entries":[\#(entry)]"#)
+        let response = try parse(wrapped("\(text),\(good),\(text)"))
+        #expect(timeline(response)?.entryCount == 1)
+        #expect(response.unreadable.count == 2)
+        #expect(response.unreadable.first?.pointer.hasPrefix("/timelines/0") == true)
+        #expect(response.unreadable.last?.pointer.hasPrefix("/timelines/2") == true)
+    }
+
+    @Test(arguments: [
+        "", "garbage", "<html></html>", "[]", "null", "{}", #"{"timelines":null}"#, #"{"timelines":{}}"#,
+        #"{"timelines":[}"#, #"{"timelines":[]"#, #"{"timelines":[]} x"#, #"{"timelines":[],"timelines":[]}"#,
+        #"{"timelines":[{"id":"x",}]}"#, #"{"timelines":[{]}"#, "\u{FEFF}{\"timelines\":[]}",
+        #"{"timelines":[{"id":"\ud83d"#,
+    ])
+    func garbage(text: String) {
+        #expect(throws: JSONError.self) { try parse(text) }
+    }
+
+    @Test func emptyAnswers() throws {
+        let response = try parse(#"{"timelines":[],"more":{"a":1}}"#, [one, two])
+        #expect(response.outcomes == [.missing, .missing])
+        #expect(try parse(#"{"timelines":[]}"#, []).outcomes.isEmpty)
+    }
+
+    @Test func limits() throws {
+        let limits = ProviderLimits(maximumEntries: 3, maximumContentBytes: 400)
+        func answer(_ entries: [String]) throws -> ProviderOutcome {
+            let list = entries.joined(separator: ",")
+            return try parse(wrapped(element(#""policy":"atEnd","entries":[\#(list)]"#)), limits: limits).outcomes[0]
+        }
+        guard case .timeline = try answer([entry, entry, entry]) else {
+            Issue.record("three refused")
+            return
+        }
+        #expect(
+            try answer([entry, entry, entry, entry])
+                == .invalid(ModelError(message: "more than 3 entries", pointer: "/timelines/0/entries")))
+        let large = #"{"date":"2020-06-22T10:00:00Z","content":"\#(String(repeating: "x", count: 500))"}"#
+        #expect(
+            try answer([large])
+                == .invalid(ModelError(message: "more than 400 bytes", pointer: "/timelines/0/entries")))
+        let retry = #""error":{"code":"a","message":"b","retryAfter":1e300}"#
+        #expect(
+            try parse(wrapped(element(retry))).outcomes[0]
+                == .failed(code: "a", message: "b", retryAfter: .seconds(86_400)))
+        let many = (0..<100).map { element(#""policy":"atEnd","entries":[\#(entry)]"#, id: TimelineID(high: 5, low: $0)) }
+        let foreign = try parse(wrapped(many.joined(separator: ",")))
+        #expect(foreign.foreignCount == 100 && foreign.foreignIDs.count == ProviderResponse.keptComplaints)
+    }
+
+    @Test func volatileFieldsDoNotCount() throws {
+        func hash(_ content: String, _ volatile: [String]) throws -> ContentHash {
+            let text = #""policy":"atEnd","entries":[{"date":"2020-06-22T10:00:00Z","content":\#(content)}]"#
+            let parsed = try #require(timeline(try parse(wrapped(element(text)), volatile: volatile)))
+            #expect(String(decoding: parsed.content, as: UTF8.self).contains("now") == content.contains("now"))
+            return parsed.hash
+        }
+        let volatile = ["/now", "/list/1", "/deep/a~1b", "/absent/x"]
+        let base = #"{"now":1,"list":[1,2,3],"deep":{"a/b":1,"c":2},"x":0}"#
+        #expect(try hash(base, volatile) == hash(#"{"now":2,"list":[1,9,3],"deep":{"a/b":7,"c":2},"x":0}"#, volatile))
+        #expect(try hash(base, volatile) != hash(#"{"now":1,"list":[1,2,4],"deep":{"a/b":1,"c":2},"x":0}"#, volatile))
+        #expect(try hash(base, volatile) != hash(#"{"now":1,"list":[1,2,3],"deep":{"a/b":1,"c":3},"x":0}"#, volatile))
+        #expect(try hash(base, []) != hash(#"{"now":2,"list":[1,2,3],"deep":{"a/b":1,"c":2},"x":0}"#, []))
+        #expect(try hash("1", [""]) == hash("2", [""]))
+        #expect(try hash("\"now\"", ["/now"]) == hash("\"now\"", []))
+    }
+
+    @Test func sortingIsStableForAnyOrder() throws {
+        var random = SeededGenerator(seed: 31)
+        for _ in 0..<100 {
+            let days = (0..<20).map { _ in Int.random(in: 1...5, using: &random) }
+            let entries = days.enumerated().map { #"{"date":"2020-06-0\#($1)T10:00:00Z","content":\#($0)}"# }
+            let response = try parse(
+                wrapped(element(#""policy":"atEnd","entries":[\#(entries.joined(separator: ","))]"#)))
+            let parsed = try #require(timeline(response))
+            let expected = days.indices.sorted { (days[$0], $0) < (days[$1], $1) }
+            #expect(
+                try Timeline(stored: parsed.content).entries.map(\.content)
+                    == expected.map { .number(JSONNumber($0)) })
+        }
+    }
+
+    @Test(.tags(.property))
+    func mutatedResponses() {
+        var generator = JSONGenerator(seed: 32)
+        let good = wrapped(
+            [
+                element(#""policy":{"after":"2020-06-22T23:00:00Z"},"entries":[\#(entry),\#(entry)]"#),
+                element(#""error":{"code":"busy","message":"later","retryAfter":1.5}"#, id: two),
+            ].joined(separator: ","))
+        var whole = 0
+        for _ in 0..<50_000 {
+            guard
+                let response = try? ProviderResponse.parse(generator.mutated(bytes(good)), requested: [one, two], volatileFields: [])
+            else { continue }
+            whole += 1
+            for outcome in response.outcomes {
+                guard case .timeline(let timeline) = outcome else { continue }
+                // Whatever is accepted is a whole, canonical timeline.
+                guard let value = try? JSONValue.parse(timeline.content), value.canonicalBytes == timeline.content,
+                    (try? Timeline(stored: timeline.content))?.entries.count == timeline.entryCount
+                else {
+                    Issue.record("stored \(String(decoding: timeline.content, as: UTF8.self))")
+                    return
+                }
+            }
+        }
+        #expect(whole > 5000)
+    }
+}

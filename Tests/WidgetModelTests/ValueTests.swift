@@ -1,0 +1,136 @@
+import Testing
+
+@testable import WidgetModel
+
+@Suite(.timeLimit(.minutes(1)))
+struct ValueTests {
+    @Test func timelineIDOrderIsByteOrder() {
+        var random = SeededGenerator(seed: 7)
+        var ids = (0..<500).map { _ in TimelineID(high: random.next(), low: random.next()) }
+        ids += ids.map { TimelineID(high: $0.high, low: $0.low &+ 1) }
+        ids += [TimelineID(high: 0, low: .max), TimelineID(high: .max, low: 0)]
+        let byID = ids.sorted().map(\.description)
+        #expect(byID == byID.sorted(by: Text.precedes))
+        for id in ids { #expect(TimelineID(id.description) == id) }
+    }
+
+    @Test func timelineIDText() {
+        let id = TimelineID(high: 0x0123_4567_89ab_cdef, low: 0xfedc_ba98_7654_3210)
+        #expect(id.description == "01234567-89ab-cdef-fedc-ba9876543210")
+        #expect(TimelineID("01234567-89AB-CDEF-FEDC-BA9876543210") == id)
+        for text in [
+            "", "01234567-89ab-cdef-fedc-ba987654321", "01234567-89ab-cdef-fedc-ba98765432100",
+            "0123456789abcdeffedcba9876543210", "01234567-89ab-cdef-fedc-ba987654321g", "01234567-89ab-cdeffedc--ba9876543210",
+            "{1234567-89ab-cdef-fedc-ba9876543210",
+        ] {
+            #expect(TimelineID(text) == nil, "\(text)")
+        }
+    }
+
+    @Test func contentHash() {
+        // FIPS 180: SHA-256 of nothing and of "abc".
+        #expect(ContentHash(of: []).description == "e3b0c442-98fc-1c14-9afb-f4c8996fb924")
+        #expect(ContentHash(of: bytes("abc")).description == "ba7816bf-8f01-cfea-4141-40de5dae2223")
+    }
+
+    @Test func storedNumbers() {
+        // These are in databases: a change here is a migration.
+        #expect(
+            WidgetFamily.allCases.map(\.rawValue) == Array(0...6)
+                && WidgetFamily.allCases.map(\.name) == [
+                    "systemSmall", "systemMedium", "systemLarge", "systemExtraLarge", "accessoryCircular",
+                    "accessoryRectangular", "accessoryInline",
+                ])
+        #expect(
+            ReloadReason.allCases.map { "\($0.rawValue) \($0.name)" } == [
+                "0 placed", "1 configured", "2 environment", "3 foreground", "4 operator", "5 push", "6 background",
+                "7 policy",
+            ])
+        #expect(ReloadLane.allCases.map { "\($0.rawValue) \($0.name)" } == ["0 interactive", "1 push", "2 scheduled", "3 bulk"])
+        #expect(KindSharing.allCases.map { "\($0.rawValue) \($0.name)" } == ["0 perUser", "1 shared"])
+        #expect(KindVariation.all.rawValue == 7)
+        for family in WidgetFamily.allCases { #expect(WidgetFamily(name: family.name) == family) }
+        for reason in ReloadReason.allCases { #expect(ReloadReason(name: reason.name) == reason) }
+        for sharing in KindSharing.allCases { #expect(KindSharing(name: sharing.name) == sharing) }
+        #expect(WidgetFamily(name: "SystemSmall") == nil)
+        #expect(ReloadReason(name: "") == nil)
+        #expect(KindSharing(name: "public") == nil)
+    }
+
+    @Test func freeReasonsGoFirst() {
+        #expect(ReloadReason.allCases.filter(\.isFree) == [.placed, .configured, .environment, .foreground, .operator])
+        #expect(ReloadReason.allCases.filter { $0.lane == .interactive } == ReloadReason.allCases.filter(\.isFree))
+        #expect(ReloadReason.push.lane == .push)
+        #expect(ReloadReason.background.lane == .push)
+        #expect(ReloadReason.policy.lane == .scheduled)
+        #expect(ReloadLane.allCases.sorted() == ReloadLane.allCases)
+    }
+
+    @Test(arguments: [
+        ("en-US", "Europe/Berlin", "en-US"), ("en_US", "UTC", "en-US"), ("zh-Hant-TW", "America/Argentina/Buenos_Aires", "zh-Hant-TW"),
+        ("de", "Etc/GMT+5", "de"), ("sl-rozaj-1994", "GMT", "sl-rozaj-1994"), ("en-u-ca-gregory", "EST5EDT", "en-u-ca-gregory"),
+    ])
+    func environments(locale: String, timeZone: String, stored: String) throws {
+        let environment = try WidgetEnvironment(locale: locale, timeZone: timeZone)
+        #expect(environment.locale == stored)
+        #expect(environment.timeZone == timeZone)
+    }
+
+    @Test(arguments: [
+        "", "e", "-", "en-", "-en", "en--US", "toolongtag", "en-toolongtag", "12", "en US", "en/US", "énglish", "en\u{0}",
+        "en" + String(repeating: "-abcdefgh", count: 7),
+    ])
+    func badLocales(locale: String) {
+        #expect {
+            try WidgetEnvironment(locale: locale, timeZone: "UTC")
+        } throws: {
+            ($0 as? ModelError)?.pointer == "/locale"
+        }
+    }
+
+    @Test(arguments: [
+        "", "/", "Europe/", "/Berlin", "Europe//Berlin", "Europe/Ber lin", "..", "../etc/passwd", "+01:00", "1/2",
+        String(repeating: "a", count: 65),
+    ])
+    func badTimeZones(timeZone: String) {
+        #expect {
+            try WidgetEnvironment(locale: "en", timeZone: timeZone)
+        } throws: {
+            ($0 as? ModelError)?.pointer == "/timeZone"
+        }
+    }
+
+    @Test func identifiers() {
+        for text in ["a", "u42", "com.example.bank", "é😀", "a b", String(repeating: "x", count: 256)] {
+            #expect(Text.identifierProblem(text) == nil)
+        }
+        for text in ["", "a\nb", "\u{0}", "\u{7F}", "\u{85}", "\u{9F}", String(repeating: "x", count: 257)] {
+            #expect(Text.identifierProblem(text) != nil, "\(text.debugDescription)")
+        }
+        #expect(Text.identifierProblem("\u{A0}") == nil)
+        #expect(Text.quoted("a\"\\\n\u{0}é") == #""a\"\\\u{a}\u{0}é""#)
+        #expect(Text.quoted(String(repeating: "x", count: 100)).count == 67)
+        #expect(Text.printable("a\nb\u{85}cd", maximum: 5) == "a b c")
+    }
+
+    @Test func stringsAreComparedByBytes() {
+        let composed = "\u{E9}"
+        let decomposed = "e\u{301}"
+        #expect(composed == decomposed, "to Swift they are one")
+        #expect(!Text.equal(composed, decomposed))
+        #expect(Audience.user(composed) != .user(decomposed))
+        #expect(Set([Audience.user(composed), .user(decomposed), .device(composed), .user(composed)]).count == 3)
+        #expect(Audience.user("a") != .device("a"))
+        #expect(KindScope(names: [composed, decomposed, composed]) == .kinds([decomposed, composed]))
+        #expect(Text.precedes("Z", "a") && Text.precedes("z", "é") && !Text.precedes("a", "a"))
+        #expect(Text.equal(nil, nil) && !Text.equal(nil, "") && Text.equal("a" as String?, "a"))
+    }
+
+    @Test func kindScopes() {
+        #expect(KindScope(names: []) == nil)
+        #expect(KindScope(names: ["b", "a", "b"]) == .kinds(["a", "b"]))
+        #expect(KindScope.all.contains("x"))
+        #expect(KindScope.kinds(["a", "b"]).contains("b"))
+        #expect(!KindScope.kinds(["a", "b"]).contains("c"))
+    }
+}

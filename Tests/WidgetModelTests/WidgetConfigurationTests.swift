@@ -1,0 +1,74 @@
+import Testing
+
+@testable import WidgetModel
+
+@Suite(.timeLimit(.minutes(1)))
+struct WidgetConfigurationTests {
+    private func configuration(_ text: String) throws -> WidgetConfiguration {
+        try WidgetConfiguration(json: bytes(text))
+    }
+
+    @Test func canonical() throws {
+        #expect(try configuration(#" { "b" : 1.50, "a" : ["x", null, true] } "#).canonical == #"{"a":["x",null,true],"b":1.5}"#)
+        #expect(try configuration("{ }") == .empty)
+        #expect(WidgetConfiguration.empty.canonical == "{}")
+        #expect(WidgetConfiguration.empty.isEmpty)
+        #expect(try !configuration(#"{"":0}"#).isEmpty)
+        #expect(try WidgetConfiguration(["card": "acme"]).value == ["card": "acme"])
+    }
+
+    @Test(arguments: [
+        ("[]", "", "expected an object, found an array"), ("null", "", "expected an object, found null"),
+        (#"{"a":{}}"#, "/a", "expected a scalar or an array of scalars, found an object"),
+        (#"{"a":[1,[2]]}"#, "/a/1", "expected a scalar, found an array"),
+        (#"{"a":[{}]}"#, "/a/0", "expected a scalar, found an object"),
+        (#"{"a":"x\u0000"}"#, "", "must not contain U+0000"), (#"{"a\u0000":1}"#, "", "must not contain U+0000"),
+        ("{}{}", "", "unexpected '{', expected the end of the document"),
+        (#"{"a":1,"a":1}"#, "/a", "duplicate member \"a\""),
+    ])
+    func refused(text: String, pointer: String, message: String) {
+        #expect(throws: ModelError(message: message, pointer: pointer)) { try configuration(text) }
+    }
+
+    @Test func limits() throws {
+        let longest = String(repeating: "x", count: WidgetConfiguration.maximumBytes - 8)
+        #expect(try configuration("{\"a\":\"\(longest)\"}").canonical.utf8.count == 16_384)
+        #expect(throws: ModelError(message: "must be at most 16384 bytes, is 16385")) {
+            try configuration("{\"a\":\"\(longest)x\"}")
+        }
+        // An escaped backslash before u0000 is not U+0000.
+        #expect(try configuration(#"{"a":"\\u0000"}"#).canonical == #"{"a":"\\u0000"}"#)
+    }
+
+    @Test func sameWhateverTheOrder() throws {
+        var generator = JSONGenerator(seed: 11)
+        for _ in 0..<1000 {
+            let flat = generator.flat()
+            guard !CanonicalJSON.containsNull(flat.canonicalBytes) else { continue }
+            let one = try WidgetConfiguration(flat)
+            let other = try WidgetConfiguration(generator.shuffled(flat))
+            #expect(one == other)
+            #expect(one.hashValue == other.hashValue)
+            #expect(one.canonical == flat.canonical)
+            #expect(one.matches(other))
+            #expect(try WidgetConfiguration(one.value) == one)
+        }
+        #expect(try configuration("{\"a\":\"\u{E9}\"}") != configuration("{\"a\":\"e\u{301}\"}"))
+    }
+
+    /// What PostgreSQL answers for `configuration::jsonb @> predicate::jsonb`.
+    @Test(arguments: [
+        (#"{"card":"acme","category":"food"}"#, #"{"card":"acme"}"#, true),
+        (#"{"card":"acme"}"#, #"{"card":"acme","category":"food"}"#, false),
+        (#"{"card":"acme"}"#, #"{"card":"other"}"#, false), (#"{"card":"acme"}"#, "{}", true), ("{}", "{}", true),
+        ("{}", #"{"a":null}"#, false), (#"{"a":null}"#, #"{"a":null}"#, true), (#"{"a":1.0}"#, #"{"a":1}"#, true),
+        (#"{"a":1}"#, #"{"a":"1"}"#, false), (#"{"a":1}"#, #"{"a":true}"#, false),
+        (#"{"a":[1,2,3]}"#, #"{"a":[3,1]}"#, true), (#"{"a":[1,2,3]}"#, #"{"a":[1,1,1,1]}"#, true),
+        (#"{"a":[1,2]}"#, #"{"a":[1,4]}"#, false), (#"{"a":[1,2]}"#, #"{"a":[]}"#, true),
+        (#"{"a":[]}"#, #"{"a":[]}"#, true), (#"{"a":[1,2]}"#, #"{"a":1}"#, false), (#"{"a":1}"#, #"{"a":[1]}"#, false),
+        (#"{"a":[1,null]}"#, #"{"a":[null]}"#, true), (#"{"a":"é"}"#, "{\"a\":\"e\u{301}\"}", false),
+    ])
+    func containment(text: String, predicate: String, expected: Bool) throws {
+        #expect(try configuration(text).matches(configuration(predicate)) == expected)
+    }
+}

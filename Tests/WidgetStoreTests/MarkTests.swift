@@ -1,0 +1,200 @@
+import PostgresClient
+import TestSupport
+import Testing
+import WidgetModel
+import WidgetStore
+
+@Suite("Targeted requests mark timelines", .timeLimit(.minutes(1)))
+struct MarkTests {
+    private func mark(
+        _ store: TestStore, _ audience: String, kind: String? = nil, matching: String? = nil, events: Int64 = 1,
+        isFree: Bool = false, lane: ReloadLane = .push, app: String = TestKinds.app
+    ) async throws -> TimelineMark {
+        let directory = try await store.directory()
+        let registered = try #require(directory.apps[app])
+        return TimelineMark(
+            appID: registered.id, audienceID: audience,
+            kindID: kind.flatMap { directory.kind($0, of: registered)?.id }, matching: matching, events: events,
+            isFree: isFree, lane: lane.rawValue, cause: EventPosition(topic: 0, partition: 1, offset: 2))
+    }
+
+    @Test("A push to a user marks that user's timelines of the kind, and nobody else's")
+    func user() async throws {
+        try await withStore { store in
+            let ids = try await store.place([
+                .test("w1", user: "u1"), .test("w2", user: "u1", kind: "DueDate"), .test("w3", user: "u2"),
+                .test("w1", app: TestKinds.otherApp, user: "u1"),
+            ])
+            try await store.settle()
+            let outcome = try #require(
+                try await store.pool.query(
+                    MarkUsers([mark(store, "u1", kind: "Purchases", events: 3)], limit: 100)
+                ).first)
+            #expect(outcome.marked == 1)
+            #expect(outcome.due == 1)
+            #expect(outcome.tooMany.isEmpty)
+            let marked = try #require(try await store.timeline(ids[0]))
+            #expect(marked.requested == 4)
+            #expect(marked.rendered == 1)
+            #expect(marked.isStale)
+            #expect(marked.lane == .push)
+            #expect(marked.cause == EventPosition(topic: 0, partition: 1, offset: 2))
+            for other in ids.dropFirst(1).prefix(2) {
+                #expect(try await store.timeline(other)?.isStale == false)
+            }
+            #expect(try await store.timeline(ids[3], app: TestKinds.otherApp)?.isStale == false)
+        }
+    }
+
+    @Test("Two widgets of one timeline count an event once")
+    func sharedTimeline() async throws {
+        try await withStore { store in
+            let ids = try await store.place([
+                .test("w1", user: "u1", device: "phone"), .test("w2", user: "u1", device: "tablet"),
+            ])
+            #expect(ids[0] == ids[1])
+            try await store.settle()
+            let outcome = try await store.pool.query(MarkUsers([mark(store, "u1")], limit: 100)).first
+            #expect(outcome?.marked == 1)
+            #expect(try await store.timeline(ids[0])?.requested == 2)
+        }
+    }
+
+    @Test(
+        "A match reloads the widgets whose configuration contains it",
+        arguments: [
+            (#"{"card":"acme"}"#, ["w1", "w2"]), (#"{"card":"acme","category":"all"}"#, ["w1"]),
+            (#"{"card":"none"}"#, []), ("{}", ["w1", "w2", "w3"]),
+        ])
+    func matching(predicate: String, widgets: [String]) async throws {
+        try await withStore { store in
+            let ids = try await store.place([
+                .test("w1", configuration: #"{"card":"acme","category":"all"}"#),
+                .test("w2", configuration: #"{"card":"acme","category":"travel"}"#),
+                .test("w3", configuration: #"{"card":"globex"}"#),
+            ])
+            try await store.settle()
+            let outcome = try await store.pool.query(
+                MarkUsers([mark(store, "u1", kind: "Purchases", matching: predicate)], limit: 100)
+            ).first
+            #expect(outcome?.marked == Int64(widgets.count))
+            for (index, id) in ids.enumerated() {
+                #expect(try await store.timeline(id)?.isStale == widgets.contains("w\(index + 1)"))
+            }
+        }
+    }
+
+    @Test("Devices and single widgets are audiences too")
+    func devicesAndWidgets() async throws {
+        try await withStore { store in
+            let ids = try await store.place([
+                .test("w1", user: "u1", device: "d1"), .test("w2", user: "u2", device: "d2"),
+            ])
+            try await store.settle()
+            _ = try await store.pool.query(MarkDevices([mark(store, "d2")], limit: 100))
+            #expect(try await store.timeline(ids[0])?.isStale == false)
+            #expect(try await store.timeline(ids[1])?.isStale == true)
+            _ = try await store.pool.query(MarkWidgets([mark(store, "w1")]))
+            #expect(try await store.timeline(ids[0])?.isStale == true)
+        }
+    }
+
+    @Test("An audience of more widgets than the limit is left alone and named; the others are marked")
+    func tooMany() async throws {
+        try await withStore { store in
+            var placements = (0..<5).map { index in
+                WidgetPlacement.test("w\(index)", user: "crowd", configuration: #"{"n":\#(index)}"#)
+            }
+            placements.append(.test("single", user: "u1"))
+            let ids = try await store.place(placements)
+            try await store.settle()
+            let outcome = try #require(
+                try await store.pool.query(MarkUsers([mark(store, "u1"), mark(store, "crowd")], limit: 4)).first)
+            #expect(outcome.tooMany == [1])
+            #expect(outcome.marked == 1)
+            #expect(try await store.timeline(ids[0])?.isStale == false)
+            #expect(try await store.timeline(ids[5])?.isStale == true)
+        }
+    }
+
+    @Test("A leased row keeps the end of its lease; the request stays to be seen at completion")
+    func leased() async throws {
+        try await withStore { store in
+            let id = try await store.place([.test("w1")])[0]
+            let claimed = try await store.claim(lane: .interactive)
+            let before = try #require(try await store.timeline(id))
+            #expect(before.isLeased)
+            _ = try await store.pool.query(MarkUsers([mark(store, "u1", lane: .push)], limit: 100))
+            let after = try #require(try await store.timeline(id))
+            #expect(after.dueAt == before.dueAt)
+            #expect(after.requested == before.requested + 1)
+            // Completing what was captured before the mark leaves exactly one more reload.
+            let again = try await store.complete(claimed)
+            #expect(again.map(\.isDue) == [false])
+            #expect(try await store.timeline(id)?.isStale == true)
+        }
+    }
+
+    @Test("A budgeted request waits for the spacing; a free one does not")
+    func spacing() async throws {
+        try await withStore { store in
+            let id = try await store.place([.test("w1")])[0]
+            _ = try await store.complete(store.claim(lane: .interactive), spacing: .seconds(300))
+            let budgeted = try #require(
+                try await store.pool.query(MarkUsers([mark(store, "u1")], limit: 100)).first)
+            #expect(budgeted.marked == 1)
+            #expect(budgeted.due == 0)
+            let deferred = try #require(try await store.timeline(id))
+            let wait = deferred.dueAt.microseconds - deferred.readAt.microseconds
+            #expect(wait > 290_000_000 && wait <= 300_000_000)
+            let free = try #require(
+                try await store.pool.query(
+                    MarkUsers([mark(store, "u1", isFree: true, lane: .interactive)], limit: 100)
+                ).first)
+            #expect(free.due == 1)
+            #expect(try await store.timeline(id)?.lane == .interactive)
+        }
+    }
+
+    @Test("After a failure not even a free request comes before the back-off has passed")
+    func backoff() async throws {
+        try await withStore { store in
+            let id = try await store.place([.test("w1")])[0]
+            let claimed = try await store.claim(lane: .interactive)
+            _ = try await store.pool.execute(
+                FailTimelines(
+                    claimed.map {
+                        EndedClaim(id: $0.id, claim: $0.claim, delay: .seconds(60), decision: .failed)
+                    }))
+            let outcome = try await store.pool.query(MarkUsers([mark(store, "u1", isFree: true)], limit: 100)).first
+            #expect(outcome?.due == 0)
+            let timeline = try #require(try await store.timeline(id))
+            #expect(timeline.dueAt.microseconds > timeline.readAt.microseconds + 50_000_000)
+            #expect(timeline.attempts == 1)
+            #expect(timeline.decision == .failed)
+        }
+    }
+}
+
+extension TestStore {
+    /// Claims what is due of all kinds of the first app in one lane.
+    func claim(lane: ReloadLane, lease: Duration = .seconds(30)) async throws -> [ClaimedTimeline] {
+        let kinds = try await directory().kinds.keys
+        return try await pool.query(
+            ClaimTimelines(kinds.map { ClaimWish(kindID: $0, lane: lane, count: 1000) }, lease: lease))
+    }
+
+    /// Completes claims as if they had been published.
+    func complete(
+        _ claims: [ClaimedTimeline], spacing: Duration = .seconds(300), next: Timestamp? = nil
+    ) async throws -> [CompleteTimelines.Row] {
+        try await pool.query(
+            CompleteTimelines(
+                claims.map {
+                    Completion(
+                        id: $0.id, claim: $0.claim, requested: $0.requested, kindGeneration: $0.kindGeneration,
+                        appGeneration: $0.appGeneration, publishedHash: ContentHash(high: 1, low: 2),
+                        nextReload: next, jitter: .zero, spacing: spacing, decision: .reloaded)
+                }))
+    }
+}

@@ -1,0 +1,54 @@
+import PostgresClient
+import TestSupport
+import Testing
+import WidgetStore
+
+@Suite("Every statement is one that PostgreSQL takes", .timeLimit(.minutes(1)))
+struct StatementTests {
+    /// Every statement of the store: a new one belongs here.
+    static let all: [any PostgresStatement.Type] = [
+        TakePartitions.self, AdvancePositions.self, ListPositions.self, SetPosition.self,
+        BumpApps.self, BumpKinds.self, MarkUsers.self, MarkDevices.self, MarkWidgets.self,
+        ReadWidgets.self, LockTimelines.self, PlaceTimelines.self, OrphanTimelines.self,
+        InsertWidgets.self, UpdateWidgets.self, RecordViews.self,
+        InsertDeadLetter.self, DeadLettersToForward.self, DeadLettersForwarded.self, InsertSweep.self,
+        DueWork.self, ClaimTimelines.self, SaveContent.self, CompleteTimelines.self,
+        FailTimelines.self, ReleaseTimelines.self, RepublishTimelines.self, CollectTimelines.self,
+        KindsToSweep.self, SweepKind.self, StartSweeps.self, NextSweep.self, SweepEveryoneChunk.self,
+        SweepAudienceChunk.self, MoveSweep.self, FinishSweep.self,
+        ListKinds.self, ListApps.self, UpsertApp.self, UpsertKind.self, LockManifests.self,
+        ListWidgets.self, ReadTimeline.self, Overview.self, RenderTimes.self,
+        TimelinesOfUser.self, DeleteWidgetsOfUser.self, DeleteContentOfUser.self, DeleteDeadLettersOfUser.self,
+        NotifyDue.self,
+    ]
+
+    @Test("PREPARE succeeds for every statement")
+    func prepare() async throws {
+        try await withStore { store in
+            try await store.pool.withConnection { connection in
+                for statement in Self.all {
+                    try await prepare(statement, on: connection)
+                }
+            }
+        }
+    }
+
+    private func prepare<Statement: PostgresStatement>(
+        _ statement: Statement.Type, on connection: PostgresConnection
+    ) async throws {
+        do {
+            try await connection.prepare(statement)
+        } catch {
+            Issue.record("\(statement): \(error)")
+        }
+    }
+
+    @Test("The hot table has three indexes and no more")
+    func indexes() async throws {
+        try await withStore { store in
+            let count = try await store.integer(
+                "SELECT count(*) FROM pg_indexes WHERE tablename = 'timeline_state'")
+            #expect(count == 3)
+        }
+    }
+}
