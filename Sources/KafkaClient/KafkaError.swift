@@ -1,5 +1,5 @@
 /// What went wrong in talking to Kafka: which error, in doing what, and whether trying again can help.
-package struct KafkaError: Error, Sendable, CustomStringConvertible {
+package struct KafkaError: Error, Hashable, Sendable, CustomStringConvertible {
     /// librdkafka's error number: negative ones are local (`__TIMED_OUT` is -185), positive ones are the broker's.
     package struct Code: Hashable, Sendable, CustomStringConvertible {
         package let number: Int32

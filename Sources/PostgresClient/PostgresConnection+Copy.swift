@@ -65,6 +65,11 @@ extension PostgresConnection {
                 }
             }
             try await send(gathered)
+            // A sequence may simply end when its reader is cancelled: what came so far must not pass for all of it.
+            if Task.isCancelled { throw PostgresError.taskCancelled }
+            return try await loan.thread.perform { driver throws(PostgresError) in
+                try driver.endCopy()
+            }
         } catch {
             // Shielded: the connection must come out of the COPY even when the task is cancelled. When it cannot, it is
             // lost, and the error that led here says more.
@@ -76,9 +81,6 @@ extension PostgresConnection {
                 loan.spoil()
             }
             throw error
-        }
-        return try await loan.thread.perform { driver throws(PostgresError) in
-            try driver.endCopy()
         }
     }
 
@@ -116,10 +118,7 @@ package struct PostgresCopyRow {
     package mutating func append<Value: PostgresValue>(_ value: Value) {
         guard value.isEncodable else { return refuse(Value.postgresType.name) }
         let count = value.postgresByteCount
-        let start = bytes.count
-        bytes.append(contentsOf: repeatElement(0, count: 4 + count))
-        unsafe bytes.withUnsafeMutableBytes { buffer in
-            var writer = unsafe PostgresWriter(buffer, at: start)
+        bytes.appendBinary(4 + count) { writer in
             writer.writeCount(count)
             value.encode(into: &writer)
         }

@@ -5,6 +5,11 @@ package struct PostgresMigrator: Sendable {
         package var applied: [PostgresMigration]
         /// To be applied, in order of version.
         package var pending: [PostgresMigration]
+
+        package init(applied: [PostgresMigration], pending: [PostgresMigration]) {
+            self.applied = applied
+            self.pending = pending
+        }
     }
 
     private let migrations: [PostgresMigration]

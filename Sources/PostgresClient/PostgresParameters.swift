@@ -38,11 +38,7 @@ package struct PostgresParameters: Sendable {
     package mutating func append<Value: PostgresValue>(_ value: Value) {
         let count = value.postgresByteCount
         guard check(value), claim(count, oid: Value.postgresType.oid) else { return }
-        let start = bytes.count - count
-        unsafe bytes.withUnsafeMutableBytes { buffer in
-            var writer = unsafe PostgresWriter(buffer, at: start)
-            value.encode(into: &writer)
-        }
+        bytes.appendBinary(count) { writer in value.encode(into: &writer) }
     }
 
     /// nil is NULL.
@@ -65,9 +61,7 @@ package struct PostgresParameters: Sendable {
         }
         count += array.isEmpty ? Self.emptyArrayHeader : Self.arrayHeader
         guard claim(count, oid: Value.postgresType.arrayOID) else { return }
-        let start = bytes.count - count
-        unsafe bytes.withUnsafeMutableBytes { buffer in
-            var writer = unsafe PostgresWriter(buffer, at: start)
+        bytes.appendBinary(count) { writer in
             Self.writeHeader(
                 into: &writer, count: array.count, hasNulls: false, elementOID: Value.postgresType.oid)
             for value in array {
@@ -93,9 +87,7 @@ package struct PostgresParameters: Sendable {
         }
         count += array.isEmpty ? Self.emptyArrayHeader : Self.arrayHeader
         guard claim(count, oid: Value.postgresType.arrayOID) else { return }
-        let start = bytes.count - count
-        unsafe bytes.withUnsafeMutableBytes { buffer in
-            var writer = unsafe PostgresWriter(buffer, at: start)
+        bytes.appendBinary(count) { writer in
             Self.writeHeader(
                 into: &writer, count: array.count, hasNulls: hasNulls, elementOID: Value.postgresType.oid)
             for value in array {
@@ -133,7 +125,7 @@ extension PostgresParameters {
         return false
     }
 
-    /// Adds a parameter of `count` bytes, still to be written, at the buffer's end.
+    /// Adds a parameter of `count` bytes, which are still to be appended.
     @inlinable
     mutating func claim(_ count: Int, oid: UInt32) -> Bool {
         // PostgreSQL takes messages of less than 1 GiB; the last 64 KiB are for what goes around the parameters.
@@ -142,7 +134,6 @@ extension PostgresParameters {
             return false
         }
         fields.append(Field(offset: bytes.count, count: count, oid: oid))
-        bytes.append(contentsOf: repeatElement(0, count: count))
         return true
     }
 

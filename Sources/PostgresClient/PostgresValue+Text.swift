@@ -1,3 +1,11 @@
+#if canImport(Glibc)
+import Glibc
+#elseif canImport(Musl)
+import Musl
+#else
+import Darwin
+#endif
+
 /// text; also reads varchar, bpchar, name and "char".
 extension String: PostgresValue {
     @inlinable
@@ -16,10 +24,10 @@ extension String: PostgresValue {
 
     /// PostgreSQL's text cannot hold NUL.
     @inlinable
-    package var isEncodable: Bool { unsafe !utf8.span.bytes.containsZero }
+    package var isEncodable: Bool { !containsNUL }
 
     @inlinable
-    package func encode(into writer: inout PostgresWriter) { unsafe writer.write(bytes: utf8.span.bytes) }
+    package func encode(into writer: inout PostgresWriter) { writer.write(self) }
 
     @inlinable
     package init?(postgresBytes bytes: RawSpan, oid: UInt32) {
@@ -29,10 +37,14 @@ extension String: PostgresValue {
     }
 }
 
-extension RawSpan {
+extension String {
     @usableFromInline
-    var containsZero: Bool {
-        unsafe withUnsafeBytes { unsafe $0.contains(0) }
+    var containsNUL: Bool {
+        let found = unsafe utf8.withContiguousStorageIfAvailable { utf8 in
+            guard let start = utf8.baseAddress else { return false }
+            return unsafe memchr(start, 0, utf8.count) != nil
+        }
+        return found ?? utf8.contains(0)
     }
 }
 
@@ -51,7 +63,7 @@ package struct PostgresBytes: PostgresValue, Hashable {
     package var postgresByteCount: Int { bytes.count }
 
     @inlinable
-    package func encode(into writer: inout PostgresWriter) { unsafe writer.write(bytes: bytes.span.bytes) }
+    package func encode(into writer: inout PostgresWriter) { writer.write(bytes) }
 
     @inlinable
     package init?(postgresBytes bytes: RawSpan, oid: UInt32) {
@@ -68,7 +80,7 @@ extension Array: PostgresValue where Element == UInt8 {
     package var postgresByteCount: Int { count }
 
     @inlinable
-    package func encode(into writer: inout PostgresWriter) { unsafe writer.write(bytes: span.bytes) }
+    package func encode(into writer: inout PostgresWriter) { writer.write(self) }
 
     @inlinable
     package init?(postgresBytes bytes: RawSpan, oid: UInt32) {

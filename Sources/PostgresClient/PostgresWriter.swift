@@ -1,19 +1,19 @@
 /// Writes binary values into memory that its maker has sized for exactly them.
 ///
-/// Lives only inside `withUnsafeMutableBytes` of the buffer that it fills; writing beyond that buffer traps.
-@safe
+/// Lives only inside ``Swift/Array/appendBinary(_:_:)``, whose array owns the memory; writing beyond it traps.
 @usableFromInline
+@safe
 package struct PostgresWriter: ~Copyable {
     @usableFromInline let base: UnsafeMutableRawPointer
     @usableFromInline let count: Int
-    @usableFromInline var offset: Int
+    @usableFromInline var offset = 0
 
     @inlinable
-    init(_ buffer: UnsafeMutableRawBufferPointer, at offset: Int) {
-        // An empty buffer has no address, and nothing is written to it.
-        unsafe self.base = buffer.baseAddress ?? UnsafeMutableRawPointer(bitPattern: 1).unsafelyUnwrapped
+    init(_ buffer: UnsafeMutableBufferPointer<UInt8>) {
+        // An empty buffer may have no address, and nothing is written to it.
+        let address = unsafe buffer.baseAddress.map { UnsafeMutableRawPointer($0) }
+        unsafe self.base = unsafe address ?? UnsafeMutableRawPointer(bitPattern: 1).unsafelyUnwrapped
         self.count = buffer.count
-        self.offset = offset
     }
 
     /// Writes an integer, big-endian.
@@ -27,24 +27,52 @@ package struct PostgresWriter: ~Copyable {
 
     /// Writes bytes as they are.
     @inlinable
-    package mutating func write(bytes: RawSpan) {
-        precondition(bytes.byteCount <= count - offset, "a value wrote more than its postgresByteCount")
-        unsafe bytes.withUnsafeBytes { source in
-            guard let address = source.baseAddress else { return }
-            unsafe base.advanced(by: offset).copyMemory(from: address, byteCount: source.count)
+    package mutating func write(_ bytes: [UInt8]) {
+        unsafe bytes.withUnsafeBytes { unsafe copy($0) }
+    }
+
+    /// Writes a text in UTF-8.
+    @inlinable
+    package mutating func write(_ text: String) {
+        // Strings bridged from Objective-C are the only ones that are not in UTF-8 already.
+        let isWritten: Void? = unsafe text.utf8.withContiguousStorageIfAvailable { utf8 in
+            unsafe copy(UnsafeRawBufferPointer(utf8))
         }
-        offset += bytes.byteCount
+        if isWritten == nil { write(Array(text.utf8)) }
     }
 
     /// Writes what PostgreSQL puts before each value: its size.
     @inlinable
     mutating func writeCount(_ count: Int) { write(Int32(truncatingIfNeeded: count)) }
+
+    @inlinable
+    mutating func copy(_ source: UnsafeRawBufferPointer) {
+        precondition(source.count <= count - offset, "a value wrote more than its postgresByteCount")
+        guard let address = source.baseAddress else { return }
+        unsafe base.advanced(by: offset).copyMemory(from: address, byteCount: source.count)
+        offset += source.count
+    }
+}
+
+extension [UInt8] {
+    /// Appends `count` bytes, all of which `encode` writes, in place.
+    @inlinable
+    mutating func appendBinary(_ count: Int, _ encode: (inout PostgresWriter) -> Void) {
+        append(addingCapacity: count) { span in
+            unsafe span.withUnsafeMutableBufferPointer { buffer, initializedCount in
+                var writer = unsafe PostgresWriter(buffer)
+                encode(&writer)
+                precondition(writer.offset == count, "a value wrote less than its postgresByteCount")
+                initializedCount = count
+            }
+        }
+    }
 }
 
 extension RawSpan {
     /// The big-endian integer at `offset`; the span must hold it.
     @inlinable
-    func postgresInteger<Value: FixedWidthInteger & BitwiseCopyable>(
+    package func postgresInteger<Value: FixedWidthInteger & BitwiseCopyable>(
         at offset: Int = 0, as type: Value.Type = Value.self
     ) -> Value {
         unsafe Value(bigEndian: unsafeLoadUnaligned(fromByteOffset: offset, as: Value.self))

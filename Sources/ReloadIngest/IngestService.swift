@@ -104,7 +104,7 @@ package final class IngestService: Service {
             var prepared = PreparedBatch(batch, topics: configuration.topics, decoder: decoder)
             let items = prepared.items
             prepared.items = []
-            try await apply(items, of: prepared, &positions, consumer)
+            try await apply(items, of: prepared, under: positions.epochs, &positions, consumer)
         case .revoked(let revocation):
             positions.drop(revocation.partitions)
             logger.info(
@@ -175,14 +175,16 @@ package final class IngestService: Service {
 
     /// Applies items in order, in one transaction if it can be.
     private func apply(
-        _ items: [PreparedBatch.Item], of batch: PreparedBatch, _ positions: inout PartitionPositions,
-        _ consumer: KafkaConsumer
+        _ items: [PreparedBatch.Item], of batch: PreparedBatch, under epochs: [TopicPartition: Int64],
+        _ positions: inout PartitionPositions, _ consumer: KafkaConsumer
     ) async throws {
         var items = items
         var attempt = 0
         var directory: KindDirectory?
         while true {
-            items.removeAll { !positions.isDue($0.offset, of: $0.partition) }
+            items.removeAll {
+                !positions.isDue($0.offset, of: $0.partition, receivedUnder: epochs[$0.partition])
+            }
             guard !items.isEmpty else { return }
             var next: [TopicPartition: Int64] = [:]
             for item in items { next[item.partition] = item.offset + 1 }
@@ -212,8 +214,8 @@ package final class IngestService: Service {
                         continue
                     }
                     let middle = items.count / 2
-                    try await apply(Array(items[..<middle]), of: batch, &positions, consumer)
-                    try await apply(Array(items[middle...]), of: batch, &positions, consumer)
+                    try await apply(Array(items[..<middle]), of: batch, under: epochs, &positions, consumer)
+                    try await apply(Array(items[middle...]), of: batch, under: epochs, &positions, consumer)
                     return
                 case .wait(let message):
                     attempt += 1

@@ -1,7 +1,6 @@
-package import KafkaClient
 package import Logging
 package import PostgresClient
-package import ServiceLifecycle
+import ServiceLifecycle
 import Synchronization
 package import WidgetModel
 package import WidgetStore

@@ -1,6 +1,6 @@
 import Hummingbird
 package import Logging
-package import ServiceLifecycle
+import ServiceLifecycle
 package import WidgetStore
 
 /// The HTTP API: health for orchestrators, and what is known of widgets and their timelines, read-only.

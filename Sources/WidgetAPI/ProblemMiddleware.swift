@@ -9,7 +9,7 @@ struct ProblemMiddleware<Context: RequestContext>: RouterMiddleware {
     let logger: Logger
 
     func handle(
-        _ request: Request, context: Context, next: (Request, Context) async throws -> Response
+        _ request: Request, context: Context, next: @concurrent (Request, Context) async throws -> Response
     ) async throws -> Response {
         do {
             return try await next(request, context)
@@ -43,7 +43,7 @@ struct BearerMiddleware<Context: RequestContext>: RouterMiddleware {
     let token: BearerToken
 
     func handle(
-        _ request: Request, context: Context, next: (Request, Context) async throws -> Response
+        _ request: Request, context: Context, next: @concurrent (Request, Context) async throws -> Response
     ) async throws -> Response {
         guard let header = request.headers[.authorization], token.admits(authorization: header) else {
             throw Problem.unauthorized

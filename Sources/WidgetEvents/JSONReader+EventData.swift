@@ -76,7 +76,7 @@ extension JSONReader {
             }
             return scope
         case .null, .bool, .number, .object:
-            throw failure(.wrongType, "expected an array or a string, found \(kind.name)", at: offset)
+            throw wrongType(expected: "an array or a string", found: kind)
         }
     }
 

@@ -28,19 +28,21 @@ struct Freshet: AsyncParsableCommand {
         subcommands: [
             RunCommand.self, MigrateCommand.self, KindsCommand.self, PublishCommand.self, WidgetsCommand.self,
             TimelinesCommand.self, UsersCommand.self, PositionsCommand.self, ConfigCommand.self, KafkaCommand.self,
-            ProviderCommand.self,
+            ProviderCommand.self, DemoCommand.self,
         ])
 
     static func main() async {
+        var failing: any ParsableCommand.Type = Freshet.self
         do {
             var command = try await asyncParseAsRoot()
+            failing = type(of: command)
             if var asynchronous = command as? any AsyncParsableCommand {
                 try await asynchronous.run()
             } else {
                 try command.run()
             }
         } catch {
-            guard let failure = CommandFailure(explaining: error) else { exit(withError: error) }
+            guard let failure = CommandFailure(explaining: error) else { failing.exit(withError: error) }
             Terminal.complain("freshet: \(failure.message)")
             Foundation.exit(failure.status.rawValue)
         }

@@ -50,7 +50,7 @@ struct ConsumerTests {
             let count = 1000
             try await fill(kafka, topic, count)
             let consumer = try kafka.consumer(
-                topic, properties: ["max.poll.interval.ms": "2000", "session.timeout.ms": "2000"]
+                topic, properties: ["max.poll.interval.ms": "4000", "session.timeout.ms": "4000"]
             ) {
                 $0.maximumBatchMessages = 10
                 $0.pauseDelay = .milliseconds(100)
@@ -61,14 +61,15 @@ struct ConsumerTests {
                 case .assigned(let assignment): assignment.start(at: [:])
                 case .batch(let batch):
                     // The time itself is what is tested here.
-                    if messages.isEmpty { try await Task.sleep(for: .seconds(3.5)) }
+                    if messages.isEmpty { try await Task.sleep(for: .seconds(5.5)) }
                     messages += batch.messages
                 case .revoked, .offsetOutOfRange: Issue.record("\(event)")
                 case .error(let error): Issue.record("\(error)")
                 }
                 if messages.count == count { break }
             }
-            #expect(messages.map(\.offset) == (0..<Int64(count)).map { $0 })
+            #expect(messages.count == count)
+            #expect(messages.indices.allSatisfy { messages[$0].offset == Int64($0) })
             await consumer.shutdown()
         }
     }
@@ -104,8 +105,12 @@ struct ConsumerTests {
             try await consumer.seek([place: .at(995)])
             #expect(try await consumer.read(5).map(\.offset) == [995, 996, 997, 998, 999])
             try await consumer.seek([place: .latest])
-            try await fill(kafka, topic, 1)
-            #expect(try await consumer.read(1).map(\.offset) == [1000])
+            // Which offset is the latest is asked of the broker after the seek: sends until one comes after that.
+            let producer = try kafka.producer()
+            let sending = Task { while !Task.isCancelled { _ = try? await producer.send(KafkaMessage(topic, "new")) } }
+            #expect(try #require(try await consumer.read(1).first).offset >= 1000)
+            sending.cancel()
+            await producer.shutdown()
 
             let error = await #expect(throws: KafkaError.self) {
                 try await consumer.seek([TopicPartition(topic: topic, partition: 7): .earliest])
@@ -134,7 +139,7 @@ struct ConsumerTests {
             let assignment = try await consumer.assignment()
             #expect(await consumer.lag() == [:])
             assignment.fail()
-            assignment.start(at: [places[0]: .at(2), places[1]: .latest])
+            assignment.start(at: [places[0]: .at(2), places[1]: .at(5)])
             assignment.start(at: [:])
             #expect(try await consumer.read(3).map(\.offset) == [2, 3, 4])
 
@@ -158,7 +163,7 @@ struct ConsumerTests {
     func droppedMessages() async throws {
         try await withKafka(embeddedOnly: true) { kafka in
             let topic = try await kafka.topic("dropped")
-            let producer = try kafka.producer()
+            let producer = try kafka.producer(properties: ["compression.codec": "none"])
             let value = String(repeating: "x", count: 100_000)
             for _ in 0..<8 {
                 let results = await producer.send((0..<10).map { _ in KafkaMessage(topic, value) })
@@ -303,7 +308,7 @@ struct ConsumerTests {
 
             let never = try kafka.consumer(topic)
             await never.shutdown()
-            #expect(try await never.rest().isEmpty)
+            #expect(try await never.rest().allSatisfy { if case .error = $0 { true } else { false } })
         }
     }
 }

@@ -12,7 +12,8 @@ struct KindDefinitionTests {
         "name": "RecentPurchases", "displayName": "Recent purchases", "description": "What was bought last.",
         "families": ["systemMedium", "systemSmall"], "sharing": "shared", "variesBy": ["locale"],
         "providerURL": "https://bank.example/freshet", "maxBatch": 250, "timeout": "2500ms", "minimumSpacing": "1m",
-        "dailyBudget": ["minimum": 4, "maximum": 40], "placeholder": ["lines": []], "volatileFields": ["/now", "/a~1b/0"],
+        "dailyBudget": ["minimum": 4, "maximum": 40], "placeholder": ["lines": []],
+        "volatileFields": ["/now", "/a~1b/0"],
         "accentColor": "Gold", "backgroundColor": "Night", "dormantAfter": "7d",
     ]
 
@@ -24,7 +25,10 @@ struct KindDefinitionTests {
 
     @Test func defaults() throws {
         let kind = try KindDefinition.validate(smallest).get()
-        #expect(kind == KindDefinition(name: "Weather", providerURL: "http://provider.example/freshet", placeholder: ["sky": "–"]))
+        #expect(
+            kind
+                == KindDefinition(
+                    name: "Weather", providerURL: "http://provider.example/freshet", placeholder: ["sky": "–"]))
         #expect(kind.displayName == "Weather")
         #expect(kind.families == WidgetFamily.allCases)
         #expect(kind.sharing == .perUser && kind.variesBy == .all)
@@ -58,22 +62,29 @@ struct KindDefinitionTests {
         #expect(throws: ModelError(message: "expected an object, found an array")) { try KindDefinition(json: []) }
     }
 
-    @Test(arguments: [
-        ("name", JSONValue.null, "required member \"name\" is missing"), ("name", "", "must not be empty"),
-        ("name", 5, "expected a string, found a number"), ("name", "a\nb", "must not contain control characters"),
-        ("displayName", "", "must not be empty"), ("placeholder", nil, "required member \"placeholder\" is missing"),
-        ("placeholder", ["a": "\u{0}"], "must not contain U+0000"),
-        ("placeholder", .string(String(repeating: "x", count: 65_535)), "must be at most 65536 bytes, is 65537"),
-        ("families", "systemSmall", "expected an array, found a string"), ("sharing", "public", "expected perUser or shared, found \"public\""),
-        ("sharing", 1, "expected a string, found a number"), ("providerURL", "ftp://x", "expected an http or https URL, found \"ftp://x\""),
-        ("maxBatch", 0, "expected an integer from 1 to 1000, found 0"), ("maxBatch", 1001, "expected an integer from 1 to 1000, found 1001"),
-        ("maxBatch", "9", "expected an integer, found a string"), ("timeout", "99ms", "expected 100ms to 2m, found 99ms"),
-        ("timeout", 121, "expected 100ms to 2m, found 121s"),
-        ("timeout", "fast", "expected seconds or a text such as 90s, 5m, 24h, 14d, found a string"),
-        ("minimumSpacing", -1, "expected seconds or a text such as 90s, 5m, 24h, 14d, found a number"),
-        ("dormantAfter", "1m", "expected 1h to 3650d, found 1m"), ("dailyBudget", 5, "expected an object, found a number"),
-        ("colour", "red", "unknown member \"colour\""),
-    ] as [(String, JSONValue, String)])
+    @Test(
+        arguments: [
+            ("name", JSONValue.null, "required member \"name\" is missing"), ("name", "", "must not be empty"),
+            ("name", 5, "expected a string, found a number"), ("name", "a\nb", "must not contain control characters"),
+            ("displayName", "", "must not be empty"),
+            ("placeholder", nil, "required member \"placeholder\" is missing"),
+            ("placeholder", ["a": "\u{0}"], "must not contain U+0000"),
+            ("placeholder", .string(String(repeating: "x", count: 65_535)), "must be at most 65536 bytes, is 65537"),
+            ("families", "systemSmall", "expected an array, found a string"),
+            ("sharing", "public", "expected perUser or shared, found \"public\""),
+            ("sharing", 1, "expected a string, found a number"),
+            ("providerURL", "ftp://x", "expected an http or https URL, found \"ftp://x\""),
+            ("maxBatch", 0, "expected an integer from 1 to 1000, found 0"),
+            ("maxBatch", 1001, "expected an integer from 1 to 1000, found 1001"),
+            ("maxBatch", "9", "expected an integer, found a string"),
+            ("timeout", "99ms", "expected 100ms to 2m, found 99ms"),
+            ("timeout", 121, "expected 100ms to 2m, found 121s"),
+            ("timeout", "fast", "expected seconds or a text such as 90s, 5m, 24h, 14d, found a string"),
+            ("minimumSpacing", -1, "expected seconds or a text such as 90s, 5m, 24h, 14d, found a number"),
+            ("dormantAfter", "1m", "expected 1h to 3650d, found 1m"),
+            ("dailyBudget", 5, "expected an object, found a number"),
+            ("colour", "red", "unknown member \"colour\""),
+        ] as [(String, JSONValue, String)])
     func refused(key: String, value: JSONValue, message: String) {
         let result = KindDefinition.validate(changed(smallest, key, value), at: "/kinds/3")
         let pointer = key == "dailyBudget" ? "/kinds/3/dailyBudget" : "/kinds/3/\(key)"
@@ -123,7 +134,8 @@ struct KindDefinitionTests {
         #expect(app.kinds.map(\.name) == ["Weather", "RecentPurchases"])
         #expect(try AppDefinition.validate(app.json()).get() == app)
         for (json, message) in [
-            ([], "expected an object, found an array"), (["app": "a", "kinds": []], "/kinds: expected at least one kind"),
+            ([], "expected an object, found an array"),
+            (["app": "a", "kinds": []], "/kinds: expected at least one kind"),
             (["app": "a", "kinds": 1], "/kinds: expected an array, found a number"),
             (["app": "a"], "/kinds: required member \"kinds\" is missing"),
         ] as [(JSONValue, String)] {
@@ -133,12 +145,15 @@ struct KindDefinitionTests {
             }
             #expect(errors.description == message)
         }
-        for name in ["a", "com.example.bank", "com.Example-2.my_app"] { #expect(AppDefinition.isBundleIdentifier(name)) }
+        for name in ["a", "com.example.bank", "com.Example-2.my_app"] {
+            #expect(AppDefinition.isBundleIdentifier(name))
+        }
         for name in ["", ".a", "a.", "a..b", "a b", "a/b", "é"] { #expect(!AppDefinition.isBundleIdentifier(name)) }
     }
 
     @Test(arguments: [
-        ("100ms", 100, "100ms"), ("1.5s", 1500, "1500ms"), ("90s", 90_000, "90s"), ("5m", 300_000, "5m"), ("24h", 86_400_000, "1d"),
+        ("100ms", 100, "100ms"), ("1.5s", 1500, "1500ms"), ("90s", 90_000, "90s"), ("5m", 300_000, "5m"),
+        ("24h", 86_400_000, "1d"),
         ("14d", 1_209_600_000, "14d"), ("0s", 0, "0ms"), ("36h", 129_600_000, "36h"),
     ])
     func durations(text: String, milliseconds: Int, written: String) {

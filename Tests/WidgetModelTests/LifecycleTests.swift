@@ -82,18 +82,21 @@ struct LifecycleTests {
         let environments = try ["de", "fr"].map { try WidgetEnvironment(locale: $0, timeZone: "UTC") }
         let sets: [[WidgetChange]] = [
             [
-                .placed(try Self.placement("a"), at: Self.at(1)), .configured(try Self.configuration("b"), at: Self.at(2)),
+                .placed(try Self.placement("a"), at: Self.at(1)),
+                .configured(try Self.configuration("b"), at: Self.at(2)),
                 .environment(environments[0], at: Self.at(3)), .removed(at: Self.at(4)),
                 .placed(try Self.placement("c"), at: Self.at(5)),
             ],
             [
-                .placed(try Self.placement("a"), at: Self.at(1)), .configured(try Self.configuration("b"), at: Self.at(1)),
+                .placed(try Self.placement("a"), at: Self.at(1)),
+                .configured(try Self.configuration("b"), at: Self.at(1)),
                 .removed(at: Self.at(1)), .placed(try Self.placement("c"), at: Self.at(1)),
                 .environment(environments[1], at: Self.at(2)),
             ],
             [
                 .placed(try Self.placement("a"), at: Self.at(3)), .removed(at: Self.at(2)), .removed(at: Self.at(4)),
-                .configured(try Self.configuration("b"), at: Self.at(5)), .configured(try Self.configuration("c"), at: Self.at(3)),
+                .configured(try Self.configuration("b"), at: Self.at(5)),
+                .configured(try Self.configuration("c"), at: Self.at(3)),
             ],
         ]
         var count = 0
@@ -121,7 +124,9 @@ struct LifecycleTests {
     }
 
     private static func expected(_ changes: [WidgetChange]) -> WidgetRecord? {
-        guard let first = changes.firstIndex(where: { if case .placed = $0 { true } else { false } }) else { return nil }
+        guard let first = changes.firstIndex(where: { if case .placed = $0 { true } else { false } }) else {
+            return nil
+        }
         var latest = Timestamp.distantPast
         var record: WidgetRecord?
         for change in changes[first...] where change.at >= latest {

@@ -72,7 +72,9 @@ struct RulesTests {
         #expect(schedule.jitter(interval: .seconds(86_400), timeline: latest) == .seconds(300))
         #expect(schedule.jitter(interval: .zero, timeline: latest) == .zero)
         #expect(schedule.jitter(interval: .seconds(-5), timeline: latest) == .zero)
-        #expect(ReloadSchedule(minimumSpacing: .zero, tolerance: .zero).jitter(interval: .seconds(99), timeline: latest) == .zero)
+        #expect(
+            ReloadSchedule(minimumSpacing: .zero, tolerance: .zero).jitter(interval: .seconds(99), timeline: latest)
+                == .zero)
         #expect(
             schedule.nextDue(policy: .after(.distantFuture), lastEntry: now, renderedAt: now, timeline: latest)
                 == .distantFuture)

@@ -66,7 +66,8 @@ struct JSONGenerator {
             return JSONNumber(double) ?? JSONNumber(0)
         case 2:
             let literals = [
-                "0", "-0", "0.0", "-0.00", "1.50", "1e5", "1E+5", "12.0e-3", "123456789012345678901", "9007199254740993",
+                "0", "-0", "0.0", "-0.00", "1.50", "1e5", "1E+5", "12.0e-3", "123456789012345678901",
+                "9007199254740993",
                 "0.000001", "0.0000001", "5e-324", "1e-400", "100000000000000000000000", "0.1", "123456789.123456",
             ]
             return literals.randomElement(using: &random).flatMap(JSONNumber.init) ?? JSONNumber(0)
@@ -78,7 +79,8 @@ struct JSONGenerator {
 
     mutating func string() -> String {
         let pieces = [
-            "a", "b", "Z", "0", " ", "\"", "\\", "/", "\n", "\u{0}", "\u{1F}", "\u{7F}", "é", "e\u{301}", "ß", "€", "\u{2028}",
+            "a", "b", "Z", "0", " ", "\"", "\\", "/", "\n", "\u{0}", "\u{1F}", "\u{7F}", "é", "e\u{301}", "ß", "€",
+            "\u{2028}",
             "\u{D7FF}", "\u{E000}", "\u{FB33}", "\u{FFFF}", "😀", "\u{10FFFF}", "longer than eight bytes",
         ]
         return (0..<Int.random(in: 0..<5, using: &random)).compactMap { _ in pieces.randomElement(using: &random) }

@@ -24,7 +24,8 @@ struct TimelineTests {
 
     @Test func equalDatesKeepTheirOrder() throws {
         let names = (0..<50).map(String.init)
-        let timeline = try #require(Timeline(entries: names.map { entry(0, $0) } + [entry(-1, "first")], policy: .never))
+        let timeline = try #require(
+            Timeline(entries: names.map { entry(0, $0) } + [entry(-1, "first")], policy: .never))
         #expect(timeline.entries.map(\.content) == (["first"] + names).map { .string($0) })
         #expect(timeline.entry(at: start)?.content == "49")
     }
@@ -43,7 +44,8 @@ struct TimelineTests {
     }
 
     @Test func stored() throws {
-        let text = #"{"entries":[{"content":{"a":1},"date":"2020-06-22T10:00:00Z","relevance":{"duration":1800,"score":16.29},"#
+        let text =
+            #"{"entries":[{"content":{"a":1},"date":"2020-06-22T10:00:00Z","relevance":{"duration":1800,"score":16.29},"#
             + #""url":"bank://p/1"},{"content":null,"date":"2020-06-22T11:00:00Z"}],"policy":{"after":"2020-06-22T22:00:00Z"}}"#
         let timeline = try Timeline(stored: bytes(text))
         #expect(timeline.policy == .after(time("2020-06-22T22:00:00Z")))

@@ -20,7 +20,8 @@ struct ValueTests {
         #expect(TimelineID("01234567-89AB-CDEF-FEDC-BA9876543210") == id)
         for text in [
             "", "01234567-89ab-cdef-fedc-ba987654321", "01234567-89ab-cdef-fedc-ba98765432100",
-            "0123456789abcdeffedcba9876543210", "01234567-89ab-cdef-fedc-ba987654321g", "01234567-89ab-cdeffedc--ba9876543210",
+            "0123456789abcdeffedcba9876543210", "01234567-89ab-cdef-fedc-ba987654321g",
+            "01234567-89ab-cdeffedc--ba9876543210",
             "{1234567-89ab-cdef-fedc-ba9876543210",
         ] {
             #expect(TimelineID(text) == nil, "\(text)")
@@ -46,7 +47,10 @@ struct ValueTests {
                 "0 placed", "1 configured", "2 environment", "3 foreground", "4 operator", "5 push", "6 background",
                 "7 policy",
             ])
-        #expect(ReloadLane.allCases.map { "\($0.rawValue) \($0.name)" } == ["0 interactive", "1 push", "2 scheduled", "3 bulk"])
+        #expect(
+            ReloadLane.allCases.map { "\($0.rawValue) \($0.name)" } == [
+                "0 interactive", "1 push", "2 scheduled", "3 bulk",
+            ])
         #expect(KindSharing.allCases.map { "\($0.rawValue) \($0.name)" } == ["0 perUser", "1 shared"])
         #expect(KindVariation.all.rawValue == 7)
         for family in WidgetFamily.allCases { #expect(WidgetFamily(name: family.name) == family) }
@@ -67,8 +71,10 @@ struct ValueTests {
     }
 
     @Test(arguments: [
-        ("en-US", "Europe/Berlin", "en-US"), ("en_US", "UTC", "en-US"), ("zh-Hant-TW", "America/Argentina/Buenos_Aires", "zh-Hant-TW"),
-        ("de", "Etc/GMT+5", "de"), ("sl-rozaj-1994", "GMT", "sl-rozaj-1994"), ("en-u-ca-gregory", "EST5EDT", "en-u-ca-gregory"),
+        ("en-US", "Europe/Berlin", "en-US"), ("en_US", "UTC", "en-US"),
+        ("zh-Hant-TW", "America/Argentina/Buenos_Aires", "zh-Hant-TW"),
+        ("de", "Etc/GMT+5", "de"), ("sl-rozaj-1994", "GMT", "sl-rozaj-1994"),
+        ("en-u-ca-gregory", "EST5EDT", "en-u-ca-gregory"),
     ])
     func environments(locale: String, timeZone: String, stored: String) throws {
         let environment = try WidgetEnvironment(locale: locale, timeZone: timeZone)
@@ -77,7 +83,8 @@ struct ValueTests {
     }
 
     @Test(arguments: [
-        "", "e", "-", "en-", "-en", "en--US", "toolongtag", "en-toolongtag", "12", "en US", "en/US", "énglish", "en\u{0}",
+        "", "e", "-", "en-", "-en", "en--US", "toolongtag", "en-toolongtag", "12", "en US", "en/US", "énglish",
+        "en\u{0}",
         "en" + String(repeating: "-abcdefgh", count: 7),
     ])
     func badLocales(locale: String) {

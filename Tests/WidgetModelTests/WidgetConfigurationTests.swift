@@ -9,7 +9,9 @@ struct WidgetConfigurationTests {
     }
 
     @Test func canonical() throws {
-        #expect(try configuration(#" { "b" : 1.50, "a" : ["x", null, true] } "#).canonical == #"{"a":["x",null,true],"b":1.5}"#)
+        #expect(
+            try configuration(#" { "b" : 1.50, "a" : ["x", null, true] } "#).canonical
+                == #"{"a":["x",null,true],"b":1.5}"#)
         #expect(try configuration("{ }") == .empty)
         #expect(WidgetConfiguration.empty.canonical == "{}")
         #expect(WidgetConfiguration.empty.isEmpty)

@@ -13,7 +13,7 @@ struct AdminClient: ~Copyable {
         _ configuration: KafkaConfiguration, timeout: Duration, logger: Logger, operation: String
     ) throws(KafkaError) {
         let callbacks = ClientCallbacks(logger: logger, configuration: configuration)
-        // A consumer without a group: unlike a producer, it does not create the topics that it asks for.
+        // A consumer without a group: unlike a producer, it asks the brokers not to create topics.
         let properties = try ClientProperties(
             .consumer, configuration, defaults: ["client.id": "freshet-admin"],
             fixed: ["allow.auto.create.topics": "false"], logs: .direct, callbacks: callbacks, operation: operation)
@@ -110,36 +110,31 @@ struct AdminClient: ~Copyable {
     // MARK: Description
 
     func describe(topics names: [String]?) throws(KafkaError) -> [KafkaTopicDescription] {
-        guard let names else { return try metadata(ofTopic: nil).sorted { $0.name < $1.name } }
-        var descriptions: [KafkaTopicDescription] = []
-        for name in names { descriptions += try metadata(ofTopic: name) }
-        return descriptions
-    }
-
-    private func metadata(ofTopic name: String?) throws(KafkaError) -> [KafkaTopicDescription] {
-        var topic: OpaquePointer?
-        if let name {
-            unsafe topic = rd_kafka_topic_new(client.pointer, name, nil)
-            guard unsafe topic != nil else { throw KafkaError(rd_kafka_last_error(), context: context(name)) }
-        }
-        defer { if let topic = unsafe topic { unsafe rd_kafka_topic_destroy(topic) } }
-
         var metadata: UnsafePointer<rd_kafka_metadata>?
-        let response = unsafe rd_kafka_metadata(client.pointer, name == nil ? 1 : 0, topic, &metadata, milliseconds)
+        // All topics, and the choice is made here: brokers (the embedded one always) may create a topic that they are asked about.
+        let response = unsafe rd_kafka_metadata(client.pointer, 1, nil, &metadata, milliseconds)
         guard response == RD_KAFKA_RESP_ERR_NO_ERROR, let metadata = unsafe metadata else {
-            throw KafkaError(response, context: context(name))
+            throw KafkaError(response, context: context())
         }
         defer { unsafe rd_kafka_metadata_destroy(metadata) }
 
-        var descriptions: [KafkaTopicDescription] = []
+        var found: [String: Result<KafkaTopicDescription, KafkaError>] = [:]
         for index in 0..<Int(unsafe metadata.pointee.topic_cnt) {
             let topic = unsafe metadata.pointee.topics[index]
-            let topicName = unsafe String(cString: topic.topic)
+            let name = unsafe String(cString: topic.topic)
             if unsafe topic.err != RD_KAFKA_RESP_ERR_NO_ERROR {
-                guard name != nil else { continue }
-                throw KafkaError(unsafe topic.err, context: context(topicName))
+                found[name] = .failure(KafkaError(unsafe topic.err, context: context(name)))
+            } else {
+                found[name] = .success(unsafe Self.description(name, topic))
             }
-            descriptions.append(unsafe Self.description(topicName, topic))
+        }
+        guard let names else { return found.values.compactMap { try? $0.get() }.sorted { $0.name < $1.name } }
+        var descriptions: [KafkaTopicDescription] = []
+        for name in names {
+            guard let description = found[name] else {
+                throw KafkaError(RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART, context: context(name))
+            }
+            descriptions.append(try description.get())
         }
         return descriptions
     }

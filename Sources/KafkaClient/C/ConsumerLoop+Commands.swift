@@ -131,7 +131,9 @@ extension ConsumerLoop {
         let error = unsafe KafkaError(
             taking: rd_kafka_consumer_close_queue(client.pointer, queue),
             context: KafkaError.Context(operation: "close"))
-        if let error, !error.isFatal {
+        if let error {
+            // After a fatal error librdkafka does not close in order; there is nothing left to leave.
+            guard !error.isFatal else { return false }
             logger.warning("the consumer could not be closed in order", metadata: ["error": "\(error)"])
             return false
         }

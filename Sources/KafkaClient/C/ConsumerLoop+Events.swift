@@ -4,8 +4,9 @@ internal import Logging
 extension ConsumerLoop: ClientEvents {
     func errorRaised(_ response: rd_kafka_resp_err_t, reason: String) {
         if response == RD_KAFKA_RESP_ERR__FATAL {
-            fatalError = KafkaError.fatal(of: client, operation: "consume")
-            logger.error("the consumer has failed for good", metadata: ["error": "\(fatalError?.message ?? reason)"])
+            guard fatalError == nil, let error = KafkaError.fatal(of: client, operation: "consume") else { return }
+            fatalError = error
+            logger.error("the consumer has failed for good", metadata: ["error": "\(error.message)"])
             stopReason = stopReason ?? .shutdown
             return
         }
@@ -20,6 +21,8 @@ extension ConsumerLoop: ClientEvents {
         switch response {
         case RD_KAFKA_RESP_ERR__PARTITION_EOF:
             return
+        case RD_KAFKA_RESP_ERR__FATAL:
+            errorRaised(response, reason: "")
         case RD_KAFKA_RESP_ERR__AUTO_OFFSET_RESET, RD_KAFKA_RESP_ERR_OFFSET_OUT_OF_RANGE:
             unsafe outOfRange(message)
         default:

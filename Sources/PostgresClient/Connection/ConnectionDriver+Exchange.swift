@@ -23,7 +23,7 @@ extension ConnectionDriver {
 
         let joinsTransaction = begun != nil
         for attempt in 1...2 {
-            if mustPrepareAnew, begun == nil { try dropPrepared() }
+            try dropPreparedIfAsked()
             let units = plan(exchange)
             guard !units.isEmpty else { break }
             let progress = try roundTrip(units, of: exchange)
@@ -75,7 +75,8 @@ extension ConnectionDriver {
     }
 
     /// In a round trip of its own: as part of a transaction it would come before the transaction's settings.
-    private func dropPrepared() throws(PostgresError) {
+    func dropPreparedIfAsked() throws(PostgresError) {
+        guard mustPrepareAnew, begun == nil else { return }
         prepared = [:]
         mustPrepareAnew = false
         _ = try roundTrip([.deallocateAll], of: Exchange([]))

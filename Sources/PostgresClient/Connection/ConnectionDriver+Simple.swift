@@ -116,6 +116,7 @@ extension ConnectionDriver {
     /// Answers whether BEGIN was sent in front.
     private func sendSimple(_ sql: String, in transaction: TransactionMark?) throws(PostgresError) -> Bool {
         guard !sql.utf8.contains(0) else { throw PostgresError(.encoding, "the statement holds a NUL byte") }
+        try dropPreparedIfAsked()
         var text = sql
         var begins = false
         if let transaction, begun == nil {

@@ -15,7 +15,8 @@ final class ConnectionThread: Sendable {
     /// Something to do with the connection. Exactly one of `run` and `fail` is called, once.
     private struct Call: Sendable {
         let id: UInt64
-        let run: @Sendable (ConnectionDriver) -> Void
+        /// Answers what tells the caller, to be called when the connection is free again.
+        let run: @Sendable (ConnectionDriver) -> () -> Void
         let fail: @Sendable (PostgresError) -> Void
     }
 
@@ -71,11 +72,8 @@ final class ConnectionThread: Sendable {
         let result: Result<Value, PostgresError> = await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
                 let call = Call(id: id) { driver in
-                    do throws(PostgresError) {
-                        continuation.resume(returning: .success(try body(driver)))
-                    } catch {
-                        continuation.resume(returning: .failure(error))
-                    }
+                    let result = Result { () throws(PostgresError) in try body(driver) }
+                    return { continuation.resume(returning: result) }
                 } fail: { error in
                     continuation.resume(returning: .failure(error))
                 }
@@ -203,13 +201,14 @@ extension ConnectionThread {
             }
             switch next {
             case .call(let call):
-                call.run(driver)
+                let finish = call.run(driver)
                 let isClean = driver.isClean
                 state.withLock { state in
                     state.isClean = isClean
                     state.current = nil
                     state.isCurrentCancelled = false
                 }
+                finish()
             case .idle:
                 driver.waitIdle()
             case .stop:

@@ -23,9 +23,13 @@ struct PartitionPositions {
         for partition in partitions { positions[partition] = nil }
     }
 
-    /// Whether an event at this offset is still to be applied.
-    func isDue(_ offset: Int64, of partition: TopicPartition) -> Bool {
-        guard let position = positions[partition] else { return false }
+    /// The epochs under which a batch is received.
+    var epochs: [TopicPartition: Int64] { positions.mapValues(\.epoch) }
+
+    /// Whether an event at this offset, received under this epoch, is still to be applied. Once the partition has been
+    /// taken anew it is not: reading goes on from the stored position, and what is at hand may lie beyond a hole.
+    func isDue(_ offset: Int64, of partition: TopicPartition, receivedUnder epoch: Int64?) -> Bool {
+        guard let position = positions[partition], position.epoch == epoch else { return false }
         return offset >= position.next ?? 0
     }
 

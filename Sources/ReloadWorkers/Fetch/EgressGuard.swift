@@ -1,5 +1,6 @@
 package import NIOCore
 import Synchronization
+import WidgetModel
 
 /// Enforces the egress policy: on a provider's host before a request, and on every connection that is made.
 package final class EgressGuard: Sendable {
@@ -37,7 +38,7 @@ package final class EgressGuard: Sendable {
 
     /// Closes a connection that leads somewhere else than permitted, before anything is sent on it.
     package func check(_ channel: any Channel) -> EventLoopFuture<Void> {
-        guard let remote = channel.remoteAddress, let address = IPAddress(remote) else {
+        guard let remote = channel.remoteAddress, let address = remote.ipAddress.flatMap({ IPAddress($0) }) else {
             return refuse(channel)
         }
         if policy.permits(address) { return channel.eventLoop.makeSucceededVoidFuture() }

@@ -18,6 +18,10 @@ struct FetchOutcome: Sendable {
     /// Timelines in the answer that nobody had asked for; they are ignored.
     var foreign = 0
 
+    private init(failed: [(timeline: ClaimedTimeline, failure: ProviderFailure)]) {
+        self.failed = failed
+    }
+
     /// The same failure for all of a batch.
     init(_ failure: ProviderFailure, of batch: ReloadBatch) {
         failed = batch.timelines.map { ($0, failure) }
@@ -33,6 +37,7 @@ struct FetchOutcome: Sendable {
             self.init(ProviderFailure(.invalid, "the answer is not what the contract says: \(error)"), of: batch)
             return
         }
+        self.init(failed: [])
         foreign = response.foreignCount
         for (timeline, outcome) in zip(batch.timelines, response.outcomes) {
             switch outcome {

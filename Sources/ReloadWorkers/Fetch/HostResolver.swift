@@ -7,15 +7,15 @@ import Synchronization
 /// for less long, so that a name whose servers hang holds a thread for one look-up at a time.
 final class HostResolver: Sendable {
     typealias Lookup = @Sendable (String) throws(AddressLookup.Failure) -> [IPAddress]
-    private typealias Answer = Result<[IPAddress], AddressLookup.Failure>
-    private typealias Continuation = CheckedContinuation<[IPAddress], any Error>
+    fileprivate typealias Answer = Result<[IPAddress], AddressLookup.Failure>
+    fileprivate typealias Continuation = CheckedContinuation<[IPAddress], any Error>
 
-    private struct Known {
+    fileprivate struct Known {
         let answer: Answer
         let until: ContinuousClock.Instant
     }
 
-    private struct State {
+    fileprivate struct State {
         var known: [String: Known] = [:]
         /// Who waits for the look-ups that are under way.
         var waiting: [String: [UInt64: Continuation]] = [:]
@@ -23,7 +23,7 @@ final class HostResolver: Sendable {
     }
 
     /// What to do for a caller, decided under the lock and done outside of it.
-    private enum Step {
+    fileprivate enum Step {
         case answer(Result<[IPAddress], any Error>)
         case lookUp
         case wait
@@ -108,7 +108,7 @@ extension HostResolver.State {
         for host: String, _ id: UInt64, _ continuation: HostResolver.Continuation
     ) -> HostResolver.Step {
         if Task.isCancelled { return .answer(.failure(CancellationError())) }
-        if let known = known[host], known.until > .now { return .answer(known.answer.mapError { $0 }) }
+        if let known = known[host], known.until > .now { return .answer(known.answer.mapError { $0 as any Error }) }
         let isUnderWay = waiting[host] != nil
         waiting[host, default: [:]][id] = continuation
         return isUnderWay ? .wait : .lookUp

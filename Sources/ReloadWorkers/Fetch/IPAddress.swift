@@ -1,5 +1,3 @@
-package import NIOCore
-
 /// An IP address as a number, whatever family it was written in: an IPv4 address that is mapped into IPv6, or embedded in
 /// it for translation, is the IPv4 address that packets will go to.
 package struct IPAddress: Hashable, Sendable {
@@ -15,26 +13,8 @@ package struct IPAddress: Hashable, Sendable {
 
     /// Plain numeric text: dotted decimal, or an IPv6 address without brackets and zone.
     package init?(_ text: String) {
-        guard let socket = try? SocketAddress(ipAddress: text, port: 0) else { return nil }
-        self.init(socket)
-    }
-
-    /// The address of a socket; nil for a Unix one.
-    package init?(_ socket: SocketAddress) {
-        switch socket {
-        case .v4(let address):
-            self.init(v4: UInt32(bigEndian: address.address.sin_addr.s_addr))
-        case .v6(let address):
-            let words = withUnsafeBytes(of: address.address.sin6_addr) { bytes in
-                (
-                    UInt64(bigEndian: bytes.loadUnaligned(as: UInt64.self)),
-                    UInt64(bigEndian: bytes.loadUnaligned(fromByteOffset: 8, as: UInt64.self))
-                )
-            }
-            self.init(high: words.0, low: words.1)
-        case .unixDomainSocket:
-            return nil
-        }
+        guard let address = AddressText.parse(text) else { return nil }
+        self = address
     }
 
     init(v4: UInt32) {
@@ -43,7 +23,10 @@ package struct IPAddress: Hashable, Sendable {
         low = UInt64(v4)
     }
 
-    private init(high: UInt64, low: UInt64) {
+    /// - Parameters:
+    ///   - high: the first 64 bits of an IPv6 address.
+    ///   - low: the other 64.
+    init(v6 high: UInt64, _ low: UInt64) {
         let isMapped = high == 0 && low >> 32 == 0xFFFF
         let isTranslated = high == 0x0064_FF9B_0000_0000 && low >> 32 == 0
         let isSixToFour = high >> 48 == 0x2002
@@ -52,10 +35,14 @@ package struct IPAddress: Hashable, Sendable {
         } else if isSixToFour {
             self.init(v4: UInt32(truncatingIfNeeded: high >> 16))
         } else {
-            family = .v6
-            self.high = high
-            self.low = low
+            self.init(plain: high, low)
         }
+    }
+
+    private init(plain high: UInt64, _ low: UInt64) {
+        family = .v6
+        self.high = high
+        self.low = low
     }
 }
 

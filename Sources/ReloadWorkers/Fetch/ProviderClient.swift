@@ -1,5 +1,5 @@
 package import AsyncHTTPClient
-package import NIOCore
+import NIOCore
 import NIOHTTP1
 import Synchronization
 package import WidgetModel
@@ -115,6 +115,10 @@ package final class ProviderClient: ProviderFetching {
         }
     }
 
+    private static let timeouts: [HTTPClientError] = [
+        .deadlineExceeded, .connectTimeout, .readTimeout, .tlsHandshakeTimeout, .getConnectionFromPoolTimeout,
+    ]
+
     /// What an error of the HTTP client means for the batch; its text says nothing of headers or bodies.
     private static func failure(of error: any Error) -> ProviderFailure {
         switch error {
@@ -122,8 +126,7 @@ package final class ProviderClient: ProviderFetching {
             ProviderFailure(.refused, error.description)
         case let error as AddressLookup.Failure:
             ProviderFailure(.unresolved, "the provider's host was not found: \(error.message)")
-        case HTTPClientError.deadlineExceeded, HTTPClientError.connectTimeout, HTTPClientError.readTimeout,
-            HTTPClientError.tlsHandshakeTimeout, HTTPClientError.getConnectionFromPoolTimeout:
+        case let error as HTTPClientError where timeouts.contains(error):
             ProviderFailure(.timeout, "\(error)")
         default:
             ProviderFailure(.connection, "\(error)")

@@ -1,5 +1,3 @@
-package import WidgetModel
-
 /// One request to a provider.
 package struct ProviderCall: Sendable {
     /// As registered, without `/timelines`.

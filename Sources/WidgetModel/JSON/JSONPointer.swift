@@ -37,6 +37,16 @@ package struct JSONPointer: Hashable, Sendable {
     /// The string form.
     package var text: String { tokens.map { "/" + Self.escape($0) }.joined() }
 
+    /// A key of a foreign document as a reference token of an error: what would be unfit for storing (control characters)
+    /// or too long is replaced, so such a pointer may not resolve.
+    static func foreignToken(_ key: String) -> String {
+        let isLong = key.utf8.count > maximumForeignBytes
+        guard isLong || Text.containsControlCharacter(key) else { return escape(key) }
+        return escape(Text.printable(key, maximum: maximumForeignBytes / 4) + (isLong ? "…" : ""))
+    }
+
+    private static let maximumForeignBytes = 256
+
     /// A reference token in the string form.
     package static func escape(_ token: String) -> String {
         guard token.utf8.contains(where: { $0 == UInt8(ascii: "~") || $0 == UInt8(ascii: "/") }) else { return token }
@@ -121,7 +131,7 @@ extension JSONPointer {
             case .object(let key?):
                 var decoded: [UInt8] = []
                 JSONReader.unescape(bytes[key], into: &decoded)
-                result += "/" + escape(String(decoding: decoded, as: UTF8.self))
+                result += "/" + foreignToken(String(decoding: decoded, as: UTF8.self))
             case .object(nil):
                 continue
             }

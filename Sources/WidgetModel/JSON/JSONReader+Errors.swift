@@ -5,6 +5,17 @@ extension JSONReader {
             kind: kind, message: message, byteOffset: index - document.lowerBound, pointer: pointer(at: index))
     }
 
+    /// The error of the next value, whose kind has been looked at, when another was expected: its own if it is broken.
+    package func wrongType(expected: String, found: JSONKind) -> JSONError {
+        var copy = self
+        do throws(JSONError) {
+            try copy.skip()
+        } catch {
+            return error
+        }
+        return failure(.wrongType, "expected \(expected), found \(found.name)", at: position)
+    }
+
     /// The error of an object, begun at an index of the bytes, that lacks a member.
     package func missing(_ member: String, inObjectAt index: Int) -> JSONError {
         JSONError(
@@ -14,7 +25,9 @@ extension JSONReader {
 
     /// JSON pointer to the value at an index of the bytes; found by reading again from the origin.
     package func pointer(at index: Int) -> String {
-        guard let origin, index >= origin.start else { return JSONPointer.locate(index, in: bytes, from: document.lowerBound) }
+        guard let origin, index >= origin.start else {
+            return JSONPointer.locate(index, in: bytes, from: document.lowerBound)
+        }
         return "\(origin.array)/\(origin.index)" + JSONPointer.locate(index, in: bytes, from: origin.start)
     }
 

@@ -103,7 +103,7 @@ extension JSONReader {
             guard let date else { throw missing("after", inObjectAt: offset) }
             return .after(date)
         case .null, .bool, .number, .array:
-            throw failure(.wrongType, "expected a string or an object, found \(kind.name)", at: offset)
+            throw wrongType(expected: "a string or an object", found: kind)
         }
     }
 }

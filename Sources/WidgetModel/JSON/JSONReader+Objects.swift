@@ -130,7 +130,7 @@ extension JSONReader {
         let container = pointer(at: slot.offset)
         return JSONError(
             kind: .duplicateKey, message: "duplicate member \(Text.quoted(key))",
-            byteOffset: slot.offset - document.lowerBound, pointer: container + "/" + JSONPointer.escape(key))
+            byteOffset: slot.offset - document.lowerBound, pointer: container + "/" + JSONPointer.foreignToken(key))
     }
 }
 

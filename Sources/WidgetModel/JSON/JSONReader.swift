@@ -64,9 +64,7 @@ package struct JSONReader: Sendable {
     /// Checks that the next value is of this kind.
     package mutating func expect(_ kind: JSONKind) throws(JSONError) {
         let found = try peek()
-        guard found == kind else {
-            throw failure(.wrongType, "expected \(kind.name), found \(found.name)", at: position)
-        }
+        guard found == kind else { throw wrongType(expected: kind.name, found: found) }
     }
 
     /// Checks that nothing but white space follows.

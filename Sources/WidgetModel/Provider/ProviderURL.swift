@@ -58,7 +58,9 @@ package struct ProviderURL: Hashable, Sendable, CustomStringConvertible {
 
     private static func split(_ authority: String) throws(ModelError) -> (host: String, port: String?, isIPv6: Bool) {
         if authority.hasPrefix("[") {
-            guard let close = authority.firstIndex(of: "]") else { throw ModelError(message: "unterminated IPv6 address") }
+            guard let close = authority.firstIndex(of: "]") else {
+                throw ModelError(message: "unterminated IPv6 address")
+            }
             let address = authority[authority.index(after: authority.startIndex)..<close].lowercased()
             let after = authority[authority.index(after: close)...]
             guard HostSyntax.isIPv6(address) else {
@@ -89,7 +91,8 @@ package struct ProviderURL: Hashable, Sendable, CustomStringConvertible {
     private static func path(_ text: Substring) throws(ModelError) -> String {
         let segments = text.split(separator: "/")
         for segment in segments {
-            let decoded = segment.lowercased().split(separator: "%2e", omittingEmptySubsequences: false).joined(separator: ".")
+            let decoded = segment.lowercased().split(separator: "%2e", omittingEmptySubsequences: false).joined(
+                separator: ".")
             guard decoded != ".", decoded != ".." else { throw ModelError(message: "URL path with dot segments") }
         }
         guard !text.contains("//") else { throw ModelError(message: "URL path with an empty segment") }

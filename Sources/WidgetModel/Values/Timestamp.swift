@@ -18,15 +18,21 @@ package struct Timestamp: Hashable, Comparable, Sendable, CustomStringConvertibl
     }
 
     package static func + (time: Timestamp, duration: Duration) -> Timestamp {
-        let (sum, overflow) = time.microseconds.addingReportingOverflow(duration.wholeMicroseconds)
-        guard overflow else { return Timestamp(microseconds: sum) }
-        return duration < .zero ? .distantPast : .distantFuture
+        let microseconds = duration.wholeMicroseconds
+        let (sum, overflow) = time.microseconds.addingReportingOverflow(microseconds)
+        if overflow || microseconds == .max || microseconds == .min {
+            return duration < .zero ? .distantPast : .distantFuture
+        }
+        return Timestamp(microseconds: sum)
     }
 
     package static func - (time: Timestamp, duration: Duration) -> Timestamp {
-        let (difference, overflow) = time.microseconds.subtractingReportingOverflow(duration.wholeMicroseconds)
-        guard overflow else { return Timestamp(microseconds: difference) }
-        return duration < .zero ? .distantFuture : .distantPast
+        let microseconds = duration.wholeMicroseconds
+        let (difference, overflow) = time.microseconds.subtractingReportingOverflow(microseconds)
+        if overflow || microseconds == .max || microseconds == .min {
+            return duration < .zero ? .distantFuture : .distantPast
+        }
+        return Timestamp(microseconds: difference)
     }
 
     /// How long after `right` this time is; negative when it is before.

@@ -1,4 +1,5 @@
 import ArgumentParser
+import PostgresClient
 import WidgetAPI
 import WidgetModel
 import WidgetStore

@@ -85,7 +85,7 @@ extension FreshetNode {
                 throw CommandFailure(.configuration, "providers.allowPrivateNetworks: \(error)")
             }
             let configuration = settings.workerConfiguration
-            let egress = EgressGuard(policy: policy)
+            let egress = EgressGuard(policy)
             let http = HTTPClient(
                 eventLoopGroupProvider: .singleton,
                 configuration: ProviderClient.configuration(

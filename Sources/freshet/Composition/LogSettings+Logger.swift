@@ -14,10 +14,9 @@ extension LogSettings {
         return logger
     }
 
-    /// For commands that do one thing and end: what goes wrong is their own message, so only what libraries complain of
-    /// is left.
+    /// For commands that do one thing and end: what goes wrong is their own message, once.
     static var ofCommands: Logger {
-        LogSettings(level: .error, format: .text).logger()
+        LogSettings(level: .critical, format: .text).logger()
     }
 }
 

@@ -52,6 +52,7 @@ extension Settings {
         configuration.claimBatch = workers.claimBatch
         configuration.lease = workers.lease
         configuration.pollInterval = workers.pollInterval
+        configuration.claimSpacing = workers.claimSpacing
         configuration.graceTime = workers.graceTime
         configuration.sweepChunk = workers.sweepChunk
         configuration.bulkHighWater = workers.bulkHighWater

@@ -1,3 +1,5 @@
+import WidgetModel
+
 /// Reads the fields of one document: every check that fails leaves a problem and answers nil, so that one pass finds
 /// them all.
 struct FieldReader {
@@ -56,7 +58,7 @@ struct FieldReader {
                 } else {
                     known.joined(separator: ", ")
                 }
-            report(member.keyMark, path, "unknown key \"\(member.key)\"", expected: expected)
+            report(member.keyMark, path, "unknown key \(Text.quoted(member.key))", expected: expected)
         }
         return Fields(path: path, mark: value.mark, members: members)
     }

@@ -1,3 +1,5 @@
+import WidgetModel
+
 /// A place in a text file; lines and columns start from 1, columns count Unicode scalars.
 struct SourceMark: Hashable, Comparable, Sendable {
     var line: Int
@@ -53,7 +55,7 @@ struct LocatedValue: Sendable {
         switch content {
         case .bool(let value): "\(value)"
         case .number(let text): text
-        case .string(let text): "\"\(text.count > 60 ? text.prefix(57) + "…" : text[...])\""
+        case .string(let text): Text.quoted(text)
         case .null, .sequence, .mapping: typeName
         }
     }

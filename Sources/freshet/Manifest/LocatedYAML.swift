@@ -1,3 +1,4 @@
+import WidgetModel
 import Yams
 
 /// Reads YAML text into located values, bounded in size, depth and number of values, so that no file can exhaust the
@@ -72,7 +73,7 @@ enum LocatedYAML {
             problem.message = "invalid YAML: \(message)"
         case .duplicatedKeysInMapping(let keys, let context):
             problem.mark = SourceMark(line: context.mark.line, column: context.mark.column)
-            let names = keys.sorted().map { "\"\($0)\"" }.joined(separator: ", ")
+            let names = keys.sorted().map { Text.quoted($0) }.joined(separator: ", ")
             problem.message = "duplicate key \(names)"
             problem.expectation = "every key once"
         default:
@@ -157,10 +158,11 @@ private struct NodeConverter {
                 continue
             }
             let key = scalar.string
-            let memberPath = path.isEmpty ? key : "\(path).\(key)"
+            let name = Text.containsControlCharacter(key) ? Text.quoted(key) : key
+            let memberPath = path.isEmpty ? name : "\(path).\(name)"
             // Yams compares keys with their tags, so that `1` and `"1"` are still both here.
             guard seen.insert(key).inserted else {
-                report(keyMark, memberPath, "duplicate key \"\(key)\"", "every key once")
+                report(keyMark, memberPath, "duplicate key \(Text.quoted(key))", "every key once")
                 continue
             }
             if let value = convert(valueNode, path: memberPath, depth: depth + 1) {

@@ -11,6 +11,10 @@ enum RecentPurchases: SampleContent {
         ("Night Train", "travel"), ("Harbour Hotel", "travel"),
     ]
 
+    private static let cardNames = Dictionary(
+        uniqueKeysWithValues: (cards.options + debitCards.options).map { ($0.identifier, $0.display) })
+    private static let merchantsByCategory = Dictionary(grouping: merchants, by: \.category)
+
     static func options(of parameter: String) -> [SampleSection]? {
         switch parameter {
         case "card": [cards, debitCards]
@@ -54,8 +58,8 @@ enum RecentPurchases: SampleContent {
         var random = moment.random(withRevision: true)
         let card = moment.parameter("card", default: "acme")
         let category = moment.parameter("category", default: "all")
-        let choices = merchants.filter { category == "all" || $0.category == category }
-        let name = (cards.options + debitCards.options).first { $0.identifier == card }?.display ?? card
+        let choices = category == "all" ? merchants : merchantsByCategory[category] ?? []
+        let name = cardNames[card] ?? card
         let count = moment.request.family == "systemSmall" ? 1 : moment.request.family == "systemLarge" ? 6 : 3
         var latest = 0
 
@@ -71,7 +75,7 @@ enum RecentPurchases: SampleContent {
         writer.key("revision")
         writer.integer(moment.revision)
         writer.key("generatedAt")
-        writer.date(moment.now)
+        writer.date(now)
         writer.key("purchases")
         writer.beginArray()
         for index in 0..<count {
@@ -110,16 +114,18 @@ enum DueDate: SampleContent {
         writer.policy(after: due + .seconds(86_400))
         writer.key("entries")
         writer.beginArray()
+        let payment = minimumPayment(moment)
         var date = moment.now.wholeSecond
         repeat {
-            writeEntry(moment, at: date, due: due, to: &writer)
+            writeEntry(moment, at: date, due: due, payment: payment, to: &writer)
             date = date.startOfDay + .seconds(86_400)
         } while date <= due
         writer.endArray()
     }
 
     static func writeSnapshot(_ moment: SampleMoment, to writer: inout SampleWriter) {
-        writeEntry(moment, at: moment.now.wholeSecond, due: dueDate(moment), to: &writer)
+        writeEntry(
+            moment, at: moment.now.wholeSecond, due: dueDate(moment), payment: minimumPayment(moment), to: &writer)
     }
 
     static func writePlaceholder(_ request: SampleRequest, to writer: inout SampleWriter) {
@@ -139,10 +145,14 @@ enum DueDate: SampleContent {
         return moment.now.startOfDay + .seconds(86_400 * ((14 - sinceLast) % 14))
     }
 
-    private static func writeEntry(
-        _ moment: SampleMoment, at date: Timestamp, due: Timestamp, to writer: inout SampleWriter
-    ) {
+    private static func minimumPayment(_ moment: SampleMoment) -> Int {
         var random = moment.random(withRevision: true)
+        return random.integer(in: 1_000...9_900)
+    }
+
+    private static func writeEntry(
+        _ moment: SampleMoment, at date: Timestamp, due: Timestamp, payment: Int, to writer: inout SampleWriter
+    ) {
         let card = moment.parameter("card", default: "acme")
         let daysLeft = Int((due.microseconds - date.startOfDay.microseconds) / 86_400_000_000)
         writer.beginObject()
@@ -159,7 +169,7 @@ enum DueDate: SampleContent {
         writer.key("daysLeft")
         writer.integer(daysLeft)
         writer.key("minimumPayment")
-        writer.amount(random.integer(in: 1_000...9_900))
+        writer.amount(payment)
         writer.endObject()
         // The nearer, the likelier to be shown: 1 on the day itself.
         writer.relevance(hundredths: 100 / (daysLeft + 1), duration: 86_400)

@@ -2,10 +2,22 @@ import WidgetModel
 
 /// How an Emoji Ranger heals: an entry every minute until it has recovered, relevance = health.
 enum EmojiRanger: SampleContent {
-    private static let heroes: [(name: String, avatar: String, biography: String, url: String)] = [
-        ("Power Panda", "🐼", "Power Panda loves eating bamboo shoots and leaves.", "ranger:///panda"),
-        ("Egghead", "🦄", "Egghead comes from the magical land of Eggopolis.", "ranger:///egghead"),
-        ("Spouty", "🐳", "Spouty rises from the depths to bring joy to the sea.", "ranger:///spouty"),
+    private struct Hero: Sendable {
+        let name: String
+        let avatar: String
+        let biography: String
+        let url: String
+    }
+
+    private static let heroes = [
+        Hero(
+            name: "Power Panda", avatar: "🐼", biography: "Lives on bamboo, and never misses a meal.",
+            url: "ranger:///panda"),
+        Hero(
+            name: "Egghead", avatar: "🦄", biography: "Thinks twice, then charges.", url: "ranger:///egghead"),
+        Hero(
+            name: "Spouty", avatar: "🐳", biography: "Comes up for air when a friend calls.",
+            url: "ranger:///spouty"),
     ]
 
     static func options(of parameter: String) -> [SampleSection]? {
@@ -16,18 +28,24 @@ enum EmojiRanger: SampleContent {
     static func writeTimeline(_ moment: SampleMoment, to writer: inout SampleWriter) {
         let now = moment.now.wholeSecond
         let end = recovery(moment)
+        let hero = hero(moment)
+        let portrait = portrait(of: hero, moment, end: end)
         writer.policyAtEnd()
         writer.key("entries")
         writer.beginArray()
         for date in healingDates(from: now, until: end) {
-            writeEntry(moment, at: date, start: now, end: end, to: &writer)
+            writeEntry(of: hero, portrait, revision: moment.revision, at: date, start: now, end: end, to: &writer)
         }
         writer.endArray()
     }
 
     static func writeSnapshot(_ moment: SampleMoment, to writer: inout SampleWriter) {
         let now = moment.now.wholeSecond
-        writeEntry(moment, at: now, start: now, end: recovery(moment), to: &writer)
+        let end = recovery(moment)
+        let hero = hero(moment)
+        writeEntry(
+            of: hero, portrait(of: hero, moment, end: end), revision: moment.revision, at: now, start: now, end: end,
+            to: &writer)
     }
 
     static func writePlaceholder(_ request: SampleRequest, to writer: inout SampleWriter) {
@@ -62,19 +80,17 @@ enum EmojiRanger: SampleContent {
         moment.now.wholeSecond + .seconds(600)
     }
 
-    private static func writeEntry(
-        _ moment: SampleMoment, at date: Timestamp, start: Timestamp, end: Timestamp, to writer: inout SampleWriter
-    ) {
-        var random = moment.random(withRevision: false)
+    private static func hero(_ moment: SampleMoment) -> Hero {
         let wanted = moment.parameter("hero", default: heroes[0].name)
-        let hero = heroes.first { $0.name == wanted } ?? heroes[0]
-        let health = health(at: date, from: start, until: end)
+        return heroes.first { $0.name == wanted } ?? heroes[0]
+    }
+
+    /// What all entries of a timeline show, as JSON.
+    private static func portrait(of hero: Hero, _ moment: SampleMoment, end: Timestamp) -> [UInt8] {
+        var random = moment.random(withRevision: false)
+        var writer = SampleWriter(reserving: 256)
         writer.beginObject()
-        writer.key("date")
-        writer.date(date)
-        writer.key("content")
-        writer.beginObject()
-        writer.key("hero")
+        writer.key("name")
         writer.string(hero.name)
         writer.key("avatar")
         writer.string(hero.avatar)
@@ -82,16 +98,32 @@ enum EmojiRanger: SampleContent {
         writer.integer(random.integer(in: 1...9))
         writer.key("experience")
         writer.integer(random.integer(in: 0...99) + moment.revision * 100)
-        writer.key("revision")
-        writer.integer(moment.revision)
-        writer.key("health")
-        writer.hundredths(health)
         writer.key("recoversAt")
         writer.date(end)
         if moment.request.family != "systemSmall" {
             writer.key("biography")
             writer.string(hero.biography)
         }
+        writer.endObject()
+        return writer.bytes
+    }
+
+    private static func writeEntry(
+        of hero: Hero, _ portrait: [UInt8], revision: Int, at date: Timestamp, start: Timestamp, end: Timestamp,
+        to writer: inout SampleWriter
+    ) {
+        let health = health(at: date, from: start, until: end)
+        writer.beginObject()
+        writer.key("date")
+        writer.date(date)
+        writer.key("content")
+        writer.beginObject()
+        writer.key("hero")
+        writer.raw(portrait)
+        writer.key("revision")
+        writer.integer(revision)
+        writer.key("health")
+        writer.hundredths(health)
         writer.endObject()
         // Shown while it lasts: until the next entry with relevance.
         writer.relevance(hundredths: health, duration: 0)

@@ -5,6 +5,9 @@ struct SampleWriter {
     private(set) var bytes: [UInt8] = []
     /// Whether a comma is due before what comes next.
     private var needsComma = false
+    /// The day that was written last, as `2020-06-22T`: the dates of a timeline have few days.
+    private var day: Int64?
+    private var dayText: [UInt8] = []
 
     init(reserving count: Int) {
         bytes.reserveCapacity(count)
@@ -27,13 +30,23 @@ struct SampleWriter {
 
     mutating func string(_ text: String) {
         separate()
-        JSONWriter.append(text, to: &bytes)
+        if text.utf8.allSatisfy({ $0 >= 0x20 && $0 != UInt8(ascii: "\"") && $0 != UInt8(ascii: "\\") }) {
+            bytes.append(UInt8(ascii: "\""))
+            bytes.append(contentsOf: text.utf8)
+            bytes.append(UInt8(ascii: "\""))
+        } else {
+            JSONWriter.append(text, to: &bytes)
+        }
         needsComma = true
     }
 
     mutating func integer(_ value: Int) {
         separate()
-        bytes.append(contentsOf: String(value).utf8)
+        if (0...9).contains(value) {
+            bytes.append(UInt8(ascii: "0") + UInt8(value))
+        } else {
+            bytes.append(contentsOf: String(value).utf8)
+        }
         needsComma = true
     }
 
@@ -56,8 +69,31 @@ struct SampleWriter {
     mutating func date(_ time: Timestamp) {
         separate()
         bytes.append(UInt8(ascii: "\""))
-        bytes.append(contentsOf: time.rfc3339.utf8)
+        let startOfDay = time.startOfDay.microseconds
+        let (second, fraction) = (time.microseconds - startOfDay).quotientAndRemainder(dividingBy: 1_000_000)
+        if fraction == 0 {
+            if day != startOfDay {
+                day = startOfDay
+                dayText = Array(time.startOfDay.rfc3339.utf8.prefix { $0 != UInt8(ascii: "T") }) + "T".utf8
+            }
+            bytes.append(contentsOf: dayText)
+            appendTwoDigits(second / 3_600)
+            bytes.append(UInt8(ascii: ":"))
+            appendTwoDigits(second / 60 % 60)
+            bytes.append(UInt8(ascii: ":"))
+            appendTwoDigits(second % 60)
+            bytes.append(UInt8(ascii: "Z"))
+        } else {
+            bytes.append(contentsOf: time.rfc3339.utf8)
+        }
         bytes.append(UInt8(ascii: "\""))
+        needsComma = true
+    }
+
+    /// JSON that was written before: what a timeline's entries have in common.
+    mutating func raw(_ json: [UInt8]) {
+        separate()
+        bytes.append(contentsOf: json)
         needsComma = true
     }
 
@@ -70,10 +106,18 @@ struct SampleWriter {
     private mutating func appendHundredths(_ value: Int) {
         if value < 0 { bytes.append(UInt8(ascii: "-")) }
         let (whole, rest) = value.magnitude.quotientAndRemainder(dividingBy: 100)
-        bytes.append(contentsOf: String(whole).utf8)
+        if whole < 10 {
+            bytes.append(UInt8(ascii: "0") + UInt8(whole))
+        } else {
+            bytes.append(contentsOf: String(whole).utf8)
+        }
         bytes.append(UInt8(ascii: "."))
-        bytes.append(UInt8(ascii: "0") + UInt8(rest / 10))
-        bytes.append(UInt8(ascii: "0") + UInt8(rest % 10))
+        appendTwoDigits(Int64(rest))
+    }
+
+    private mutating func appendTwoDigits(_ value: Int64) {
+        bytes.append(UInt8(ascii: "0") + UInt8(value / 10))
+        bytes.append(UInt8(ascii: "0") + UInt8(value % 10))
     }
 
     private mutating func begin(_ bracket: Unicode.Scalar) {

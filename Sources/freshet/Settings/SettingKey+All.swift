@@ -76,6 +76,9 @@ extension SettingKey {
             "workers.pollInterval", \.workers.pollInterval, .milliseconds(10)...(.seconds(60)),
             "How often due timelines are looked for when nothing wakes the workers."),
         .duration(
+            "workers.claimSpacing", \.workers.claimSpacing, .zero...(.seconds(10)),
+            "Least time between two claims while work trickles in, so that it is fetched in batches."),
+        .duration(
             "workers.graceTime", \.workers.graceTime, .zero...(.seconds(3_600)),
             "How long a stopping process goes on to finish what is in flight."),
         .integer(

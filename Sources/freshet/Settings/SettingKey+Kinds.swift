@@ -1,3 +1,5 @@
+import WidgetModel
+
 extension SettingKey {
     static func text(
         _ name: String, _ path: any WritableKeyPath<Settings, String> & Sendable, limit: Int = 256, _ summary: String
@@ -96,7 +98,7 @@ extension SettingKey {
             assign: { settings, text throws(SettingMismatch) in
                 let items = SettingText.split(text)
                 if let wrong = items.first(where: { !isValid($0) }) {
-                    throw SettingMismatch(reason: "holds \"\(wrong)\"")
+                    throw SettingMismatch(reason: "holds \(Text.quoted(wrong))")
                 }
                 settings[keyPath: path] = items
             },

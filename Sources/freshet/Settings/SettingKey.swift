@@ -41,10 +41,13 @@ struct SettingKey: Sendable {
         write(Settings())
     }
 
-    /// The value for printing.
+    /// The value for printing; of a map that may hold secrets only the names.
     func display(_ settings: Settings) -> String? {
         guard let text = write(settings) else { return nil }
-        return isSecret && !text.isEmpty ? SettingNames.redacted : text
+        guard isSecret, !text.isEmpty else { return text }
+        guard case .map = shape else { return SettingNames.redacted }
+        let names = SettingText.split(text).map { $0.prefix { $0 != "=" } }
+        return names.map { "\($0)=\(SettingNames.redacted)" }.joined(separator: ",")
     }
 }
 

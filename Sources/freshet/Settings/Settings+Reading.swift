@@ -62,7 +62,7 @@ extension Settings {
                     key: name, source: "the options", value: nil, reason: "unknown setting",
                     expectation: Suggestion.closest(to: name, among: SettingKey.knownNames)))
         }
-        sources.append(.flags(flags))
+        sources.append(.flags(flags.filter { SettingKey.knownNames.contains($0.key) }))
 
         for key in SettingKey.all { reading.read(key, from: sources) }
         reading.checkTogether(required: required)

@@ -73,6 +73,8 @@ struct WorkerSettings: Sendable, Equatable {
     var lease = Duration.seconds(30)
     /// How often a worker looks for due timelines when nothing wakes it.
     var pollInterval = Duration.seconds(1)
+    /// Least time between two claims while work trickles in, so that it is fetched in batches.
+    var claimSpacing = Duration.milliseconds(25)
     /// How long a stopping worker may go on to finish what is in flight.
     var graceTime = Duration.seconds(20)
     /// Most timelines that the sweeper makes due in one statement.

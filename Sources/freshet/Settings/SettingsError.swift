@@ -1,3 +1,5 @@
+import WidgetModel
+
 /// One setting that is wrong: which, what it was, where it came from, and what it may be.
 struct SettingProblem: Error, Hashable, Sendable, CustomStringConvertible {
     /// The setting's name; empty when a source as a whole could not be read.
@@ -12,7 +14,7 @@ struct SettingProblem: Error, Hashable, Sendable, CustomStringConvertible {
     /// `workers.lease: "5 minutes" is out of range; expected 1s to 1h (from FRESHET_WORKERS_LEASE)`
     var description: String {
         var text = key.isEmpty ? "" : key + ": "
-        if let value { text += "\"\(value)\" " }
+        if let value { text += Text.quoted(value) + " " }
         text += reason
         if let expectation { text += "; expected " + expectation }
         if let source { text += " (from \(source))" }

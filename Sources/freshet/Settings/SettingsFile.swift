@@ -82,7 +82,8 @@ struct SettingsFile: Sendable {
             return
         }
         for member in members {
-            let name = path.isEmpty ? member.key : "\(path).\(member.key)"
+            let key = Text.containsControlCharacter(member.key) ? Text.quoted(member.key) : member.key
+            let name = path.isEmpty ? key : "\(path).\(key)"
             // A key without a value leaves the default.
             if SettingKey.knownNames.contains(name) {
                 if !member.value.isNull { set(name, to: member.value) }

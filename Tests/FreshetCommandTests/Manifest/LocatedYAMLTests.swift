@@ -61,6 +61,12 @@ struct LocatedYAMLTests {
         #expect(problems("1: a\n\"1\": b") == ["f.yaml:2:1: 1: duplicate key \"1\"; expected every key once"])
     }
 
+    @Test func messagesHoldNoControlCharacters() {
+        let said = problems(#""\e[2J": {"\a": .inf}"#)
+        #expect(said.count == 1)
+        #expect(said.allSatisfy { !Text.containsControlCharacter($0) }, "\(said)")
+    }
+
     @Test func whatJSONCannotHoldIsRefused() {
         #expect(problems("a: .inf") == ["f.yaml:1:4: a: .inf has no place in JSON; expected a finite number"])
         #expect(problems("[.nan]") == ["f.yaml:1:2: [0]: .nan has no place in JSON; expected a finite number"])

@@ -156,11 +156,13 @@ struct SettingsTests {
 
     @Test func secretsAreNotShown() throws {
         let loaded = try load(
-            flags: ["kafka.properties": "sasl.password=hunter2"],
+            flags: ["kafka.properties": "sasl.password=hunter2,ssl.ca.location=x"],
             environment: ["FRESHET_POSTGRES_URL": "postgresql://me:hunter2@db/freshet"])
         let rows = loaded.rows
         #expect(rows.first { $0.name == "postgres.url" }?.value == "<redacted>")
-        #expect(rows.first { $0.name == "kafka.properties" }?.value == "<redacted>")
+        #expect(
+            rows.first { $0.name == "kafka.properties" }?.value == "sasl.password=<redacted>,ssl.ca.location=<redacted>"
+        )
         #expect(!rows.contains { $0.value?.contains("hunter2") == true })
         var dumped = ""
         dump(loaded.settings, to: &dumped)

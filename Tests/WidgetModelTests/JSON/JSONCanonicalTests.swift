@@ -59,7 +59,8 @@ struct JSONCanonicalTests {
               "literals": [null, true, false]
             }
             """#
-        let expected = #"{"literals":[null,true,false],"numbers":[333333333.3333333,1e+30,4.5,0.002,1e-27],"#
+        let expected =
+            #"{"literals":[null,true,false],"numbers":[333333333.3333333,1e+30,4.5,0.002,1e-27],"#
             + #""string":"€$\u000f\nA'B\"\\\\\"/"}"#
         try expectCanonical(text, expected)
     }
@@ -91,7 +92,10 @@ struct JSONCanonicalTests {
     @Test(arguments: [
         (#"{"b":1,"a":2}"#, #"{"a":2,"b":1}"#),
         (#"{"aa":1,"a":2,"":3}"#, #"{"":3,"a":2,"aa":1}"#),
-        (#"{"z":{"d":4,"c":{"y":1,"x":2}},"a":[{"q":1,"p":2}]}"#, #"{"a":[{"p":2,"q":1}],"z":{"c":{"x":2,"y":1},"d":4}}"#),
+        (
+            #"{"z":{"d":4,"c":{"y":1,"x":2}},"a":[{"q":1,"p":2}]}"#,
+            #"{"a":[{"p":2,"q":1}],"z":{"c":{"x":2,"y":1},"d":4}}"#
+        ),
         (#"{"\n":1,"\\":2,"A":3}"#, #"{"\n":1,"A":3,"\\":2}"#),
         ("\"\u{7F}\u{2028}/\"", "\"\u{7F}\u{2028}/\""),
         (#""\u001f\u0008\u000c\u007f""#, "\"\\u001f\\b\\f\u{7F}\""),
@@ -110,7 +114,9 @@ struct JSONCanonicalTests {
     }
 
     @Test func utf16Order() {
-        let ordered = ["", "\r", "1", "\u{80}", "ö", "€", "\u{D7FF}", "😀", "\u{10FFFF}", "\u{E000}", "\u{FB33}", "\u{FFFF}"]
+        let ordered = [
+            "", "\r", "1", "\u{80}", "ö", "€", "\u{D7FF}", "😀", "\u{10FFFF}", "\u{E000}", "\u{FB33}", "\u{FFFF}",
+        ]
         for (left, leftText) in ordered.enumerated() {
             for (right, rightText) in ordered.enumerated() {
                 let order = UTF16Order.compare(Array(leftText.utf8), Array(rightText.utf8))

@@ -4,13 +4,14 @@ import Testing
 
 @Suite(.tags(.json), .timeLimit(.minutes(1)))
 struct JSONParsingTests {
-    @Test(arguments: [
-        ("null", JSONValue.null), (" true ", true), ("\t\r\nfalse", false), ("\"\"", ""), ("\"a\"", "a"),
-        ("[]", []), ("[ ]", []), ("{}", [:]), ("{ }", [:]), ("[1, 2 ,3]", [1, 2, 3]),
-        (#"{"a":{"b":[null]}}"#, ["a": ["b": [nil]]]),
-        (#""\"\\\/\b\f\n\r\t""#, "\"\\/\u{8}\u{C}\n\r\t"),
-        (#""\u0041\u00e9\u20AC\ud83d\uDE00""#, "Aé€😀"), ("\"é€😀\u{7F}\u{10FFFF}\"", "é€😀\u{7F}\u{10FFFF}"),
-    ] as [(String, JSONValue)])
+    @Test(
+        arguments: [
+            ("null", JSONValue.null), (" true ", true), ("\t\r\nfalse", false), ("\"\"", ""), ("\"a\"", "a"),
+            ("[]", []), ("[ ]", []), ("{}", [:]), ("{ }", [:]), ("[1, 2 ,3]", [1, 2, 3]),
+            (#"{"a":{"b":[null]}}"#, ["a": ["b": [nil]]]),
+            (#""\"\\\/\b\f\n\r\t""#, "\"\\/\u{8}\u{C}\n\r\t"),
+            (#""\u0041\u00e9\u20AC\ud83d\uDE00""#, "Aé€😀"), ("\"é€😀\u{7F}\u{10FFFF}\"", "é€😀\u{7F}\u{10FFFF}"),
+        ] as [(String, JSONValue)])
     func valid(text: String, value: JSONValue) throws {
         #expect(try JSONValue.parse(text) == value)
     }
@@ -161,7 +162,10 @@ struct JSONParsingTests {
 
     @Test func readerNamesWhatItFound() {
         var reader = JSONReader(bytes(#"{"a":[true]}"#))
-        #expect(throws: JSONError(kind: .wrongType, message: "expected a string, found a boolean", byteOffset: 6, pointer: "/a/0")) {
+        #expect(
+            throws: JSONError(
+                kind: .wrongType, message: "expected a string, found a boolean", byteOffset: 6, pointer: "/a/0")
+        ) {
             var object = try reader.beginObject()
             _ = try reader.nextKey(&object)
             var array = try reader.beginArray()

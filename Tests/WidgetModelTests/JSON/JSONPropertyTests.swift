@@ -65,7 +65,9 @@ struct JSONPropertyTests {
         var generator = JSONGenerator(seed: 5)
         var accepted = 0
         for round in 0..<100_000 {
-            let document = round % 10 == 0 ? bytes(#"{"a":[1,2.5e3,"\u00e9😀"],"b":{"c":null,"d":true}}"#) : generator.value(depth: 3).encoded
+            let document =
+                round % 10 == 0
+                ? bytes(#"{"a":[1,2.5e3,"\u00e9😀"],"b":{"c":null,"d":true}}"#) : generator.value(depth: 3).encoded
             let mutated = generator.mutated(document)
             let tree = Result { () throws(JSONError) in try JSONValue.parse(mutated) }
             var reader = JSONReader(mutated)

@@ -21,7 +21,7 @@ struct ProviderResponseTests {
         #"{"id":"\#(id ?? one)",\#(rest)}"#
     }
 
-    private func timeline(_ response: ProviderResponse, _ index: Int = 0) -> ParsedTimeline? {
+    private func accepted(_ response: ProviderResponse, _ index: Int = 0) -> ParsedTimeline? {
         guard case .timeline(let timeline) = response.outcomes[index] else { return nil }
         return timeline
     }
@@ -40,7 +40,7 @@ struct ProviderResponseTests {
                       {"content":0,"date":"2020-06-22T09:00:00Z","relevance":null}
                     ], "policy":{"after":"2020-06-22T23:00:00+01:00","x":1}
                     """#)))
-        let timeline = try #require(timeline(response))
+        let timeline = try #require(accepted(response))
         #expect(
             String(decoding: timeline.content, as: UTF8.self)
                 == #"{"entries":[{"content":0,"date":"2020-06-22T09:00:00Z","relevance":{"score":0}},"#
@@ -75,12 +75,15 @@ struct ProviderResponseTests {
                 ].joined(separator: ",")), [one, two, three, four])
         #expect(response.outcomes[0] == .missing)
         #expect(response.outcomes[1] == .failed(code: "busy", message: "later please", retryAfter: .milliseconds(1500)))
-        #expect(timeline(response, 2)?.policy == .never)
+        #expect(accepted(response, 2)?.policy == .never)
         #expect(response.outcomes[3] == .duplicate)
         #expect(response.foreignCount == 2)
         #expect(response.foreignIDs.first == "00000000-0000-0009-0000-000000000009")
         #expect(response.foreignIDs.last?.hasPrefix("not-a-uuid") == true)
-        #expect(response.unreadable == [ModelError(message: #"required member "id" is missing"#, pointer: "/timelines/6/id")])
+        #expect(
+            response.unreadable == [
+                ModelError(message: #"required member "id" is missing"#, pointer: "/timelines/6/id")
+            ])
     }
 
     @Test(arguments: [
@@ -89,28 +92,73 @@ struct ProviderResponseTests {
         (#""policy":"atEnd","entries":[]"#, "/entries", "expected at least one entry"),
         (#""policy":"atEnd","entries":{}"#, "/entries", "expected an array, found an object"),
         (#""entries":[ENTRY]"#, "/policy", "required member \"policy\" is missing"),
-        (#""policy":"sometimes","entries":[ENTRY]"#, "/policy", #"expected "atEnd", "never" or {"after": date}, found "sometimes""#),
+        (
+            #""policy":"sometimes","entries":[ENTRY]"#, "/policy",
+            #"expected "atEnd", "never" or {"after": date}, found "sometimes""#
+        ),
         (#""policy":{},"entries":[ENTRY]"#, "/policy/after", "required member \"after\" is missing"),
-        (#""policy":{"after":"noon"},"entries":[ENTRY]"#, "/policy/after", "expected an RFC 3339 date-time, found \"noon\""),
+        (
+            #""policy":{"after":"noon"},"entries":[ENTRY]"#, "/policy/after",
+            "expected an RFC 3339 date-time, found \"noon\""
+        ),
         (#""policy":5,"entries":[ENTRY]"#, "/policy", "expected a string or an object, found a number"),
         (#""policy":"atEnd","entries":[ENTRY,5]"#, "/entries/1", "expected an object, found a number"),
-        (#""policy":"atEnd","entries":[ENTRY,{"content":1}]"#, "/entries/1/date", "required member \"date\" is missing"),
-        (#""policy":"atEnd","entries":[{"date":"2020-06-22T10:00:00Z"}]"#, "/entries/0/content", "required member \"content\" is missing"),
-        (#""policy":"atEnd","entries":[{"date":5,"content":1}]"#, "/entries/0/date", "expected a string, found a number"),
-        (#""policy":"atEnd","entries":[{"date":"2020-06-22T10:00:00Z","content":1,"relevance":{"duration":1}}]"#, "/entries/0/relevance/score", "required member \"score\" is missing"),
-        (#""policy":"atEnd","entries":[{"date":"2020-06-22T10:00:00Z","content":1,"relevance":{"score":"1"}}]"#, "/entries/0/relevance/score", "expected a number, found a string"),
-        (#""policy":"atEnd","entries":[{"date":"2020-06-22T10:00:00Z","content":1,"relevance":{"score":1,"duration":-1}}]"#, "/entries/0/relevance/duration", "expected seconds from 0, found a negative number"),
-        (#""policy":"atEnd","entries":[{"date":"2020-06-22T10:00:00Z","content":1,"url":"a\nb"}]"#, "/entries/0/url", "must not contain control characters"),
-        (#""policy":"atEnd","entries":[{"date":"2020-06-22T10:00:00Z","content":1,"url":""}]"#, "/entries/0/url", "expected 1 to 2048 bytes"),
-        (#""policy":"atEnd","entries":[ENTRY],"error":{"code":"a","message":"b"}"#, "", "has both entries and an error"),
+        (
+            #""policy":"atEnd","entries":[ENTRY,{"content":1}]"#, "/entries/1/date",
+            "required member \"date\" is missing"
+        ),
+        (
+            #""policy":"atEnd","entries":[{"date":"2020-06-22T10:00:00Z"}]"#, "/entries/0/content",
+            "required member \"content\" is missing"
+        ),
+        (
+            #""policy":"atEnd","entries":[{"date":5,"content":1}]"#, "/entries/0/date",
+            "expected a string, found a number"
+        ),
+        (
+            #""policy":"atEnd","entries":[{"date":"2020-06-22T10:00:00Z","content":1,"relevance":{"duration":1}}]"#,
+            "/entries/0/relevance/score", "required member \"score\" is missing"
+        ),
+        (
+            #""policy":"atEnd","entries":[{"date":"2020-06-22T10:00:00Z","content":1,"relevance":{"score":"1"}}]"#,
+            "/entries/0/relevance/score", "expected a number, found a string"
+        ),
+        (
+            #""policy":"atEnd","entries":[{"date":"2020-06-22T10:00:00Z","content":1,"relevance":{"score":1,"duration":-1}}]"#,
+            "/entries/0/relevance/duration", "expected seconds from 0, found a negative number"
+        ),
+        (
+            #""policy":"atEnd","entries":[{"date":"2020-06-22T10:00:00Z","content":1,"url":"a\nb"}]"#, "/entries/0/url",
+            "must not contain control characters"
+        ),
+        (
+            #""policy":"atEnd","entries":[{"date":"2020-06-22T10:00:00Z","content":1,"url":""}]"#, "/entries/0/url",
+            "expected 1 to 2048 bytes"
+        ),
+        (
+            #""policy":"atEnd","entries":[ENTRY],"error":{"code":"a","message":"b"}"#, "",
+            "has both entries and an error"
+        ),
         (#""error":{"message":"b"}"#, "/error/code", "required member \"code\" is missing"),
         (#""error":{"code":"b"}"#, "/error/message", "required member \"message\" is missing"),
-        (#""error":{"code":"a","message":"b","retryAfter":-1}"#, "/error/retryAfter", "expected seconds from 0, found a negative number"),
+        (
+            #""error":{"code":"a","message":"b","retryAfter":-1}"#, "/error/retryAfter",
+            "expected seconds from 0, found a negative number"
+        ),
         (#""error":"broken""#, "/error", "expected an object, found a string"),
         // Not even well-formed in itself, but the next element can still be found.
-        (#""policy":"atEnd","entries":[{"date":"2020-06-22T10:00:00Z","content":{"a":"\ud83d"}}]"#, "/entries/0/content/a", "escape of a high surrogate without its low one"),
-        (#""policy":"atEnd","entries":[{"date":"2020-06-22T10:00:00Z","content":{"a":1,"a":2}}]"#, "/entries/0/content/a", "duplicate member \"a\""),
-        (#""policy":"atEnd","entries":[{"date":"2020-06-22T10:00:00Z","content":1e999}]"#, "/entries/0/content", "number out of the range of a double"),
+        (
+            #""policy":"atEnd","entries":[{"date":"2020-06-22T10:00:00Z","content":{"a":"\ud83d"}}]"#,
+            "/entries/0/content/a", "escape of a high surrogate without its low one"
+        ),
+        (
+            #""policy":"atEnd","entries":[{"date":"2020-06-22T10:00:00Z","content":{"a":1,"a":2}}]"#,
+            "/entries/0/content/a", "duplicate member \"a\""
+        ),
+        (
+            #""policy":"atEnd","entries":[{"date":"2020-06-22T10:00:00Z","content":1e999}]"#, "/entries/0/content",
+            "number out of the range of a double"
+        ),
         (#""policy":"atEnd","policy":"never","entries":[ENTRY]"#, "/policy", "duplicate member \"policy\""),
     ])
     func oneBadElementCostsOnlyItself(rest: String, pointer: String, message: String) throws {
@@ -122,8 +170,9 @@ struct ProviderResponseTests {
                 let response = try parse(wrapped(text), [one, two])
                 let index = text.hasPrefix(bad) ? 0 : 1
                 #expect(
-                    response.outcomes[0] == .invalid(ModelError(message: message, pointer: "/timelines/\(index)\(pointer)")))
-                #expect(timeline(response, 1)?.entryCount == 1)
+                    response.outcomes[0]
+                        == .invalid(ModelError(message: message, pointer: "/timelines/\(index)\(pointer)")))
+                #expect(accepted(response, 1)?.entryCount == 1)
                 #expect(response.unreadable.isEmpty)
             }
         }
@@ -133,7 +182,7 @@ struct ProviderResponseTests {
     func elementsWithoutAnID(text: String) throws {
         let good = element(#""policy":"atEnd","entries":[\#(entry)]"#)
         let response = try parse(wrapped("\(text),\(good),\(text)"))
-        #expect(timeline(response)?.entryCount == 1)
+        #expect(accepted(response)?.entryCount == 1)
         #expect(response.unreadable.count == 2)
         #expect(response.unreadable.first?.pointer.hasPrefix("/timelines/0") == true)
         #expect(response.unreadable.last?.pointer.hasPrefix("/timelines/2") == true)
@@ -176,7 +225,9 @@ struct ProviderResponseTests {
         #expect(
             try parse(wrapped(element(retry))).outcomes[0]
                 == .failed(code: "a", message: "b", retryAfter: .seconds(86_400)))
-        let many = (0..<100).map { element(#""policy":"atEnd","entries":[\#(entry)]"#, id: TimelineID(high: 5, low: $0)) }
+        let many = (0..<100).map {
+            element(#""policy":"atEnd","entries":[\#(entry)]"#, id: TimelineID(high: 5, low: $0))
+        }
         let foreign = try parse(wrapped(many.joined(separator: ",")))
         #expect(foreign.foreignCount == 100 && foreign.foreignIDs.count == ProviderResponse.keptComplaints)
     }
@@ -184,7 +235,7 @@ struct ProviderResponseTests {
     @Test func volatileFieldsDoNotCount() throws {
         func hash(_ content: String, _ volatile: [String]) throws -> ContentHash {
             let text = #""policy":"atEnd","entries":[{"date":"2020-06-22T10:00:00Z","content":\#(content)}]"#
-            let parsed = try #require(timeline(try parse(wrapped(element(text)), volatile: volatile)))
+            let parsed = try #require(accepted(try parse(wrapped(element(text)), volatile: volatile)))
             #expect(String(decoding: parsed.content, as: UTF8.self).contains("now") == content.contains("now"))
             return parsed.hash
         }
@@ -205,7 +256,7 @@ struct ProviderResponseTests {
             let entries = days.enumerated().map { #"{"date":"2020-06-0\#($1)T10:00:00Z","content":\#($0)}"# }
             let response = try parse(
                 wrapped(element(#""policy":"atEnd","entries":[\#(entries.joined(separator: ","))]"#)))
-            let parsed = try #require(timeline(response))
+            let parsed = try #require(accepted(response))
             let expected = days.indices.sorted { (days[$0], $0) < (days[$1], $1) }
             #expect(
                 try Timeline(stored: parsed.content).entries.map(\.content)
@@ -224,7 +275,8 @@ struct ProviderResponseTests {
         var whole = 0
         for _ in 0..<50_000 {
             guard
-                let response = try? ProviderResponse.parse(generator.mutated(bytes(good)), requested: [one, two], volatileFields: [])
+                let response = try? ProviderResponse.parse(
+                    generator.mutated(bytes(good)), requested: [one, two], volatileFields: [])
             else { continue }
             whole += 1
             for outcome in response.outcomes {

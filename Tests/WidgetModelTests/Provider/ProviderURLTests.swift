@@ -7,7 +7,10 @@ struct ProviderURLTests {
     @Test(arguments: [
         ("http://provider", "provider", 80, "", "http://provider"),
         ("https://Bank.Example/", "bank.example", 443, "", "https://bank.example"),
-        ("HTTPS://bank.example:8443/freshet/v1/", "bank.example", 8443, "/freshet/v1", "https://bank.example:8443/freshet/v1"),
+        (
+            "HTTPS://bank.example:8443/freshet/v1/", "bank.example", 8443, "/freshet/v1",
+            "https://bank.example:8443/freshet/v1"
+        ),
         ("http://127.0.0.1:80", "127.0.0.1", 80, "", "http://127.0.0.1"),
         ("http://[::1]:9000/x", "::1", 9000, "/x", "http://[::1]:9000/x"),
         ("http://[2001:DB8::192.0.2.1]", "2001:db8::192.0.2.1", 80, "", "http://[2001:db8::192.0.2.1]"),
@@ -38,7 +41,8 @@ struct ProviderURLTests {
         ("http://a..b", "invalid host"), ("http://.", "invalid host"), ("http://256.1.1.1", "invalid host"),
         ("http://127.1", "invalid host"), ("http://2130706433", "invalid host"), ("http://0x7f000001", "invalid host"),
         ("http://0x", "invalid host"), ("http://0177.0.0.1", "invalid host"), ("http://1.2.3.4.", "invalid host"),
-        ("http://[::1", "IPv6"), ("http://[]", "IPv6"), ("http://[1::2::3]", "IPv6"), ("http://[fe80::1%25eth0]", "IPv6"),
+        ("http://[::1", "IPv6"), ("http://[]", "IPv6"), ("http://[1::2::3]", "IPv6"),
+        ("http://[fe80::1%25eth0]", "IPv6"),
         ("http://[1:2:3]", "IPv6"), ("http://[1:2:3:4:5:6:7:8:9]", "IPv6"), ("http://[12345::]", "IPv6"),
         ("http://[::1]x", "IPv6"), ("http://[::256.0.0.1]", "IPv6"), ("http://[:1:2:3:4:5:6:7]", "IPv6"),
         ("http://provider/a/../b", "dot segments"), ("http://provider/.", "dot segments"),

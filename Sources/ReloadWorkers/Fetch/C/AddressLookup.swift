@@ -1,5 +1,3 @@
-import NIOCore
-
 #if canImport(Glibc)
     import Glibc
 #elseif canImport(Musl)
@@ -41,17 +39,30 @@ enum AddressLookup {
         return addresses
     }
 
+    /// The address behind the family, the port and, in IPv6, the flow label.
     private static func address(_ info: addrinfo) -> IPAddress? {
         guard let pointer = unsafe info.ai_addr else { return nil }
-        switch unsafe info.ai_family {
-        case AF_INET:
-            let socket = unsafe pointer.withMemoryRebound(to: sockaddr_in.self, capacity: 1) { unsafe $0.pointee }
-            return IPAddress(SocketAddress(socket))
-        case AF_INET6:
-            let socket = unsafe pointer.withMemoryRebound(to: sockaddr_in6.self, capacity: 1) { unsafe $0.pointee }
-            return IPAddress(SocketAddress(socket))
+        let socket = UnsafeRawPointer(pointer)
+        switch unsafe (info.ai_family, Int(info.ai_addrlen)) {
+        case (AF_INET, 8...):
+            return unsafe IPAddress(v4: UInt32(bigEndian: socket.loadUnaligned(fromByteOffset: 4, as: UInt32.self)))
+        case (AF_INET6, 24...):
+            return unsafe IPAddress(
+                v6: UInt64(bigEndian: socket.loadUnaligned(fromByteOffset: 8, as: UInt64.self)),
+                UInt64(bigEndian: socket.loadUnaligned(fromByteOffset: 16, as: UInt64.self)))
         default:
             return nil
         }
+    }
+}
+
+/// Addresses as text.
+enum AddressText {
+    static func parse(_ text: String) -> IPAddress? {
+        var v4 = in_addr_t(0)
+        if unsafe inet_pton(AF_INET, text, &v4) == 1 { return IPAddress(v4: UInt32(bigEndian: v4)) }
+        var v6 = (UInt64(0), UInt64(0))
+        guard unsafe inet_pton(AF_INET6, text, &v6) == 1 else { return nil }
+        return IPAddress(v6: UInt64(bigEndian: v6.0), UInt64(bigEndian: v6.1))
     }
 }

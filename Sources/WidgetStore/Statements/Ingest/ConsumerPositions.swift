@@ -8,6 +8,13 @@ package struct TakePartitions: PostgresStatement {
         package let epoch: Int64
         /// `nil` when nothing of the partition has been applied yet: start at the earliest message.
         package let nextOffset: Int64?
+
+        package init(topic: String, partition: Int32, epoch: Int64, nextOffset: Int64?) {
+            self.topic = topic
+            self.partition = partition
+            self.epoch = epoch
+            self.nextOffset = nextOffset
+        }
     }
 
     package static let sql = """
@@ -102,6 +109,16 @@ package struct ListPositions: PostgresStatement {
         package let epoch: Int64
         package let nextOffset: Int64?
         package let updatedAt: PostgresTimestamp
+
+        package init(
+            topic: String, partition: Int32, epoch: Int64, nextOffset: Int64?, updatedAt: PostgresTimestamp
+        ) {
+            self.topic = topic
+            self.partition = partition
+            self.epoch = epoch
+            self.nextOffset = nextOffset
+            self.updatedAt = updatedAt
+        }
     }
 
     package static let sql = """

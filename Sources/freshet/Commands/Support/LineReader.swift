@@ -122,7 +122,7 @@ struct LineReader: AsyncSequence, Sendable {
                 let bytes = [UInt8](unsafeUninitializedCapacity: chunk) { buffer, count in
                     let result = systemRead(descriptor, buffer.baseAddress, chunk)
                     if result < 0 { failure = errno }
-                    count = max(0, result)
+                    count = result > 0 ? result : 0
                 }
                 if failure == 0 { return .success(bytes) }
                 if failure != EINTR {

@@ -1,0 +1,97 @@
+import WidgetEvents
+import WidgetModel
+import WidgetStore
+
+/// Reads placements from lines of JSON: the data of `freshet.widget.placed.v1`, with an optional `time`.
+struct PlacementLines: Sendable {
+    /// Why a line is no placement of a registered kind.
+    struct Refused: Error, Hashable, Sendable {
+        let message: String
+    }
+
+    /// Longest line.
+    static let maximumBytes = 1_048_576
+
+    private let directory: KindDirectory
+    private let now: Timestamp
+    private let decoder = EventDecoder(maximumEventBytes: maximumBytes)
+
+    /// - Parameter now: the time of lines that have none.
+    init(directory: KindDirectory, now: Timestamp) {
+        self.directory = directory
+        self.now = now
+    }
+
+    func widget(_ line: [UInt8]) throws(Refused) -> ImportedWidget {
+        let placement = try placement(line)
+        guard let app = directory.apps[placement.app], Text.equal(app.name, placement.app) else {
+            throw Refused(message: "/app: no app \(Text.quoted(placement.app)) is registered")
+        }
+        guard let kind = directory.kind(placement.kind, of: app), Text.equal(kind.definition.name, placement.kind)
+        else {
+            let known = directory.kinds(of: app).keys.sorted()
+            let meant = Suggestion.closest(to: placement.kind, among: known).map { "; did you mean \($0)?" } ?? ""
+            throw Refused(
+                message: "/kind: app \(Text.quoted(app.name)) has no kind \(Text.quoted(placement.kind))\(meant)")
+        }
+        guard kind.definition.families.contains(placement.family) else {
+            let supported = kind.definition.families.map(\.name).joined(separator: ", ")
+            throw Refused(
+                message: "/family: kind \(Text.quoted(placement.kind)) does not support \(placement.family.name); "
+                    + "expected one of \(supported)")
+        }
+        return ImportedWidget(placement: placement, kind: kind, time: try time(line) ?? now)
+    }
+
+    private func placement(_ line: [UInt8]) throws(Refused) -> WidgetPlacement {
+        let arena = Self.attributes.bytes + line
+        let result = decoder.decode(
+            bytes: arena, value: Self.attributes.bytes.count..<arena.count, headers: Self.attributes.headers,
+            topic: .widgets)
+        switch result {
+        case .success(let decoded):
+            guard case .placed(let placement) = decoded.event else {
+                throw Refused(message: "expected a placement")
+            }
+            return placement
+        case .failure(let error):
+            throw Refused(message: (error.pointer.map { $0.isEmpty ? "" : $0 + ": " } ?? "") + error.message)
+        }
+    }
+
+    /// The line has been checked to be an object.
+    private func time(_ line: [UInt8]) throws(Refused) -> Timestamp? {
+        var reader = JSONReader(line)
+        var time: Timestamp?
+        do throws(JSONError) {
+            var object = try reader.beginObject()
+            while let key = try reader.nextKey(&object) {
+                guard reader.matches(key, "time") else {
+                    try reader.skip()
+                    continue
+                }
+                if try !reader.takeNull() { time = try reader.timestamp() }
+            }
+        } catch {
+            throw Refused(message: "\(error.pointer): \(error.message)")
+        }
+        return time
+    }
+
+    /// The envelope that makes a line an event in binary mode, for the one decoder of placements.
+    private static let attributes: (bytes: [UInt8], headers: [(name: Range<Int>, value: Range<Int>?)]) = {
+        var bytes: [UInt8] = []
+        var headers: [(name: Range<Int>, value: Range<Int>?)] = []
+        for (name, value) in [
+            ("ce_specversion", "1.0"), ("ce_id", "import"), ("ce_source", "/freshet/import"),
+            ("ce_type", EventType.widgetPlaced.rawValue),
+        ] {
+            let start = bytes.count
+            bytes += name.utf8
+            let middle = bytes.count
+            bytes += value.utf8
+            headers.append((start..<middle, middle..<bytes.count))
+        }
+        return (bytes, headers)
+    }()
+}

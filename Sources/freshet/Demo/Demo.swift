@@ -1,0 +1,185 @@
+import Foundation
+import KafkaClient
+import Logging
+import PostgresClient
+import ServiceLifecycle
+import Synchronization
+import WidgetModel
+import WidgetStore
+
+/// How the demo ended.
+final class DemoOutcome: Sendable {
+    private let state = Mutex<Int?>(nil)
+
+    /// How many checks failed; `nil`: it did not get to its end.
+    var lost: Int? { state.withLock { $0 } }
+
+    func end(lost: Int) {
+        state.withLock { $0 = lost }
+    }
+}
+
+/// The demo: a node with every role, a sample provider, and the services and devices of its apps.
+struct Demo: Sendable {
+    private let plan: DemoPlan
+    private let settings: Settings
+    private let node: FreshetNode
+    private let provider: SampleProvider
+    private let latency: DemoLatency
+    private let output = DemoOutput()
+    private let outcome: DemoOutcome
+    private let logger: Logger
+
+    init(plan: DemoPlan, settings: Settings, logger: Logger, outcome: DemoOutcome) throws {
+        self.plan = plan
+        self.settings = settings
+        self.logger = logger
+        self.outcome = outcome
+        let latency = DemoLatency()
+        self.latency = latency
+        node = try FreshetNode(settings: settings, roles: .all, logger: logger) { _, cause in latency.stored(cause) }
+        provider = SampleProvider(seed: plan.seed, port: 0, maximumTracked: 1_000_000, logger: logger)
+    }
+
+    /// In the order in which they start.
+    var services: [any Service] {
+        [provider] + node.services + [
+            BackgroundService("output") { try await readOutput() },
+            BackgroundService("demo") { try await run() },
+        ]
+    }
+
+    func prepare() async throws {
+        try await node.prepare(migrate: true)
+        let overview = try await node.pool.query(Overview())
+        guard overview.first?.timelines == 0 else {
+            throw CommandFailure(
+                .failure, "the database holds timelines already; the demo expects an empty one (see deploy/local/demo)")
+        }
+    }
+
+    private func readOutput() async throws {
+        let consumer = try KafkaConsumer(
+            configuration: KafkaConsumerConfiguration(
+                kafka: node.kafka, group: "freshet-demo-output", topics: [settings.topics.timelines]),
+            logger: logger)
+        try await output.run(consumer, logger: logger)
+    }
+
+    // MARK: The run
+
+    private func run() async throws {
+        var screen = DemoScreen()
+        let start = ContinuousClock.now
+        screen.say("Freshet demo: \(plan.world.widgets) widgets of \(plan.world.users) people in three apps")
+        let port = try await provider.port()
+        let apps = DemoKinds.apps(port: port, rules: plan.rules)
+        _ = try await node.store.apply(apps, secrets: [:]) { (0..<32).map { _ in UInt8.random(in: 0...255) } }
+        let endpoint = try await node.ready()
+        screen.say("  Kafka (embedded) \(endpoint.bootstrapServers) · provider http://127.0.0.1:\(port)/stats")
+
+        let producer = try KafkaProducer(
+            configuration: node.kafka, deliveryTimeout: settings.kafka.deliveryTimeout, logger: logger)
+        let traffic = DemoTraffic(
+            world: plan.world, producer: producer, topics: settings.topics, latency: latency,
+            now: SampleProvider.systemTime)
+        let watch = DemoWatch(node: node, provider: provider, latency: latency, world: plan.world, start: start)
+        do {
+            screen = try await phases(traffic, watch, screen, start)
+        } catch {
+            await producer.shutdown()
+            throw error
+        }
+        await producer.shutdown()
+        if plan.keep { try await wait(screen, endpoint) }
+    }
+
+    private func phases(
+        _ traffic: DemoTraffic, _ watch: DemoWatch, _ screen: DemoScreen, _ start: ContinuousClock.Instant
+    ) async throws -> DemoScreen {
+        let applied: @Sendable () -> Int = { [node] in
+            let ingest = node.statistics().ingest
+            return (ingest?.events ?? 0) + (ingest?.deadLetters ?? 0)
+        }
+        var screen = try await watch.showing("placing widgets", screen, traffic) {
+            try await traffic.placeAll(applied: applied)
+            try await settle(traffic)
+        }
+        screen.say("  all placed and rendered after \(DemoScreen.decimal(start.duration(to: .now) / .seconds(1))) s")
+        screen = try await watch.showing("publishing reloads", screen, traffic) {
+            try await traffic.stream(rate: plan.rate, for: plan.length, seed: plan.seed, applied: applied)
+        }
+        screen = try await watch.showing("finishing", screen, traffic) { try await settle(traffic) }
+
+        let verdict = try await judge(traffic, start)
+        for line in verdict.lines(counts: traffic.counts) { screen.say(line) }
+        outcome.end(lost: verdict.lost.count)
+        return screen
+    }
+
+    /// Waits until everything that was published is applied and rendered, at most for two minutes.
+    private func settle(_ traffic: DemoTraffic) async throws {
+        let deadline = ContinuousClock.now + .seconds(120)
+        while ContinuousClock.now < deadline {
+            let isApplied = try await appliedEvents() >= traffic.counts.events - traffic.failures
+            if isApplied, let overview = try await node.pool.query(Overview()).first {
+                let isQuiet = overview.sweeps == 0 && overview.leased == 0 && overview.due == 0
+                let isSeen = output.snapshot.revisions.count >= Int(overview.stored)
+                // With the rules on, what waits for its spacing is stale and not due: that is as it should be.
+                if isQuiet && isSeen && (plan.rules || overview.stale == 0) { return }
+            }
+            try await Task.sleep(for: .milliseconds(200))
+        }
+    }
+
+    private func appliedEvents() async throws -> Int {
+        Int(try await node.pool.query(ListPositions()).compactMap(\.nextOffset).reduce(0, +))
+    }
+
+    private func judge(_ traffic: DemoTraffic, _ start: ContinuousClock.Instant) async throws -> DemoVerdict {
+        guard let overview = try await node.pool.query(Overview()).first else {
+            throw CommandFailure(.failure, "PostgreSQL answered nothing")
+        }
+        let applied = try await appliedEvents()
+        // With the rules on, deferred reloads are not missing; what must be there is what is due.
+        let rendered = plan.rules ? [] : try await node.pool.query(RenderTimes())
+        let output = output.snapshot
+        let lost = DemoVerdict.lost(
+            requested: traffic.requested, rendered: rendered, overview: overview, output: output,
+            events: (traffic.counts.events, applied), failures: traffic.failures,
+            expectedTimelines: plan.world.distinctTimelines, deferredIsRight: plan.rules)
+        return DemoVerdict(
+            eventsPublished: traffic.counts.events, eventsApplied: applied, overview: overview,
+            provider: provider.statistics(), output: output, lost: lost, latency: latency.overall(),
+            seconds: start.duration(to: .now) / .seconds(1))
+    }
+
+    // MARK: Afterwards
+
+    private func wait(_ screen: DemoScreen, _ endpoint: FreshetNode.Endpoint) async throws {
+        var screen = screen
+        let program = CommandLine.arguments.first ?? "freshet"
+        for line in [
+            "",
+            "It goes on running; Ctrl-C ends it. In another terminal:",
+            "",
+            "  export FRESHET_KAFKA_BOOTSTRAP_SERVERS=\(endpoint.bootstrapServers)",
+            "  export FRESHET_POSTGRES_URL='\(settings.postgres.url ?? "")'",
+            "  alias freshet=\(program)",
+            "",
+            "  freshet timelines show --app \(DemoWorld.bank) --widget w0",
+            "  freshet publish push --app \(DemoWorld.bank) --user u0 --kind RecentPurchases",
+            "  " + Self.kcatExample,
+            "  freshet timelines show --app \(DemoWorld.bank) --widget w0",
+        ] { screen.say(line) }
+        // Until the group is shut down, which cancels this.
+        try await Task.sleep(for: .seconds(365 * 86_400))
+    }
+
+    /// The README's example line.
+    static let kcatExample = """
+        echo '{"specversion":"1.0","id":"1","source":"/docs","type":"freshet.push.received.v1","data":{"app":\
+        "com.example.bank","audience":{"user":"u0"},"kinds":["RecentPurchases"]}}' | kcat -P -b \
+        "$FRESHET_KAFKA_BOOTSTRAP_SERVERS" -t freshet.pushes -k u0 -H content-type=application/cloudevents+json
+        """
+}

@@ -1,0 +1,88 @@
+import ArgumentParser
+import Foundation
+import Logging
+import WidgetModel
+
+struct DemoCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "demo",
+        abstract: "Shows the whole job at work: embedded Kafka, a sample provider, and every role in this process.",
+        discussion: """
+            Needs an empty PostgreSQL database (postgres.url); ./deploy/local/demo starts one. Places widgets, publishes \
+            single, per-kind and global reloads and app changes for a while, shows what happens, and at the end reads \
+            back from PostgreSQL, Kafka and the provider what was asked for and what was done. The exit code is 1 if \
+            any requested reload is missing.
+
+            Examples:
+              freshet demo
+              freshet demo --seconds 20 --widgets 5000
+              freshet demo --keep
+            """)
+
+    @Option(help: "How many widgets to place.")
+    var widgets = 20_000
+
+    @Option(help: "How long to publish events, in seconds.")
+    var seconds = 60
+
+    @Option(help: "Single events published a second.")
+    var rate = 1_000
+
+    @Option(help: "What the stream of events and the content follow from.")
+    var seed: UInt64 = 1
+
+    @Flag(help: "Keep spacing and budgets; otherwise the apps are in developer mode, so that reloads show at once.")
+    var rules = false
+
+    @Flag(help: "Leave everything running afterwards, to publish by hand, until Ctrl-C.")
+    var keep = false
+
+    @OptionGroup var settings: SettingsOptions
+
+    func validate() throws {
+        guard (1...1_000_000).contains(widgets) else {
+            throw ValidationError("--widgets \(widgets): expected 1 to 1000000")
+        }
+        guard (1...86_400).contains(seconds) else {
+            throw ValidationError("--seconds \(seconds): expected 1 to 86400")
+        }
+        guard (1...20_000).contains(rate) else { throw ValidationError("--rate \(rate): expected 1 to 20000") }
+    }
+
+    func run() async throws {
+        var values = try settings.load(requiring: ["postgres.url"]).settings
+        values.role = .all
+        // Its own cluster, so that what is counted is what the demo has published.
+        values.kafka.bootstrapServers = nil
+        values.api.port = 0
+        values.providers.allowPrivateNetworks = ["127.0.0.0/8"]
+        // Reloads of one kind gather for this long, so that a request to the provider carries many.
+        values.workers.claimSpacing = .milliseconds(150)
+        if !settings.assignments.contains(where: { $0.hasPrefix("log.level=") }) { values.log.level = .warning }
+        let logger = values.log.logger()
+        let plan = DemoPlan(
+            world: DemoWorld(widgets: widgets), length: .seconds(seconds), rate: rate, seed: seed, rules: rules,
+            keep: keep)
+        let outcome = DemoOutcome()
+        try await SignalScope.run(logger: logger) { [values] scope in
+            let demo = try Demo(plan: plan, settings: values, logger: logger, outcome: outcome)
+            try await demo.prepare()
+            try await scope.run(demo.services)
+        }
+        switch outcome.lost {
+        case nil: throw CommandFailure(.failure, "the demo was stopped before its end")
+        case 0?: return
+        case let lost?: throw CommandFailure(.failure, "\(lost) checks failed: see the summary")
+        }
+    }
+}
+
+/// What a run of the demo is to do.
+struct DemoPlan: Sendable {
+    var world: DemoWorld
+    var length: Duration
+    var rate: Int
+    var seed: UInt64
+    var rules: Bool
+    var keep: Bool
+}

@@ -1,0 +1,76 @@
+import Foundation
+import PostgresClient
+import WidgetModel
+import WidgetStore
+
+/// Looks at everything twice a second, for the screen.
+struct DemoWatch: Sendable {
+    let node: FreshetNode
+    let provider: SampleProvider
+    let latency: DemoLatency
+    let world: DemoWorld
+    let start: ContinuousClock.Instant
+
+    /// Does the work of a phase and shows what happens meanwhile.
+    func showing(
+        _ phase: String, _ screen: DemoScreen, _ traffic: DemoTraffic,
+        _ work: @escaping @Sendable () async throws -> Void
+    ) async throws -> DemoScreen {
+        var screen = screen
+        try await withThrowingTaskGroup(of: Bool.self) { group in
+            group.addTask {
+                try await work()
+                return true
+            }
+            group.addTask { try await pause() }
+            var stored = node.statistics().workers?.completed ?? 0
+            var before = ContinuousClock.now
+            while let isDone = try await group.next() {
+                let now = ContinuousClock.now
+                let completed = node.statistics().workers?.completed ?? 0
+                let seconds = max(before.duration(to: now) / .seconds(1), 0.001)
+                screen.show(
+                    try await frame(phase, traffic, completed, perSecond: Double(completed - stored) / seconds))
+                (stored, before) = (completed, now)
+                if isDone { break }
+                group.addTask { try await pause() }
+            }
+            group.cancelAll()
+        }
+        return screen
+    }
+
+    private func pause() async throws -> Bool {
+        try await Task.sleep(for: .milliseconds(500))
+        return false
+    }
+
+    private func frame(
+        _ phase: String, _ traffic: DemoTraffic, _ completed: Int, perSecond: Double
+    ) async throws -> DemoFrame {
+        let statistics = node.statistics()
+        let due = try await node.pool.query(DueWork(limit: 1_000_000)).reduce(0) { $0 + $1.count }
+        let provider = provider.statistics()
+        return DemoFrame(
+            phase: phase, elapsed: start.duration(to: .now), eventsPublished: traffic.counts.events,
+            eventsApplied: (statistics.ingest?.events ?? 0) + (statistics.ingest?.deadLetters ?? 0), due: due,
+            timelinesStored: completed, timelinesPerSecond: perSecond, providerRequests: provider.requests,
+            meanBatch: provider.meanBatch, latency: latency.takeRecent(), sample: try await sample())
+    }
+
+    /// The entry that the first person's purchases widget shows now.
+    private func sample() async throws -> String {
+        let placement = world.placement(0)
+        guard
+            let widget = try await node.pool.query(
+                ListWidgets(WidgetFilter(app: placement.app, widget: placement.widget), limit: 1)
+            ).first, let id = widget.timelineID,
+            let timeline = try await node.pool.query(ReadTimeline(id: id, app: placement.app)).first,
+            let content = timeline.content
+        else { return "not rendered yet" }
+        guard let parsed = try? Timeline(stored: Array(content.utf8)) else { return "unreadable" }
+        let entry = parsed.entry(at: timeline.readAt) ?? parsed.entries.first
+        let text = entry.map { $0.content.canonical } ?? "no entry"
+        return "\(timeline.requested) reloads: " + (text.count > 70 ? String(text.prefix(69)) + "…" : text)
+    }
+}

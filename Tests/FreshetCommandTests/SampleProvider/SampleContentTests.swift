@@ -1,0 +1,205 @@
+import Testing
+import WidgetModel
+
+@testable import freshet
+
+@Suite("Sample content", .timeLimit(.minutes(1)))
+struct SampleContentTests {
+    private static let now = Timestamp(rfc3339: "2020-06-22T10:00:00.25Z") ?? Timestamp(microseconds: 0)
+
+    private func provider(seed: UInt64 = 1, faults: SampleProvider.Faults = .init()) -> SampleProvider {
+        SampleProvider(seed: seed, faults: faults, now: { Self.now })
+    }
+
+    private func item(
+        _ app: SampleApp, _ kind: String, configuration: JSONValue = [:], user: String = "u1",
+        family: WidgetFamily = .systemMedium, sharing: KindSharing = .perUser, variesBy: KindVariation = .all
+    ) throws -> ProviderRequest.Item {
+        let identity = TimelineIdentity(
+            app: "com.example.\(app.rawValue)", kind: kind, sharing: sharing, variesBy: variesBy, family: family,
+            configuration: try WidgetConfiguration(configuration),
+            environment: try WidgetEnvironment(locale: "en-GB", timeZone: "Europe/London"), user: user)
+        return ProviderRequest.Item(id: identity.id, identity: identity)
+    }
+
+    /// Asks as a worker does, and reads the answer as a worker does.
+    private func fetch(
+        _ provider: SampleProvider, _ app: SampleApp, _ kind: String, _ items: [ProviderRequest.Item],
+        volatileFields: [JSONPointer] = []
+    ) throws -> [ProviderOutcome] {
+        let body = ProviderRequest(kind: kind, items: items).encode()
+        let batch = try SampleBatch.parse(body, app: app)
+        let content = try #require(app.content(of: kind))
+        let answer = try #require(provider.timelines(batch, content: content, at: Self.now))
+        let response = try ProviderResponse.parse(
+            answer.bytes, requested: items.map(\.id), volatileFields: volatileFields)
+        #expect(response.foreignCount == 0)
+        #expect(response.unreadable.isEmpty)
+        return response.outcomes
+    }
+
+    private func timeline(_ outcome: ProviderOutcome) throws -> ParsedTimeline {
+        guard case .timeline(let timeline) = outcome else {
+            Issue.record("no timeline: \(outcome)")
+            throw CancellationError()
+        }
+        return timeline
+    }
+
+    private func content(_ outcome: ProviderOutcome) throws -> JSONValue {
+        try JSONValue.parse(try timeline(outcome).content)
+    }
+
+    static let kinds: [(SampleApp, String)] = SampleApp.allCases.flatMap { app in app.kinds.map { (app, $0) } }
+
+    @Test(arguments: kinds)
+    func workersAcceptEveryKindInEveryFamily(app: SampleApp, kind: String) throws {
+        let items = try WidgetFamily.allCases.map { try item(app, kind, family: $0) }
+        for outcome in try fetch(provider(), app, kind, items) {
+            let timeline = try timeline(outcome)
+            #expect(timeline.entryCount >= 1)
+            #expect(timeline.firstEntryDate == Self.now.wholeSecond)
+            // A timeline is not asked for again at once.
+            let next = timeline.policy.earliestReload(lastEntry: timeline.lastEntryDate)
+            #expect(try #require(next) >= Self.now + .seconds(300))
+        }
+    }
+
+    @Test(arguments: kinds)
+    func sameSeedSameAnswers(app: SampleApp, kind: String) throws {
+        let items = [try item(app, kind), try item(app, kind, configuration: ["city": "Oslo", "card": "soup"])]
+        let first = try fetch(provider(seed: 7), app, kind, items)
+        #expect(try fetch(provider(seed: 7), app, kind, items) == first)
+        // Neither the order nor the company makes a difference.
+        #expect(try fetch(provider(seed: 7), app, kind, items.reversed()) == first.reversed())
+        #expect(try fetch(provider(seed: 8), app, kind, items) != first)
+    }
+
+    @Test(arguments: kinds)
+    func everyFetchShows(app: SampleApp, kind: String) throws {
+        let provider = provider()
+        let item = try item(app, kind)
+        var hashes: Set<ContentHash> = []
+        let volatileFields = [try #require(JSONPointer("/generatedAt"))]
+        for revision in 1...5 {
+            let outcome = try fetch(provider, app, kind, [item], volatileFields: volatileFields)[0]
+            hashes.insert(try timeline(outcome).hash)
+            let entry = try #require(try content(outcome)["entries"]?.arrayValue?.first)
+            #expect(entry["content"]?["revision"] == .number(JSONNumber(revision)))
+        }
+        #expect(hashes.count == 5)
+    }
+
+    @Test func usersAndConfigurationsHaveRevisionsOfTheirOwn() throws {
+        let provider = provider()
+        let items = [
+            try item(.bank, "RecentPurchases", user: "u1"), try item(.bank, "RecentPurchases", user: "u2"),
+            try item(.bank, "RecentPurchases", configuration: ["card": "soup"], user: "u1"),
+        ]
+        _ = try fetch(provider, .bank, "RecentPurchases", [items[0]])
+        let outcomes = try fetch(provider, .bank, "RecentPurchases", items)
+        let revisions = try outcomes.map { outcome in
+            try content(outcome)["entries"]?.arrayValue?.first?["content"]?["revision"]?.numberValue?.int64
+        }
+        #expect(revisions == [2, 1, 1])
+        #expect(try content(outcomes[2])["entries"]?.arrayValue?.first?["content"]?["card"] == "Soup Pay")
+    }
+
+    @Test func cityIsSharedByEveryone() throws {
+        let provider = provider()
+        let city: JSONValue = ["city": "Osaka"]
+        let one = try item(.weather, "Weather", configuration: city, user: "u1", sharing: .shared, variesBy: [])
+        let other = try item(
+            .weather, "Weather", configuration: city, user: "u2", family: .systemLarge, sharing: .shared, variesBy: [])
+        #expect(one.id == other.id)
+        let outcome = try fetch(provider, .weather, "Weather", [one])[0]
+        let entries = try #require(try content(outcome)["entries"]?.arrayValue)
+        #expect(entries.count == 6)
+        #expect(entries.allSatisfy { $0["content"]?["city"] == "Osaka" })
+    }
+
+    // MARK: Healing
+
+    @Test func healedInTenMinutesThereAreTenEntries() throws {
+        let outcome = try fetch(provider(), .rangers, "EmojiRanger", [try item(.rangers, "EmojiRanger")])[0]
+        let timeline = try timeline(outcome)
+        #expect(timeline.policy == .atEnd)
+        #expect(timeline.entryCount == 10)
+        #expect(timeline.lastEntryDate - timeline.firstEntryDate == .seconds(9 * 60))
+        let entries = try #require(try content(outcome)["entries"]?.arrayValue)
+        let health = entries.compactMap { $0["content"]?["health"]?.numberValue?.double }
+        let scores = entries.compactMap { $0["relevance"]?["score"]?.numberValue?.double }
+        #expect(health == [0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95])
+        #expect(scores == health)
+        #expect(entries.first?["content"]?["hero"]?["name"] == "Power Panda")
+        #expect(entries.first?["url"] == "ranger:///panda")
+    }
+
+    @Test(arguments: [(0, 1), (1, 1), (59, 1), (60, 1), (61, 2), (119, 2), (120, 2), (600, 10), (601, 11), (-60, 1)])
+    func endIsExcluded(seconds: Int, count: Int) {
+        let dates = EmojiRanger.healingDates(from: Self.now, until: Self.now + .seconds(seconds))
+        #expect(dates.count == count)
+        #expect(dates.first == Self.now)
+        #expect(dates.dropFirst().allSatisfy { $0 < Self.now + .seconds(seconds) })
+    }
+
+    @Test func smallShowsTheAvatarAndMediumTheBiography() throws {
+        let items = [
+            try item(.rangers, "EmojiRanger", configuration: ["hero": "Spouty"], family: .systemSmall),
+            try item(.rangers, "EmojiRanger", configuration: ["hero": "Spouty"], family: .systemMedium),
+        ]
+        let outcomes = try fetch(provider(), .rangers, "EmojiRanger", items)
+        let contents = try outcomes.map { try #require(try content($0)["entries"]?.arrayValue?.first?["content"]) }
+        #expect(contents.map { $0["hero"]?["avatar"] } == ["🐳", "🐳"])
+        #expect(contents[0]["hero"]?["biography"] == nil)
+        #expect(contents[1]["hero"]?["biography"]?.stringValue?.isEmpty == false)
+    }
+
+    // MARK: Bank
+
+    @Test func dueDateCountsDown() throws {
+        let outcome = try fetch(provider(), .bank, "DueDate", [try item(.bank, "DueDate")])[0]
+        let entries = try #require(try content(outcome)["entries"]?.arrayValue)
+        let days = entries.compactMap { $0["content"]?["daysLeft"]?.numberValue?.int64 }
+        #expect((0...13).contains(try #require(days.first)))
+        #expect(days == Array((0...(days.first ?? 0)).reversed()))
+        #expect(entries.last?["relevance"]?["score"]?.numberValue?.double == 1)
+    }
+
+    @Test func categoryFilters() throws {
+        let outcome = try fetch(
+            provider(), .bank, "RecentPurchases",
+            [try item(.bank, "RecentPurchases", configuration: ["category": "travel"], family: .systemLarge)])[0]
+        let purchases = try #require(
+            try content(outcome)["entries"]?.arrayValue?.first?["content"]?["purchases"]?.arrayValue)
+        #expect(purchases.count == 6)
+        #expect(purchases.allSatisfy { $0["category"] == "travel" })
+        #expect(purchases.allSatisfy { $0["amount"]?.stringValue?.split(separator: ".").last?.count == 2 })
+    }
+
+    // MARK: Faults
+
+    @Test func timelinesFailInTheShareAskedFor() throws {
+        let items = try (0..<1_000).map { try item(.bank, "DueDate", user: "u\($0)") }
+        let provider = provider(faults: .init(timelineFailures: 0.2))
+        let outcomes = try fetch(provider, .bank, "DueDate", items)
+        let failed = outcomes.count { outcome in
+            if case .failed(code: "unavailable", _, _) = outcome { true } else { false }
+        }
+        #expect((150...250).contains(failed))
+        // The same ones in every run.
+        #expect(try fetch(self.provider(faults: .init(timelineFailures: 0.2)), .bank, "DueDate", items) == outcomes)
+    }
+
+    @Test func requestsFailInTheShareAskedFor() throws {
+        let provider = provider(faults: .init(requestFailures: 0.5))
+        let content = try #require(SampleApp.bank.content(of: "DueDate"))
+        var failed = 0
+        for user in 0..<400 {
+            let body = ProviderRequest(kind: "DueDate", items: [try item(.bank, "DueDate", user: "u\(user)")]).encode()
+            let batch = try SampleBatch.parse(body, app: .bank)
+            if provider.timelines(batch, content: content, at: Self.now) == nil { failed += 1 }
+        }
+        #expect((150...250).contains(failed))
+    }
+}

@@ -1,0 +1,141 @@
+import KafkaClient
+import Logging
+import Testing
+
+/// The embedded cluster's faults, administration, and logs.
+@Suite(.tags(.integration), .timeLimit(.minutes(1)))
+struct ClusterTests {
+    @Test("topics have the partitions asked for; brokers have their ids; describing creates nothing")
+    func describe() async throws {
+        try await withKafka(brokers: 3) { kafka in
+            let topic = try await kafka.topic("describe", partitions: 7)
+            let admin = KafkaAdmin(configuration: kafka.configuration, logger: quiet)
+            let descriptions = try await admin.describe(topics: [topic])
+            #expect(descriptions.map(\.name) == [topic])
+            #expect(descriptions[0].partitions.map(\.id) == (0..<7).map { $0 })
+            #expect(descriptions[0].partitions.allSatisfy { $0.leader != nil && !$0.replicas.isEmpty })
+            if kafka.embedded != nil {
+                #expect(descriptions[0].partitions.allSatisfy { (1...3).contains($0.leader ?? 0) })
+            }
+            for _ in 0..<2 {
+                let error = await #expect(throws: KafkaError.self) { try await admin.describe(topics: ["\(topic)-not"]) }
+                #expect(error?.code == .unknownTopicOrPartition)
+                #expect(error?.context.topic == "\(topic)-not")
+            }
+            #expect(try await admin.describe().map(\.name).contains(topic))
+            #expect(try await !admin.describe().map(\.name).contains("\(topic)-not"))
+        }
+    }
+
+    @Test("an unreachable cluster is an error that can be retried, within the timeout")
+    func unreachable() async throws {
+        let admin = KafkaAdmin(
+            configuration: KafkaConfiguration(bootstrapServers: "127.0.0.1:1"), timeout: .milliseconds(300), logger: quiet)
+        let error = await #expect(throws: KafkaError.self) { try await admin.describe() }
+        #expect(error?.isRetriable == true)
+        let wrong = KafkaAdmin(
+            configuration: KafkaConfiguration(bootstrapServers: "127.0.0.1:1", properties: ["no.such": "x"]), logger: quiet)
+        let configuration = await #expect(throws: KafkaError.self) { try await wrong.describe() }
+        #expect(configuration?.code == .invalidConfiguration)
+    }
+
+    @Test("the round trip time is what was set")
+    func roundTripTime() async throws {
+        try await withKafka(embeddedOnly: true) { kafka in
+            let topic = try await kafka.topic("slow")
+            let producer = try kafka.producer()
+            _ = try await producer.send(KafkaMessage(topic, "warm"))
+            try kafka.embedded?.setRoundTripTime(broker: 1, .milliseconds(300))
+            let begun = ContinuousClock.now
+            _ = try await producer.send(KafkaMessage(topic, "slow"))
+            #expect(begun.duration(to: .now) >= .milliseconds(290))
+            await producer.shutdown()
+        }
+    }
+
+    @Test("calls that make no sense are errors")
+    func misuse() async throws {
+        #expect(throws: KafkaError.self) { try EmbeddedKafka(brokers: 0, logger: quiet) }
+        let embedded = try EmbeddedKafka(logger: quiet)
+        #expect(embedded.bootstrapServers.contains(":"))
+        try embedded.createTopic("t", partitions: 1)
+        #expect(throws: KafkaError.self) { try embedded.createTopic("t", partitions: 1) }
+        #expect(throws: KafkaError.self) { try embedded.createTopic("u", partitions: 0) }
+        #expect(throws: KafkaError.self) { try embedded.stopBroker(9) }
+        embedded.close()
+        embedded.close()
+        let error = #expect(throws: KafkaError.self) { try embedded.createTopic("v", partitions: 1) }
+        #expect(error?.code == .invalidState)
+    }
+
+    @Test("librdkafka's logs come with their levels, and without secrets")
+    func logs() async throws {
+        try await withKafka(embeddedOnly: true) { kafka in
+            let topic = try await kafka.topic("logs")
+            let recorder = LogRecorder()
+            let producer = try kafka.producer(
+                properties: ["debug": "all", "sasl.password": "pa55word", "sasl.username": "u"], logger: recorder.logger)
+            _ = try await producer.send(KafkaMessage(topic, "x"))
+            try kafka.embedded?.stopBroker(1)
+            for await line in recorder.stream where line.metadata["facility"] == "FAIL" && line.level != .debug {
+                #expect([.info, .error].contains(line.level))
+                break
+            }
+            await producer.shutdown()
+            let lines = recorder.lines
+            #expect(lines.contains { $0.level == .debug && $0.metadata["facility"] == "CONF" })
+            #expect(lines.allSatisfy { !$0.text.contains("pa55word") })
+            #expect(lines.allSatisfy { $0.metadata["facility"] != nil || $0.level != .debug })
+        }
+    }
+
+    @Test("errors of the broker reach the consumer's receiver, who reads on")
+    func consumerErrors() async throws {
+        try await withKafka(embeddedOnly: true) { kafka in
+            let topic = try await kafka.topic("errors")
+            let producer = try kafka.producer()
+            _ = try await producer.send(KafkaMessage(topic, "a"))
+            let consumer = try kafka.consumer(topic)
+            #expect(try await consumer.read(1).map(\.value) == ["a"])
+            try kafka.embedded?.pushRequestErrors(.fetch, [.topicAuthorizationFailed, .notLeaderForPartition])
+            _ = try await producer.send(KafkaMessage(topic, "b"))
+            var error: KafkaError?
+            for try await event in consumer.events {
+                if case .error(let reported) = event { error = reported }
+                guard case .batch(let batch) = event else { continue }
+                #expect(batch.messages.map(\.value) == ["b"])
+                break
+            }
+            #expect(error?.code == .topicAuthorizationFailed)
+            #expect(error?.isFatal == false)
+            await producer.shutdown()
+            await consumer.shutdown()
+        }
+    }
+
+    @Test("a compacted topic is created as such, once", .tags(.realBroker), .enabled(if: hasRealBroker))
+    func createTopics() async throws {
+        try await withKafka { kafka in
+            let admin = KafkaAdmin(configuration: kafka.configuration, logger: quiet)
+            let name = "compacted-\(UInt64.random(in: 0...UInt64.max))"
+            let topic = KafkaTopicSpecification(
+                name: name, partitions: 3, replicationFactor: 1, configuration: KafkaTopicSpecification.compacted)
+            let bad = KafkaTopicSpecification(
+                name: "\(name)-bad", partitions: 1, replicationFactor: 1, configuration: ["cleanup.policy": "never"])
+            let outcomes = try await admin.createTopics([topic, bad])
+            guard case .created = outcomes[name], case .failed(let error) = outcomes[bad.name] else {
+                Issue.record("\(outcomes)")
+                return
+            }
+            #expect(!error.isRetriable)
+            guard case .alreadyExists = try await admin.createTopics([topic])[name] else {
+                Issue.record("created twice")
+                return
+            }
+            #expect(try await admin.describe(topics: [name])[0].partitions.count == 3)
+            #expect(try await admin.configuration(ofTopic: name)["cleanup.policy"] == "compact")
+            let deleted = try await admin.deleteTopics([name])
+            #expect(deleted[name] == .some(.none))
+        }
+    }
+}

@@ -1,0 +1,115 @@
+import PostgresClient
+import Testing
+import TestSupport
+
+private let locks = DatabaseTemplate(key: "locks") { pool in
+    try await pool.withConnection {
+        try await $0.simple("CREATE TABLE item (id int8); \(AwaitLockWaiter.define)")
+    }
+}
+
+@Suite(.tags(.postgres), .timeLimit(.minutes(1)))
+struct CancellationTests {
+    @Test func aCancelledTaskCancelsItsStatementAndKeepsTheConnection() async throws {
+        try await withDatabase(template: locks) { database in
+            let pool = database.pool
+            try await pool.withTransaction { holder in
+                _ = try await holder.execute(TakeLock(key: 1))
+                try await pool.withConnection { connection in
+                    let pid = try await connection.query(BackendPID())
+                    let waiting = Task { await postgresError { try await connection.execute(TakeLock(key: 1)) } }
+                    _ = try await pool.execute(AwaitLockWaiter())
+                    waiting.cancel()
+                    let error = await waiting.value
+                    #expect(error?.kind == .cancelled)
+                    #expect(error?.isRetriable == false)
+                    try await #expect(connection.query(BackendPID()) == pid)
+                }
+            }
+        }
+    }
+
+    /// Neither the request nor its late arrival may hit what runs next.
+    @Test func theNextStatementIsSafeFromAnEarlierCancellation() async throws {
+        try await withDatabase { database in
+            try await database.pool.withConnection { connection in
+                for round in 0..<40 {
+                    let sleeping = Task { await postgresError { try await connection.execute(Sleep(seconds: 0.002)) } }
+                    if round % 2 == 0 { await Task.yield() }
+                    sleeping.cancel()
+                    let error = await sleeping.value
+                    #expect(error == nil || error?.kind == .cancelled)
+                    try await #expect(connection.query(SelectOne(value: round)) == [round])
+                }
+            }
+            #expect(database.pool.statistics.open == 1)
+        }
+    }
+
+    @Test func aCallThatWaitsItsTurnIsCancelledWithoutBeingSent() async throws {
+        struct Insert: PostgresStatement { static let sql = "INSERT INTO item VALUES (1)" }
+        struct Count: PostgresStatement {
+            static let sql = "SELECT count(*) FROM item"
+            static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int { try row.value(0) }
+        }
+        try await withDatabase(template: locks) { database in
+            let pool = database.pool
+            try await pool.withConnection { connection in
+                try await pool.withTransaction { holder in
+                    _ = try await holder.execute(TakeLock(key: 1))
+                    async let blocked = connection.execute(TakeLock(key: 1))
+                    _ = try await pool.execute(AwaitLockWaiter())
+                    let queued = Task { await postgresError { try await connection.execute(Insert()) } }
+                    queued.cancel()
+                    #expect(await queued.value?.kind == .cancelled)
+                    // The lock goes with the holder's transaction, and the next one begins.
+                    try await holder.simple("COMMIT; BEGIN")
+                    _ = try await blocked
+                }
+                try await #expect(connection.query(Count()) == [0])
+            }
+        }
+    }
+
+    @Test func aCancelledTransactionRollsBackAndKeepsTheConnection() async throws {
+        try await withDatabase(template: locks) { database in
+            let pool = database.pool
+            try await pool.withTransaction { holder in
+                _ = try await holder.execute(TakeLock(key: 1))
+                try await pool.withConnection { connection in
+                    let waiting = Task {
+                        await postgresError {
+                            try await connection.withTransaction { transaction in
+                                try await transaction.simple("INSERT INTO item VALUES (1)")
+                                _ = try await transaction.execute(TakeLock(key: 1))
+                            }
+                        }
+                    }
+                    _ = try await pool.execute(AwaitLockWaiter())
+                    waiting.cancel()
+                    #expect(await waiting.value?.kind == .cancelled)
+                    try await #expect(connection.query(SelectOne(value: 1)) == [1])
+                }
+            }
+        }
+    }
+
+    /// A body that returned has decided: its COMMIT is not given up half-way.
+    @Test func theCommitOfACancelledTaskIsNotInterrupted() async throws {
+        try await withDatabase(template: locks) { database in
+            let pool = database.pool
+            let task = Task {
+                try await pool.withTransaction { transaction in
+                    try await transaction.simple("INSERT INTO item VALUES (1)")
+                    withUnsafeCurrentTask { $0?.cancel() }
+                }
+            }
+            try await task.value
+            struct Count: PostgresStatement {
+                static let sql = "SELECT count(*) FROM item"
+                static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int { try row.value(0) }
+            }
+            try await #expect(pool.query(Count()) == [1])
+        }
+    }
+}

@@ -1,0 +1,77 @@
+import Logging
+import PostgresClient
+import Testing
+import TestSupport
+
+private struct Insert: PostgresStatement {
+    static let sql = "INSERT INTO item VALUES ($1::int8)"
+    var id: Int
+    func bind(_ parameters: inout PostgresParameters) { parameters.append(id) }
+}
+
+private struct Ids: PostgresStatement {
+    static let sql = "SELECT id FROM item ORDER BY id"
+    static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int { try row.value(0) }
+}
+
+private let items = DatabaseTemplate(key: "outcome") { pool in
+    try await pool.withConnection { try await $0.simple("CREATE TABLE item (id int8 PRIMARY KEY)") }
+}
+
+/// The connection is cut around COMMIT: the caller learns that it cannot know.
+@Suite(.tags(.postgres), .timeLimit(.minutes(1)))
+struct CommitOutcomeTests {
+    private func withProxy(
+        _ cut: TestProxy.Cut, _ body: (_ proxied: PostgresPool, _ direct: PostgresPool) async throws -> Void
+    ) async throws {
+        try await withDatabase(template: items) { database in
+            let proxy = try TestProxy(to: database.configuration, cutting: cut)
+            try proxy.start()
+            var configuration = database.configuration
+            configuration.connectionString = proxy.connectionString
+            let pool = PostgresPool(configuration: configuration, logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
+            try await body(pool, database.pool)
+            await pool.shutdown()
+            proxy.stop()
+        }
+    }
+
+    @Test(arguments: [TestProxy.Cut.beforeCommit, .afterCommit])
+    func aCommitThatIsCutOffHasAnUnknownOutcome(cut: TestProxy.Cut) async throws {
+        try await withProxy(cut) { proxied, direct in
+            let closure = await postgresError {
+                try await proxied.withTransaction { transaction in _ = try await transaction.execute(Insert(id: 1)) }
+            }
+            #expect(closure?.kind == .connection)
+            #expect(closure?.commitOutcomeUnknown == true)
+            #expect(closure?.isRetriable == true)
+            #expect(closure?.statement == "COMMIT")
+
+            var pipeline = PostgresPipeline()
+            _ = pipeline.append(Insert(id: 2))
+            let whole = pipeline
+            let roundTrip = await postgresError { try await proxied.transaction(whole) }
+            #expect(roundTrip?.kind == .connection)
+            #expect(roundTrip?.commitOutcomeUnknown == true)
+
+            // The truth is either, and that is the point.
+            try await #expect(direct.query(Ids()) == (cut == .afterCommit ? [1, 2] : []))
+        }
+    }
+
+    @Test func aLossBeforeTheCommitIsKnownToHaveChangedNothing() async throws {
+        try await withProxy(.never) { proxied, direct in
+            let error = await postgresError {
+                try await proxied.withTransaction { transaction in
+                    _ = try await transaction.execute(Insert(id: 1))
+                    let pid = try await transaction.query(BackendPID())[0]
+                    _ = try await direct.query(Terminate(pid: pid))
+                    _ = try await transaction.execute(Insert(id: 2))
+                }
+            }
+            #expect(error?.kind == .connection)
+            #expect(error?.commitOutcomeUnknown == false)
+            try await #expect(direct.query(Ids()) == [])
+        }
+    }
+}

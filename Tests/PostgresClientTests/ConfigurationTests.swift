@@ -1,0 +1,141 @@
+import PostgresClient
+import Testing
+
+struct ConfigurationTests {
+    private func error(_ string: String) -> PostgresError? {
+        do throws(PostgresError) {
+            try PostgresConfiguration(connectionString: string).validate()
+            return nil
+        } catch {
+            return error
+        }
+    }
+
+    @Test(arguments: [
+        "", "host=db1,db2 port=5432,5433 target_session_attrs=read-write dbname=freshet",
+        "postgresql://user:p%40ss@db:5432/freshet?sslmode=verify-full&sslrootcert=/ca.pem",
+        "service=prod sslmode=require channel_binding=prefer",
+    ])
+    func validStringsAreAccepted(string: String) {
+        #expect(error(string) == nil)
+    }
+
+    @Test(arguments: [
+        ("sslmode=banana", "sslmode"), ("nonsense=1", "nonsense"), ("host=a port=none", "port"),
+        ("port=70000", "70000"), ("host", "missing"), ("postgresql://h/d?sslmod=require", "sslmod"),
+        ("target_session_attrs=any-old", "target_session_attrs"), ("host=a\0b", "NUL"),
+    ])
+    func mistakesAreNamed(string: String, word: String) {
+        let error = error(string)
+        #expect(error?.kind == .configuration)
+        #expect(error?.isRetriable == false)
+        #expect(error?.message.contains(word) == true, "\(error?.message ?? "")")
+    }
+
+    @Test(arguments: [
+        "password=hunter2 extra", "password=a hunter2", "postgresql://u:hunter2@h:port/d",
+        "postgresql://u:hunter2@[::1/d", "postgresql://u:hunter2%zz@h/d", "host=h password='hunter2",
+        "user=u pass=hunter2 hunter2=\"hunter2\" x",
+    ])
+    func errorsAndRedactionsNeverHoldThePassword(string: String) {
+        let configuration = PostgresConfiguration(connectionString: string)
+        if let error = error(string) { #expect(!error.description.contains("hunter2")) }
+        #expect(!configuration.redactedConnectionString.contains("hunter2"))
+    }
+
+    @Test func redactionKeepsTheRest() {
+        let url = PostgresConfiguration(
+            connectionString: "postgresql://u:hunter2@h1:1,h2:2/my%20db?sslmode=require&sslpassword=hunter3")
+        let redacted = url.redactedConnectionString
+        #expect(redacted.contains("host=h1,h2"))
+        #expect(redacted.contains("dbname='my db'"))
+        #expect(redacted.contains("password=********"))
+        #expect(redacted.contains("sslmode=require"))
+        #expect(!redacted.contains("hunter"))
+    }
+
+    @Test func anotherDatabaseKeepsTheRestAndReadsBack() throws {
+        let configuration = PostgresConfiguration(connectionString: #"host=h password='it''s \'quoted\\'"#)
+        // libpq has no doubled quotes: the value ends at the first, so this one is not valid.
+        #expect(throws: PostgresError.self) { try configuration.naming(database: "other") }
+
+        let quoted = PostgresConfiguration(connectionString: #"host=h dbname=one password='it\'s \\ here'"#)
+        let other = try quoted.naming(database: "an other")
+        try other.validate()
+        #expect(other.connectionString.contains("dbname='an other'"))
+        #expect(other.connectionString.contains(#"password='it\'s \\ here'"#))
+        #expect(!other.connectionString.contains("dbname=one"))
+    }
+
+    @Test func limitsOutOfRangeAreErrors() {
+        func error(_ change: (inout PostgresConfiguration) -> Void) -> PostgresError? {
+            var configuration = PostgresConfiguration(connectionString: "")
+            change(&configuration)
+            do throws(PostgresError) {
+                try configuration.validate()
+                return nil
+            } catch {
+                return error
+            }
+        }
+        #expect(error { _ in } == nil)
+        #expect(error { $0.maximumConnections = 0 }?.message.contains("maximumConnections") == true)
+        #expect(error { $0.acquireTimeout = .zero }?.message.contains("acquireTimeout") == true)
+        #expect(error { $0.statementTimeout = .seconds(-1) }?.message.contains("statementTimeout") == true)
+        #expect(error { $0.statementTimeout = nil } == nil)
+        #expect(error { $0.connectTimeout = .seconds(10_000_000) }?.message.contains("connectTimeout") == true)
+    }
+}
+
+struct ErrorTests {
+    @Test(arguments: ["40001", "40P01", "55P03", "57P01", "57P02", "57P03", "53300", "25006", "08006", "25P03"])
+    func whatMayPassCanBeRetried(state: String) {
+        #expect(PostgresError(.server, "", sqlState: state).isRetriable)
+    }
+
+    @Test(arguments: ["23505", "42601", "57014", "22P02", "0A000", "28P01"])
+    func whatStaysCannotBeRetried(state: String) {
+        #expect(!PostgresError(.server, "", sqlState: state).isRetriable)
+    }
+
+    @Test func kindsWithoutAStateSayWhetherToRetry() {
+        #expect(PostgresError(.connection, "").isRetriable)
+        #expect(PostgresError(.poolTimeout, "").isRetriable)
+        for kind in [PostgresError.Kind.configuration, .server, .cancelled, .encoding, .decoding, .misuse, .shutdown, .migration] {
+            #expect(!PostgresError(kind, "").isRetriable)
+        }
+    }
+
+    @Test func theDescriptionHasWhatALogNeedsAndNoRowValues() {
+        let error = PostgresError(
+            .server, "duplicate key", sqlState: "23505", detail: "Key (id)=(secret)", hint: "try another",
+            constraint: "item_pkey", statement: "InsertItem", commitOutcomeUnknown: true)
+        #expect(
+            error.description == "PostgreSQL server error 23505 in InsertItem: duplicate key (constraint item_pkey); "
+                + "hint: try another; whether it was committed is unknown")
+    }
+}
+
+struct ValueTests {
+    @Test func uuidsReadAndWriteTheirText() {
+        let uuid = PostgresUUID(high: 0x0123_4567_89AB_CDEF, low: 0xFEDC_BA98_7654_3210)
+        #expect(uuid.description == "01234567-89ab-cdef-fedc-ba9876543210")
+        #expect(PostgresUUID("01234567-89AB-cdef-fedc-ba9876543210") == uuid)
+        for wrong in [
+            "", "01234567", "01234567-89ab-cdef-fedc-ba98765432100", "0123456789abcdeffedcba9876543210",
+            "g1234567-89ab-cdef-fedc-ba9876543210", "01234567-89ab-cdef-fedc-ba987654321", "01234567-89ab-cdef-fedc-ba987654321０",
+        ] { #expect(PostgresUUID(wrong) == nil, "\(wrong)") }
+    }
+
+    @Test func uuidsSortAsTheirBytes() {
+        #expect(PostgresUUID(high: 1, low: 0) < PostgresUUID(high: 1, low: 1))
+        #expect(PostgresUUID(high: 1, low: .max) < PostgresUUID(high: .max, low: 0))
+    }
+
+    @Test func timestampsSortAndKnowInfinity() {
+        #expect(PostgresTimestamp.negativeInfinity < PostgresTimestamp(microseconds: 0))
+        #expect(PostgresTimestamp(microseconds: 0) < .infinity)
+        #expect(!PostgresTimestamp.infinity.isFinite)
+        #expect(PostgresTimestamp(microseconds: 5).isFinite)
+    }
+}

@@ -1,0 +1,92 @@
+import Logging
+import PostgresClient
+import Testing
+import TestSupport
+
+@testable import class PostgresClient.NotificationBuffer
+
+private struct Notify: PostgresStatement {
+    static let sql = "SELECT pg_notify($1::text, $2::text)"
+    var channel: String
+    var payload: String
+    func bind(_ parameters: inout PostgresParameters) {
+        parameters.append(channel)
+        parameters.append(payload)
+    }
+}
+
+private struct ListenerPID: PostgresStatement {
+    static let sql = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'listener'"
+    static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int32 { try row.value(0) }
+}
+
+@Suite(.tags(.postgres), .timeLimit(.minutes(1)))
+struct ListenerTests {
+    @Test func notificationsArriveAndALostConnectionIsMadeAnew() async throws {
+        try await withDatabase { database in
+            var configuration = database.configuration
+            configuration.applicationName = "listener"
+            configuration.backoff = PostgresBackoff(initial: .milliseconds(1), maximum: .milliseconds(5))
+            let listener = PostgresListener(
+                configuration: configuration, channels: ["plain", "with \"quotes\""],
+                logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
+            let running = Task { try await listener.run() }
+            var notifications = listener.notifications.makeAsyncIterator()
+            #expect(await notifications.next() == .reconnected)
+
+            _ = try await database.pool.execute(Notify(channel: "plain", payload: "1"))
+            #expect(await notifications.next() == .received(channel: "plain", payload: "1"))
+            _ = try await database.pool.execute(Notify(channel: "other", payload: "unheard"))
+            _ = try await database.pool.execute(Notify(channel: "with \"quotes\"", payload: ""))
+            #expect(await notifications.next() == .received(channel: "with \"quotes\"", payload: ""))
+
+            let pid = try await database.pool.query(ListenerPID())[0]
+            _ = try await database.pool.query(Terminate(pid: pid))
+            #expect(await notifications.next() == .reconnected)
+            _ = try await database.pool.execute(Notify(channel: "plain", payload: "2"))
+            #expect(await notifications.next() == .received(channel: "plain", payload: "2"))
+
+            running.cancel()
+            try await running.value
+            #expect(await notifications.next() == nil)
+        }
+    }
+
+    @Test func whatNoAttemptCuresIsThrown() async throws {
+        let listener = PostgresListener(
+            configuration: PostgresConfiguration(connectionString: "sslmode=banana"), channels: ["a"],
+            logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
+        let error = await postgresError { try await listener.run() }
+        #expect(error?.kind == .configuration)
+        var notifications = listener.notifications.makeAsyncIterator()
+        #expect(await notifications.next() == nil)
+    }
+
+    @Test func equalNotificationsBecomeOne() async {
+        let buffer = NotificationBuffer(capacity: 4)
+        for payload in ["a", "b", "a", "a"] { buffer.append(.received(channel: "c", payload: payload)) }
+        buffer.finish()
+        #expect(await buffer.next() == .received(channel: "c", payload: "a"))
+        #expect(await buffer.next() == .received(channel: "c", payload: "b"))
+        #expect(await buffer.next() == nil)
+    }
+
+    @Test func tooManyNotificationsBecomeAWordThatSomeWereMissed() async {
+        let buffer = NotificationBuffer(capacity: 4)
+        for number in 0..<5 { buffer.append(.received(channel: "c", payload: "\(number)")) }
+        buffer.append(.received(channel: "c", payload: "last"))
+        buffer.finish()
+        #expect(await buffer.next() == .reconnected)
+        #expect(await buffer.next() == .received(channel: "c", payload: "last"))
+        #expect(await buffer.next() == nil)
+    }
+
+    @Test func aCancelledReaderReturns() async {
+        let buffer = NotificationBuffer(capacity: 4)
+        let reading = Task { await buffer.next() }
+        reading.cancel()
+        #expect(await reading.value == nil)
+        buffer.append(.reconnected)
+        #expect(await buffer.next() == .reconnected)
+    }
+}

@@ -1,0 +1,126 @@
+import Logging
+import PostgresClient
+import Testing
+import TestSupport
+
+private let first = PostgresMigration(
+    version: 1, name: "first", sql: "CREATE TABLE a (id int8); INSERT INTO a VALUES (1); SELECT pg_sleep(0.05)")
+private let second = PostgresMigration(version: 2, name: "second", sql: "ALTER TABLE a ADD COLUMN name text")
+
+private struct CountA: PostgresStatement {
+    static let sql = "SELECT count(*) FROM a"
+    static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int { try row.value(0) }
+}
+
+private struct Exists: PostgresStatement {
+    static let sql = "SELECT to_regclass($1::text) IS NOT NULL"
+    var table: String
+    func bind(_ parameters: inout PostgresParameters) { parameters.append(table) }
+    static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Bool { try row.value(0) }
+}
+
+@Suite(.tags(.postgres), .timeLimit(.minutes(1)))
+struct MigratorTests {
+    @Test func whatIsMissingIsAppliedInOrder() async throws {
+        try await withDatabase { database in
+            let pool = database.pool
+            let both = PostgresMigrator(migrations: [second, first])
+            try await #expect(both.check(on: pool) == PostgresMigrator.Status(applied: [], pending: [first, second]))
+            // Looking writes nothing.
+            try await #expect(pool.query(Exists(table: "freshet_migration")) == [false])
+            try await #expect(PostgresMigrator(migrations: [first]).apply(on: pool) == [first])
+            try await #expect(both.check(on: pool) == PostgresMigrator.Status(applied: [first], pending: [second]))
+            try await #expect(both.apply(on: pool) == [second])
+            try await #expect(both.apply(on: pool) == [])
+            try await #expect(pool.query(CountA()) == [1])
+        }
+    }
+
+    @Test func processesThatStartAtOnceApplyOnce() async throws {
+        try await withDatabase { database in
+            let applied = try await withThrowingTaskGroup(of: [PostgresMigration].self) { group in
+                for _ in 0..<6 {
+                    // Each with a pool of its own, as processes have.
+                    group.addTask {
+                        let pool = PostgresPool(
+                            configuration: database.configuration,
+                            logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
+                        let applied = try await PostgresMigrator(migrations: [first, second]).apply(on: pool)
+                        await pool.shutdown()
+                        return applied
+                    }
+                }
+                return try await group.reduce(into: []) { $0 += $1 }
+            }
+            #expect(applied.map(\.version) == [1, 2])
+            try await #expect(database.pool.query(CountA()) == [1])
+        }
+    }
+
+    @Test func aNewerDatabaseIsRefused() async throws {
+        try await withDatabase { database in
+            _ = try await PostgresMigrator(migrations: [first, second]).apply(on: database.pool)
+            let old = PostgresMigrator(migrations: [first])
+            for error in [
+                await postgresError { try await old.apply(on: database.pool) },
+                await postgresError { try await old.check(on: database.pool) },
+            ] {
+                #expect(error?.kind == .migration)
+                #expect(error?.message == "the database is at migration 2 (second), newer than this binary, which knows 1")
+                #expect(error?.isRetriable == false)
+            }
+        }
+    }
+
+    @Test func aChangedMigrationIsRefused() async throws {
+        try await withDatabase { database in
+            _ = try await PostgresMigrator(migrations: [first]).apply(on: database.pool)
+            let changed = PostgresMigration(version: 1, name: "first", sql: first.sql + " ")
+            let migrator = PostgresMigrator(migrations: [changed, second])
+            let error = await postgresError { try await migrator.apply(on: database.pool) }
+            #expect(error?.kind == .migration)
+            #expect(error?.message == "migration 1 (first) was changed after it was applied to the database")
+            try await #expect(PostgresMigrator(migrations: [first]).check(on: database.pool).pending == [])
+        }
+    }
+
+    @Test func aFailedMigrationLeavesNothing() async throws {
+        try await withDatabase { database in
+            let broken = PostgresMigration(
+                version: 2, name: "broken", sql: "CREATE TABLE b (id int8); CREATE TABLE a (id int8)")
+            let error = await postgresError {
+                try await PostgresMigrator(migrations: [first, broken]).apply(on: database.pool)
+            }
+            #expect(error?.sqlState == "42P07")
+            #expect(error?.statement == "migration 2 (broken)")
+            try await #expect(database.pool.query(Exists(table: "a")) == [true])
+            try await #expect(database.pool.query(Exists(table: "b")) == [false])
+            // The one before stays, and a mended one goes on from there; the lock was given back.
+            let mended = PostgresMigration(version: 2, name: "broken", sql: "CREATE TABLE b (id int8)")
+            try await #expect(PostgresMigrator(migrations: [first, mended]).apply(on: database.pool) == [mended])
+        }
+    }
+
+    @Test func aMigrationThatEndsItsTransactionIsFoundOut() async throws {
+        try await withDatabase { database in
+            let leaky = PostgresMigration(version: 1, name: "leaky", sql: "CREATE TABLE b (id int8); COMMIT")
+            let error = await postgresError { try await PostgresMigrator(migrations: [leaky]).apply(on: database.pool) }
+            #expect(error?.kind == .misuse)
+            #expect(error?.statement == "migration 1 (leaky)")
+        }
+    }
+
+    @Test(arguments: [[first, first], [second], [PostgresMigration(version: 0, name: "zero", sql: "")]])
+    func versionsMustFollowOnFromOne(migrations: [PostgresMigration]) async throws {
+        try await withDatabase { database in
+            let error = await postgresError { try await PostgresMigrator(migrations: migrations).apply(on: database.pool) }
+            #expect(error?.kind == .migration)
+        }
+    }
+
+    @Test func theChecksumIsTheTextsSHA256() {
+        let empty = PostgresMigration(version: 1, name: "", sql: "").checksum
+        #expect(empty.count == 32)
+        #expect(empty.starts(with: [0xE3, 0xB0, 0xC4, 0x42]))
+    }
+}

@@ -1,0 +1,163 @@
+import PostgresClient
+import Testing
+import TestSupport
+
+private struct Insert: PostgresStatement {
+    static let sql = "INSERT INTO item (id) SELECT unnest($1::int8[])"
+    var ids: [Int]
+    func bind(_ parameters: inout PostgresParameters) { parameters.append(array: ids) }
+}
+
+private struct Ids: PostgresStatement {
+    static let sql = "SELECT id FROM item ORDER BY id"
+    static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int { try row.value(0) }
+}
+
+private struct Divide: PostgresStatement {
+    static let sql = "SELECT 1 / $1::int8"
+    var by: Int
+    func bind(_ parameters: inout PostgresParameters) { parameters.append(by) }
+    static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int { try row.value(0) }
+}
+
+/// As many bytes as asked for, in rows of 1000.
+private struct Bulk: PostgresStatement {
+    static let sql = "SELECT repeat('x', 1000), $2::bytea FROM generate_series(1, $1::int8)"
+    var rows: Int
+    var payload: [UInt8] = []
+    func bind(_ parameters: inout PostgresParameters) {
+        parameters.append(rows)
+        parameters.append(PostgresBytes(payload))
+    }
+    static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int {
+        try row.value(0, as: String.self).utf8.count + (try row.value(1, as: PostgresBytes.self).bytes.count)
+    }
+}
+
+private let items = DatabaseTemplate(key: "pipeline") { pool in
+    try await pool.withConnection { try await $0.simple("CREATE TABLE item (id int8 PRIMARY KEY DEFERRABLE INITIALLY DEFERRED)") }
+}
+
+@Suite(.tags(.postgres), .timeLimit(.minutes(1)))
+struct PipelineTests {
+    @Test func everyStatementHasItsOwnResults() async throws {
+        try await withDatabase(template: items) { database in
+            var pipeline = PostgresPipeline()
+            #expect(pipeline.isEmpty)
+            let insert = pipeline.append(Insert(ids: [3, 1, 2]))
+            let ids = pipeline.append(Ids())
+            let one = pipeline.append(SelectOne(value: 9))
+            let again = pipeline.append(Insert(ids: [4]))
+            let more = pipeline.append(Ids())
+            #expect(pipeline.count == 5)
+            let results = try await database.pool.run(pipeline)
+            #expect(results.affected(insert) == 3)
+            #expect(results.rows(insert).isEmpty)
+            #expect(results.rows(ids) == [1, 2, 3])
+            #expect(results.rows(one) == [9])
+            #expect(results.affected(again) == 1)
+            #expect(results.rows(more) == [1, 2, 3, 4])
+        }
+    }
+
+    @Test func anEmptyPipelineDoesNothing() async throws {
+        try await withDatabase { database in
+            _ = try await database.pool.run(PostgresPipeline())
+            _ = try await database.pool.transaction(PostgresPipeline())
+        }
+    }
+
+    @Test(arguments: [false, true])
+    func aFailureNamesItsStatementAndUndoesAll(inTransaction: Bool) async throws {
+        try await withDatabase(template: items) { database in
+            var pipeline = PostgresPipeline()
+            _ = pipeline.append(Insert(ids: [1]))
+            _ = pipeline.append(Divide(by: 0))
+            _ = pipeline.append(Insert(ids: [2]))
+            let (failing, pool) = (pipeline, database.pool)
+            let error = await postgresError {
+                inTransaction ? try await pool.transaction(failing) : try await pool.run(failing)
+            }
+            #expect(error?.sqlState == "22012")
+            #expect(error?.statement == "Divide")
+            try await #expect(pool.query(Ids()) == [])
+            #expect(pool.statistics.open == 1)
+        }
+    }
+
+    /// What is checked at the end of the transaction fails there, with BEGIN and COMMIT and without.
+    @Test(arguments: [false, true])
+    func aDeferredConstraintFailsAtTheEnd(inTransaction: Bool) async throws {
+        try await withDatabase(template: items) { database in
+            var pipeline = PostgresPipeline()
+            _ = pipeline.append(Insert(ids: [1, 1]))
+            let (failing, pool) = (pipeline, database.pool)
+            let error = await postgresError {
+                inTransaction ? try await pool.transaction(failing) : try await pool.run(failing)
+            }
+            #expect(error?.sqlState == "23505")
+            #expect(error?.statement == (inTransaction ? "COMMIT" : "Insert"))
+            #expect(error?.commitOutcomeUnknown == false)
+            try await #expect(pool.query(Ids()) == [])
+            #expect(pool.statistics.open == 1)
+        }
+    }
+
+    /// Both directions hold far more than the socket's buffers: neither side may wait for the other to read.
+    @Test func bigParametersAndBigResultsDoNotDeadlock() async throws {
+        try await withDatabase { database in
+            var pipeline = PostgresPipeline()
+            let payload = [UInt8](repeating: 7, count: 2_000_000)
+            let handles = (0..<8).map { _ in pipeline.append(Bulk(rows: 4, payload: payload)) }
+            let wide = pipeline.append(Bulk(rows: 20_000))
+            let results = try await database.pool.run(pipeline)
+            for handle in handles { #expect(results.rows(handle) == [2_001_000, 2_001_000, 2_001_000, 2_001_000]) }
+            #expect(results.rows(wide).count == 20_000)
+            #expect(results.rows(wide).allSatisfy { $0 == 1000 })
+        }
+    }
+
+    @Test func aWholeTransactionSeesOneSnapshot() async throws {
+        struct Isolation: PostgresStatement {
+            static let sql = "SELECT current_setting('transaction_isolation'), current_setting('transaction_read_only')"
+            static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> [String] {
+                [try row.value(0), try row.value(1)]
+            }
+        }
+        try await withDatabase { database in
+            var pipeline = PostgresPipeline()
+            let isolation = pipeline.append(Isolation())
+            let expected: [(PostgresTransactionMode, [String])] = [
+                (.readCommitted, ["read committed", "off"]), (.repeatableRead, ["repeatable read", "off"]),
+                (.serializable, ["serializable", "off"]), (.readOnlySnapshot, ["repeatable read", "on"]),
+            ]
+            for (mode, settings) in expected {
+                try await #expect(database.pool.transaction(pipeline, mode).rows(isolation) == [settings])
+            }
+        }
+    }
+
+    /// Tasks that share a lent connection take turns.
+    @Test func concurrentCallsOnOneConnectionTakeTurns() async throws {
+        try await withDatabase { database in
+            try await database.pool.withConnection { connection in
+                try await withThrowingTaskGroup(of: (Int, [Int]).self) { group in
+                    for value in 0..<32 {
+                        group.addTask { (value, try await connection.query(SelectOne(value: value))) }
+                    }
+                    for try await (value, rows) in group { #expect(rows == [value]) }
+                }
+            }
+            #expect(database.pool.statistics.open == 1)
+        }
+    }
+
+    @Test func copyInAStatementIsRefused() async throws {
+        struct Copy: PostgresStatement { static let sql = "COPY item FROM STDIN" }
+        try await withDatabase(template: items) { database in
+            let error = await postgresError { try await database.pool.execute(Copy()) }
+            #expect(error?.kind == .misuse)
+            try await #expect(database.pool.query(Ids()) == [])
+        }
+    }
+}

@@ -1,0 +1,215 @@
+import Logging
+import PostgresClient
+import Synchronization
+import Testing
+import TestSupport
+
+@Suite(.tags(.postgres), .timeLimit(.minutes(1)))
+struct PoolTests {
+    @Test func noMoreConnectionsThanTheMaximumAreOpened() async throws {
+        try await withDatabase {
+            $0.maximumConnections = 3
+        } _: { database in
+            let pool = database.pool
+            let lent = Mutex((now: 0, most: 0))
+            let pids = try await withThrowingTaskGroup(of: Int32.self) { group in
+                for _ in 0..<40 {
+                    group.addTask {
+                        try await pool.withConnection { connection in
+                            lent.withLock { lent in
+                                lent.now += 1
+                                lent.most = max(lent.most, lent.now)
+                            }
+                            defer { lent.withLock { $0.now -= 1 } }
+                            return try await connection.query(BackendPID())[0]
+                        }
+                    }
+                }
+                return try await group.reduce(into: Set<Int32>()) { $0.insert($1) }
+            }
+            #expect(pids.count <= 3)
+            #expect(lent.withLock { $0.most } <= 3)
+            #expect(pool.statistics.open <= 3)
+            #expect(pool.statistics.waiting == 0)
+        }
+    }
+
+    @Test func aCallerThatWaitsTooLongIsToldThatAllAreInUse() async throws {
+        try await withDatabase {
+            $0.maximumConnections = 1
+            $0.acquireTimeout = .milliseconds(30)
+        } _: { database in
+            let pool = database.pool
+            try await pool.withConnection { _ in
+                #expect(pool.statistics.lent == 1)
+                let error = await postgresError { try await pool.query(SelectOne(value: 1)) }
+                #expect(error?.kind == .poolTimeout)
+                #expect(error?.isRetriable == true)
+                #expect(error?.message.contains("all 1 are in use") == true)
+            }
+            try await #expect(pool.query(SelectOne(value: 1)) == [1])
+        }
+    }
+
+    @Test func aCancelledWaiterLeavesTheQueue() async throws {
+        try await withDatabase {
+            $0.maximumConnections = 1
+        } _: { database in
+            let pool = database.pool
+            try await pool.withConnection { connection in
+                let waiting = Task { await postgresError { try await pool.query(SelectOne(value: 1)) } }
+                waiting.cancel()
+                #expect(await waiting.value?.kind == .cancelled)
+                #expect(pool.statistics.waiting == 0)
+                try await #expect(connection.query(SelectOne(value: 2)) == [2])
+            }
+        }
+    }
+
+    @Test func aConnectionThatTheServerEndsIsReplacedAtItsNextUse() async throws {
+        try await withDatabase { database in
+            let pool = database.pool
+            try await pool.withConnection { administrator in
+                for _ in 0..<5 {
+                    let pid = try await pool.query(BackendPID())[0]
+                    try await #expect(administrator.query(Terminate(pid: pid)) == [true])
+                    let next = try await pool.withTransaction { try await $0.query(BackendPID())[0] }
+                    #expect(next != pid)
+                }
+            }
+        }
+    }
+
+    @Test func aConnectionLostInUseIsARetriableConnectionError() async throws {
+        try await withDatabase { database in
+            let pool = database.pool
+            let error = await postgresError {
+                try await pool.withTransaction { transaction in
+                    let pid = try await transaction.query(BackendPID())[0]
+                    _ = try await pool.query(Terminate(pid: pid))
+                    _ = try await transaction.query(SelectOne(value: 1))
+                }
+            }
+            #expect(error?.kind == .connection)
+            #expect(error?.isRetriable == true)
+            // COMMIT was never sent.
+            #expect(error?.commitOutcomeUnknown == false)
+            try await #expect(pool.query(SelectOne(value: 1)) == [1])
+        }
+    }
+
+    @Test func aStatementThatEndsItsOwnSessionSaysWhy() async throws {
+        struct Suicide: PostgresStatement { static let sql = "SELECT pg_terminate_backend(pg_backend_pid())" }
+        try await withDatabase { database in
+            let error = await postgresError { try await database.pool.execute(Suicide()) }
+            #expect(error?.kind == .connection)
+            #expect(error?.sqlState == "57P01")
+            #expect(error?.statement == "Suicide")
+            #expect(error?.isRetriable == true)
+            // The server refused it before the end: nothing was committed.
+            #expect(error?.commitOutcomeUnknown == false)
+        }
+    }
+
+    @Test func anAbsentServerIsTriedUntilTheTimeIsOver() async throws {
+        let configuration = PostgresConfiguration(
+            connectionString: "host=127.0.0.1 port=1 user=nobody password=hunter2", acquireTimeout: .milliseconds(300),
+            backoff: PostgresBackoff(initial: .milliseconds(10), maximum: .milliseconds(20)))
+        let log = LogStore()
+        let pool = PostgresPool(configuration: configuration, logger: log.logger)
+        let error = await postgresError { try await pool.query(SelectOne(value: 1)) }
+        #expect(error?.kind == .connection)
+        #expect(error?.isRetriable == true)
+        #expect(error?.message.contains("port 1") == true)
+        let lines = log.lines.withLock { $0 }
+        #expect(lines.count > 2)
+        #expect(!lines.contains { $0.message.contains("hunter2") })
+        await pool.shutdown()
+    }
+
+    @Test func aServerThatComesBackIsFoundAgain() async throws {
+        try await withDatabase { database in
+            // A proxy that does not answer yet stands for a server that starts.
+            let proxy = try TestProxy(to: database.configuration)
+            var configuration = database.configuration
+            configuration.connectionString = proxy.connectionString
+            configuration.backoff = PostgresBackoff(initial: .milliseconds(5), maximum: .milliseconds(20))
+            let log = LogStore()
+            let pool = PostgresPool(configuration: configuration, logger: log.logger)
+            try proxy.start()
+            try await #expect(pool.query(SelectOne(value: 1)) == [1])
+            proxy.stop()
+            async let rows = pool.query(SelectOne(value: 2))
+            await log.wait { $0.message.contains("failed or was lost") }
+            try proxy.start()
+            try await #expect(rows == [2])
+            await pool.shutdown()
+            proxy.stop()
+        }
+    }
+
+    @Test func aRefusalIsNotWaitedFor() async throws {
+        try await withDatabase { database in
+            var configuration = database.configuration
+            configuration.connectionString += " dbname=freshet_no_such_database"
+            let missing = PostgresPool(configuration: configuration, logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
+            let noDatabase = await postgresError { try await missing.query(SelectOne(value: 1)) }
+            #expect(noDatabase?.kind == .configuration)
+            #expect(noDatabase?.sqlState == "3D000")
+            #expect(noDatabase?.isRetriable == false)
+            await missing.shutdown()
+
+            configuration.connectionString = database.configuration.connectionString + " password=hunter2"
+            let wrong = PostgresPool(configuration: configuration, logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
+            let noEntry = await postgresError { try await wrong.query(SelectOne(value: 1)) }
+            // A server that trusts everybody lets this one in too.
+            if let noEntry {
+                #expect(noEntry.kind == .configuration)
+                #expect(noEntry.sqlState == "28P01")
+                #expect(!noEntry.description.contains("hunter2"))
+            }
+            await wrong.shutdown()
+        }
+    }
+
+    @Test func shutdownWaitsForLentConnectionsAndRefusesOthers() async throws {
+        try await withDatabase { database in
+            let pool = database.pool
+            let (isLent, mayReturn) = (Gate(), Gate())
+            async let lent = pool.withConnection { connection in
+                isLent.open()
+                await mayReturn.wait()
+                return try await connection.query(SelectOne(value: 1))
+            }
+            await isLent.wait()
+            async let shutdown: Void = pool.shutdown()
+            // Refusal begins with the shutdown, whenever the task gets to it.
+            while await postgresError({ try await pool.query(SelectOne(value: 2)) })?.kind != .shutdown {}
+            mayReturn.open()
+            try await #expect(lent == [1])
+            await shutdown
+            #expect(pool.statistics.open == 0)
+            #expect(pool.statistics.connecting == 0)
+            await pool.shutdown()
+        }
+    }
+
+    @Test func sessionsHaveTheConfiguredSettings() async throws {
+        struct Settings: PostgresStatement {
+            static let sql = """
+                SELECT current_setting('statement_timeout'), current_setting('idle_in_transaction_session_timeout'),
+                    current_setting('application_name'), current_setting('client_encoding')
+                """
+            static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> [String] {
+                [try row.value(0), try row.value(1), try row.value(2), try row.value(3)]
+            }
+        }
+        try await withDatabase {
+            $0.statementTimeout = .seconds(7)
+            $0.idleInTransactionTimeout = nil
+            $0.applicationName = "settings"
+        } _: { database in
+            try await #expect(database.pool.query(Settings()) == [["7s", "0", "settings", "UTF8"]])
+        }
+    }
+}

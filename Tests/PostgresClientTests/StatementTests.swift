@@ -1,0 +1,253 @@
+import Logging
+import PostgresClient
+import Synchronization
+import Testing
+import TestSupport
+
+private struct CountRows: PostgresStatement {
+    static let sql = "SELECT count(*) FROM item"
+    static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int { try row.value(0) }
+}
+
+private struct InsertItems: PostgresStatement {
+    static let sql = "INSERT INTO item (id, name) SELECT * FROM unnest($1::int8[], $2::text[])"
+
+    var items: [(id: Int, name: String?)]
+
+    func bind(_ parameters: inout PostgresParameters) {
+        parameters.append(array: items.map(\.id))
+        parameters.append(array: items.map(\.name))
+    }
+}
+
+private struct SelectAny<Value: PostgresValue>: PostgresStatement {
+    static var sql: String { "SELECT id AS number, name AS label, '{{1,2},{3,4}}'::int8[] AS square FROM item ORDER BY id" }
+
+    static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Value { try row.value(1) }
+}
+
+private let items = DatabaseTemplate(key: "items") { pool in
+    try await pool.withConnection { connection in
+        try await connection.simple(
+            """
+            CREATE TABLE item (id int8 PRIMARY KEY, name text CONSTRAINT item_name_check CHECK (name <> 'bad'));
+            INSERT INTO item VALUES (1, 'one'), (2, NULL);
+            """)
+    }
+}
+
+@Suite(.tags(.postgres), .timeLimit(.minutes(1)))
+struct StatementTests {
+    @Test func executeAnswersTheRowsAffected() async throws {
+        try await withDatabase(template: items) { database in
+            try await #expect(database.pool.execute(InsertItems(items: [(3, "a"), (4, nil), (5, "")])) == 3)
+            try await #expect(database.pool.execute(InsertItems(items: [])) == 0)
+            try await #expect(database.pool.query(CountRows()) == [5])
+        }
+    }
+
+    @Test func aViolatedConstraintIsNamedWithoutTheValues() async throws {
+        try await withDatabase(template: items) { database in
+            let error = try #require(
+                await postgresError { try await database.pool.execute(InsertItems(items: [(7, "bad")])) })
+            #expect(error.kind == .server)
+            #expect(error.sqlState == "23514")
+            #expect(error.constraint == "item_name_check")
+            #expect(error.statement == "InsertItems")
+            #expect(!error.isRetriable)
+            #expect(!error.commitOutcomeUnknown)
+            #expect(error.detail?.contains("bad") == true)
+            #expect(!error.description.contains("bad"))
+            #expect(error.description.contains("item_name_check"))
+        }
+    }
+
+    @Test func aSyntaxErrorNamesTheStatementAndLeavesTheConnectionUsable() async throws {
+        struct Broken: PostgresStatement { static let sql = "SELEC 1" }
+        try await withDatabase { database in
+            try await database.pool.withConnection { connection in
+                for _ in 1...2 {
+                    let error = await postgresError { try await connection.execute(Broken()) }
+                    #expect(error?.sqlState == "42601")
+                    #expect(error?.statement == "Broken")
+                }
+                try await #expect(connection.query(SelectOne(value: 5)) == [5])
+            }
+        }
+    }
+
+    @Test func decodingErrorsNameTheColumnAndBothTypes() async throws {
+        try await withDatabase(template: items) { database in
+            let wrongType = await postgresError { try await database.pool.query(SelectAny<Int>()) }
+            #expect(wrongType?.kind == .decoding)
+            #expect(wrongType?.message == "column 1 (label): expected int8, found text")
+            #expect(wrongType?.statement == "SelectAny<Int>")
+            let null = await postgresError { try await database.pool.query(SelectAny<String>()) }
+            #expect(null?.message == "column 1 (label): expected text, found NULL")
+
+            struct Square: PostgresStatement {
+                static let sql = "SELECT '{{1,2},{3,4}}'::int8[] AS square"
+                static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> [Int] { try row.array(0) }
+            }
+            let square = await postgresError { try await database.pool.query(Square()) }
+            #expect(square?.message == "column 0 (square): expected int8[], found an array of 2 dimensions")
+
+            struct Holes: PostgresStatement {
+                static let sql = "SELECT ARRAY[1, NULL]::int8[] AS holes"
+                static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> [Int] { try row.array(0) }
+            }
+            let holes = await postgresError { try await database.pool.query(Holes()) }
+            #expect(holes?.message == "column 0 (holes): expected int8[], found a NULL element")
+
+            struct Missing: PostgresStatement {
+                static let sql = "SELECT 1"
+                static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int { try row.value(1) }
+            }
+            let missing = await postgresError { try await database.pool.query(Missing()) }
+            #expect(missing?.message == "there is no column 1; the row has 1")
+        }
+    }
+
+    @Test func narrowerColumnsAreWidened() async throws {
+        struct Narrow: PostgresStatement {
+            static let sql = "SELECT 1::int2, -2::int4, 1.5::float4, 'x'::varchar, '{1,2}'::int4[], '{a}'::varchar[]"
+            static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> (Int, Int64, Double, String, [Int], [String]) {
+                (
+                    try row.value(0), try row.value(1), try row.value(2), try row.value(3), try row.array(4),
+                    try row.array(5)
+                )
+            }
+        }
+        try await withDatabase { database in
+            let row = try #require(try await database.pool.query(Narrow()).first)
+            #expect(row == (1, -2, 1.5, "x", [1, 2], ["a"]))
+        }
+    }
+
+    @Test func aNULByteIsAnErrorAndNothingIsSent() async throws {
+        try await withDatabase(template: items) { database in
+            let error = await postgresError { try await database.pool.execute(InsertItems(items: [(8, "a"), (9, "b\0c")])) }
+            #expect(error?.kind == .encoding)
+            #expect(error?.message == "parameter $2 holds a NUL byte, which text cannot hold")
+            #expect(error?.statement == "InsertItems")
+            try await #expect(database.pool.query(CountRows()) == [2])
+
+            let simple = await postgresError {
+                try await database.pool.withConnection { connection in try await connection.simple("DELETE FROM item\0 WHERE false") }
+            }
+            #expect(simple?.kind == .encoding)
+            try await #expect(database.pool.query(CountRows()) == [2])
+        }
+    }
+
+    @Test func theStatementTimeoutIsAServerErrorAndNotACancellation() async throws {
+        try await withDatabase {
+            $0.statementTimeout = .milliseconds(50)
+        } _: { database in
+            try await database.pool.withConnection { connection in
+                let error = await postgresError { try await connection.execute(Sleep(seconds: 30)) }
+                #expect(error?.kind == .server)
+                #expect(error?.sqlState == "57014")
+                try await #expect(connection.query(SelectOne(value: 1)) == [1])
+            }
+        }
+    }
+
+    @Test func noticesGoToTheLogger() async throws {
+        let log = LogStore()
+        try await withDatabase(logger: log.logger) { database in
+            try await database.pool.withConnection { connection in
+                try await connection.simple("DO $$ BEGIN RAISE WARNING 'look here'; RAISE NOTICE 'by the way'; END $$")
+            }
+            let lines = log.lines.withLock { $0 }
+            #expect(lines.contains { $0.level == .warning && $0.message.contains("look here") })
+            #expect(lines.contains { $0.level == .info && $0.message.contains("by the way") })
+        }
+    }
+
+    @Test func preparingChecksTheTextAgainstTheSchema() async throws {
+        struct Unknown: PostgresStatement { static let sql = "SELECT * FROM nowhere WHERE id = $1::int8" }
+        try await withDatabase(template: items) { database in
+            try await database.pool.withConnection { connection in
+                try await connection.prepare(InsertItems.self)
+                try await connection.prepare(InsertItems.self)
+                let error = await postgresError { try await connection.prepare(Unknown.self) }
+                #expect(error?.sqlState == "42P01")
+                #expect(error?.statement == "Unknown")
+                try await connection.prepare(CountRows.self)
+            }
+        }
+    }
+
+    @Test func aChangedTableIsPreparedAnew() async throws {
+        struct Star: PostgresStatement {
+            static let sql = "SELECT * FROM item WHERE id = $1::int8"
+            func bind(_ parameters: inout PostgresParameters) { parameters.append(1) }
+            static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int { row.columnCount }
+        }
+        try await withDatabase(template: items) { database in
+            try await database.pool.withConnection { connection in
+                try await #expect(connection.query(Star()) == [2])
+                try await connection.simple("ALTER TABLE item ADD COLUMN extra int4")
+                try await #expect(connection.query(Star()) == [3])
+
+                // Also as the first statement of a transaction: nothing is lost by beginning it again.
+                try await connection.simple("ALTER TABLE item DROP COLUMN extra")
+                try await connection.withTransaction { transaction in
+                    try await #expect(transaction.query(Star()) == [2])
+                }
+                // And in a whole one.
+                try await connection.simple("ALTER TABLE item ADD COLUMN extra int8")
+                var pipeline = PostgresPipeline()
+                let star = pipeline.append(Star())
+                try await #expect(connection.transaction(pipeline, .repeatableRead).rows(star) == [3])
+
+                // Later in a transaction it cannot be hidden, but trying again helps.
+                let error = await postgresError {
+                    try await connection.withTransaction { transaction in
+                        try await transaction.simple("ALTER TABLE item DROP COLUMN extra")
+                        _ = try await transaction.query(Star())
+                    }
+                }
+                #expect(error?.sqlState == "0A000")
+                #expect(error?.isRetriable == true)
+                try await connection.withTransaction { transaction in
+                    try await transaction.simple("ALTER TABLE item DROP COLUMN extra")
+                    try await #expect(transaction.query(Star()) == [2])
+                }
+            }
+        }
+    }
+
+    @Test func aMissingPreparedStatementIsPreparedAnew() async throws {
+        try await withDatabase { database in
+            try await database.pool.withConnection { connection in
+                try await #expect(connection.query(SelectOne(value: 1)) == [1])
+                try await connection.simple("DEALLOCATE ALL")
+                try await #expect(connection.query(SelectOne(value: 2)) == [2])
+                try await connection.simple("DEALLOCATE ALL")
+                try await connection.withTransaction(.serializable) { transaction in
+                    try await #expect(transaction.query(SelectOne(value: 3)) == [3])
+                }
+            }
+        }
+    }
+
+    /// One text with parameters of several declared types is several prepared statements.
+    @Test func typesOfParametersAreKeptApart() async throws {
+        struct Of<Value: PostgresValue>: PostgresStatement {
+            static var sql: String { "SELECT pg_typeof($1)::text" }
+            var value: Value
+            func bind(_ parameters: inout PostgresParameters) { parameters.append(value) }
+            static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> String { try row.value(0) }
+        }
+        try await withDatabase { database in
+            try await database.pool.withConnection { connection in
+                try await #expect(connection.query(Of(value: 1)) == ["bigint"])
+                try await #expect(connection.query(Of(value: "1")) == ["text"])
+                try await #expect(connection.query(Of(value: PostgresJSON("1"))) == ["jsonb"])
+                try await #expect(connection.query(Of(value: Int16(1))) == ["smallint"])
+            }
+        }
+    }
+}

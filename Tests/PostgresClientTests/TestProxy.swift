@@ -1,0 +1,213 @@
+import Glibc
+import PostgresClient
+import Synchronization
+
+/// A TCP proxy in front of the server under test, that can go away, and that can cut a connection when it sees COMMIT.
+/// Each connection has two threads, one for each direction.
+final class TestProxy: Sendable {
+    enum Cut: Sendable {
+        case never
+        /// The COMMIT is not passed on.
+        case beforeCommit
+        /// The COMMIT is passed on; its answer is not.
+        case afterCommit
+    }
+
+    struct Failure: Error {
+        let message: String
+    }
+
+    private struct State {
+        var listener: Int32 = -1
+        var connections: Set<Int32> = []
+        var cut: Cut
+    }
+
+    private let state: Mutex<State>
+    private let host: String
+    private let serverPort: UInt16
+    private let port: UInt16
+    private let parameters: String
+
+    init(to configuration: PostgresConfiguration, cutting cut: Cut = .never) throws {
+        // TestSupport writes `keyword=value` pairs.
+        var rest: [String] = []
+        var (host, serverPort) = ("127.0.0.1", UInt16(5432))
+        for pair in configuration.connectionString.split(separator: " ") {
+            if pair.hasPrefix("host=") {
+                host = String(pair.dropFirst(5))
+            } else if pair.hasPrefix("port=") {
+                serverPort = UInt16(pair.dropFirst(5)) ?? serverPort
+            } else {
+                rest.append(String(pair))
+            }
+        }
+        self.host = host
+        self.serverPort = serverPort
+        self.parameters = rest.joined(separator: " ")
+        self.state = Mutex(State(cut: cut))
+        // Takes a port, and keeps it through stops and starts.
+        let listener = try Self.listen(on: 0)
+        self.port = Self.port(of: listener)
+        close(listener)
+    }
+
+    var connectionString: String { "host=127.0.0.1 port=\(port) \(parameters)" }
+
+    func start() throws {
+        let listener = try Self.listen(on: port)
+        state.withLock { $0.listener = listener }
+        thread { [self] in
+            while true {
+                let client = accept(listener, nil, nil)
+                guard client >= 0 else { return }
+                let server = connectToServer()
+                guard server >= 0 else {
+                    close(client)
+                    continue
+                }
+                let isWanted = state.withLock { state in
+                    guard state.listener == listener else { return false }
+                    state.connections.formUnion([client, server])
+                    return true
+                }
+                guard isWanted else {
+                    close(client)
+                    close(server)
+                    return
+                }
+                serve(client: client, server: server)
+            }
+        }
+    }
+
+    /// Refuses connections, and cuts those that there are.
+    func stop() {
+        let (listener, connections) = state.withLock { state in
+            defer {
+                state.listener = -1
+                state.connections = []
+            }
+            return (state.listener, state.connections)
+        }
+        // `shutdown` ends the waits of the other threads; they close what is theirs.
+        if listener >= 0 {
+            shutdown(listener, Int32(SHUT_RDWR))
+            close(listener)
+        }
+        for connection in connections { shutdown(connection, Int32(SHUT_RDWR)) }
+    }
+
+    private func serve(client: Int32, server: Int32) {
+        let ends = Mutex(2)
+        let end = { @Sendable [self] in
+            for descriptor in [client, server] { shutdown(descriptor, Int32(SHUT_RDWR)) }
+            let isLast = ends.withLock { ends in
+                ends -= 1
+                return ends == 0
+            }
+            guard isLast else { return }
+            state.withLock { $0.connections.subtract([client, server]) }
+            close(client)
+            close(server)
+        }
+        let hasCommitted = Mutex(false)
+        thread { [self] in
+            defer { end() }
+            while let bytes = Self.read(client) {
+                let sees = Self.contains(bytes, Array("COMMIT\0".utf8))
+                let cut = state.withLock { $0.cut }
+                if sees, cut == .beforeCommit { return }
+                if sees, cut == .afterCommit { hasCommitted.withLock { $0 = true } }
+                guard Self.write(server, bytes) else { return }
+            }
+        }
+        thread {
+            defer { end() }
+            while let bytes = Self.read(server) {
+                // What comes after the COMMIT was passed on is its answer, or follows earlier ones in the same round trip.
+                if hasCommitted.withLock({ $0 }), Self.contains(bytes, Array("COMMIT\0".utf8)) { return }
+                guard Self.write(client, bytes) else { return }
+            }
+        }
+    }
+
+    private func thread(_ body: @escaping @Sendable () -> Void) {
+        final class Box { let body: @Sendable () -> Void; init(_ body: @escaping @Sendable () -> Void) { self.body = body } }
+        var id = pthread_t()
+        let context = Unmanaged.passRetained(Box(body)).toOpaque()
+        pthread_create(&id, nil, { context in
+            Unmanaged<Box>.fromOpaque(context!).takeRetainedValue().body()
+            return nil
+        }, context)
+        pthread_detach(id)
+    }
+
+    private func connectToServer() -> Int32 {
+        let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+        var address = Self.address(port: serverPort)
+        address.sin_addr.s_addr = inet_addr(host)
+        let answer = withUnsafePointer(to: &address) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                connect(descriptor, $0, socklen_t(MemoryLayout<sockaddr_in>.size))
+            }
+        }
+        if answer == 0 { return descriptor }
+        close(descriptor)
+        return -1
+    }
+
+    private static func address(port: UInt16) -> sockaddr_in {
+        var address = sockaddr_in()
+        address.sin_family = sa_family_t(AF_INET)
+        address.sin_port = port.bigEndian
+        address.sin_addr.s_addr = inet_addr("127.0.0.1")
+        return address
+    }
+
+    private static func listen(on port: UInt16) throws -> Int32 {
+        let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+        var yes: Int32 = 1
+        setsockopt(descriptor, SOL_SOCKET, SO_REUSEADDR, &yes, socklen_t(MemoryLayout<Int32>.size))
+        var address = address(port: port)
+        let bound = withUnsafePointer(to: &address) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                bind(descriptor, $0, socklen_t(MemoryLayout<sockaddr_in>.size))
+            }
+        }
+        guard bound == 0, Glibc.listen(descriptor, 16) == 0 else {
+            close(descriptor)
+            throw Failure(message: "no port for the proxy: error \(errno)")
+        }
+        return descriptor
+    }
+
+    private static func port(of descriptor: Int32) -> UInt16 {
+        var address = sockaddr_in()
+        var size = socklen_t(MemoryLayout<sockaddr_in>.size)
+        _ = withUnsafeMutablePointer(to: &address) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { getsockname(descriptor, $0, &size) }
+        }
+        return UInt16(bigEndian: address.sin_port)
+    }
+
+    private static func read(_ descriptor: Int32) -> [UInt8]? {
+        var buffer = [UInt8](repeating: 0, count: 65536)
+        let count = Glibc.read(descriptor, &buffer, buffer.count)
+        return count > 0 ? Array(buffer[..<count]) : nil
+    }
+
+    private static func write(_ descriptor: Int32, _ bytes: [UInt8]) -> Bool {
+        var rest = bytes[...]
+        while !rest.isEmpty {
+            let count = rest.withUnsafeBytes { send(descriptor, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL)) }
+            guard count > 0 else { return false }
+            rest = rest.dropFirst(count)
+        }
+        return true
+    }
+
+    private static func contains(_ bytes: [UInt8], _ wanted: [UInt8]) -> Bool {
+        bytes.indices.contains { bytes[$0...].starts(with: wanted) }
+    }
+}

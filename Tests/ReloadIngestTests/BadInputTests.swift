@@ -1,0 +1,195 @@
+import KafkaClient
+import PostgresClient
+import TestSupport
+import Testing
+import WidgetEvents
+import WidgetModel
+import WidgetStore
+
+@testable import ReloadIngest
+
+/// A message that is no event.
+struct BadMessage: Sendable, CustomTestStringConvertible {
+    let name: String
+    let code: String
+    /// Where and what; a part of the error's text.
+    let says: String
+    var type: String? = "freshet.push.received.v1"
+    var value: [UInt8]?
+
+    var testDescription: String { name }
+
+    init(_ name: String, _ code: String, says: String, type: String? = "freshet.push.received.v1", _ value: String) {
+        self.init(name, code, says: says, type: type, bytes: Array(value.utf8))
+    }
+
+    init(_ name: String, _ code: String, says: String, type: String? = "freshet.push.received.v1", bytes: [UInt8]) {
+        self.name = name
+        self.code = code
+        self.says = says
+        self.type = type
+        value = bytes
+    }
+
+    static let all: [BadMessage] = [
+        BadMessage("malformed JSON", "malformedJSON", says: "byte", #"{"app":"com.example.bank","#),
+        BadMessage(
+            "unknown type", "unknownType", says: "freshet.nothing.v1", type: "freshet.nothing.v1",
+            #"{"app":"com.example.bank"}"#),
+        BadMessage(
+            "a type of another topic", "wrongTopic", says: "freshet.widget.viewed.v1", type: "freshet.widget.viewed.v1",
+            #"{"app":"com.example.bank","widget":"w1"}"#),
+        BadMessage("no type", "missingAttribute", says: "type", type: nil, #"{"app":"com.example.bank"}"#),
+        BadMessage(
+            "missing field", "missingField", says: "/audience", #"{"app":"com.example.bank","kinds":"all"}"#),
+        BadMessage(
+            "wrong-typed field", "wrongType", says: "/audience/user",
+            #"{"app":"com.example.bank","audience":{"user":42},"kinds":"all"}"#),
+        BadMessage(
+            "unknown app", "unknownApp", says: "com.example.nobody",
+            #"{"app":"com.example.nobody","audience":{"user":"u1"},"kinds":"all"}"#),
+        BadMessage(
+            "unknown kind", "unknownKind", says: "Nothing",
+            #"{"app":"com.example.bank","audience":{"user":"u1"},"kinds":["Nothing"]}"#),
+        BadMessage(
+            "oversized", "tooLarge", says: "1048576",
+            bytes: Array(repeating: UInt8(ascii: " "), count: 1_048_577)),
+        BadMessage(
+            "invalid UTF-8", "invalidUTF8", says: "UTF-8",
+            bytes: Array(#"{"app":"com.example.bank","audience":{"user":""#.utf8) + [0xFF, 0xFE]
+                + Array(#""},"kinds":"all"}"#.utf8)),
+    ]
+}
+
+@Suite("Bad input becomes dead letters and blocks nothing", .timeLimit(.minutes(2)))
+struct BadInputTests {
+    private func message(_ bad: BadMessage, _ ingest: IngestHarness) -> KafkaMessage {
+        var headers = [
+            KafkaHeader(name: "ce_specversion", value: "1.0"), KafkaHeader(name: "ce_id", value: bad.name),
+            KafkaHeader(name: "ce_source", value: "/tests"), KafkaHeader(name: "content-type", value: "application/json"),
+            KafkaHeader(name: "x-null", value: nil as [UInt8]?),
+        ]
+        if let type = bad.type { headers.append(KafkaHeader(name: "ce_type", value: type)) }
+        return KafkaMessage(
+            topic: ingest.configuration.topics.pushes, partition: 0, key: Array("u1".utf8), value: bad.value,
+            headers: headers)
+    }
+
+    @Test("Each is kept whole, with what is wrong; the good event behind it is applied; all reach the dead-letter topic")
+    func deadLetters() async throws {
+        try await IngestHarness.lend(partitions: 1) { ingest in
+            let id = try await ingest.store.place([.test("w1", user: "u1")])[0]
+            try await ingest.store.settle()
+            let large = try KafkaProducer(
+                configuration: KafkaConfiguration(
+                    bootstrapServers: ingest.kafka.configuration.bootstrapServers,
+                    properties: ingest.kafka.configuration.properties.merging(["message.max.bytes": "4000000"]) { $1 }),
+                deliveryTimeout: .seconds(20), logger: IngestHarness.quiet)
+            for bad in BadMessage.all {
+                _ = try await large.send(message(bad, ingest))
+                try await ingest.publish([ingest.push("u1")])
+            }
+            await large.shutdown()
+            let service = ingest.service()
+            try await ingest.running([service]) { try await ingest.waitUntilApplied(BadMessage.all.count * 2) }
+            #expect(try await ingest.store.timeline(id)?.requested == Int64(1 + BadMessage.all.count))
+            #expect(service.statistics.snapshot.deadLetters == BadMessage.all.count)
+
+            let rows = try await ingest.store.pool.withTransaction { connection in
+                try await connection.query(DeadLettersToForward(limit: 100))
+            }
+            #expect(rows.count == BadMessage.all.count)
+            for (bad, row) in zip(BadMessage.all, rows) {
+                #expect(row.letter.code == bad.code, "\(bad.name): \(row.letter.error)")
+                #expect(row.letter.error.contains(bad.says), "\(bad.name): \(row.letter.error)")
+                #expect(row.letter.payload == bad.value)
+                #expect(row.letter.key == Array("u1".utf8))
+                #expect(row.letter.headers.map(\.name) == message(bad, ingest).headers.map(\.name))
+                #expect(row.letter.headers.contains { $0.name == "x-null" && $0.value == nil })
+            }
+            try await forwarded(rows.map(\.letter), ingest)
+        }
+    }
+
+    /// Forwards, and reads the topic as somebody else would.
+    private func forwarded(_ letters: [DeadLetter], _ ingest: IngestHarness) async throws {
+        let signal = WorkSignal()
+        let producer = try KafkaProducer(
+            configuration: KafkaConfiguration(
+                bootstrapServers: ingest.kafka.configuration.bootstrapServers,
+                properties: ingest.kafka.configuration.properties.merging(["message.max.bytes": "4000000"]) { $1 }),
+            deliveryTimeout: .seconds(20), logger: IngestHarness.quiet)
+        let forwarder = DeadLetterForwarder(
+            pool: ingest.store.pool, producer: producer, topic: ingest.configuration.deadLetterTopic,
+            signal: signal, logger: IngestHarness.quiet)
+        try await ingest.running([forwarder]) {
+            try await eventually("all dead letters are forwarded") {
+                try await ingest.store.integer("SELECT count(*) FROM dead_letter WHERE forwarded_at IS NULL") == 0
+            }
+        }
+        await producer.shutdown()
+        let consumer = try KafkaConsumer(
+            configuration: KafkaConsumerConfiguration(
+                kafka: ingest.kafka.configuration, group: "reader-\(UInt64.random(in: 0...UInt64.max))",
+                topics: [ingest.configuration.deadLetterTopic]), logger: IngestHarness.quiet)
+        var offsets: Set<String> = []
+        reading: for try await event in consumer.events {
+            switch event {
+            case .assigned(let assignment): assignment.start(at: [:])
+            case .batch(let batch):
+                for index in 0..<batch.count {
+                    let headers = batch.headerValues(index)
+                    func text(_ name: String) -> String {
+                        headers.last { $0.name == name }?.value.map { String(decoding: $0, as: UTF8.self) } ?? ""
+                    }
+                    let letter = try #require(letters.first { "\($0.offset)" == text("freshet-offset") })
+                    #expect(text("freshet-error").hasPrefix(letter.code))
+                    #expect(text("freshet-topic") == ingest.configuration.topics.pushes)
+                    #expect(text("freshet-partition") == "0")
+                    #expect(batch.value(index).map { Array(batch.bytes[$0]) } == letter.payload)
+                    offsets.insert(text("freshet-offset"))
+                }
+                if offsets.count == letters.count { break reading }
+            case .revoked(let revocation): revocation.acknowledge()
+            case .offsetOutOfRange, .error: continue
+            }
+        }
+        await consumer.shutdown()
+        #expect(offsets.count == letters.count)
+    }
+
+    @Test("An event whose data the database refuses is found by halving the batch; all others are applied")
+    func poison() async throws {
+        try await IngestHarness.lend(partitions: 1) { ingest in
+            try await ingest.store.sql("ALTER TABLE widget ADD CONSTRAINT no_poison CHECK (id <> 'poison')")
+            var events: [FreshetEvent] = (0..<50).map { .placed(.test("w\($0)", user: "u\($0)")) }
+            events.insert(.placed(.test("poison", user: "u7")), at: 23)
+            try await ingest.publish(events, at: Timestamp(microseconds: 1_700_000_000_000_000))
+            let service = ingest.service()
+            try await ingest.running([service]) { try await ingest.waitUntilApplied(51) }
+            #expect(try await ingest.store.integer("SELECT count(*) FROM widget") == 50)
+            #expect(
+                try await ingest.store.integer("SELECT count(*) FROM dead_letter WHERE code = 'databaseRefused'") == 1)
+            #expect(service.statistics.snapshot.events == 50)
+        }
+    }
+
+    @Test("An app that is registered after ingest has started is known at once")
+    func registeredLater() async throws {
+        try await IngestHarness.lend(partitions: 1) { ingest in
+            let service = ingest.service()
+            try await ingest.running([service]) {
+                try await ingest.publish([ingest.push("u1")])
+                try await ingest.waitUntilApplied(1)
+                var apps = TestKinds.apps()
+                apps[0].kinds.append(
+                    KindDefinition(
+                        name: "Later", providerURL: "http://127.0.0.1:1", placeholder: .object(JSONObject())))
+                _ = try await ingest.store.store.apply(apps, secrets: [:]) { Array(repeating: 1, count: 32) }
+                try await ingest.publish([ingest.push("u1", kinds: ["Later"])])
+                try await ingest.waitUntilApplied(2)
+            }
+            #expect(service.statistics.snapshot.deadLetters == 0)
+        }
+    }
+}

@@ -1,0 +1,156 @@
+import KafkaClient
+import PostgresClient
+import Synchronization
+import TestSupport
+import Testing
+import WidgetEvents
+import WidgetModel
+import WidgetStore
+
+@testable import ReloadIngest
+
+@Suite("Each event has its effect exactly once", .timeLimit(.minutes(3)))
+struct ExactlyOnceTests {
+    /// How many events are applied to the timelines, beyond the one that each timeline starts with.
+    private func counted(_ ingest: IngestHarness) async throws -> Int {
+        try await ingest.store.integer("SELECT coalesce(sum(requested) - count(*), 0) FROM timeline_state")
+    }
+
+    private func place(_ count: Int, _ ingest: IngestHarness) async throws {
+        _ = try await ingest.store.place((0..<count).map { .test("w\($0)", user: "u\($0)") })
+        try await ingest.store.settle()
+    }
+
+    @Test("A consumer that crashes in the middle is followed by one that goes on where the database stands")
+    func crash() async throws {
+        try await IngestHarness.lend(adjust: { $0.maximumBatch = 100 }) { ingest in
+            try await place(50, ingest)
+            let consumers = Mutex<[KafkaConsumer]>([])
+            let service = ingest.service { consumer in consumers.withLock { $0.append(consumer) } }
+            try await ingest.running([service]) {
+                try await ingest.publish((0..<2000).map { ingest.push("u\($0 % 50)") })
+                try await eventually("something is applied") { try await ingest.applied() > 0 }
+                // Gone without a word, as by SIGKILL: the service makes another consumer.
+                consumers.withLock { $0.last }?.raiseFatalError()
+                try await ingest.publish((0..<2000).map { ingest.push("u\($0 % 50)") })
+                try await ingest.waitUntilApplied(4000)
+            }
+            #expect(try await counted(ingest) == 4000)
+            #expect(consumers.withLock { $0.count } >= 2)
+        }
+    }
+
+    @Test("Connections that are cut again and again lose nothing and repeat nothing")
+    func connectionLoss() async throws {
+        try await IngestHarness.lend(adjust: { $0.maximumBatch = 200 }) { ingest in
+            try await place(50, ingest)
+            let service = ingest.service()
+            try await ingest.running([service]) {
+                for round in 0..<10 {
+                    try await ingest.publish((0..<1000).map { ingest.push("u\(($0 + round) % 50)") })
+                    try await ingest.store.sql(
+                        """
+                        SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+                        WHERE datname = current_database() AND pid <> pg_backend_pid()
+                        """)
+                }
+                try await ingest.waitUntilApplied(10_000)
+            }
+            #expect(try await counted(ingest) == 10_000)
+        }
+    }
+
+    @Test("A position that another process has moved fences this one, which goes on from there")
+    func fenced() async throws {
+        try await IngestHarness.lend(partitions: 1) { ingest in
+            try await place(10, ingest)
+            let topic = ingest.configuration.topics.pushes
+            let service = ingest.service()
+            try await ingest.running([service]) {
+                try await ingest.publish((0..<100).map { ingest.push("u\($0 % 10)") })
+                try await ingest.waitUntilApplied(100)
+                // By hand, back to offset 40: the 60 after it are applied again, and nothing else is lost.
+                _ = try await ingest.store.pool.execute(
+                    SetPosition(topic: topic, partition: 0, nextOffset: 40))
+                try await ingest.publish((0..<100).map { ingest.push("u\($0 % 10)") })
+                try await ingest.waitUntilApplied(200)
+            }
+            #expect(try await counted(ingest) == 260)
+            #expect(service.statistics.snapshot.fencedPartitions >= 1)
+        }
+    }
+
+    @Test("Two services share the partitions; one leaving hands over exactly")
+    func rebalance() async throws {
+        try await IngestHarness.lend(adjust: { $0.maximumBatch = 100 }) { ingest in
+            try await place(50, ingest)
+            let first = ingest.service()
+            let second = ingest.service()
+            try await ingest.running([first]) {
+                try await ingest.publish((0..<2000).map { ingest.push("u\($0 % 50)") })
+                try await ingest.running([second]) {
+                    for round in 0..<30 {
+                        try await ingest.publish((0..<200).map { ingest.push("u\(($0 + round) % 50)") })
+                        try await ingest.waitUntilApplied(2000 + round * 200)
+                    }
+                    try await eventually("the second one has its share") {
+                        if second.statistics.snapshot.events > 0 { return true }
+                        try await ingest.publish((0..<50).map { ingest.push("u\($0)") })
+                        return false
+                    }
+                }
+                try await ingest.publish((0..<1000).map { ingest.push("u\($0 % 50)") })
+                try await eventually("all is applied", within: .seconds(60)) {
+                    try await ingest.applied() == counted(ingest)
+                        && first.statistics.snapshot.events + second.statistics.snapshot.events >= 9000
+                }
+            }
+            let applied = try await ingest.applied()
+            #expect(try await counted(ingest) == applied)
+            #expect(first.statistics.snapshot.events + second.statistics.snapshot.events == applied)
+        }
+    }
+}
+
+@Suite("Positions of a process")
+struct PartitionPositionsTests {
+    private let partition = TopicPartition(topic: "t", partition: 0)
+
+    private func row(epoch: Int64, next: Int64?) -> ListPositions.Row {
+        ListPositions.Row(
+            topic: "t", partition: 0, epoch: epoch, nextOffset: next, updatedAt: PostgresTimestamp(microseconds: 0))
+    }
+
+    private func taken(epoch: Int64, next: Int64?) -> PartitionPositions {
+        var positions = PartitionPositions()
+        positions.take([TakePartitions.Row(topic: "t", partition: 0, epoch: epoch, nextOffset: next)])
+        return positions
+    }
+
+    @Test("What lies before the position, or is of a partition that was dropped, is not due")
+    func due() {
+        var positions = taken(epoch: 1, next: 5)
+        #expect(!positions.isDue(4, of: partition, receivedUnder: 1))
+        #expect(positions.isDue(5, of: partition, receivedUnder: 1))
+        #expect(taken(epoch: 1, next: nil).isDue(0, of: partition, receivedUnder: 1))
+        // Received before the partition was taken anew: reading goes on from the stored position.
+        #expect(!taken(epoch: 2, next: 5).isDue(7, of: partition, receivedUnder: 1))
+        positions.drop([partition])
+        #expect(!positions.isDue(5, of: partition, receivedUnder: 1))
+        #expect(positions.advances(to: [partition: 6]).isEmpty)
+    }
+
+    @Test("After a failed compare-and-set the stored row tells whether the COMMIT went through or another took over")
+    func outcome() {
+        let positions = taken(epoch: 3, next: 5)
+        let advances = positions.advances(to: [partition: 9])
+        #expect(advances.map(\.expected) == [5])
+        #expect(positions.areApplied(advances, stored: [row(epoch: 3, next: 9)]))
+        #expect(!positions.areApplied(advances, stored: [row(epoch: 4, next: 9)]))
+        #expect(!positions.areApplied(advances, stored: [row(epoch: 3, next: 5)]))
+        #expect(positions.fenced(advances, stored: [row(epoch: 4, next: 5)]) == [partition])
+        #expect(positions.fenced(advances, stored: [row(epoch: 3, next: 7)]) == [partition])
+        #expect(positions.fenced(advances, stored: []) == [partition])
+        #expect(positions.fenced(advances, stored: [row(epoch: 3, next: 5)]).isEmpty)
+    }
+}

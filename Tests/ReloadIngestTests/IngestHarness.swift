@@ -1,0 +1,120 @@
+import KafkaClient
+import Logging
+import PostgresClient
+import ServiceLifecycle
+import TestSupport
+import Testing
+import WidgetEvents
+import WidgetModel
+import WidgetStore
+
+@testable import ReloadIngest
+
+/// Ingest on a real database and a Kafka, for one test.
+struct IngestHarness: Sendable {
+    let store: TestStore
+    let kafka: TestKafka
+    let producer: KafkaProducer
+    let configuration: IngestConfiguration
+
+    static let quiet = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+
+    /// Lends a harness whose topics exist; nothing consumes them yet.
+    static func lend(
+        partitions: Int = 4, adjust: (inout IngestConfiguration) -> Void = { _ in },
+        _ body: (IngestHarness) async throws -> Void
+    ) async throws {
+        try await withStore { store in
+            let defaults = IngestConfiguration.Topics()
+            try await withKafka(
+                topics: defaults.all + ["freshet.dead-letters"], partitions: partitions
+            ) { kafka in
+                var configuration = IngestConfiguration()
+                configuration.topics.pushes = kafka.name(defaults.pushes)
+                configuration.topics.appChanges = kafka.name(defaults.appChanges)
+                configuration.topics.widgets = kafka.name(defaults.widgets)
+                configuration.deadLetterTopic = kafka.name("freshet.dead-letters")
+                configuration.group = "ingest-\(UInt64.random(in: 0...UInt64.max))"
+                adjust(&configuration)
+                let producer = try KafkaProducer(
+                    configuration: kafka.configuration, deliveryTimeout: .seconds(20), logger: quiet)
+                do {
+                    try await body(
+                        IngestHarness(
+                            store: store, kafka: kafka, producer: producer, configuration: configuration))
+                } catch {
+                    await producer.shutdown()
+                    throw error
+                }
+                await producer.shutdown()
+            }
+        }
+    }
+
+    func service(onConsumer: @escaping @Sendable (KafkaConsumer) -> Void = { _ in }) -> IngestService {
+        let consumer = KafkaConsumerConfiguration(
+            kafka: kafka.configuration, group: configuration.group, topics: configuration.topics.all,
+            maximumBatchMessages: configuration.maximumBatch)
+        return IngestService(
+            configuration: configuration, pool: store.pool, directory: DirectoryCache(pool: store.pool),
+            logger: Self.quiet, onDue: {}, onDeadLetters: {}, onAssigned: {},
+            makeConsumer: {
+                let made = try KafkaConsumer(configuration: consumer, logger: Self.quiet)
+                onConsumer(made)
+                return made
+            })
+    }
+
+    /// Runs services while `body` does; then shuts them down gracefully.
+    func running(_ services: [any Service], _ body: () async throws -> Void) async throws {
+        let group = ServiceGroup(services: services, logger: Self.quiet)
+        let running = Task { try await group.run() }
+        let result: Result<Void, any Error>
+        do {
+            result = .success(try await body())
+        } catch {
+            result = .failure(error)
+        }
+        await group.triggerGracefulShutdown()
+        try await running.value
+        try result.get()
+    }
+
+    // MARK: Publishing
+
+    func topic(of event: FreshetEvent) -> String {
+        switch event.type.topic {
+        case .pushes: configuration.topics.pushes
+        case .appChanges: configuration.topics.appChanges
+        case .widgets: configuration.topics.widgets
+        }
+    }
+
+    /// Publishes in binary mode; each event must be acknowledged.
+    func publish(_ events: [FreshetEvent], at time: Timestamp? = nil, key: String? = nil) async throws {
+        let messages = events.map { event in
+            let encoded = EventEncoder.encode(
+                event, id: "e\(UInt64.random(in: 0...UInt64.max))", source: "/tests", time: time, key: key)
+            return KafkaMessage(
+                topic: topic(of: event), key: encoded.key, value: encoded.value,
+                headers: encoded.headers.map { KafkaHeader(name: $0.name, value: $0.value) })
+        }
+        for result in await producer.send(messages) { _ = try result.get() }
+    }
+
+    func push(_ user: String, kinds: [String] = ["Purchases"], matching: WidgetConfiguration? = nil) -> FreshetEvent {
+        .push(
+            ReloadRequest(
+                app: TestKinds.app, audience: .user(user), kinds: KindScope(names: kinds) ?? .all,
+                matching: matching, reason: .push))
+    }
+
+    /// Sum of the positions: how many messages have been applied.
+    func applied() async throws -> Int {
+        Int(try await store.pool.query(ListPositions()).compactMap(\.nextOffset).reduce(0, +))
+    }
+
+    func waitUntilApplied(_ count: Int) async throws {
+        try await eventually("\(count) messages applied", within: .seconds(40)) { try await applied() >= count }
+    }
+}

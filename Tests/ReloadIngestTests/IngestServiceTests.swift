@@ -1,0 +1,173 @@
+import KafkaClient
+import PostgresClient
+import Synchronization
+import TestSupport
+import Testing
+import WidgetEvents
+import WidgetModel
+import WidgetStore
+
+@testable import ReloadIngest
+
+@Suite("Ingest applies what Kafka holds", .timeLimit(.minutes(2)))
+struct IngestServiceTests {
+    private let at = Timestamp(microseconds: 1_700_000_000_000_000)
+
+    @Test("Widgets, pushes, app changes and views take their effect")
+    func everySort() async throws {
+        try await IngestHarness.lend { ingest in
+            let service = ingest.service()
+            try await ingest.running([service]) {
+                try await ingest.publish(
+                    [
+                        .placed(.test("w1", user: "u1")), .placed(.test("w2", user: "u2", kind: "DueDate")),
+                        .placed(.test("w3", user: "u3", kind: "Weather", configuration: #"{"city":"Oslo"}"#)),
+                    ], at: at)
+                try await ingest.waitUntilApplied(3)
+                try await ingest.store.settle()
+                try await ingest.publish([ingest.push("u1"), ingest.push("u1"), ingest.push("nobody")])
+                try await ingest.publish([
+                    .appChange(
+                        ReloadRequest(app: TestKinds.app, audience: .user("u2"), kinds: .all, reason: .foreground))
+                ])
+                try await ingest.publish(
+                    [.viewed(app: TestKinds.app, widget: "w1"), .viewed(app: TestKinds.app, widget: "w1")],
+                    at: at + .seconds(60), key: "u1")
+                try await ingest.waitUntilApplied(9)
+            }
+            let widgets = try await ingest.store.pool.query(ListWidgets(WidgetFilter(app: TestKinds.app), limit: 10))
+            #expect(widgets.map(\.id) == ["w1", "w2", "w3"])
+            #expect(widgets.map(\.kind) == ["Purchases", "DueDate", "Weather"])
+            let timelines = try await widgets.asyncMap { widget in
+                try await ingest.store.timeline(try #require(widget.timelineID))
+            }
+            #expect(timelines.map { $0?.requested } == [3, 2, 1])
+            #expect(timelines.map { $0?.lane } == [.push, .interactive, .scheduled])
+            #expect(timelines[0]?.cause?.topic == 0)
+            #expect(timelines[2]?.user == nil)
+            #expect(widgets[0].lastViewedAt == at + .seconds(60))
+            // Within the hour after a counted view nothing is written; the two came in one batch or in two.
+            #expect((1...2).contains(widgets[0].views))
+            let counts = service.statistics.snapshot
+            #expect(counts.events == 9)
+            #expect(counts.deadLetters == 0)
+        }
+    }
+
+    @Test("Structured mode is understood too")
+    func structured() async throws {
+        try await IngestHarness.lend { ingest in
+            _ = try await ingest.store.place([.test("w1", user: "u1")])
+            try await ingest.store.settle()
+            let value = EventEncoder.structured(ingest.push("u1"), id: "1", source: "/tests", time: nil)
+            _ = try await ingest.producer.send(
+                KafkaMessage(
+                    topic: ingest.configuration.topics.pushes, key: Array("u1".utf8), value: value,
+                    headers: [KafkaHeader(name: "content-type", value: "application/cloudevents+json; charset=utf-8")]))
+            try await ingest.running([ingest.service()]) { try await ingest.waitUntilApplied(1) }
+            #expect(try await ingest.store.integer("SELECT max(requested) FROM timeline_state") == 2)
+        }
+    }
+
+    @Test("A placed, configured, moved and removed widget ends with a tombstone and no timeline shown")
+    func lifecycle() async throws {
+        try await IngestHarness.lend(partitions: 1) { ingest in
+            let globex = try WidgetConfiguration(json: Array(#"{"card":"globex"}"#.utf8))
+            let sydney = WidgetEnvironment(storedLocale: "en-AU", timeZone: "Australia/Sydney")
+            let service = ingest.service()
+            try await ingest.running([service]) {
+                try await ingest.publish([.placed(.test("w1", configuration: #"{"card":"acme"}"#))], at: at)
+                try await ingest.waitUntilApplied(1)
+                let first = try await ingest.store.integer("SELECT count(*) FROM timeline_state WHERE NOT orphaned")
+                #expect(first == 1)
+                try await ingest.publish(
+                    [.configured(app: TestKinds.app, widget: "w1", configuration: globex)], at: at + .seconds(1))
+                try await ingest.publish(
+                    [
+                        .environmentChanged(
+                            app: TestKinds.app, device: "d1", environment: sydney, significantTimeChange: false)
+                    ], at: at + .seconds(2))
+                try await ingest.waitUntilApplied(3)
+                let widget = try #require(
+                    try await ingest.store.pool.query(ListWidgets(WidgetFilter(app: TestKinds.app), limit: 1)).first)
+                #expect(widget.configuration == #"{"card":"globex"}"#)
+                #expect(widget.environment == sydney)
+                #expect(try await ingest.store.integer("SELECT count(*) FROM timeline_state WHERE orphaned") == 2)
+                #expect(try await ingest.store.integer("SELECT count(*) FROM timeline_state") == 3)
+                // An older event comes late: nothing changes.
+                try await ingest.publish([.placed(.test("w1", configuration: "{}"))], at: at)
+                try await ingest.publish([.removed(app: TestKinds.app, widget: "w1")], at: at + .seconds(3))
+                try await ingest.waitUntilApplied(5)
+            }
+            #expect(try await ingest.store.integer("SELECT count(*) FROM widget WHERE timeline_id IS NOT NULL") == 0)
+            #expect(try await ingest.store.integer("SELECT count(*) FROM widget") == 1)
+            #expect(try await ingest.store.integer("SELECT count(*) FROM timeline_state WHERE NOT orphaned") == 0)
+            #expect(service.statistics.snapshot.deadLetters == 0)
+        }
+    }
+
+    @Test("Everyone is one row update; with a match, or with too many widgets, it is one sweep row")
+    func everyone() async throws {
+        try await IngestHarness.lend(adjust: { $0.audienceLimit = 3 }) { ingest in
+            let acme = try WidgetConfiguration(json: Array(#"{"card":"acme"}"#.utf8))
+            _ = try await ingest.store.place(
+                (0..<5).map { .test("w\($0)", user: "crowd", configuration: #"{"n":\#($0)}"#) })
+            try await ingest.store.settle()
+            func request(_ kinds: KindScope, _ matching: WidgetConfiguration? = nil) -> FreshetEvent {
+                .push(
+                    ReloadRequest(
+                        app: TestKinds.app, audience: .everyone, kinds: kinds, matching: matching, reason: .push))
+            }
+            try await ingest.publish([
+                request(.all), request(.all), request(.kinds(["Purchases"])), request(.kinds(["Purchases"]), acme),
+                ingest.push("crowd"),
+            ])
+            let service = ingest.service()
+            try await ingest.running([service]) { try await ingest.waitUntilApplied(5) }
+            let app = "SELECT id FROM app WHERE name = '\(TestKinds.app)'"
+            #expect(try await ingest.store.integer("SELECT generation FROM app WHERE id = (\(app))") == 2)
+            #expect(
+                try await ingest.store.integer(
+                    "SELECT generation FROM kind WHERE name = 'Purchases' AND app_id = (\(app))") == 1)
+            #expect(try await ingest.store.integer("SELECT count(*) FROM sweep") == 2)
+            #expect(try await ingest.store.integer("SELECT count(*) FROM sweep WHERE matching IS NOT NULL") == 1)
+            #expect(
+                try await ingest.store.integer(
+                    "SELECT count(*) FROM sweep WHERE audience = 1 AND audience_id = 'crowd'") == 1)
+            // No timeline was touched for any of them.
+            #expect(try await ingest.store.integer("SELECT count(*) FROM timeline_state WHERE requested > 1") == 0)
+            #expect(service.statistics.snapshot.marked == 0)
+        }
+    }
+
+    @Test("100,000 events for 1,000 timelines write at most 1,000 rows a batch")
+    func folding() async throws {
+        try await IngestHarness.lend { ingest in
+            _ = try await ingest.store.place((0..<1000).map { .test("w\($0)", user: "u\($0)") })
+            try await ingest.store.settle()
+            let service = ingest.service()
+            try await ingest.running([service]) {
+                for round in 0..<20 {
+                    try await ingest.publish((0..<5000).map { ingest.push("u\(($0 + round) % 1000)") })
+                    try await ingest.waitUntilApplied((round + 1) * 5000 - 10_000)
+                }
+                try await ingest.waitUntilApplied(100_000)
+            }
+            let counts = service.statistics.snapshot
+            #expect(counts.events == 100_000)
+            #expect(counts.marked <= counts.batches * 1000)
+            #expect(counts.marked < 100_000)
+            // Folded, yet every event is counted once.
+            #expect(
+                try await ingest.store.integer("SELECT sum(requested) - count(*) FROM timeline_state") == 100_000)
+        }
+    }
+}
+
+extension Sequence {
+    func asyncMap<Value>(_ transform: (Element) async throws -> Value) async throws -> [Value] {
+        var values: [Value] = []
+        for element in self { values.append(try await transform(element)) }
+        return values
+    }
+}

@@ -1,0 +1,56 @@
+import Foundation
+package import KafkaClient
+package import Logging
+
+/// Kafka for one test: an embedded cluster of its own, or the real one that `FRESHET_TEST_BOOTSTRAP_SERVERS` names, with
+/// topics that no other test uses.
+package final class TestKafka: Sendable {
+    package let configuration: KafkaConfiguration
+    /// `nil` on a real broker.
+    package let embedded: EmbeddedKafka?
+    private let suffix: String
+
+    private init(configuration: KafkaConfiguration, embedded: EmbeddedKafka?) {
+        self.configuration = configuration
+        self.embedded = embedded
+        suffix = embedded == nil ? "-\(UInt64.random(in: 0...UInt64.max))" : ""
+    }
+
+    /// The name that a topic has in this test.
+    package func name(_ topic: String) -> String { topic + suffix }
+
+    fileprivate static func make(logger: Logger) throws -> TestKafka {
+        let servers = ProcessInfo.processInfo.environment["FRESHET_TEST_BOOTSTRAP_SERVERS"] ?? ""
+        if !servers.isEmpty {
+            return TestKafka(configuration: KafkaConfiguration(bootstrapServers: servers), embedded: nil)
+        }
+        let embedded = try EmbeddedKafka(logger: logger)
+        return TestKafka(
+            configuration: KafkaConfiguration(
+                bootstrapServers: embedded.bootstrapServers, properties: EmbeddedKafka.clientProperties),
+            embedded: embedded)
+    }
+
+    /// Makes a topic; its name on the cluster is ``name(_:)``.
+    package func create(_ topic: String, partitions: Int) async throws {
+        if let embedded {
+            try embedded.createTopic(name(topic), partitions: partitions)
+        } else {
+            _ = try await KafkaAdmin(configuration: configuration, logger: Logger(label: "test")).createTopics([
+                KafkaTopicSpecification(name: name(topic), partitions: partitions, replicationFactor: 1)
+            ])
+        }
+    }
+}
+
+/// Lends a Kafka with these topics.
+package func withKafka<Result: Sendable>(
+    topics: [String], partitions: Int = 4,
+    logger: Logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() },
+    _ body: (TestKafka) async throws -> Result
+) async throws -> Result {
+    let kafka = try TestKafka.make(logger: logger)
+    defer { kafka.embedded?.close() }
+    for topic in topics { try await kafka.create(topic, partitions: partitions) }
+    return try await body(kafka)
+}

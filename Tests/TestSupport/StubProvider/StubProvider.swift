@@ -1,0 +1,170 @@
+import Hummingbird
+import Logging
+import NIOCore
+import Synchronization
+package import WidgetModel
+
+/// A timeline provider that answers as the test says, over HTTP, and records what it was asked.
+package final class StubProvider: Sendable {
+    /// What it was asked.
+    package struct Request: Sendable {
+        package let kind: String
+        /// The requested timelines, as JSON objects.
+        package let items: [JSONValue]
+        package let ids: [TimelineID]
+        package let headers: [String: String]
+        package let body: [UInt8]
+    }
+
+    /// What it says.
+    package enum Answer: Sendable {
+        /// Status 200 and JSON with these elements of `timelines`.
+        case timelines([JSONValue])
+        /// Status 200 and these bytes.
+        case body([UInt8], contentType: String = "application/json")
+        case status(Int, headers: [String: String] = [:])
+        /// Status 200 and white space without end, or rather as many bytes as this; without `content-length`.
+        case stream(bytes: Int)
+    }
+
+    package typealias Script = @Sendable (Request) async throws -> Answer
+
+    private struct State {
+        var script: Script
+        var requests: [Request] = []
+    }
+
+    private let state = Mutex(State(script: { .timelines($0.ids.map { .stubTimeline($0) }) }))
+    /// Requests that have come in.
+    package let received = Tally()
+    private let listening = Tally()
+    private let port = Mutex(0)
+
+    fileprivate init() {}
+
+    /// To be registered as a kind's provider.
+    package var url: String { "http://127.0.0.1:\(port.withLock { $0 })/widgets" }
+
+    package var requests: [Request] { state.withLock { $0.requests } }
+
+    /// Every timeline that was asked for, as often as it was.
+    package var requestedIDs: [TimelineID] { requests.flatMap(\.ids) }
+
+    /// Answers by the script from now on. The first script answers every timeline that is asked for.
+    package func respond(_ script: @escaping Script) {
+        state.withLock { $0.script = script }
+    }
+
+    private func answer(_ request: Request) async throws -> Answer {
+        let script = state.withLock { state in
+            state.requests.append(request)
+            return state.script
+        }
+        received.add()
+        return try await script(request)
+    }
+
+    fileprivate func run() async throws {
+        let router = Router()
+        router.post("/widgets/timelines") { [self] request, _ in
+            let buffer = try await request.body.collect(upTo: 64 << 20)
+            let headers = Dictionary(
+                request.headers.map { ($0.name.canonicalName, $0.value) }, uniquingKeysWith: { $1 })
+            return try await answer(Request(body: Array(buffer.readableBytesView), headers: headers)).response()
+        }
+        let application = Application(
+            router: router, configuration: ApplicationConfiguration(address: .hostname("127.0.0.1", port: 0)),
+            onServerRunning: { [self] channel in
+                port.withLock { $0 = channel.localAddress?.port ?? 0 }
+                listening.add()
+            },
+            logger: Logger(label: "provider") { _ in SwiftLogNoOpLogHandler() })
+        try await application.run()
+    }
+
+    fileprivate func listens() async throws {
+        try await listening.reaches(1)
+    }
+}
+
+extension StubProvider.Request {
+    init(body: [UInt8], headers: [String: String]) throws {
+        let document = try JSONValue.parse(body)
+        guard let kind = document["kind"]?.stringValue, case .array(let items)? = document["requests"] else {
+            throw HTTPError(.badRequest)
+        }
+        self.kind = kind
+        self.items = items
+        ids = items.compactMap { $0["id"]?.stringValue.flatMap { TimelineID($0) } }
+        self.headers = headers
+        self.body = body
+    }
+}
+
+extension StubProvider.Answer {
+    func response() -> Response {
+        switch self {
+        case .timelines(let timelines):
+            let document: JSONValue = ["timelines": .array(timelines)]
+            return Self.response(document.encoded, "application/json")
+        case .body(let bytes, let contentType):
+            return Self.response(bytes, contentType)
+        case .status(let code, let headers):
+            var fields = HTTPFields()
+            for (name, value) in headers {
+                if let name = HTTPFields.Element.Name(name) { fields[name] = value }
+            }
+            return Response(status: .init(code: code), headers: fields)
+        case .stream(let bytes):
+            return Response(
+                status: .ok, headers: [.contentType: "application/json"],
+                body: ResponseBody { writer in
+                    let chunk = ByteBuffer(repeating: UInt8(ascii: " "), count: 65_536)
+                    for _ in 0..<(bytes / 65_536 + 1) { try await writer.write(chunk) }
+                    try await writer.finish(nil)
+                })
+        }
+    }
+
+    private static func response(_ bytes: [UInt8], _ contentType: String) -> Response {
+        Response(
+            status: .ok, headers: [.contentType: contentType], body: ResponseBody(byteBuffer: ByteBuffer(bytes: bytes)))
+    }
+}
+
+extension JSONValue {
+    /// A timeline as a provider answers it, with one entry.
+    ///
+    /// - Parameter policy: `"atEnd"`, `"never"`, or an object with `after`.
+    package static func stubTimeline(
+        _ id: TimelineID, content: JSONValue = ["text": "fresh"], date: String = "2026-01-01T00:00:00Z",
+        policy: JSONValue = "never"
+    ) -> JSONValue {
+        [
+            "id": .string(id.description), "policy": policy,
+            "entries": [["date": .string(date), "content": content]],
+        ]
+    }
+
+    /// An error for one timeline, as a provider answers it.
+    package static func stubError(_ id: TimelineID, code: String, retryAfter: Int? = nil) -> JSONValue {
+        var error = JSONObject()
+        error["code"] = .string(code)
+        error["message"] = "as the test says"
+        if let retryAfter { error["retryAfter"] = .number(JSONNumber(retryAfter)) }
+        return ["id": .string(id.description), "error": .object(error)]
+    }
+}
+
+/// Lends a provider that listens on a port of its own; what it holds back then is dropped.
+package func withStubProvider<Value: Sendable>(
+    _ body: (StubProvider) async throws -> Value
+) async throws -> Value {
+    let provider = StubProvider()
+    return try await withThrowingTaskGroup(of: Void.self) { group in
+        group.addTask { try await provider.run() }
+        defer { group.cancelAll() }
+        try await provider.listens()
+        return try await body(provider)
+    }
+}
