@@ -80,8 +80,10 @@ package final class PostgresListener: Sendable {
                 notified: { channel, payload in buffer.append(.received(channel: channel, payload: payload)) },
                 closed: { error in ending.fire(error) }))
         defer { thread.stop() }
-        let listen = channels.map { "LISTEN \"\($0.split(separator: "\"", omittingEmptySubsequences: false).joined(separator: "\"\""))\"" }
-            .joined(separator: "; ")
+        let listen = channels.map {
+            "LISTEN \"\($0.split(separator: "\"", omittingEmptySubsequences: false).joined(separator: "\"\""))\""
+        }
+        .joined(separator: "; ")
         try await thread.perform { driver throws(PostgresError) in
             try driver.simple(listen, in: nil)
         }

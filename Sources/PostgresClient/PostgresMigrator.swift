@@ -62,13 +62,15 @@ package struct PostgresMigrator: Sendable {
             let migration = migrations[index]
             guard row.version == migration.version else {
                 throw PostgresError(
-                    .migration, "the database has migration \(row.version) (\(row.name)) where \(migration.version) "
+                    .migration,
+                    "the database has migration \(row.version) (\(row.name)) where \(migration.version) "
                         + "(\(migration.name)) is expected")
             }
             guard row.checksum == migration.checksum else {
                 throw PostgresError(
                     .migration,
-                    "migration \(migration.version) (\(migration.name)) was changed after it was applied to the database")
+                    "migration \(migration.version) (\(migration.name)) was changed after it was applied to the database"
+                )
             }
         }
         return Status(applied: Array(migrations.prefix(rows.count)), pending: Array(migrations.dropFirst(rows.count)))

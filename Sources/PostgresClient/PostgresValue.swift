@@ -24,7 +24,9 @@ extension PostgresType {
     @inlinable package static var text: PostgresType { PostgresType(oid: 25, arrayOID: 1009, name: "text") }
     @inlinable package static var float4: PostgresType { PostgresType(oid: 700, arrayOID: 1021, name: "float4") }
     @inlinable package static var float8: PostgresType { PostgresType(oid: 701, arrayOID: 1022, name: "float8") }
-    @inlinable package static var timestamptz: PostgresType { PostgresType(oid: 1184, arrayOID: 1185, name: "timestamptz") }
+    @inlinable package static var timestamptz: PostgresType {
+        PostgresType(oid: 1184, arrayOID: 1185, name: "timestamptz")
+    }
     @inlinable package static var uuid: PostgresType { PostgresType(oid: 2950, arrayOID: 2951, name: "uuid") }
     @inlinable package static var jsonb: PostgresType { PostgresType(oid: 3802, arrayOID: 3807, name: "jsonb") }
 

@@ -51,9 +51,13 @@ enum EventContentMode: Equatable {
 
     /// - Parameter contentType: a media type, parameters and all.
     init(contentType: ArraySlice<UInt8>) {
-        // Binary JSON is what nearly every message has.
+        // As nearly every message says it.
         if contentType.elementsEqual("application/json".utf8) {
             self = .binary
+            return
+        }
+        if contentType.elementsEqual("application/cloudevents+json".utf8) {
+            self = .structured
             return
         }
         let essence = contentType.prefix { $0 != UInt8(ascii: ";") }

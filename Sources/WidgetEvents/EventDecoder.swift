@@ -111,6 +111,10 @@ enum Envelope {
         _ range: Range<Int>?, _ header: StaticString, in bytes: [UInt8]
     ) throws(EventError) -> String {
         guard let range else { throw missing("header \(header)") }
+        // Printable ASCII of a good length, as nearly every attribute is, needs no closer look.
+        if (1...maximumAttributeBytes).contains(range.count), isPrintableASCII(range, in: bytes) {
+            return String(decoding: bytes[range], as: UTF8.self)
+        }
         guard let text = String(validating: bytes[range], as: UTF8.self) else {
             throw EventError(code: .invalidUTF8, message: "header \(header) is not UTF-8")
         }
@@ -118,6 +122,11 @@ enum Envelope {
             throw EventError(code: .invalidAttribute, message: "header \(header): \(problem)")
         }
         return text
+    }
+
+    private static func isPrintableASCII(_ range: Range<Int>, in bytes: [UInt8]) -> Bool {
+        for index in range where bytes[index] &- 0x20 >= 0x5F { return false }
+        return true
     }
 
     /// Why a text cannot be an attribute's value, or nil.

@@ -4,8 +4,8 @@ package import WidgetModel
 package enum EventEncoder {
     /// Binary mode: attributes in headers, data as the value.
     ///
-    /// - Parameter key: the partition key; the event's own when nil (see `key(of:)`). Pass the user's id with events of a
-    ///   widget or device, so that they stay in order with the placement.
+    /// - Parameter key: the partition key; the event's own when nil (see `key(of:)`). Pass the user's id with events of
+    ///   a widget or device, so that they stay in order with the placement.
     package static func encode(
         _ event: FreshetEvent, id: String, source: String, time: Timestamp?, traceparent: String? = nil,
         key: String? = nil

@@ -1,228 +1,170 @@
 internal import WidgetModel
 
-/// The data of each event type.
+/// The data of each event type. Every type reads the members that it knows and passes over the others.
 extension JSONReader {
-    /// The most kinds that one request may name.
-    static let maximumKinds = 1000
-
     mutating func event(of type: EventType) throws(JSONError) -> FreshetEvent {
         try expect(.object)
-        let offset = position
-        var fields = EventFields()
-        var object = try beginObject()
-        while let key = try nextKey(&object) {
-            try fields.read(key, of: type, from: &self)
+        switch type {
+        case .pushReceived: return .push(try reloadRequest(hasState: false))
+        case .appChanged: return .appChange(try reloadRequest(hasState: true))
+        case .widgetPlaced: return .placed(try placement())
+        case .widgetConfigured: return try configured()
+        case .widgetRemoved:
+            let (app, widget) = try appAndWidget()
+            return .removed(app: app, widget: widget)
+        case .widgetViewed:
+            let (app, widget) = try appAndWidget()
+            return .viewed(app: app, widget: widget)
+        case .deviceEnvironmentChanged: return try environmentChanged()
         }
-        return try fields.event(of: type, reader: self, at: offset)
     }
 
-    /// `{"user": id}`, `{"device": id}`, `{"widget": id}` or `{"everyone": true}`; exactly one of them.
-    mutating func audience() throws(JSONError) -> Audience {
-        try expect(.object)
+    private mutating func reloadRequest(hasState: Bool) throws(JSONError) -> ReloadRequest {
         let offset = position
+        var app: String?
         var audience: Audience?
-        var count = 0
+        var kinds: KindScope?
+        var matching: WidgetConfiguration?
+        var state: ReloadReason?
         var object = try beginObject()
         while let key = try nextKey(&object) {
-            if matches(key, "user") {
-                audience = .user(try identifier())
-            } else if matches(key, "device") {
-                audience = .device(try identifier())
-            } else if matches(key, "widget") {
-                audience = .widget(try identifier())
-            } else if matches(key, "everyone") {
-                _ = try peek()
-                let valueOffset = position
-                guard try bool() else {
-                    throw failure(.invalidValue, "expected true, found false", at: valueOffset)
-                }
-                audience = .everyone
+            if matches(key, "app") {
+                app = try identifier()
+            } else if matches(key, "audience") {
+                audience = try self.audience()
+            } else if matches(key, "kinds") {
+                kinds = try kindScope()
+            } else if matches(key, "matching") {
+                guard try !takeNull() else { continue }
+                let predicate = try WidgetConfiguration(from: &self)
+                // Every configuration contains the empty one, so that such a request stays O(1).
+                matching = predicate.isEmpty ? nil : predicate
+            } else if hasState, matches(key, "state") {
+                state = try appState()
             } else {
                 try skip()
-                continue
             }
-            count += 1
         }
-        guard count == 1, let audience else {
-            throw failure(
-                .invalidValue, "expected exactly one of user, device, widget, everyone, found \(count)", at: offset)
-        }
-        return audience
+        guard let app else { throw missing("app", inObjectAt: offset) }
+        guard let audience else { throw missing("audience", inObjectAt: offset) }
+        guard let kinds else { throw missing("kinds", inObjectAt: offset) }
+        guard !hasState || state != nil else { throw missing("state", inObjectAt: offset) }
+        return ReloadRequest(
+            app: app, audience: audience, kinds: kinds, matching: matching, reason: state ?? .push)
     }
 
-    /// A list of kind names or `"all"`.
-    mutating func kindScope() throws(JSONError) -> KindScope {
-        let kind = try peek()
+    private mutating func placement() throws(JSONError) -> WidgetPlacement {
         let offset = position
-        switch kind {
-        case .string:
-            let token = try stringToken()
-            guard matches(token, "all") else {
-                let found = Text.quoted(text(of: token))
-                throw failure(.invalidValue, "expected a list of kinds or \"all\", found \(found)", at: offset)
+        var app: String?
+        var widget: String?
+        var user: String?
+        var device: String?
+        var kind: String?
+        var family: WidgetFamily?
+        var configuration = WidgetConfiguration.empty
+        var environment: WidgetEnvironment?
+        var object = try beginObject()
+        while let key = try nextKey(&object) {
+            if matches(key, "app") {
+                app = try identifier()
+            } else if matches(key, "widget") {
+                widget = try identifier()
+            } else if matches(key, "user") {
+                user = try identifier()
+            } else if matches(key, "device") {
+                device = try identifier()
+            } else if matches(key, "kind") {
+                kind = try identifier()
+            } else if matches(key, "family") {
+                family = try self.family()
+            } else if matches(key, "configuration") {
+                guard try !takeNull() else { continue }
+                configuration = try WidgetConfiguration(from: &self)
+            } else if matches(key, "environment") {
+                environment = try self.environment()
+            } else {
+                try skip()
             }
-            return .all
-        case .array:
-            var names: [String] = []
-            var array = try beginArray()
-            while try nextElement(&array) {
-                guard names.count < Self.maximumKinds else {
-                    throw failure(.invalidValue, "more than \(Self.maximumKinds) kinds", at: offset)
-                }
-                names.append(try identifier())
-            }
-            guard let scope = KindScope(names: names) else {
-                throw failure(.invalidValue, "expected at least one kind", at: offset)
-            }
-            return scope
-        case .null, .bool, .number, .object:
-            throw wrongType(expected: "an array or a string", found: kind)
         }
+        guard let app else { throw missing("app", inObjectAt: offset) }
+        guard let widget else { throw missing("widget", inObjectAt: offset) }
+        guard let user else { throw missing("user", inObjectAt: offset) }
+        guard let device else { throw missing("device", inObjectAt: offset) }
+        guard let kind else { throw missing("kind", inObjectAt: offset) }
+        guard let family else { throw missing("family", inObjectAt: offset) }
+        guard let environment else { throw missing("environment", inObjectAt: offset) }
+        return WidgetPlacement(
+            app: app, widget: widget, user: user, device: device, kind: kind, family: family,
+            configuration: configuration, environment: environment)
     }
 
-    /// `"foreground"` or `"background"`.
-    mutating func appState() throws(JSONError) -> ReloadReason {
-        try expect(.string)
+    private mutating func configured() throws(JSONError) -> FreshetEvent {
         let offset = position
-        let token = try stringToken()
-        if matches(token, "foreground") { return .foreground }
-        if matches(token, "background") { return .background }
-        let found = Text.quoted(text(of: token))
-        throw failure(.invalidValue, "expected \"foreground\" or \"background\", found \(found)", at: offset)
-    }
-}
-
-/// Members of the data read so far. Each type reads those that it knows and passes over the others.
-struct EventFields {
-    private var app: String?
-    private var audience: Audience?
-    private var kinds: KindScope?
-    private var matching: WidgetConfiguration?
-    private var state: ReloadReason?
-    private var widget: String?
-    private var user: String?
-    private var device: String?
-    private var kind: String?
-    private var family: WidgetFamily?
-    private var configuration: WidgetConfiguration?
-    private var environment: WidgetEnvironment?
-    private var significantTimeChange = false
-
-    mutating func read(
-        _ key: JSONStringToken, of type: EventType, from reader: inout JSONReader
-    ) throws(JSONError) {
-        if reader.matches(key, "app") {
-            app = try reader.identifier()
-            return
+        var app: String?
+        var widget: String?
+        var configuration: WidgetConfiguration?
+        var object = try beginObject()
+        while let key = try nextKey(&object) {
+            if matches(key, "app") {
+                app = try identifier()
+            } else if matches(key, "widget") {
+                widget = try identifier()
+            } else if matches(key, "configuration") {
+                configuration = try WidgetConfiguration(from: &self)
+            } else {
+                try skip()
+            }
         }
-        switch type {
-        case .pushReceived, .appChanged: try readRequest(key, of: type, from: &reader)
-        case .widgetPlaced: try readPlacement(key, from: &reader)
-        case .widgetConfigured, .widgetRemoved, .widgetViewed: try readWidget(key, of: type, from: &reader)
-        case .deviceEnvironmentChanged: try readDevice(key, from: &reader)
-        }
+        guard let app else { throw missing("app", inObjectAt: offset) }
+        guard let widget else { throw missing("widget", inObjectAt: offset) }
+        guard let configuration else { throw missing("configuration", inObjectAt: offset) }
+        return .configured(app: app, widget: widget, configuration: configuration)
     }
 
-    private mutating func readRequest(
-        _ key: JSONStringToken, of type: EventType, from reader: inout JSONReader
-    ) throws(JSONError) {
-        if reader.matches(key, "audience") {
-            audience = try reader.audience()
-        } else if reader.matches(key, "kinds") {
-            kinds = try reader.kindScope()
-        } else if reader.matches(key, "matching") {
-            guard try !reader.takeNull() else { return }
-            let predicate = try WidgetConfiguration(from: &reader)
-            // Every configuration contains the empty one, so that such a request stays O(1).
-            matching = predicate.isEmpty ? nil : predicate
-        } else if type == .appChanged, reader.matches(key, "state") {
-            state = try reader.appState()
-        } else {
-            try reader.skip()
+    private mutating func appAndWidget() throws(JSONError) -> (app: String, widget: String) {
+        let offset = position
+        var app: String?
+        var widget: String?
+        var object = try beginObject()
+        while let key = try nextKey(&object) {
+            if matches(key, "app") {
+                app = try identifier()
+            } else if matches(key, "widget") {
+                widget = try identifier()
+            } else {
+                try skip()
+            }
         }
+        guard let app else { throw missing("app", inObjectAt: offset) }
+        guard let widget else { throw missing("widget", inObjectAt: offset) }
+        return (app, widget)
     }
 
-    private mutating func readPlacement(_ key: JSONStringToken, from reader: inout JSONReader) throws(JSONError) {
-        if reader.matches(key, "widget") {
-            widget = try reader.identifier()
-        } else if reader.matches(key, "user") {
-            user = try reader.identifier()
-        } else if reader.matches(key, "device") {
-            device = try reader.identifier()
-        } else if reader.matches(key, "kind") {
-            kind = try reader.identifier()
-        } else if reader.matches(key, "family") {
-            family = try reader.family()
-        } else if reader.matches(key, "configuration") {
-            guard try !reader.takeNull() else { return }
-            configuration = try WidgetConfiguration(from: &reader)
-        } else if reader.matches(key, "environment") {
-            environment = try reader.environment()
-        } else {
-            try reader.skip()
+    private mutating func environmentChanged() throws(JSONError) -> FreshetEvent {
+        let offset = position
+        var app: String?
+        var device: String?
+        var environment: WidgetEnvironment?
+        var significantTimeChange = false
+        var object = try beginObject()
+        while let key = try nextKey(&object) {
+            if matches(key, "app") {
+                app = try identifier()
+            } else if matches(key, "device") {
+                device = try identifier()
+            } else if matches(key, "environment") {
+                environment = try self.environment()
+            } else if matches(key, "significantTimeChange") {
+                guard try !takeNull() else { continue }
+                significantTimeChange = try bool()
+            } else {
+                try skip()
+            }
         }
-    }
-
-    private mutating func readWidget(
-        _ key: JSONStringToken, of type: EventType, from reader: inout JSONReader
-    ) throws(JSONError) {
-        if reader.matches(key, "widget") {
-            widget = try reader.identifier()
-        } else if type == .widgetConfigured, reader.matches(key, "configuration") {
-            configuration = try WidgetConfiguration(from: &reader)
-        } else {
-            try reader.skip()
-        }
-    }
-
-    private mutating func readDevice(_ key: JSONStringToken, from reader: inout JSONReader) throws(JSONError) {
-        if reader.matches(key, "device") {
-            device = try reader.identifier()
-        } else if reader.matches(key, "environment") {
-            environment = try reader.environment()
-        } else if reader.matches(key, "significantTimeChange") {
-            guard try !reader.takeNull() else { return }
-            significantTimeChange = try reader.bool()
-        } else {
-            try reader.skip()
-        }
-    }
-
-    /// The event, if everything that its type requires is there.
-    func event(of type: EventType, reader: JSONReader, at offset: Int) throws(JSONError) -> FreshetEvent {
-        func require<Value>(_ value: Value?, _ member: String) throws(JSONError) -> Value {
-            guard let value else { throw reader.missing(member, inObjectAt: offset) }
-            return value
-        }
-        let app = try require(app, "app")
-        switch type {
-        case .pushReceived, .appChanged:
-            let audience = try require(audience, "audience")
-            let kinds = try require(kinds, "kinds")
-            let reason = type == .pushReceived ? .push : try require(state, "state")
-            let request = ReloadRequest(
-                app: app, audience: audience, kinds: kinds, matching: matching, reason: reason)
-            return type == .pushReceived ? .push(request) : .appChange(request)
-        case .widgetPlaced:
-            return .placed(
-                WidgetPlacement(
-                    app: app, widget: try require(widget, "widget"), user: try require(user, "user"),
-                    device: try require(device, "device"), kind: try require(kind, "kind"),
-                    family: try require(family, "family"), configuration: configuration ?? .empty,
-                    environment: try require(environment, "environment")))
-        case .widgetConfigured:
-            return .configured(
-                app: app, widget: try require(widget, "widget"),
-                configuration: try require(configuration, "configuration"))
-        case .widgetRemoved:
-            return .removed(app: app, widget: try require(widget, "widget"))
-        case .widgetViewed:
-            return .viewed(app: app, widget: try require(widget, "widget"))
-        case .deviceEnvironmentChanged:
-            return .environmentChanged(
-                app: app, device: try require(device, "device"),
-                environment: try require(environment, "environment"),
-                significantTimeChange: significantTimeChange)
-        }
+        guard let app else { throw missing("app", inObjectAt: offset) }
+        guard let device else { throw missing("device", inObjectAt: offset) }
+        guard let environment else { throw missing("environment", inObjectAt: offset) }
+        return .environmentChanged(
+            app: app, device: device, environment: environment, significantTimeChange: significantTimeChange)
     }
 }

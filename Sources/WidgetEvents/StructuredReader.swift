@@ -73,7 +73,8 @@ struct StructuredReader {
             try checkContentType()
         } else if reader.matches(key, "traceparent") {
             guard try !takeNull() else { return }
-            traceparent = Envelope.traceparent(reader.utf8(of: try stringToken("/traceparent")))
+            let token = try stringToken("/traceparent")
+            traceparent = Envelope.traceparent(reader.utf8(of: token))
         } else if reader.matches(key, "data") {
             try readData()
         } else {
@@ -112,7 +113,8 @@ struct StructuredReader {
     }
 
     private mutating func attribute(_ pointer: String) throws(EventError) -> String {
-        let text = reader.text(of: try stringToken(pointer))
+        let token = try stringToken(pointer)
+        let text = reader.text(of: token)
         if let problem = Envelope.problem(of: text) {
             throw EventError(
                 code: .invalidAttribute, message: "attribute \(pointer.dropFirst()): \(problem)", pointer: pointer)

@@ -81,7 +81,7 @@ struct ConsumerTests {
             let place = TopicPartition(topic: topic, partition: 0)
             try await fill(kafka, topic, 1000)
             let consumer = try kafka.consumer(topic) { $0.maximumBatchMessages = 50 }
-            #expect(try await consumer.read(50, from: [place: .at(900)]).map(\.offset) == (900..<950).map { $0 })
+            #expect(try await consumer.read(50, from: [place: .at(900)]).map(\.offset).starts(with: 900..<950))
             // The rest is buffered by now, or is about to be; none of it may come.
             for offset in [Int64(10), 500, 990, 0] {
                 try await consumer.seek([place: .at(offset)])
@@ -103,7 +103,7 @@ struct ConsumerTests {
                 }
             }
             try await consumer.seek([place: .at(995)])
-            #expect(try await consumer.read(5).map(\.offset) == [995, 996, 997, 998, 999])
+            #expect(try await consumer.read(5).map(\.offset) == (995..<1000).map { $0 })
             try await consumer.seek([place: .latest])
             // Which offset is the latest is asked of the broker after the seek: sends until one comes after that.
             let producer = try kafka.producer()

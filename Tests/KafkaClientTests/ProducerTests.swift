@@ -108,7 +108,7 @@ struct ProducerTests {
                 }
                 group.addTask {
                     // The producer has noticed that the broker is away: now it comes back.
-                    await recorder.wait(for: "the broker is stopped")
+                    await recorder.wait(for: "the broker is stopped now")
                     for await line in recorder.stream where line.metadata["facility"] == "FAIL" { break }
                     try embedded.startBroker(1)
                     return []
@@ -140,8 +140,8 @@ struct ProducerTests {
         case 4: try embedded.pushRequestErrors(.produce, [.disconnect])
         case 6: try embedded.pushRequestErrors(.produce, [.notEnoughReplicas, .notLeaderForPartition])
         case 8:
+            logger.info("the broker is stopped now")
             try embedded.stopBroker(1)
-            logger.info("the broker is stopped")
         default: break
         }
     }

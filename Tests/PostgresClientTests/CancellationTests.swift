@@ -1,6 +1,7 @@
+import Logging
 import PostgresClient
-import Testing
 import TestSupport
+import Testing
 
 private let locks = DatabaseTemplate(key: "locks") { pool in
     try await pool.withConnection {
@@ -43,6 +44,33 @@ struct CancellationTests {
                 }
             }
             #expect(database.pool.statistics.open == 1)
+        }
+    }
+
+    @Test func aServerThatStandsStillDoesNotHoldACancelledTask() async throws {
+        try await withDatabase { database in
+            let proxy = try TestProxy(to: database.configuration)
+            try proxy.start()
+            var configuration = database.configuration
+            configuration.connectionString = proxy.connectionString
+            configuration.cancelTimeout = .milliseconds(50)
+            let pool = PostgresPool(
+                configuration: configuration, logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
+            let error = await postgresError {
+                try await pool.withConnection { connection in
+                    _ = try await connection.query(SelectOne(value: 1))
+                    proxy.freeze()
+                    let waiting = Task { try await connection.query(SelectOne(value: 2)) }
+                    waiting.cancel()
+                    _ = try await waiting.value
+                }
+            }
+            #expect(error?.kind == .cancelled)
+            proxy.freeze(false)
+            // That connection is of no use any more, and is replaced.
+            try await #expect(pool.query(SelectOne(value: 3)) == [3])
+            await pool.shutdown()
+            proxy.stop()
         }
     }
 

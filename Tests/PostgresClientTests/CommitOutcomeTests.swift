@@ -1,7 +1,7 @@
 import Logging
 import PostgresClient
-import Testing
 import TestSupport
+import Testing
 
 private struct Insert: PostgresStatement {
     static let sql = "INSERT INTO item VALUES ($1::int8)"
@@ -29,7 +29,8 @@ struct CommitOutcomeTests {
             try proxy.start()
             var configuration = database.configuration
             configuration.connectionString = proxy.connectionString
-            let pool = PostgresPool(configuration: configuration, logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
+            let pool = PostgresPool(
+                configuration: configuration, logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
             try await body(pool, database.pool)
             await pool.shutdown()
             proxy.stop()

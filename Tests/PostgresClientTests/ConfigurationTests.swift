@@ -101,7 +101,9 @@ struct ErrorTests {
     @Test func kindsWithoutAStateSayWhetherToRetry() {
         #expect(PostgresError(.connection, "").isRetriable)
         #expect(PostgresError(.poolTimeout, "").isRetriable)
-        for kind in [PostgresError.Kind.configuration, .server, .cancelled, .encoding, .decoding, .misuse, .shutdown, .migration] {
+        for kind in [
+            PostgresError.Kind.configuration, .server, .cancelled, .encoding, .decoding, .misuse, .shutdown, .migration,
+        ] {
             #expect(!PostgresError(kind, "").isRetriable)
         }
     }
@@ -123,7 +125,8 @@ struct ValueTests {
         #expect(PostgresUUID("01234567-89AB-cdef-fedc-ba9876543210") == uuid)
         for wrong in [
             "", "01234567", "01234567-89ab-cdef-fedc-ba98765432100", "0123456789abcdeffedcba9876543210",
-            "g1234567-89ab-cdef-fedc-ba9876543210", "01234567-89ab-cdef-fedc-ba987654321", "01234567-89ab-cdef-fedc-ba987654321０",
+            "g1234567-89ab-cdef-fedc-ba9876543210", "01234567-89ab-cdef-fedc-ba987654321",
+            "01234567-89ab-cdef-fedc-ba987654321０",
         ] { #expect(PostgresUUID(wrong) == nil, "\(wrong)") }
     }
 

@@ -1,6 +1,6 @@
 import PostgresClient
-import Testing
 import TestSupport
+import Testing
 
 private struct Rows: PostgresStatement {
     static let sql = "SELECT id, name, score FROM item ORDER BY id"
@@ -18,7 +18,9 @@ private struct Rows: PostgresStatement {
 
 private struct Summary: PostgresStatement {
     static let sql = "SELECT count(*), coalesce(sum(id), 0)::int8 FROM item"
-    static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> [Int] { [try row.value(0), try row.value(1)] }
+    static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> [Int] {
+        [try row.value(0), try row.value(1)]
+    }
 }
 
 private let items = DatabaseTemplate(key: "copy") { pool in
@@ -41,7 +43,9 @@ struct CopyTests {
                 continuation.yield([])
                 continuation.finish()
             }
-            let count = try await database.pool.withConnection { try await $0.copyIn("COPY item FROM STDIN", chunks: chunks) }
+            let count = try await database.pool.withConnection {
+                try await $0.copyIn("COPY item FROM STDIN", chunks: chunks)
+            }
             #expect(count == 3)
             let rows = try await database.pool.query(Rows())
             #expect(rows.map(\.id) == [1, 2, 3])
@@ -166,10 +170,12 @@ struct CopyTests {
                 let hasBegun = Gate()
                 let (chunks, input) = AsyncStream<[UInt8]>.makeStream()
                 let copying = Task {
-                    try await connection.copyIn("COPY item FROM STDIN", chunks: chunks.map { chunk in
-                        hasBegun.open()
-                        return chunk
-                    })
+                    try await connection.copyIn(
+                        "COPY item FROM STDIN",
+                        chunks: chunks.map { chunk in
+                            hasBegun.open()
+                            return chunk
+                        })
                 }
                 input.yield(Array("1\ta\t1\n".utf8))
                 await hasBegun.wait()

@@ -1,7 +1,7 @@
 import Logging
 import PostgresClient
-import Testing
 import TestSupport
+import Testing
 
 @testable import class PostgresClient.NotificationBuffer
 
@@ -16,7 +16,8 @@ private struct Notify: PostgresStatement {
 }
 
 private struct ListenerPID: PostgresStatement {
-    static let sql = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'listener'"
+    static let sql =
+        "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'listener'"
     static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int32 { try row.value(0) }
 }
 

@@ -1,7 +1,7 @@
 import Logging
 import PostgresClient
-import Testing
 import TestSupport
+import Testing
 
 private let first = PostgresMigration(
     version: 1, name: "first", sql: "CREATE TABLE a (id int8); INSERT INTO a VALUES (1); SELECT pg_sleep(0.05)")
@@ -66,7 +66,8 @@ struct MigratorTests {
                 await postgresError { try await old.check(on: database.pool) },
             ] {
                 #expect(error?.kind == .migration)
-                #expect(error?.message == "the database is at migration 2 (second), newer than this binary, which knows 1")
+                #expect(
+                    error?.message == "the database is at migration 2 (second), newer than this binary, which knows 1")
                 #expect(error?.isRetriable == false)
             }
         }
@@ -113,7 +114,9 @@ struct MigratorTests {
     @Test(arguments: [[first, first], [second], [PostgresMigration(version: 0, name: "zero", sql: "")]])
     func versionsMustFollowOnFromOne(migrations: [PostgresMigration]) async throws {
         try await withDatabase { database in
-            let error = await postgresError { try await PostgresMigrator(migrations: migrations).apply(on: database.pool) }
+            let error = await postgresError {
+                try await PostgresMigrator(migrations: migrations).apply(on: database.pool)
+            }
             #expect(error?.kind == .migration)
         }
     }

@@ -1,6 +1,6 @@
 import PostgresClient
-import Testing
 import TestSupport
+import Testing
 
 private struct Insert: PostgresStatement {
     static let sql = "INSERT INTO item (id) SELECT unnest($1::int8[])"
@@ -35,7 +35,9 @@ private struct Bulk: PostgresStatement {
 }
 
 private let items = DatabaseTemplate(key: "pipeline") { pool in
-    try await pool.withConnection { try await $0.simple("CREATE TABLE item (id int8 PRIMARY KEY DEFERRABLE INITIALLY DEFERRED)") }
+    try await pool.withConnection {
+        try await $0.simple("CREATE TABLE item (id int8 PRIMARY KEY DEFERRABLE INITIALLY DEFERRED)")
+    }
 }
 
 @Suite(.tags(.postgres), .timeLimit(.minutes(1)))

@@ -80,9 +80,10 @@ struct PoolStateMachineTests {
         #expect(machine.timerFired(now: start + .milliseconds(100)) == [.open(3)])
         // The attempt is under way: there is nothing to be woken for but the deadlines.
         #expect(machine.nextTimer == start + .seconds(10))
-        #expect(machine.timerFired(now: start + .seconds(10)) == [
-            .fail(1, .connectFailed), .fail(2, .connectFailed), .fail(3, .connectFailed),
-        ])
+        #expect(
+            machine.timerFired(now: start + .seconds(10)) == [
+                .fail(1, .connectFailed), .fail(2, .connectFailed), .fail(3, .connectFailed),
+            ])
     }
 
     @Test func aSuccessfulAttemptOpensForAllWhoWait() {

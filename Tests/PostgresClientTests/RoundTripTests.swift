@@ -1,6 +1,6 @@
 import PostgresClient
-import Testing
 import TestSupport
+import Testing
 
 extension Tag {
     @Tag static var postgres: Self
@@ -98,7 +98,9 @@ struct RoundTripTests {
 
     @Test func floatsKeepEveryBit() async throws {
         try await withDatabase { database in
-            let doubles = [0, -0.0, 1.1, .pi, .infinity, -.infinity, .nan, .leastNonzeroMagnitude, .greatestFiniteMagnitude]
+            let doubles = [
+                0, -0.0, 1.1, .pi, .infinity, -.infinity, .nan, .leastNonzeroMagnitude, .greatestFiniteMagnitude,
+            ]
             try await expectEcho(doubles, on: database.pool) { $0.bitPattern == $1.bitPattern || $0.isNaN && $1.isNaN }
             let floats: [Float] = [0, -0.0, 1.1, .infinity, -.infinity, .nan, .leastNonzeroMagnitude]
             try await expectEcho(floats, on: database.pool) { $0.bitPattern == $1.bitPattern || $0.isNaN && $1.isNaN }
@@ -108,7 +110,9 @@ struct RoundTripTests {
     /// That values mean to the server what they mean here, not only that they come back.
     @Test func valuesMeanTheSameToTheServer() async throws {
         try await withDatabase { database in
-            func expect<Value: PostgresValue & Equatable>(_ value: Value, is text: String, written: String? = nil) async throws {
+            func expect<Value: PostgresValue & Equatable>(_ value: Value, is text: String, written: String? = nil)
+                async throws
+            {
                 let rows = try await database.pool.query(Literal(text: text, value: value))
                 #expect(rows.first?.0 == value, "\(text)")
                 #expect(rows.first?.1 == written ?? text)
@@ -128,7 +132,9 @@ struct RoundTripTests {
                 connection.discardAfterUse()
                 try await connection.simple("SET TimeZone = 'UTC'")
                 let rows = try await connection.query(
-                    Literal(text: "2026-02-03 04:05:06.789012+00", value: PostgresTimestamp(microseconds: 1_770_091_506_789_012)))
+                    Literal(
+                        text: "2026-02-03 04:05:06.789012+00",
+                        value: PostgresTimestamp(microseconds: 1_770_091_506_789_012)))
                 #expect(rows.first?.0 == PostgresTimestamp(microseconds: 1_770_091_506_789_012))
                 #expect(rows.first?.1 == "2026-02-03 04:05:06.789012+00")
             }

@@ -1,8 +1,8 @@
 import Logging
 import PostgresClient
 import Synchronization
-import Testing
 import TestSupport
+import Testing
 
 private struct CountRows: PostgresStatement {
     static let sql = "SELECT count(*) FROM item"
@@ -21,7 +21,9 @@ private struct InsertItems: PostgresStatement {
 }
 
 private struct SelectAny<Value: PostgresValue>: PostgresStatement {
-    static var sql: String { "SELECT id AS number, name AS label, '{{1,2},{3,4}}'::int8[] AS square FROM item ORDER BY id" }
+    static var sql: String {
+        "SELECT id AS number, name AS label, '{{1,2},{3,4}}'::int8[] AS square FROM item ORDER BY id"
+    }
 
     static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Value { try row.value(1) }
 }
@@ -111,7 +113,9 @@ struct StatementTests {
     @Test func narrowerColumnsAreWidened() async throws {
         struct Narrow: PostgresStatement {
             static let sql = "SELECT 1::int2, -2::int4, 1.5::float4, 'x'::varchar, '{1,2}'::int4[], '{a}'::varchar[]"
-            static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> (Int, Int64, Double, String, [Int], [String]) {
+            static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> (
+                Int, Int64, Double, String, [Int], [String]
+            ) {
                 (
                     try row.value(0), try row.value(1), try row.value(2), try row.value(3), try row.array(4),
                     try row.array(5)
@@ -126,14 +130,18 @@ struct StatementTests {
 
     @Test func aNULByteIsAnErrorAndNothingIsSent() async throws {
         try await withDatabase(template: items) { database in
-            let error = await postgresError { try await database.pool.execute(InsertItems(items: [(8, "a"), (9, "b\0c")])) }
+            let error = await postgresError {
+                try await database.pool.execute(InsertItems(items: [(8, "a"), (9, "b\0c")]))
+            }
             #expect(error?.kind == .encoding)
             #expect(error?.message == "parameter $2 holds a NUL byte, which text cannot hold")
             #expect(error?.statement == "InsertItems")
             try await #expect(database.pool.query(CountRows()) == [2])
 
             let simple = await postgresError {
-                try await database.pool.withConnection { connection in try await connection.simple("DELETE FROM item\0 WHERE false") }
+                try await database.pool.withConnection { connection in
+                    try await connection.simple("DELETE FROM item\0 WHERE false")
+                }
             }
             #expect(simple?.kind == .encoding)
             try await #expect(database.pool.query(CountRows()) == [2])

@@ -21,6 +21,7 @@ final class TestProxy: Sendable {
         var listener: Int32 = -1
         var connections: Set<Int32> = []
         var cut: Cut
+        var isFrozen = false
     }
 
     private let state: Mutex<State>
@@ -98,6 +99,11 @@ final class TestProxy: Sendable {
         for connection in connections { shutdown(connection, Int32(SHUT_RDWR)) }
     }
 
+    /// From now on nothing is passed on in either direction, though the connections stay: a server that stands still.
+    func freeze(_ isFrozen: Bool = true) { state.withLock { $0.isFrozen = isFrozen } }
+
+    private var isFrozen: Bool { state.withLock { $0.isFrozen } }
+
     private func serve(client: Int32, server: Int32) {
         let ends = Mutex(2)
         let end = { @Sendable [self] in
@@ -118,13 +124,15 @@ final class TestProxy: Sendable {
                 let sees = Self.contains(bytes, Array("COMMIT\0".utf8))
                 let cut = state.withLock { $0.cut }
                 if sees, cut == .beforeCommit { return }
+                if isFrozen { continue }
                 if sees, cut == .afterCommit { hasCommitted.withLock { $0 = true } }
                 guard Self.write(server, bytes) else { return }
             }
         }
-        thread {
+        thread { [self] in
             defer { end() }
             while let bytes = Self.read(server) {
+                if isFrozen { continue }
                 // What comes after the COMMIT was passed on is its answer, or follows earlier ones in the same round trip.
                 if hasCommitted.withLock({ $0 }), Self.contains(bytes, Array("COMMIT\0".utf8)) { return }
                 guard Self.write(client, bytes) else { return }
@@ -133,13 +141,18 @@ final class TestProxy: Sendable {
     }
 
     private func thread(_ body: @escaping @Sendable () -> Void) {
-        final class Box { let body: @Sendable () -> Void; init(_ body: @escaping @Sendable () -> Void) { self.body = body } }
+        final class Box {
+            let body: @Sendable () -> Void
+            init(_ body: @escaping @Sendable () -> Void) { self.body = body }
+        }
         var id = pthread_t()
         let context = Unmanaged.passRetained(Box(body)).toOpaque()
-        pthread_create(&id, nil, { context in
-            Unmanaged<Box>.fromOpaque(context!).takeRetainedValue().body()
-            return nil
-        }, context)
+        pthread_create(
+            &id, nil,
+            { context in
+                Unmanaged<Box>.fromOpaque(context!).takeRetainedValue().body()
+                return nil
+            }, context)
         pthread_detach(id)
     }
 

@@ -1,6 +1,6 @@
 import PostgresClient
-import Testing
 import TestSupport
+import Testing
 
 private struct Add: PostgresStatement {
     static let sql = "UPDATE counter SET value = value + $2::int8 WHERE id = $1::int8"
@@ -20,7 +20,8 @@ private struct Total: PostgresStatement {
 private let counters = DatabaseTemplate(key: "counters") { pool in
     try await pool.withConnection {
         try await $0.simple(
-            "CREATE TABLE counter (id int8 PRIMARY KEY, value int8 NOT NULL); INSERT INTO counter VALUES (1, 0), (2, 0)")
+            "CREATE TABLE counter (id int8 PRIMARY KEY, value int8 NOT NULL); INSERT INTO counter VALUES (1, 0), (2, 0)"
+        )
         try await $0.simple(AwaitLockWaiter.define)
     }
 }
@@ -163,7 +164,9 @@ struct TransactionTests {
             let pool = database.pool
             let (firstHolds, secondHolds) = (Gate(), Gate())
             let errors = await withTaskGroup(of: PostgresError?.self) { group in
-                for (own, other, holds, otherHolds) in [(1, 2, firstHolds, secondHolds), (2, 1, secondHolds, firstHolds)] {
+                for (own, other, holds, otherHolds) in [
+                    (1, 2, firstHolds, secondHolds), (2, 1, secondHolds, firstHolds),
+                ] {
                     group.addTask {
                         await postgresError {
                             try await pool.withTransaction { transaction in

@@ -23,8 +23,12 @@ struct BadInputTests {
         var testDescription: String { data }
     }
 
+    /// Names within a list of strings.
+    static let thousand = (0..<1000).map(String.init).joined(separator: "\",\"")
+
     static let placed =
-        #"{"app":"a","widget":"w","user":"u","device":"d","kind":"K","family":"systemSmall","environment":{"locale":"en","timeZone":"UTC"}}"#
+        #"{"app":"a","widget":"w","user":"u","device":"d","kind":"K","family":"systemSmall","#
+        + #""environment":{"locale":"en","timeZone":"UTC"}}"#
 
     @Test(arguments: [
         // Malformed JSON
@@ -135,14 +139,15 @@ struct BadInputTests {
             .invalidValue, "/matching/card", "expected a scalar or an array of scalars, found an object"),
         Bad(
             .pushReceived,
-            #"{"app":"a","audience":{"user":"u"},"kinds":["\#((0..<1000).map(String.init).joined(separator: "\",\""))","x"]}"#,
+            #"{"app":"a","audience":{"user":"u"},"kinds":["\#(thousand)","x"]}"#,
             .invalidValue, "/kinds", "more than 1000 kinds"),
         Bad(
             .appChanged, #"{"app":"a","audience":{"user":"u"},"kinds":"all","state":"asleep"}"#, .invalidValue,
             "/state", "expected \"foreground\" or \"background\", found \"asleep\""),
         Bad(
             .widgetPlaced, placed.replacing("systemSmall", with: "tiny"), .invalidValue, "/family",
-            "expected one of systemSmall, systemMedium, systemLarge, systemExtraLarge, accessoryCircular, accessoryRectangular, accessoryInline, found \"tiny\""
+            "expected one of systemSmall, systemMedium, systemLarge, systemExtraLarge, accessoryCircular, "
+                + "accessoryRectangular, accessoryInline, found \"tiny\""
         ),
         Bad(
             .widgetPlaced, placed.replacing("UTC", with: "../x"), .invalidValue, "/environment/timeZone",

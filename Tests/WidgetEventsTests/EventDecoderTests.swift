@@ -9,7 +9,8 @@ struct EventDecoderTests {
 
     @Test func theDesignsExample() throws {
         let data = #"""
-            {"app": "com.example.bank", "audience": {"user": "u42"}, "kinds": ["RecentPurchases"], "matching": {"card": "acme"}}
+            {"app": "com.example.bank", "audience": {"user": "u42"}, "kinds": ["RecentPurchases"],
+             "matching": {"card": "acme"}}
             """#
         let decoded = try Message.binary("freshet.push.received.v1", data).decode(.pushes).get()
         #expect(
@@ -55,7 +56,8 @@ struct EventDecoderTests {
     @Test(arguments: [
         #"{"specversion":"1.0","id":"1","source":"s","type":"freshet.widget.viewed.v1","data":DATA}"#,
         #"{"data":DATA,"type":"freshet.widget.viewed.v1","source":"s","id":"1","specversion":"1.0"}"#,
-        #" {"x":{"data":1}, "datacontenttype":"application/json; charset=utf-8", "data":DATA ,"specversion":"1.0","id":"1","source":"s","subject":null,"time":null,"type":"freshet.widget.viewed.v1"} "#,
+        #" {"x":{"data":1}, "datacontenttype":"application/json; charset=utf-8", "data":DATA ,"#
+            + #""specversion":"1.0","id":"1","source":"s","subject":null,"time":null,"type":"freshet.widget.viewed.v1"} "#,
     ])
     func structured(text: String) throws {
         let decoded = try Message.structured(text.replacing("DATA", with: viewed)).decode(.widgets).get()
@@ -107,7 +109,8 @@ struct EventDecoderTests {
 
     @Test func additionsAreIgnored() throws {
         let data =
-            #"{"v":[{"x":1}],"app":"a.b","audience":{"since":1,"everyone":true},"kinds":"all","matching":null,"z":null}"#
+            #"{"v":[{"x":1}],"app":"a.b","audience":{"since":1,"everyone":true},"kinds":"all","#
+            + #""matching":null,"z":null}"#
         let event = try Message.binary("freshet.push.received.v1", data).decode(.pushes).get().event
         #expect(event == .push(ReloadRequest(app: "a.b", audience: .everyone, kinds: .all, reason: .push)))
     }

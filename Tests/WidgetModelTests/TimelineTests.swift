@@ -45,8 +45,9 @@ struct TimelineTests {
 
     @Test func stored() throws {
         let text =
-            #"{"entries":[{"content":{"a":1},"date":"2020-06-22T10:00:00Z","relevance":{"duration":1800,"score":16.29},"#
-            + #""url":"bank://p/1"},{"content":null,"date":"2020-06-22T11:00:00Z"}],"policy":{"after":"2020-06-22T22:00:00Z"}}"#
+            #"{"entries":[{"content":{"a":1},"date":"2020-06-22T10:00:00Z","#
+            + #""relevance":{"duration":1800,"score":16.29},"url":"bank://p/1"},"#
+            + #"{"content":null,"date":"2020-06-22T11:00:00Z"}],"policy":{"after":"2020-06-22T22:00:00Z"}}"#
         let timeline = try Timeline(stored: bytes(text))
         #expect(timeline.policy == .after(time("2020-06-22T22:00:00Z")))
         #expect(timeline.policy.json == ["after": "2020-06-22T22:00:00Z"])

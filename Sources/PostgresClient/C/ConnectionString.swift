@@ -28,9 +28,12 @@ struct ConnectionString {
         while let keyword = unsafe entry.pointee.keyword {
             if let value = unsafe entry.pointee.val {
                 // "*" marks passwords, for whoever draws a dialogue of the options.
-                let isSecret = unsafe entry.pointee.dispchar.map { unsafe $0.pointee == CChar(bitPattern: 0x2A) } ?? false
+                let isSecret =
+                    unsafe entry.pointee.dispchar.map { unsafe $0.pointee == CChar(bitPattern: 0x2A) } ?? false
                 options.append(
-                    Option(keyword: unsafe String(cString: keyword), value: unsafe String(cString: value), isSecret: isSecret))
+                    Option(
+                        keyword: unsafe String(cString: keyword), value: unsafe String(cString: value),
+                        isSecret: isSecret))
             }
             unsafe entry += 1
         }

@@ -28,21 +28,25 @@ func startThread(named name: String, _ body: @escaping @Sendable () -> Void) thr
     let start = unsafe Unmanaged.passRetained(Start(name: name, body: body))
     #if canImport(Darwin)
     var thread: pthread_t?
-    let answer = unsafe pthread_create(&thread, &attributes, { context in
-        let start = unsafe Unmanaged<Start>.fromOpaque(context).takeRetainedValue()
-        unsafe pthread_setname_np(start.name)
-        start.body()
-        return nil
-    }, start.toOpaque())
+    let answer = unsafe pthread_create(
+        &thread, &attributes,
+        { context in
+            let start = unsafe Unmanaged<Start>.fromOpaque(context).takeRetainedValue()
+            unsafe pthread_setname_np(start.name)
+            start.body()
+            return nil
+        }, start.toOpaque())
     #else
     var thread = pthread_t()
-    let answer = unsafe pthread_create(&thread, &attributes, { context in
-        guard let context = unsafe context else { return nil }
-        let start = unsafe Unmanaged<Start>.fromOpaque(context).takeRetainedValue()
-        unsafe clibpq_name_thread(start.name)
-        start.body()
-        return nil
-    }, start.toOpaque())
+    let answer = unsafe pthread_create(
+        &thread, &attributes,
+        { context in
+            guard let context = unsafe context else { return nil }
+            let start = unsafe Unmanaged<Start>.fromOpaque(context).takeRetainedValue()
+            unsafe clibpq_name_thread(start.name)
+            start.body()
+            return nil
+        }, start.toOpaque())
     #endif
     guard answer == 0 else {
         unsafe start.release()

@@ -16,7 +16,9 @@ final class WakeUp: Sendable {
     init() throws(PostgresError) {
         #if os(Linux)
         let descriptor = clibpq_eventfd()
-        guard descriptor >= 0 else { throw PostgresError(.connection, "no descriptor for a connection: error \(errno)") }
+        guard descriptor >= 0 else {
+            throw PostgresError(.connection, "no descriptor for a connection: error \(errno)")
+        }
         self.readEnd = descriptor
         self.writeEnd = descriptor
         #else

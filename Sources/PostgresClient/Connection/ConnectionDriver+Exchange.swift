@@ -28,7 +28,7 @@ extension ConnectionDriver {
             guard !units.isEmpty else { break }
             let progress = try roundTrip(units, of: exchange)
             guard let failure = progress.failure else {
-                if exchange.ending == .commit { begun = nil }
+                if exchange.ending == .commit { begun = nil } else { try checkIsOpen(exchange.transaction) }
                 if progress.didRollBack { throw takeTransactionFailure() }
                 if let failure = progress.decodingFailure { throw failure }
                 return PostgresPipelineResults(outcomes: progress.outcomes)
@@ -90,10 +90,13 @@ extension ConnectionDriver {
         guard transaction?.id == begun else {
             throw PostgresError(.misuse, "a transaction is open on this connection: use the one lent for it")
         }
-        if connection.transactionStatus == PQTRANS_IDLE {
-            self.begun = nil
-            throw PostgresError(.misuse, "the transaction was ended by one of its own statements")
-        }
+    }
+
+    /// After statements that have succeeded. What comes next would otherwise take effect by itself, unawares.
+    func checkIsOpen(_ transaction: TransactionMark?) throws(PostgresError) {
+        guard transaction != nil, connection.transactionStatus == PQTRANS_IDLE else { return }
+        begun = nil
+        throw PostgresError(.misuse, "the transaction was ended by one of its own statements")
     }
 
     private func takeTransactionFailure() -> PostgresError {

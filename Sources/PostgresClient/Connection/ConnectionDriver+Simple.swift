@@ -28,6 +28,7 @@ extension ConnectionDriver {
         }
         settle(transaction, begins: begins, failure: failure)
         if let failure { throw failure }
+        try checkIsOpen(transaction)
     }
 
     /// Starts `COPY … FROM STDIN`.

@@ -94,7 +94,8 @@ final class ConnectionDriver {
     /// What libpq says about a connection that was refused. With verbose errors the SQLSTATE is in the text, after the
     /// severity: `… FATAL:  28P01: password authentication failed …`.
     private static func connectionError(_ connection: borrowing LibpqConnection) -> PostgresError {
-        var parts = connection.errorMessage.split(separator: "; ").filter { !$0.hasPrefix("LOCATION:") }.map(String.init)
+        var parts = connection.errorMessage.split(separator: "; ").filter { !$0.hasPrefix("LOCATION:") }.map(
+            String.init)
         var state: String?
         for index in parts.indices where state == nil {
             var fields = parts[index].split(separator: ":", omittingEmptySubsequences: false)

@@ -155,14 +155,15 @@ extension PoolCore {
     private func error(for reason: PoolStateMachine.FailureReason, _ state: State) -> PostgresError {
         switch reason {
         case .poolTimeout:
-            PostgresError(
+            let lent = state.machine.count(.lent) + state.machine.count(.orphaned)
+            return PostgresError(
                 .poolTimeout,
-                "no connection became free within \(configuration.acquireTimeout); "
-                    + "all \(configuration.maximumConnections) are in use")
+                "no connection became free within \(configuration.acquireTimeout): "
+                    + "\(lent) of \(configuration.maximumConnections) are in use")
         case .connectFailed:
-            state.lastError ?? PostgresError(.connection, "no connection could be made")
+            return state.lastError ?? PostgresError(.connection, "no connection could be made")
         case .shutdown:
-            PostgresError(.shutdown, "the connection pool is shut down")
+            return PostgresError(.shutdown, "the connection pool is shut down")
         }
     }
 

@@ -4,8 +4,7 @@ import WidgetStore
 /// When a timeline that was just fetched is due again (design, section 6, rules 1, 2 and 4).
 struct CompletionRule: Sendable {
     let kind: RegisteredKind
-    /// The time of day. The database's own decides; this one only tells how long the interval is that jitter is a part
-    /// of, and holds a loop of past policy dates back in developer mode.
+    /// The time of day. The database's own decides; this one only tells how long the interval is that jitter is a part of.
     let now: Timestamp
 
     private var schedule: ReloadSchedule {
@@ -15,13 +14,11 @@ struct CompletionRule: Sendable {
 
     func completion(of fetched: FetchedTimeline, publishedHash: ContentHash?, decision: Decision) -> Completion {
         let timeline = fetched.timeline
-        var next = fetched.policy.earliestReload(lastEntry: fetched.lastEntry)
+        let next = fetched.policy.earliestReload(lastEntry: fetched.lastEntry)
         var jitter = Duration.zero
-        if let earliest = next {
-            let due = max(earliest, now + schedule.spacing)
+        if let next {
+            let due = max(next, now + schedule.spacing)
             jitter = schedule.jitter(interval: due - now, timeline: timeline.id)
-            // Elsewhere the database adds the spacing to its own time.
-            if kind.isDeveloperMode { next = due }
         }
         return Completion(
             id: timeline.id, claim: timeline.claim, requested: timeline.requested,

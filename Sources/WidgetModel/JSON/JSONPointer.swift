@@ -37,8 +37,8 @@ package struct JSONPointer: Hashable, Sendable {
     /// The string form.
     package var text: String { tokens.map { "/" + Self.escape($0) }.joined() }
 
-    /// A key of a foreign document as a reference token of an error: what would be unfit for storing (control characters)
-    /// or too long is replaced, so such a pointer may not resolve.
+    /// A key of a foreign document as a reference token of an error: what is unfit for storing (control characters) or
+    /// too long is replaced, so such a pointer may not resolve.
     static func foreignToken(_ key: String) -> String {
         let isLong = key.utf8.count > maximumForeignBytes
         guard isLong || Text.containsControlCharacter(key) else { return escape(key) }

@@ -10,9 +10,11 @@ extension JSONReader {
         case .bool:
             out.append(contentsOf: (try bool() ? "true" : "false").utf8)
         case .number:
-            ES6Number.appendCanonical(literal: bytes[try scanNumber().range], to: &out)
+            let token = try scanNumber()
+            ES6Number.appendCanonical(literal: bytes[token.range], to: &out)
         case .string:
-            append(try scanString(), to: &out)
+            let token = try scanString()
+            append(token, to: &out)
         case .array:
             out.append(UInt8(ascii: "["))
             var array = try beginArray()
@@ -51,7 +53,7 @@ extension JSONReader {
 
     /// Puts the members that were written last in the order of their keys.
     private func sortMembers(of object: JSONObjectCursor, from firstMember: Int, in out: inout [UInt8]) {
-        let order = (0..<object.count).sorted { compare(keys[object.firstKey + $0], keys[object.firstKey + $1]) < 0 }
+        let order = keyOrder(of: object)
         let start = canonicalMembers[firstMember].lowerBound
         let unsorted = Array(out[start...])
         out.removeLast(out.count - start)
@@ -62,7 +64,27 @@ extension JSONReader {
         }
     }
 
-    private func append(_ token: JSONStringToken, to out: inout [UInt8]) {
+    /// The places of an object's keys in the order of the keys.
+    private func keyOrder(of object: JSONObjectCursor) -> [Int] {
+        guard object.count <= 16 else {
+            return (0..<object.count).sorted { compare(keys[object.firstKey + $0], keys[object.firstKey + $1]) < 0 }
+        }
+        // Few keys are put in order by insertion, without a closure that would hold the reader.
+        var order = Array(0..<object.count)
+        for place in 1..<order.count {
+            let index = order[place]
+            var hole = place
+            while hole > 0, compare(keys[object.firstKey + order[hole - 1]], keys[object.firstKey + index]) > 0 {
+                order[hole] = order[hole - 1]
+                hole -= 1
+            }
+            order[hole] = index
+        }
+        return order
+    }
+
+    /// Appends the canonical form of a string.
+    func append(_ token: JSONStringToken, to out: inout [UInt8]) {
         guard token.hasEscapes else {
             // Without escapes the string, quotes included, is canonical as it stands.
             out.append(contentsOf: bytes[(token.range.lowerBound - 1)..<(token.range.upperBound + 1)])

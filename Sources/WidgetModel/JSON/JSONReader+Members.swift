@@ -4,9 +4,19 @@ extension JSONReader {
     package mutating func identifier() throws(JSONError) -> String {
         try expect(.string)
         let offset = position
-        let text = text(of: try scanString())
+        let token = try scanString()
+        let text = text(of: token)
+        // Printable ASCII of a good length, as nearly every id is, needs no closer look.
+        if !token.hasEscapes, (1...Text.maximumIdentifierBytes).contains(token.range.count), isPrintableASCII(token) {
+            return text
+        }
         if let problem = Text.identifierProblem(text) { throw failure(.invalidValue, problem, at: offset) }
         return text
+    }
+
+    private func isPrintableASCII(_ token: JSONStringToken) -> Bool {
+        for index in token.range where bytes[index] >= 0x7F { return false }
+        return true
     }
 
     /// An RFC 3339 date-time.
@@ -47,7 +57,8 @@ extension JSONReader {
     package mutating func family() throws(JSONError) -> WidgetFamily {
         try expect(.string)
         let offset = position
-        let name = text(of: try scanString())
+        let token = try scanString()
+        let name = text(of: token)
         guard let family = WidgetFamily(name: name) else {
             let names = WidgetFamily.allCases.map(\.name).joined(separator: ", ")
             throw failure(.invalidValue, "expected one of \(names), found \(Text.quoted(name))", at: offset)

@@ -94,6 +94,7 @@ extension JSONReader {
                 throw duplicateFailure(slot)
             }
         }
+        if keys.capacity == 0 { keys.reserveCapacity(Self.comparedKeys) }
         keys.append(slot)
     }
 
@@ -112,7 +113,13 @@ extension JSONReader {
     func isSame(_ left: KeySlot, _ right: KeySlot) -> Bool {
         guard left.prefix == right.prefix, left.count == right.count else { return false }
         guard left.count > 8 else { return true }
-        return keyBytes(left).elementsEqual(keyBytes(right))
+        return isEqual(left, right)
+    }
+
+    private func isEqual(_ left: KeySlot, _ right: KeySlot) -> Bool {
+        if left.isDecoded || right.isDecoded { return keyBytes(left).elementsEqual(keyBytes(right)) }
+        for offset in 8..<left.count where bytes[left.start + offset] != bytes[right.start + offset] { return false }
+        return true
     }
 
     /// The decoded key.
@@ -122,7 +129,12 @@ extension JSONReader {
 
     /// Order of UTF-16 code units, as RFC 8785 sorts: negative, zero or positive.
     func compare(_ left: KeySlot, _ right: KeySlot) -> Int {
-        UTF16Order.compare(keyBytes(left), keyBytes(right))
+        let isASCII = (left.prefix | right.prefix) & 0x8080_8080_8080_8080 == 0
+        if isASCII, left.prefix != right.prefix {
+            // The first byte lowest, so that swapped the words compare as the bytes do; the shorter key has zeros.
+            return left.prefix.byteSwapped < right.prefix.byteSwapped ? -1 : 1
+        }
+        return UTF16Order.compare(keyBytes(left), keyBytes(right))
     }
 
     private func duplicateFailure(_ slot: KeySlot) -> JSONError {

@@ -1,7 +1,8 @@
 /// Reads RFC 8259 JSON from bytes, value by value, without a tree and without copying what is not asked for.
 ///
-/// Everything that is passed over is checked as strictly as what is taken: UTF-8, escapes, surrogates, numbers, duplicate
-/// keys, nesting. The pointer of an error is found by reading the document again, so that good input pays nothing for it.
+/// Everything that is passed over is checked as strictly as what is taken: UTF-8, escapes, surrogates, numbers,
+/// duplicate keys, nesting. The pointer of an error is found by reading the document again, so that good input pays
+/// nothing for it.
 ///
 /// ```swift
 /// var object = try reader.beginObject()
@@ -112,7 +113,8 @@ package struct JSONReader: Sendable {
 
     package mutating func string() throws(JSONError) -> String {
         try expect(.string)
-        return text(of: try scanString())
+        let token = try scanString()
+        return text(of: token)
     }
 
     /// A string that is left in place.
@@ -129,7 +131,8 @@ package struct JSONReader: Sendable {
 
     package mutating func double() throws(JSONError) -> Double {
         try expect(.number)
-        return value(of: try scanNumber())
+        let token = try scanNumber()
+        return value(of: token)
     }
 
     mutating func literal(_ text: StaticString) throws(JSONError) {

@@ -1,6 +1,7 @@
 /// A JSON document as a tree. For what is read often, use `JSONReader`, which builds none.
 ///
-/// Strings and keys are compared by bytes, objects whatever the order of their members, numbers as the doubles they are.
+/// Strings and keys are compared by bytes, objects whatever the order of their members, numbers as the doubles that
+/// they are.
 package enum JSONValue: Hashable, Sendable {
     case null
     case bool(Bool)

@@ -3,7 +3,16 @@ package enum JSONWriter {
     /// Appends a string in quotes, escaping what RFC 8785 escapes and nothing else.
     package static func append(_ text: String, to out: inout [UInt8]) {
         out.append(UInt8(ascii: "\""))
-        appendBody(text.utf8, to: &out)
+        var text = text
+        text.withUTF8 { bytes in
+            var start = 0
+            for index in bytes.indices where mustEscape(bytes[index]) {
+                out.append(contentsOf: UnsafeBufferPointer(rebasing: bytes[start..<index]))
+                appendEscape(of: bytes[index], to: &out)
+                start = index + 1
+            }
+            out.append(contentsOf: UnsafeBufferPointer(rebasing: bytes[start...]))
+        }
         out.append(UInt8(ascii: "\""))
     }
 
@@ -12,26 +21,31 @@ package enum JSONWriter {
         out.append(contentsOf: text.utf8)
     }
 
+    /// Appends the inside of a string.
     static func appendBody(_ utf8: some Sequence<UInt8>, to out: inout [UInt8]) {
         for byte in utf8 {
-            guard byte < 0x20 || byte == 0x22 || byte == 0x5C else {
-                out.append(byte)
-                continue
-            }
-            out.append(UInt8(ascii: "\\"))
-            switch byte {
-            case 0x22, 0x5C: out.append(byte)
-            case 0x08: out.append(UInt8(ascii: "b"))
-            case 0x09: out.append(UInt8(ascii: "t"))
-            case 0x0A: out.append(UInt8(ascii: "n"))
-            case 0x0C: out.append(UInt8(ascii: "f"))
-            case 0x0D: out.append(UInt8(ascii: "r"))
-            default:
-                out.append(contentsOf: "u00".utf8)
-                out.append(byte < 0x10 ? UInt8(ascii: "0") : UInt8(ascii: "1"))
-                let nibble = byte & 15
-                out.append(nibble < 10 ? 48 + nibble : 87 + nibble)
-            }
+            if mustEscape(byte) { appendEscape(of: byte, to: &out) } else { out.append(byte) }
+        }
+    }
+
+    private static func mustEscape(_ byte: UInt8) -> Bool {
+        byte < 0x20 || byte == 0x22 || byte == 0x5C
+    }
+
+    private static func appendEscape(of byte: UInt8, to out: inout [UInt8]) {
+        out.append(UInt8(ascii: "\\"))
+        switch byte {
+        case 0x22, 0x5C: out.append(byte)
+        case 0x08: out.append(UInt8(ascii: "b"))
+        case 0x09: out.append(UInt8(ascii: "t"))
+        case 0x0A: out.append(UInt8(ascii: "n"))
+        case 0x0C: out.append(UInt8(ascii: "f"))
+        case 0x0D: out.append(UInt8(ascii: "r"))
+        default:
+            out.append(contentsOf: "u00".utf8)
+            out.append(byte < 0x10 ? UInt8(ascii: "0") : UInt8(ascii: "1"))
+            let nibble = byte & 15
+            out.append(nibble < 10 ? 48 + nibble : 87 + nibble)
         }
     }
 }

@@ -1,4 +1,5 @@
-/// Body of a request to a provider: `{"kind", "requests": [{"id", "family"?, "configuration", "environment"?, "user"?}]}`.
+/// Body of a request to a provider:
+/// `{"kind", "requests": [{"id", "family"?, "configuration", "environment"?, "user"?}]}`.
 package struct ProviderRequest: Sendable {
     package struct Item: Sendable {
         package let id: TimelineID

@@ -102,8 +102,8 @@ package struct ProviderURL: Hashable, Sendable, CustomStringConvertible {
 
 /// Syntax of hosts (RFC 3986, RFC 1123, RFC 4291).
 enum HostSyntax {
-    /// Labels of letters, digits and inner hyphens. A last label that looks like a number is refused, for resolvers take
-    /// such names for IPv4 addresses.
+    /// Labels of letters, digits and inner hyphens. A last label that looks like a number is refused, for resolvers
+    /// take such names for IPv4 addresses.
     static func isName(_ host: String) -> Bool {
         guard host.utf8.count <= 253 else { return false }
         var labels = host.utf8.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)

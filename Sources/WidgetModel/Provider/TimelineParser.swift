@@ -40,7 +40,8 @@ struct TimelineParser {
         var object = try reader.beginObject()
         while let key = try reader.nextKey(&object) {
             if reader.matches(key, "id") {
-                id = ElementID(reader.utf8(of: try reader.stringToken()))
+                let token = try reader.stringToken()
+                id = ElementID(reader.utf8(of: token))
             } else if reader.matches(key, "policy") {
                 guard try !reader.takeNull() else { continue }
                 policy = try reader.reloadPolicy()
@@ -63,7 +64,7 @@ struct TimelineParser {
         }
         guard hasEntries else { throw reader.missing("entries", inObjectAt: offset) }
         guard let policy else { throw reader.missing("policy", inObjectAt: offset) }
-        return (id, .timeline(try timeline(policy: policy, reader: reader, offset: offset)))
+        return (id, .timeline(try timeline(policy: policy, reader: &reader, offset: offset)))
     }
 
     // MARK: Entries
@@ -116,13 +117,14 @@ struct TimelineParser {
         }
         guard let date, let dateText else { throw reader.missing("date", inObjectAt: offset) }
         guard let contentEnd else { throw reader.missing("content", inObjectAt: offset) }
-        appendRest(date: date, dateText: dateText, relevance: relevance, url: url, reader: reader)
+        appendRest(date: date, dateText: dateText, relevance: relevance, url: url, reader: &reader)
         entries.append(Entry(date: date, range: start..<buffer.count, contentEnd: contentEnd))
     }
 
     /// Appends what follows the content in the canonical order of members.
     private mutating func appendRest(
-        date: Timestamp, dateText: ArraySlice<UInt8>, relevance: Relevance?, url: JSONStringToken?, reader: JSONReader
+        date: Timestamp, dateText: ArraySlice<UInt8>, relevance: Relevance?, url: JSONStringToken?,
+        reader: inout JSONReader
     ) {
         buffer.append(contentsOf: ",\"date\":\"".utf8)
         if Self.isCanonicalDate(dateText) {
@@ -143,9 +145,8 @@ struct TimelineParser {
             buffer.append(UInt8(ascii: "}"))
         }
         if let url {
-            buffer.append(contentsOf: ",\"url\":\"".utf8)
-            JSONWriter.appendBody(reader.utf8(of: url), to: &buffer)
-            buffer.append(UInt8(ascii: "\""))
+            buffer.append(contentsOf: ",\"url\":".utf8)
+            reader.append(url, to: &buffer)
         }
         buffer.append(UInt8(ascii: "}"))
     }
@@ -241,7 +242,7 @@ struct TimelineParser {
     // MARK: Result
 
     private mutating func timeline(
-        policy: ReloadPolicy, reader: JSONReader, offset: Int
+        policy: ReloadPolicy, reader: inout JSONReader, offset: Int
     ) throws(JSONError) -> ParsedTimeline {
         if !zip(entries, entries.dropFirst()).allSatisfy({ $0.date <= $1.date }) {
             entries = StableOrder.indices(of: entries, by: \.date).map { [entries] in entries[$0] }

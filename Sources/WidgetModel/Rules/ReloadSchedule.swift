@@ -45,7 +45,7 @@ package struct ReloadSchedule: Hashable, Sendable {
         return due + jitter(interval: due - time, timeline: timeline)
     }
 
-    /// A delay of at most a tenth of the interval and the tolerance, always the same for the same timeline and interval.
+    /// A delay of at most a tenth of the interval and the tolerance, the same whenever timeline and interval are.
     package func jitter(interval: Duration, timeline: TimelineID) -> Duration {
         let limit = min(interval.wholeMicroseconds / 10, tolerance.wholeMicroseconds)
         guard limit > 0 else { return .zero }

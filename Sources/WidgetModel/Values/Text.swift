@@ -1,7 +1,7 @@
 /// Byte-wise comparison, quoting and rules of the model's strings.
 ///
-/// Swift's `==` and `<` on `String` treat canonically equivalent texts as equal; PostgreSQL, Kafka keys and hashes compare
-/// bytes. Identities must agree with them, so the model compares strings by these functions.
+/// Swift's `==` and `<` on `String` treat canonically equivalent texts as equal; PostgreSQL, Kafka keys and hashes
+/// compare bytes. Identities must agree with them, so the model compares strings by these functions.
 package enum Text {
     /// Longest id of an app, user, device, widget or kind, in UTF-8 bytes.
     package static let maximumIdentifierBytes = 256

@@ -15,8 +15,8 @@ package struct WidgetConfiguration: Hashable, Sendable, CustomStringConvertible 
         self.canonical = canonical
     }
 
-    /// - Throws: `ModelError` unless `value` is an object of at most 16 KiB whose values are scalars or arrays of scalars,
-    ///   without U+0000, which PostgreSQL cannot store.
+    /// - Throws: `ModelError` unless `value` is an object of at most 16 KiB whose values are scalars or arrays of
+    ///   scalars, without U+0000, which PostgreSQL cannot store.
     package init(_ value: JSONValue) throws(ModelError) {
         try self.init(json: value.encoded)
     }
@@ -93,8 +93,8 @@ package struct WidgetConfiguration: Hashable, Sendable, CustomStringConvertible 
         (try? JSONValue.parse(canonical)) ?? .object(JSONObject())
     }
 
-    /// Whether this configuration contains `predicate`, as PostgreSQL's `jsonb @>` decides: every member of the predicate
-    /// is here with an equal scalar, or with an array that has all elements of the predicate's array.
+    /// Whether this configuration contains `predicate`, as PostgreSQL's `jsonb @>` decides: every member of the
+    /// predicate is here with an equal scalar, or with an array that has all elements of the predicate's array.
     package func matches(_ predicate: WidgetConfiguration) -> Bool {
         if predicate.isEmpty || predicate == self { return true }
         guard case .object(let members) = value, case .object(let wanted) = predicate.value else { return false }

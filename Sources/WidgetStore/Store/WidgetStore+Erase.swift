@@ -7,6 +7,12 @@ package struct Erasure: Hashable, Sendable {
     /// publish their tombstones.
     package let timelines: Int
     package let deadLetters: Int
+
+    package init(widgets: Int, timelines: Int, deadLetters: Int) {
+        self.widgets = widgets
+        self.timelines = timelines
+        self.deadLetters = deadLetters
+    }
 }
 
 extension WidgetStore {

@@ -52,7 +52,7 @@ extension WidgetsCommand {
                         + "\(summary.counts.older) were older than what is stored, \(summary.refused) lines refused")
             }
             guard summary.refused == 0 else {
-                throw CommandFailure(.failure, "\(summary.refused) lines were not imported")
+                throw CommandFailure(.failure, "not all lines were imported")
             }
         }
     }

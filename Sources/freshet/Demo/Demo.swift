@@ -2,6 +2,7 @@ import Foundation
 import KafkaClient
 import Logging
 import PostgresClient
+import ReloadIngest
 import ServiceLifecycle
 import Synchronization
 import WidgetModel
@@ -37,7 +38,9 @@ struct Demo: Sendable {
         self.outcome = outcome
         let latency = DemoLatency()
         self.latency = latency
-        node = try FreshetNode(settings: settings, roles: .all, logger: logger) { _, cause in latency.stored(cause) }
+        node = try FreshetNode(settings: settings, roles: .all, logger: logger) { timeline, cause in
+            latency.stored(timeline, cause)
+        }
         provider = SampleProvider(seed: plan.seed, port: 0, maximumTracked: 1_000_000, logger: logger)
     }
 

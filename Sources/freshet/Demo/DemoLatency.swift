@@ -9,6 +9,9 @@ import WidgetStore
 final class DemoLatency: Sendable {
     private struct State {
         var sent: [EventPosition: ContinuousClock.Instant] = [:]
+        /// The event that each timeline was last stored for: a timeline that is stored again for another reason (a
+        /// reload of everyone, its policy) still names it.
+        var served: [TimelineID: EventPosition] = [:]
         var all = DemoLatency.histogram()
         var recent = DemoLatency.histogram()
     }
@@ -29,10 +32,11 @@ final class DemoLatency: Sendable {
         }
     }
 
-    func stored(_ cause: EventPosition?) {
+    func stored(_ timeline: TimelineID, _ cause: EventPosition?) {
         guard let cause else { return }
         let now = ContinuousClock.now
         state.withLock { state in
+            guard state.served.updateValue(cause, forKey: timeline) != cause else { return }
             // Kept: one event may cause many timelines.
             guard let sent = state.sent[cause] else { return }
             let microseconds = UInt64(max(0, sent.duration(to: now) / .microseconds(1)))

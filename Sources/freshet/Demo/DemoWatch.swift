@@ -1,5 +1,7 @@
 import Foundation
 import PostgresClient
+import ReloadIngest
+import ReloadWorkers
 import WidgetModel
 import WidgetStore
 

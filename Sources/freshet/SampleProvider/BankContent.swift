@@ -114,18 +114,19 @@ enum DueDate: SampleContent {
         writer.policy(after: due + .seconds(86_400))
         writer.key("entries")
         writer.beginArray()
-        let payment = minimumPayment(moment)
+        let payment = payment(moment, due: due)
         var date = moment.now.wholeSecond
         repeat {
-            writeEntry(moment, at: date, due: due, payment: payment, to: &writer)
+            writeEntry(of: payment, revision: moment.revision, at: date, due: due, to: &writer)
             date = date.startOfDay + .seconds(86_400)
         } while date <= due
         writer.endArray()
     }
 
     static func writeSnapshot(_ moment: SampleMoment, to writer: inout SampleWriter) {
+        let due = dueDate(moment)
         writeEntry(
-            moment, at: moment.now.wholeSecond, due: dueDate(moment), payment: minimumPayment(moment), to: &writer)
+            of: payment(moment, due: due), revision: moment.revision, at: moment.now.wholeSecond, due: due, to: &writer)
     }
 
     static func writePlaceholder(_ request: SampleRequest, to writer: inout SampleWriter) {
@@ -145,36 +146,47 @@ enum DueDate: SampleContent {
         return moment.now.startOfDay + .seconds(86_400 * ((14 - sinceLast) % 14))
     }
 
-    private static func minimumPayment(_ moment: SampleMoment) -> Int {
+    /// A payment as all entries of a timeline show it.
+    private struct Payment {
+        let json: [UInt8]
+        let url: String
+    }
+
+    private static func payment(_ moment: SampleMoment, due: Timestamp) -> Payment {
         var random = moment.random(withRevision: true)
-        return random.integer(in: 1_000...9_900)
+        let card = moment.parameter("card", default: "acme")
+        var writer = SampleWriter(reserving: 128)
+        writer.beginObject()
+        writer.key("card")
+        writer.string(card)
+        writer.key("dueDate")
+        writer.date(due)
+        writer.key("minimum")
+        writer.amount(random.integer(in: 1_000...9_900))
+        writer.endObject()
+        return Payment(json: writer.bytes, url: "bank:///cards/\(card)/payments")
     }
 
     private static func writeEntry(
-        _ moment: SampleMoment, at date: Timestamp, due: Timestamp, payment: Int, to writer: inout SampleWriter
+        of payment: Payment, revision: Int, at date: Timestamp, due: Timestamp, to writer: inout SampleWriter
     ) {
-        let card = moment.parameter("card", default: "acme")
         let daysLeft = Int((due.microseconds - date.startOfDay.microseconds) / 86_400_000_000)
         writer.beginObject()
         writer.key("date")
         writer.date(date)
         writer.key("content")
         writer.beginObject()
-        writer.key("card")
-        writer.string(card)
+        writer.key("payment")
+        writer.raw(payment.json)
         writer.key("revision")
-        writer.integer(moment.revision)
-        writer.key("dueDate")
-        writer.date(due)
+        writer.integer(revision)
         writer.key("daysLeft")
         writer.integer(daysLeft)
-        writer.key("minimumPayment")
-        writer.amount(payment)
         writer.endObject()
         // The nearer, the likelier to be shown: 1 on the day itself.
         writer.relevance(hundredths: 100 / (daysLeft + 1), duration: 86_400)
         writer.key("url")
-        writer.string("bank:///cards/\(card)/payments")
+        writer.string(payment.url)
         writer.endObject()
     }
 }

@@ -18,10 +18,10 @@ struct SampleProviderTests {
     /// Runs a provider on a port that the system chooses for as long as the body takes.
     private func withProvider(
         secrets: [SampleApp: SigningSecret] = [:], faults: SampleProvider.Faults = .init(),
-        now: @escaping @Sendable () -> Timestamp = SampleProvider.systemTime,
-        _ body: (SampleProvider, String) async throws -> Void
+        time: Timestamp? = nil, _ body: (SampleProvider, String) async throws -> Void
     ) async throws {
-        let provider = SampleProvider(seed: 1, secrets: secrets, faults: faults, now: now, logger: Self.quiet)
+        let provider = SampleProvider(
+            seed: 1, secrets: secrets, faults: faults, now: { time ?? SampleProvider.systemTime() }, logger: Self.quiet)
         let group = ServiceGroup(services: [provider], logger: Self.quiet)
         try await withThrowingTaskGroup(of: Void.self) { tasks in
             tasks.addTask { try await group.run() }
@@ -144,7 +144,7 @@ struct SampleProviderTests {
         let secret = try #require(SigningSecret("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"))
         let seconds = 1_614_265_330
         let now = Timestamp(microseconds: Int64(seconds) * 1_000_000)
-        try await withProvider(secrets: [.bank: secret], now: { now }) { provider, url in
+        try await withProvider(secrets: [.bank: secret], time: now) { provider, url in
             let body = #"{"kind":"DueDate","requests":[{"id":"a"}]}"#
             let unsigned = try await post("\(url)/bank/timelines", body)
             #expect(unsigned.status == 401)

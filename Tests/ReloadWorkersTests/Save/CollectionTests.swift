@@ -1,3 +1,4 @@
+import KafkaClient
 import Testing
 import TestSupport
 import WidgetModel

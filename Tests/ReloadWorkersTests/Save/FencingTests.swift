@@ -1,3 +1,4 @@
+import PostgresClient
 import Testing
 import TestSupport
 import WidgetModel

@@ -33,7 +33,7 @@ struct OutputTests {
     }
 
     @Test func nothingIsClaimedWhileTheOutputIsDownButProbes() async throws {
-        try await withWorker(maxBatch: 5) { $0.outputBackoff = Backoff(base: .seconds(60), cap: .seconds(60)) } _: {
+        try await withWorker(maxBatch: 10) { $0.outputBackoff = Backoff(base: .seconds(60), cap: .seconds(60)) } _: {
             worker in
             try await worker.store.place((0..<50).map { .test("w\($0)", user: "u\($0)") })
             worker.publisher.respond { _ in .testTimeout }
@@ -43,7 +43,7 @@ struct OutputTests {
             #expect(try await worker.turn() == 0, "the output is down")
             #expect(worker.counts.claimed == 50)
         }
-        try await withWorker(maxBatch: 5) { $0.outputBackoff = Backoff(base: .zero, cap: .zero) } _: { worker in
+        try await withWorker(maxBatch: 10) { $0.outputBackoff = Backoff(base: .zero, cap: .zero) } _: { worker in
             try await worker.store.place((0..<50).map { .test("w\($0)", user: "u\($0)") })
             worker.publisher.respond { _ in .testTimeout }
             try await worker.turn()

@@ -32,7 +32,7 @@ actor DatabaseServer {
         self.configuration = PostgresConfiguration(connectionString: String(cString: address))
         try configuration.validate()
         var administration = configuration
-        administration.maximumConnections = 4
+        administration.maximumConnections = 8
         // Many tests at once wait for one another's checkpoints.
         administration.acquireTimeout = .seconds(60)
         administration.statementTimeout = .seconds(60)

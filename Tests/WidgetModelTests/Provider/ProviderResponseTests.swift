@@ -34,8 +34,10 @@ struct ProviderResponseTests {
                 element(
                     #"""
                     "extra":[1], "entries": [
-                      {"url":"x:\u0041", "date":"2020-06-22T12:00:00.500+02:00", "content":{"light":{"b":1.0,"a":[]},"dark":null}},
-                      {"date":"2020-06-22t10:00:00z","note":"ignored","content":"second","relevance":{"score":52.60,"duration":1.8e3}},
+                      {"url":"x:\u0041", "date":"2020-06-22T12:00:00.500+02:00",
+                       "content":{"light":{"b":1.0,"a":[]},"dark":null}},
+                      {"date":"2020-06-22t10:00:00z","note":"ignored","content":"second",
+                       "relevance":{"score":52.60,"duration":1.8e3}},
                       {"content":0,"date":"2020-06-22T09:00:00Z","relevance":{"duration":0,"score":-0.0},"url":null},
                       {"content":0,"date":"2020-06-22T09:00:00Z","relevance":null}
                     ], "policy":{"after":"2020-06-22T23:00:00+01:00","x":1}
@@ -124,7 +126,8 @@ struct ProviderResponseTests {
             "/entries/0/relevance/score", "expected a number, found a string"
         ),
         (
-            #""policy":"atEnd","entries":[{"date":"2020-06-22T10:00:00Z","content":1,"relevance":{"score":1,"duration":-1}}]"#,
+            #""policy":"atEnd","entries":[{"date":"2020-06-22T10:00:00Z","content":1,"relevance":{"#
+                + #""score":1,"duration":-1}}]"#,
             "/entries/0/relevance/duration", "expected seconds from 0, found a negative number"
         ),
         (

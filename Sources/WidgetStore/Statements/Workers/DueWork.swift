@@ -9,6 +9,12 @@ package struct DueWork: PostgresStatement {
         package let lane: ReloadLane
         /// Due timelines, counted up to the limit.
         package let count: Int
+
+        package init(kindID: Int32, lane: ReloadLane, count: Int) {
+            self.kindID = kindID
+            self.lane = lane
+            self.count = count
+        }
     }
 
     package static let sql = """

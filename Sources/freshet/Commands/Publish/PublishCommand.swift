@@ -24,35 +24,8 @@ struct PublishCommand: AsyncParsableCommand {
               echo '{"type":"freshet.push.received.v1","data":{"app":"com.example.bank",\
             "audience":{"user":"u42"},"kinds":"all"}}' | freshet publish --stdin
             """,
-        subcommands: [Push.self, AppChange.self, PublishWidgetCommand.self])
-
-    @Flag(name: .customLong("stdin"), help: "Publish the events of JSON lines on standard input.")
-    var readsLines = false
-
-    @Flag(help: "Print the counts as JSON.")
-    var json = false
-
-    @OptionGroup var settings: SettingsOptions
-
-    func run() async throws {
-        // Not in validate(), which is asked for the subcommands too.
-        guard readsLines else { throw ValidationError("expected a subcommand or --stdin") }
-        let values = try settings.load(requiring: ["kafka.bootstrapServers"]).settings
-        let reader = LineReader(.standardInput, name: "standard input", maximumBytes: 4 << 20)
-        let lines = EventLines(now: SampleProvider.systemTime)
-        let counts = try await values.withPublisher { publisher in
-            try await LinePublisher(lines: lines, publisher: publisher).publish(reader) { Terminal.complain($0) }
-        }
-        if json {
-            Terminal.printLine([
-                "published": .number(JSONNumber(counts.published)), "failed": .number(JSONNumber(counts.failed)),
-            ])
-        } else {
-            Terminal.print("published \(counts.published) events, \(counts.failed) failed")
-        }
-        if let error = counts.unavailable { throw error }
-        guard counts.failed == 0 else { throw CommandFailure(.failure, "\(counts.failed) events were not published") }
-    }
+        subcommands: [Push.self, AppChange.self, PublishWidgetCommand.self, Lines.self],
+        defaultSubcommand: Lines.self)
 
     /// What every event has.
     struct EventOptions: ParsableArguments {
@@ -187,6 +160,43 @@ struct PublishCommand: AsyncParsableCommand {
         func run() async throws {
             let reason: ReloadReason = state == .foreground ? .foreground : .background
             try await event.publish(.appChange(try scope.request(app: event.app, reason: reason)))
+        }
+    }
+
+    /// `freshet publish --stdin`: a command of its own, since options of `publish` itself would take those of its
+    /// subcommands away.
+    struct Lines: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            commandName: "lines", abstract: "Publishes the events of JSON lines.", shouldDisplay: false)
+
+        @Flag(name: .customLong("stdin"), help: "Publish the events of JSON lines on standard input.")
+        var readsLines = false
+
+        @Flag(help: "Print the counts as JSON.")
+        var json = false
+
+        @OptionGroup var settings: SettingsOptions
+
+        func validate() throws {
+            guard readsLines else { throw ValidationError("expected push, app-change, widget, or --stdin") }
+        }
+
+        func run() async throws {
+            let values = try settings.load(requiring: ["kafka.bootstrapServers"]).settings
+            let reader = LineReader(.standardInput, name: "standard input", maximumBytes: 4 << 20)
+            let lines = EventLines(now: SampleProvider.systemTime)
+            let counts = try await values.withPublisher { publisher in
+                try await LinePublisher(lines: lines, publisher: publisher).publish(reader) { Terminal.complain($0) }
+            }
+            if json {
+                Terminal.printLine([
+                    "published": .number(JSONNumber(counts.published)), "failed": .number(JSONNumber(counts.failed)),
+                ])
+            } else {
+                Terminal.print("published \(counts.published) events, \(counts.failed) failed")
+            }
+            if let error = counts.unavailable { throw error }
+            guard counts.failed == 0 else { throw CommandFailure(.failure, "not all events were published") }
         }
     }
 }

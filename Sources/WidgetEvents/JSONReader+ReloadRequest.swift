@@ -1,0 +1,82 @@
+internal import WidgetModel
+
+/// The parts of a reload request.
+extension JSONReader {
+    /// The most kinds that one request may name.
+    static let maximumKinds = 1000
+
+    /// `{"user": id}`, `{"device": id}`, `{"widget": id}` or `{"everyone": true}`; exactly one of them.
+    mutating func audience() throws(JSONError) -> Audience {
+        try expect(.object)
+        let offset = position
+        var audience: Audience?
+        var count = 0
+        var object = try beginObject()
+        while let key = try nextKey(&object) {
+            if matches(key, "user") {
+                audience = .user(try identifier())
+            } else if matches(key, "device") {
+                audience = .device(try identifier())
+            } else if matches(key, "widget") {
+                audience = .widget(try identifier())
+            } else if matches(key, "everyone") {
+                _ = try peek()
+                let valueOffset = position
+                guard try bool() else {
+                    throw failure(.invalidValue, "expected true, found false", at: valueOffset)
+                }
+                audience = .everyone
+            } else {
+                try skip()
+                continue
+            }
+            count += 1
+        }
+        guard count == 1, let audience else {
+            throw failure(
+                .invalidValue, "expected exactly one of user, device, widget, everyone, found \(count)", at: offset)
+        }
+        return audience
+    }
+
+    /// A list of kind names or `"all"`.
+    mutating func kindScope() throws(JSONError) -> KindScope {
+        let kind = try peek()
+        let offset = position
+        switch kind {
+        case .string:
+            let token = try stringToken()
+            guard matches(token, "all") else {
+                let found = Text.quoted(text(of: token))
+                throw failure(.invalidValue, "expected a list of kinds or \"all\", found \(found)", at: offset)
+            }
+            return .all
+        case .array:
+            var names: [String] = []
+            var array = try beginArray()
+            while try nextElement(&array) {
+                guard names.count < Self.maximumKinds else {
+                    throw failure(.invalidValue, "more than \(Self.maximumKinds) kinds", at: offset)
+                }
+                names.append(try identifier())
+            }
+            guard let scope = KindScope(names: names) else {
+                throw failure(.invalidValue, "expected at least one kind", at: offset)
+            }
+            return scope
+        case .null, .bool, .number, .object:
+            throw wrongType(expected: "an array or a string", found: kind)
+        }
+    }
+
+    /// `"foreground"` or `"background"`.
+    mutating func appState() throws(JSONError) -> ReloadReason {
+        try expect(.string)
+        let offset = position
+        let token = try stringToken()
+        if matches(token, "foreground") { return .foreground }
+        if matches(token, "background") { return .background }
+        let found = Text.quoted(text(of: token))
+        throw failure(.invalidValue, "expected \"foreground\" or \"background\", found \(found)", at: offset)
+    }
+}

@@ -1,0 +1,190 @@
+import Testing
+import WidgetModel
+import WidgetStore
+
+@testable import ReloadWorkers
+
+/// Who gets what there is room for.
+struct ClaimSchedulerTests {
+    private static func row(_ kindID: Int32, _ lane: ReloadLane, _ count: Int) -> DueWork.Row {
+        DueWork.Row(kindID: kindID, lane: lane, count: count)
+    }
+
+    /// Kinds 11, 12, … of app 1 at one provider, 21, 22, … of app 2 at another.
+    private static func targets(maxBatch: Int = 100, _ kinds: Int32...) -> [Int32: ClaimTarget] {
+        Dictionary(
+            uniqueKeysWithValues: kinds.map { kind in
+                let app = kind / 10
+                return (
+                    kind,
+                    ClaimTarget(appID: app, provider: ProviderKey(appID: app, url: "http://p\(app)"), maxBatch: maxBatch)
+                )
+            })
+    }
+
+    private static func capacity(
+        _ timelines: Int, requests: Int = 100, perProvider: Int = 100, inFlight: [ProviderKey: Int] = [:]
+    ) -> ClaimCapacity {
+        ClaimCapacity(
+            timelines: timelines, requests: requests, requestsPerProvider: perProvider, inFlight: inFlight)
+    }
+
+    private func count(_ plan: ClaimPlan, _ lane: ReloadLane) -> Int {
+        plan.wishes.filter { $0.lane == lane }.map(\.count).reduce(0, +)
+    }
+
+    private func count(_ plan: ClaimPlan, kind: Int32) -> Int {
+        plan.wishes.filter { $0.kindID == kind }.map(\.count).reduce(0, +)
+    }
+
+    @Test func everythingIsClaimedWhenThereIsRoom() {
+        var scheduler = ClaimScheduler()
+        let plan = scheduler.plan(
+            due: [Self.row(11, .push, 30), Self.row(21, .bulk, 7)], targets: Self.targets(11, 21),
+            capacity: Self.capacity(1_000))
+        #expect(count(plan, kind: 11) == 30 && count(plan, kind: 21) == 7)
+        #expect(!plan.isFull && !plan.isHeldBack)
+    }
+
+    @Test func lanesShareByWeightAndEachIsServed() {
+        var scheduler = ClaimScheduler()
+        let plan = scheduler.plan(
+            due: ReloadLane.allCases.map { Self.row(11, $0, 10_000) }, targets: Self.targets(11),
+            capacity: Self.capacity(1_500))
+        #expect(plan.isFull)
+        #expect(abs(count(plan, .interactive) - 800) <= 50)
+        #expect(abs(count(plan, .push) - 400) <= 50)
+        #expect(abs(count(plan, .scheduled) - 200) <= 50)
+        #expect(abs(count(plan, .bulk) - 100) <= 50)
+    }
+
+    @Test func sharesHoldOverManySmallClaims() {
+        var scheduler = ClaimScheduler()
+        var served: [ReloadLane: Int] = [:]
+        for _ in 0..<300 {
+            let plan = scheduler.plan(
+                due: ReloadLane.allCases.map { Self.row(11, $0, 1_000) }, targets: Self.targets(maxBatch: 1, 11),
+                capacity: Self.capacity(1))
+            for wish in plan.wishes { served[wish.lane, default: 0] += wish.count }
+        }
+        #expect(served == [.interactive: 160, .push: 80, .scheduled: 40, .bulk: 20])
+    }
+
+    @Test func anUrgentLaneThatWasEmptyGoesFirstButHasSavedNoCredit() {
+        var scheduler = ClaimScheduler()
+        for _ in 0..<50 {
+            _ = scheduler.plan(
+                due: [Self.row(11, .bulk, 10_000)], targets: Self.targets(11), capacity: Self.capacity(100))
+        }
+        let both = [Self.row(11, .interactive, 10_000), Self.row(11, .bulk, 10_000)]
+        let first = scheduler.plan(due: both, targets: Self.targets(11), capacity: Self.capacity(25))
+        #expect(count(first, .interactive) == 25)
+        let next = scheduler.plan(due: both, targets: Self.targets(11), capacity: Self.capacity(900))
+        #expect(abs(count(next, .bulk) - 100) <= 50)
+    }
+
+    @Test func appsShareEquallyHoweverManyKindsTheyHave() {
+        var scheduler = ClaimScheduler()
+        let kinds: [Int32] = [11, 12, 13, 14, 21]
+        let plan = scheduler.plan(
+            due: kinds.map { Self.row($0, .push, 5_000) }, targets: Self.targets(11, 12, 13, 14, 21),
+            capacity: Self.capacity(1_000))
+        #expect(count(plan, kind: 21) == 500)
+        for kind in kinds.dropLast() { #expect(abs(count(plan, kind: kind) - 125) <= 75) }
+    }
+
+    @Test func turnsGoOnWhereTheLastClaimStopped() {
+        var scheduler = ClaimScheduler()
+        var served: [Int32: Int] = [:]
+        for _ in 0..<40 {
+            let plan = scheduler.plan(
+                due: [11, 12, 21, 31].map { Self.row($0, .push, 5_000) }, targets: Self.targets(11, 12, 21, 31),
+                capacity: Self.capacity(100))
+            for wish in plan.wishes { served[wish.kindID, default: 0] += wish.count }
+        }
+        #expect(abs(served[21, default: 0] - served[31, default: 0]) <= 100)
+        #expect(abs(served[11, default: 0] - served[12, default: 0]) <= 100)
+        #expect(abs(served[11, default: 0] + served[12, default: 0] - served[21, default: 0]) <= 100)
+    }
+
+    @Test func onlyWhatAProviderHasFreeSlotsForIsClaimed() {
+        var scheduler = ClaimScheduler()
+        let plan = scheduler.plan(
+            due: [Self.row(11, .push, 1_000), Self.row(21, .push, 1_000)], targets: Self.targets(maxBatch: 10, 11, 21),
+            capacity: Self.capacity(
+                1_000, perProvider: 8,
+                inFlight: [ProviderKey(appID: 1, url: "http://p1"): 6, ProviderKey(appID: 2, url: "http://p2"): 8]))
+        #expect(count(plan, kind: 11) == 20)
+        #expect(count(plan, kind: 21) == 0)
+        #expect(plan.isHeldBack && !plan.isFull)
+    }
+
+    @Test func slotsAreCountedInRequestsNotTimelines() {
+        var scheduler = ClaimScheduler()
+        let plan = scheduler.plan(
+            due: [Self.row(11, .push, 3), Self.row(12, .push, 3), Self.row(13, .push, 3)],
+            targets: Self.targets(11, 12, 13), capacity: Self.capacity(1_000, requests: 2))
+        #expect(plan.wishes.count == 2)
+        #expect(plan.isHeldBack)
+    }
+
+    @Test func lanesOfAKindShareARequest() {
+        var scheduler = ClaimScheduler()
+        let plan = scheduler.plan(
+            due: [Self.row(11, .interactive, 5), Self.row(11, .bulk, 1_000)], targets: Self.targets(11),
+            capacity: Self.capacity(1_000, requests: 1))
+        #expect(count(plan, .interactive) == 5 && count(plan, .bulk) == 95)
+    }
+
+    @Test func unknownKindsAndASaturatedWorkerGetNothing() {
+        var scheduler = ClaimScheduler()
+        let due = [Self.row(99, .push, 10)]
+        let unknown = scheduler.plan(due: due, targets: Self.targets(11), capacity: Self.capacity(1_000))
+        #expect(unknown == ClaimPlan())
+        let saturated = scheduler.plan(
+            due: [Self.row(11, .push, 10)], targets: Self.targets(11), capacity: Self.capacity(1_000, requests: 0))
+        #expect(saturated.wishes.isEmpty && saturated.isHeldBack)
+    }
+
+    @Test(arguments: 0..<50)
+    func neverMoreThanThereIsRoomFor(seed: UInt64) {
+        var generator = SplitMix(state: seed)
+        var scheduler = ClaimScheduler()
+        for _ in 0..<20 {
+            let kinds: [Int32] = [11, 12, 21, 22, 31]
+            let maxBatch = Int.random(in: 1...120, using: &generator)
+            let due = kinds.flatMap { kind in
+                ReloadLane.allCases.map { Self.row(kind, $0, Int.random(in: 0...300, using: &generator)) }
+            }
+            let capacity = Self.capacity(
+                Int.random(in: 0...800, using: &generator), requests: Int.random(in: 0...9, using: &generator),
+                perProvider: Int.random(in: 0...4, using: &generator))
+            let plan = scheduler.plan(
+                due: due, targets: Self.targets(maxBatch: maxBatch, 11, 12, 21, 22, 31), capacity: capacity)
+            let claimed = plan.wishes.map(\.count).reduce(0, +)
+            #expect(claimed <= capacity.timelines)
+            let requests = kinds.map { (count(plan, kind: $0) + maxBatch - 1) / maxBatch }
+            #expect(requests.reduce(0, +) <= capacity.requests)
+            #expect(requests[0] + requests[1] <= capacity.requestsPerProvider)
+            for wish in plan.wishes {
+                let available = due.first { $0.kindID == wish.kindID && $0.lane == wish.lane }?.count ?? 0
+                #expect(wish.count > 0 && wish.count <= available)
+            }
+            let available = due.map(\.count).reduce(0, +)
+            if claimed < available { #expect(plan.isFull || plan.isHeldBack) }
+        }
+    }
+}
+
+/// Repeatable random numbers.
+struct SplitMix: RandomNumberGenerator {
+    var state: UInt64
+
+    mutating func next() -> UInt64 {
+        state &+= 0x9E37_79B9_7F4A_7C15
+        var word = state
+        word = (word ^ (word >> 30)) &* 0xBF58_476D_1CE4_E5B9
+        word = (word ^ (word >> 27)) &* 0x94D0_49BB_1331_11EB
+        return word ^ (word >> 31)
+    }
+}

@@ -1,0 +1,32 @@
+import Testing
+import WidgetModel
+import WidgetStore
+
+@testable import ReloadWorkers
+
+struct LeasePlanTests {
+    private func kind(_ id: Int32, timeout: Duration) -> RegisteredKind {
+        RegisteredKind(
+            id: id, appID: 1, app: "com.example", isDeveloperMode: false,
+            definition: KindDefinition(
+                name: "K\(id)", providerURL: "http://p", timeout: timeout, placeholder: .object(JSONObject())),
+            isRetired: false)
+    }
+
+    @Test func aLeaseHoldsTheRequestThePublishingAndTheDatabase() {
+        let plan = LeasePlan(configuration: WorkerConfiguration(), longestPublish: .seconds(20))
+        #expect(plan.lease(for: kind(1, timeout: .seconds(1))) == .seconds(30))
+        #expect(plan.lease(for: kind(1, timeout: .seconds(10))) == .seconds(35))
+        #expect(plan.lease(for: kind(1, timeout: .seconds(120))) == .seconds(145))
+    }
+
+    @Test func slowKindsAreClaimedApart() {
+        let plan = LeasePlan(configuration: WorkerConfiguration(), longestPublish: .seconds(20))
+        let kinds = [1: kind(1, timeout: .seconds(1)), 2: kind(2, timeout: .seconds(120)), 3: kind(3, timeout: .seconds(2))]
+            .reduce(into: [Int32: RegisteredKind]()) { $0[Int32($1.key)] = $1.value }
+        let wishes = [1, 2, 3].map { ClaimWish(kindID: $0, lane: .push, count: 5) }
+        let groups = plan.grouped(wishes, kinds: kinds)
+        #expect(groups.map(\.lease) == [.seconds(30), .seconds(150)])
+        #expect(groups.map { $0.wishes.map(\.kindID) } == [[1, 3], [2]])
+    }
+}

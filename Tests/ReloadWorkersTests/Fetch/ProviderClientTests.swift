@@ -1,0 +1,150 @@
+import AsyncHTTPClient
+import Testing
+import TestSupport
+import WidgetModel
+
+@testable import ReloadWorkers
+
+/// Requests over real HTTP.
+@Suite(.timeLimit(.minutes(1)))
+struct ProviderClientTests {
+    private func withClient(
+        allowing patterns: [String] = ["127.0.0.1"], resolver: HostResolver = HostResolver(),
+        _ body: (ProviderClient, StubProvider) async throws -> Void
+    ) async throws {
+        try await withStubProvider { provider in
+            let egress = EgressGuard(try EgressPolicy(allowing: patterns), resolver: resolver)
+            let http = HTTPClient(
+                eventLoopGroupProvider: .singleton, configuration: ProviderClient.configuration(egress: egress))
+            do {
+                try await body(ProviderClient(http: http, egress: egress), provider)
+            } catch {
+                try await http.shutdown()
+                throw error
+            }
+            try await http.shutdown()
+        }
+    }
+
+    private func call(_ url: String, timeout: Duration = .seconds(10), limit: Int = 1 << 20) -> ProviderCall {
+        ProviderCall(
+            url: url, secret: Array("secret".utf8), body: Array(#"{"kind":"K","requests":[]}"#.utf8),
+            timeout: timeout, maximumResponseBytes: limit)
+    }
+
+    private func reason(_ body: () async throws -> [UInt8]) async -> ProviderFailure.Reason? {
+        do {
+            _ = try await body()
+            return nil
+        } catch {
+            return (error as? ProviderFailure)?.reason
+        }
+    }
+
+    @Test func aRequestIsSignedAndItsAnswerRead() async throws {
+        try await withClient { client, provider in
+            provider.respond { _ in .body(Array(#"{"timelines":[]}"#.utf8), contentType: "application/json; charset=utf-8") }
+            let answer = try await client.fetch(call(provider.url))
+            #expect(String(decoding: answer, as: UTF8.self) == #"{"timelines":[]}"#)
+            let request = try #require(provider.requests.first)
+            #expect(request.headers["content-type"] == "application/json")
+            let id = try #require(request.headers["webhook-id"])
+            let timestamp = try #require(request.headers["webhook-timestamp"].flatMap { Int64($0) })
+            #expect(abs(timestamp - WallClock.now().microseconds / 1_000_000) < 30)
+            #expect(
+                request.headers["webhook-signature"]
+                    == WebhookSignature(secret: Array("secret".utf8))
+                    .sign(id: id, timestamp: timestamp, body: request.body))
+        }
+    }
+
+    @Test func answersUpToTheLimitAreRead() async throws {
+        try await withClient { client, provider in
+            provider.respond { _ in .body(Array(repeating: 32, count: 1_000)) }
+            #expect(try await client.fetch(call(provider.url, limit: 1_000)).count == 1_000)
+            #expect(await reason { try await client.fetch(call(provider.url, limit: 999)) } == .tooLarge)
+            provider.respond { _ in .stream(bytes: 1 << 30) }
+            #expect(await reason { try await client.fetch(call(provider.url, limit: 100_000)) } == .tooLarge)
+        }
+    }
+
+    @Test(arguments: ["", "text/plain", "application/jsonp", "text/json"])
+    func onlyJSONIsRead(contentType: String) async throws {
+        #expect(throws: ProviderFailure.self) { try ProviderClient.requireJSON(contentType) }
+    }
+
+    @Test(arguments: ["application/json", "Application/JSON;charset=utf-8", "application/problem+json"])
+    func whatIsJSON(contentType: String) async throws {
+        #expect(throws: Never.self) { try ProviderClient.requireJSON(contentType) }
+    }
+
+    @Test func aRedirectIsNotFollowed() async throws {
+        try await withClient { client, provider in
+            provider.respond { _ in .status(302, headers: ["location": "/widgets/timelines"]) }
+            #expect(await reason { try await client.fetch(call(provider.url)) } == .status)
+            #expect(provider.requests.count == 1)
+        }
+    }
+
+    @Test func anAnswerThatHangsIsGivenUp() async throws {
+        try await withClient { client, provider in
+            provider.respond { _ in
+                try await Gate().pass()
+                return .status(200)
+            }
+            let call = call(provider.url, timeout: .milliseconds(200))
+            #expect(await reason { try await client.fetch(call) } == .timeout)
+        }
+    }
+
+    @Test func aNameServerThatHangsIsGivenUp() async throws {
+        let open = Gate()
+        let resolver = HostResolver { _ in [IPAddress(v4: 0x7F00_0001)] }
+        try await withClient(resolver: resolver) { client, provider in
+            provider.respond { _ in
+                try await open.pass()
+                return .timelines([])
+            }
+            let fetching = Task { try await client.fetch(call(provider.url, timeout: .seconds(3_600))) }
+            try await provider.received.reaches(1)
+            fetching.cancel()
+            await #expect(throws: CancellationError.self) { try await fetching.value }
+        }
+    }
+
+    @Test func onlyPermittedAddressesAreCalled() async throws {
+        try await withClient(allowing: []) { client, provider in
+            #expect(await reason { try await client.fetch(call(provider.url)) } == .refused)
+            #expect(provider.requests.isEmpty)
+        }
+        try await withClient(allowing: ["127.0.0.1"]) { client, provider in
+            for url in ["ftp://127.0.0.1/", "http://", "file:///etc/passwd", "http://user@127.0.0.1/", "gopher://x"] {
+                #expect(await reason { try await client.fetch(call(url)) } == .refused)
+            }
+        }
+    }
+
+    @Test func aNameMayBePermittedWhateverItsAddress() async throws {
+        try await withClient(allowing: ["localhost"]) { client, provider in
+            provider.respond { _ in .timelines([]) }
+            let url = provider.url.replacing("127.0.0.1", with: "localhost")
+            #expect(await reason { try await client.fetch(call(url)) } == nil)
+            #expect(await reason { try await client.fetch(call(provider.url)) } == .refused, "the address itself is not")
+        }
+    }
+
+    @Test func aNameThatLeadsElsewhereWhenItIsCalledIsRefused() async throws {
+        // Public when it is looked up, private when the connection is made.
+        let resolver = HostResolver { _ in [IPAddress(v4: 0x0808_0808)] }
+        try await withClient(allowing: [], resolver: resolver) { client, provider in
+            #expect(await reason { try await client.fetch(call(provider.url)) } == .refused)
+            #expect(provider.requests.isEmpty)
+        }
+    }
+
+    @Test func aHostThatIsNotFoundIsUnresolved() async throws {
+        try await withClient { client, _ in
+            #expect(await reason { try await client.fetch(call("http://no-such-host.invalid/")) } == .unresolved)
+        }
+    }
+}

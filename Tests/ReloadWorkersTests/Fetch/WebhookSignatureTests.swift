@@ -1,0 +1,43 @@
+import Testing
+
+@testable import ReloadWorkers
+
+struct WebhookSignatureTests {
+    /// The example that Standard Webhooks' libraries test themselves with; its secret is
+    /// `whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw`.
+    @Test func knownVector() {
+        let secret: [UInt8] = [
+            0x31, 0xF2, 0x90, 0xF6, 0xBF, 0x06, 0x29, 0x8A, 0xAB, 0x4F, 0x08, 0xD4, 0x3C, 0x3F, 0x08, 0x2C,
+            0xF6, 0x48, 0xA3, 0x62, 0xDA, 0x2D, 0xA4, 0xB0,
+        ]
+        let signature = WebhookSignature(secret: secret).sign(
+            id: "msg_p5jXN8AQM9LWM0D4loKWxJek", timestamp: 1_614_265_330,
+            body: Array(#"{"test": 2432232314}"#.utf8))
+        #expect(signature == "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=")
+    }
+
+    @Test func everythingSignedCounts() {
+        let signature = WebhookSignature(secret: [1])
+        let signed = signature.sign(id: "a", timestamp: 1, body: [1])
+        #expect(signed != signature.sign(id: "b", timestamp: 1, body: [1]))
+        #expect(signed != signature.sign(id: "a", timestamp: 2, body: [1]))
+        #expect(signed != signature.sign(id: "a", timestamp: 1, body: [2]))
+        #expect(signed != WebhookSignature(secret: [2]).sign(id: "a", timestamp: 1, body: [1]))
+    }
+
+    @Test func idsDiffer() {
+        let ids = (0..<100).map { _ in WebhookSignature.makeID() }
+        #expect(Set(ids).count == 100)
+        #expect(ids.allSatisfy { $0.hasPrefix("msg_") && $0.utf8.count == 28 })
+    }
+
+    @Test(arguments: [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foob", "Zm9vYg=="), ("fooba", "Zm9vYmE="), ("foobar", "Zm9vYmFy")])
+    func base64(text: String, encoded: String) {
+        #expect(Base64.encode(Array(text.utf8)) == encoded)
+    }
+
+    @Test func base64Alphabets() {
+        #expect(Base64.encode([0xFB, 0xEF, 0xFF]) == "++//")
+        #expect(Base64.encode([0xFB, 0xEF, 0xFF], alphabet: Base64.urlSafe) == "--__")
+    }
+}

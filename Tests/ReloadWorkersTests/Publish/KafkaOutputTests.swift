@@ -1,0 +1,88 @@
+import KafkaClient
+import Logging
+import Testing
+import TestSupport
+import WidgetEvents
+import WidgetModel
+
+@testable import ReloadWorkers
+
+extension Tag {
+    @Tag static var kafka: Self
+}
+
+/// With real producers on the in-process cluster.
+@Suite(.tags(.kafka), .timeLimit(.minutes(1)))
+struct KafkaOutputTests {
+    private static let topic = "freshet.timelines"
+
+    private func withPublisher(_ body: (KafkaTimelinePublisher, EmbeddedKafka) async throws -> Void) async throws {
+        let kafka = try EmbeddedKafka(logger: .silent)
+        try kafka.createTopic(Self.topic, partitions: 3)
+        let producer = try KafkaProducer(
+            configuration: kafka.configuration, deliveryTimeout: .seconds(10), logger: .silent)
+        do {
+            try await body(KafkaTimelinePublisher(producer: producer, deliveryTimeout: .seconds(10)), kafka)
+        } catch {
+            await producer.shutdown()
+            throw error
+        }
+        await producer.shutdown()
+    }
+
+    @Test func messagesAreKeyedByTimelineAndCarryTheirRevision() async throws {
+        try await withPublisher { publisher, kafka in
+            let ids = (1...5).map { TimelineID(high: 1, low: $0) }
+            let messages = TimelineMessages(topic: Self.topic)
+            let results = await publisher.publish(ids.map { messages.removed($0, revision: Int64($0.low) * 10) })
+            #expect(results.count == 5)
+            for result in results { #expect(throws: Never.self) { try result.get() } }
+
+            let consumer = try KafkaConsumer(
+                configuration: KafkaConsumerConfiguration(
+                    kafka: kafka.configuration, group: "test", topics: [Self.topic]),
+                logger: .silent)
+            var revisions: [TimelineID: String] = [:]
+            for try await event in consumer.events {
+                switch event {
+                case .assigned(let assignment):
+                    assignment.start(at: [:])
+                case .batch(let batch):
+                    for index in 0..<batch.count {
+                        let key = try #require(batch.key(index))
+                        let id = try #require(TimelineID(String(decoding: batch.bytes[key], as: UTF8.self)))
+                        #expect(batch.value(index) == nil)
+                        let header = try #require(batch.header(index, named: "freshet-revision"))
+                        revisions[id] = String(decoding: batch.bytes[header], as: UTF8.self)
+                    }
+                default:
+                    break
+                }
+                if revisions.count == ids.count { break }
+            }
+            await consumer.shutdown()
+            #expect(revisions == Dictionary(uniqueKeysWithValues: ids.map { ($0, "\($0.low * 10)") }))
+        }
+    }
+
+    @Test func aMessageThatIsTooLargeIsRefusedAlone() async throws {
+        try await withPublisher { publisher, _ in
+            let output = OutputGate(publisher, configuration: WorkerConfiguration(), clock: WorkerClock())
+            let key = Array("key".utf8)
+            let outcome = await output.publish([
+                KafkaMessage(topic: Self.topic, key: key, value: Array(repeating: 0, count: 4 << 20)),
+                KafkaMessage(topic: Self.topic, key: key, value: [1]),
+            ])
+            #expect(outcome.acknowledged == [1])
+            #expect(outcome.refused.map(\.index) == [0])
+            #expect(output.allowance() == .everything)
+            #expect(output.fatalError == nil)
+        }
+    }
+
+    @Test func longestPublishCoversTheWaitForRoom() async throws {
+        try await withPublisher { publisher, _ in
+            #expect(publisher.longestPublish == .seconds(20))
+        }
+    }
+}

@@ -1,0 +1,111 @@
+import Synchronization
+import Testing
+import TestSupport
+import WidgetModel
+
+@testable import WidgetAPI
+
+@Suite(.tags(.api), .timeLimit(.minutes(1)))
+struct HealthTests {
+    @Test("the process is live whatever is missing, and ready only when nothing is")
+    func health() async throws {
+        try await withStore { store in
+            let checks = [
+                ReadinessCheck(name: "postgres") { nil }, ReadinessCheck(name: "kafka") { "no broker answers" },
+            ]
+            try await withAPI(store, token: nil, checks: checks) { client in
+                let live = try await client.json("/health/live").status
+                #expect(live == 200)
+                let (status, _, document) = try await client.json("/health/ready")
+                #expect(status == 503)
+                #expect(document["missing"] == [["name": "kafka", "reason": "no broker answers"]])
+            }
+            try await withAPI(store, token: nil, checks: [checks[0]]) { client in
+                let (status, _, document) = try await client.json("/health/ready")
+                #expect(status == 200)
+                #expect(document == ["status": "ready", "missing": []])
+            }
+        }
+    }
+
+    @Test("checks run once for many probes, and their answer is kept for a while")
+    func coalescing() async {
+        let runs = Mutex(0)
+        let readiness = Readiness(
+            checks: [
+                ReadinessCheck(name: "counted") {
+                    runs.withLock { $0 += 1 }
+                    return nil
+                }
+            ], freshness: .seconds(600))
+        let reports = await withTaskGroup(of: ReadinessReport.self) { group in
+            for _ in 0..<50 { group.addTask { await readiness.report() } }
+            return await group.reduce(into: []) { $0.append($1) }
+        }
+        #expect(reports.count == 50 && reports.allSatisfy(\.isReady))
+        #expect(runs.withLock { $0 } == 1)
+    }
+
+    @Test("an answer that is too old is asked for again")
+    func freshness() async {
+        let runs = Mutex(0)
+        let readiness = Readiness(
+            checks: [
+                ReadinessCheck(name: "counted") {
+                    runs.withLock { $0 += 1 }
+                    return nil
+                }
+            ], freshness: .zero)
+        _ = await readiness.report()
+        _ = await readiness.report()
+        #expect(runs.withLock { $0 } == 2)
+    }
+
+    @Test("a check that does not answer counts as missing, and holds nobody up")
+    func timeLimit() async {
+        let readiness = Readiness(
+            checks: [
+                ReadinessCheck(name: "silent") {
+                    // Ends when it is cancelled, which is what the time limit does.
+                    try? await Task.sleep(for: .seconds(600))
+                    return nil
+                },
+                ReadinessCheck(name: "quick") { nil },
+            ], timeLimit: .milliseconds(20))
+        let report = await readiness.report()
+        #expect(report.items.map(\.name) == ["silent", "quick"])
+        #expect(report.items[0].missing?.hasPrefix("no answer within") == true)
+        #expect(report.items[1].missing == nil)
+    }
+}
+
+@Suite(.tags(.api))
+struct BearerTokenTests {
+    @Test("short tokens and those that cannot stand in a header are refused", arguments: [
+        "", "short", "fifteen-bytes-x", "with a space in it", "with-a-newline-in\n", "with-ümlaut-in-it",
+    ])
+    func refused(_ text: String) {
+        #expect(BearerToken(text) == nil)
+    }
+
+    @Test("only the very token matches")
+    func matching() throws {
+        let token = try #require(BearerToken("0123456789abcdef"))
+        #expect(token.admits(authorization: "Bearer 0123456789abcdef"))
+        #expect(token.admits(authorization: "bearer 0123456789abcdef"))
+        for header in [
+            "", "Bearer", "Bearer ", "Bearer 0123456789abcdeg", "Bearer 0123456789abcdef0123456789abcdef",
+            "Bearer 0123456789abcde", "Basic 0123456789abcdef", "0123456789abcdef",
+        ] {
+            #expect(!token.admits(authorization: header), "\(header)")
+        }
+    }
+
+    @Test("it is never printed")
+    func redacted() throws {
+        let token = try #require(BearerToken("0123456789abcdef"))
+        var dumped = ""
+        dump(token, to: &dumped)
+        #expect(!"\(token) \(String(reflecting: token)) \(dumped)".contains("0123"))
+    }
+}

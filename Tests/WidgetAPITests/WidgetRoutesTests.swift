@@ -1,0 +1,151 @@
+import Hummingbird
+import HummingbirdTesting
+import PostgresClient
+import Testing
+import TestSupport
+import WidgetModel
+import WidgetStore
+
+@testable import WidgetAPI
+
+@Suite(.tags(.api), .timeLimit(.minutes(1)))
+struct WidgetRoutesTests {
+    @Test("a widget is told with its configuration and its timeline")
+    func widget() async throws {
+        try await withStore { store in
+            let ids = try await store.place([.test("w1", configuration: #"{"card":"acme"}"#)])
+            try await withAPI(store) { client in
+                let (status, contentType, document) = try await client.json("/v1/apps/com.example.bank/widgets/w1")
+                #expect(status == 200)
+                #expect(contentType == "application/json")
+                #expect(document["timeline"]?.stringValue == ids[0].description)
+                #expect(document["configuration"] == ["card": "acme"])
+                #expect(document["removed"] == false)
+            }
+        }
+    }
+
+    @Test("the timeline tells that it was never rendered, then its current entry")
+    func timeline() async throws {
+        try await withStore { store in
+            let id = try await store.place([.test("w1")])[0]
+            try await withAPI(store) { client in
+                let path = "/v1/apps/com.example.bank/widgets/w1/timeline"
+                let before = try await client.json(path).document
+                #expect(before["state"]?["stale"] == true)
+                #expect(before["content"] == .null)
+                #expect(before["currentEntry"] == .null)
+
+                try await store.settle()
+                try await store.sql(
+                    """
+                    INSERT INTO timeline_content (timeline_id, hash, revision, content) VALUES
+                        ('\(id)', '\(id)', 7, '{"entries":[{"content":1,"date":"2020-01-01T00:00:00Z"},
+                            {"content":2,"date":"2021-01-01T00:00:00Z"},{"content":3,"date":"2999-01-01T00:00:00Z"}],
+                            "policy":"never"}')
+                    """)
+                let after = try await client.json(path).document
+                #expect(after["state"]?["stale"] == false)
+                #expect(after["revision"] == 7)
+                #expect(after["currentEntry"]?["content"] == 2)
+                #expect(after["content"]?["entries"]?.arrayValue?.count == 3)
+            }
+        }
+    }
+
+    @Test("the entry before the first date is none")
+    func beforeTheFirst() async throws {
+        try await withStore { store in
+            let id = try await store.place([.test("w1")])[0]
+            try await store.sql(
+                """
+                INSERT INTO timeline_content (timeline_id, hash, revision, content) VALUES
+                    ('\(id)', '\(id)', 1, '{"entries":[{"content":1,"date":"2020-01-01T00:00:00Z"}],"policy":"never"}')
+                """)
+            let detail = try #require(try await store.timeline(id))
+            let early = try #require(Timestamp(rfc3339: "2019-12-31T23:59:59Z"))
+            let late = try #require(Timestamp(rfc3339: "2020-01-01T00:00:00Z"))
+            #expect(try detail.currentEntry(at: early) == nil)
+            #expect(try detail.currentEntry(at: late)?["content"] == 1)
+        }
+    }
+
+    @Test("ids in the path are percent-decoded; what cannot be is refused")
+    func percentEncoding() async throws {
+        try await withStore { store in
+            try await store.place([.test("wü 1/2")])
+            try await withAPI(store) { client in
+                let found = try await client.json("/v1/apps/com.example.bank/widgets/w%C3%BC%201%2F2")
+                #expect(found.status == 200)
+                #expect(found.document["widget"] == "wü 1/2")
+                for path in ["w%ZZ", "w%C3", "w%0A", "w%"] {
+                    let refused = try await client.json("/v1/apps/com.example.bank/widgets/\(path)")
+                    #expect(refused.status == 400, "\(path)")
+                    #expect(refused.contentType == "application/problem+json")
+                }
+            }
+        }
+    }
+
+    @Test("nothing of another app is told, and what is unknown is a problem document")
+    func unknown() async throws {
+        try await withStore { store in
+            try await store.place([.test("w1")])
+            try await withAPI(store) { client in
+                for path in [
+                    "/v1/apps/com.example.other/widgets/w1", "/v1/apps/com.example.bank/widgets/w2",
+                    "/v1/apps/com.example.other/widgets/w1/timeline", "/v1/nothing",
+                ] {
+                    let (status, contentType, document) = try await client.json(path)
+                    #expect(status == 404, "\(path)")
+                    #expect(contentType == "application/problem+json")
+                    #expect(document["status"] == 404)
+                    #expect(document["type"]?.stringValue == "urn:freshet:problem:not-found")
+                }
+            }
+        }
+    }
+
+    @Test("without the token there is no entry, and the answer says how to ask")
+    func unauthorized() async throws {
+        try await withStore { store in
+            try await store.place([.test("w1")])
+            try await withAPI(store) { client in
+                for token in [nil, "wrong-wrong-wrong-wrong", testToken + "x", String(testToken.dropLast())] {
+                    var headers = HTTPFields()
+                    if let token { headers[.authorization] = "Bearer \(token)" }
+                    try await client.execute(
+                        uri: "/v1/apps/com.example.bank/widgets/w1", method: .get, headers: headers
+                    ) { response in
+                        #expect(response.status == .unauthorized)
+                        #expect(response.headers[.wwwAuthenticate]?.hasPrefix("Bearer") == true)
+                    }
+                }
+            }
+        }
+    }
+
+    @Test("when no token is set, the routes are not there")
+    func notMounted() async throws {
+        try await withStore { store in
+            try await store.place([.test("w1")])
+            try await withAPI(store, token: nil) { client in
+                let status = try await client.json("/v1/apps/com.example.bank/widgets/w1").status
+                #expect(status == 404)
+            }
+        }
+    }
+
+    @Test("a database that fails is an internal error whose text stays in the log")
+    func databaseFails() async throws {
+        try await withStore { store in
+            try await store.place([.test("w1")])
+            try await store.sql("DROP TABLE widget CASCADE")
+            try await withAPI(store) { client in
+                let (status, _, document) = try await client.json("/v1/apps/com.example.bank/widgets/w1")
+                #expect(status == 500)
+                #expect(document["detail"]?.stringValue?.contains("widget") == false)
+            }
+        }
+    }
+}

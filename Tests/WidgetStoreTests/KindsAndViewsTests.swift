@@ -1,0 +1,114 @@
+import PostgresClient
+import TestSupport
+import Testing
+import WidgetModel
+import WidgetStore
+
+@Suite("Registering kinds", .timeLimit(.minutes(1)))
+struct KindsTests {
+    private func apply(_ apps: [AppDefinition], _ store: TestStore, secrets: [String: [UInt8]] = [:]) async throws
+        -> [KindChange]
+    {
+        try await store.store.apply(apps, secrets: secrets) { [1, 2, 3] }
+    }
+
+    @Test("Applying is repeatable: the second time nothing changes, and a change names its fields")
+    func differences() async throws {
+        try await withStore { store in
+            var apps = TestKinds.apps()
+            #expect(try await apply(apps, store).map(\.action) == [.keep, .keep, .keep, .keep])
+            apps[0].kinds[0].maxBatch = 7
+            apps[0].kinds[0].displayName = "Latest purchases"
+            let changes = try await store.store.difference(apps)
+            #expect(changes.first?.action == .change)
+            #expect(changes.first?.fields == ["displayName", "maxBatch"])
+            _ = try await apply(apps, store)
+            let kinds = try await store.pool.query(ListKinds(app: TestKinds.app))
+            #expect(kinds.first { $0.definition.name == "Purchases" }?.definition.maxBatch == 7)
+        }
+    }
+
+    @Test("A kind that the manifest leaves out stays registered and is named; a new one is added")
+    func unlisted() async throws {
+        try await withStore { store in
+            var apps = TestKinds.apps()
+            apps[0].kinds.removeLast()
+            apps[0].kinds.append(
+                KindDefinition(name: "New", providerURL: "http://127.0.0.1:1", placeholder: .object(JSONObject())))
+            let changes = try await apply(apps, store)
+            let actions = Dictionary(changes.filter { $0.app == TestKinds.app }.map { ($0.kind, $0.action) }) { $1 }
+            #expect(actions == ["Purchases": .keep, "DueDate": .keep, "New": .add, "Weather": .unlisted])
+            let names = try await store.pool.query(ListKinds(app: TestKinds.app)).map(\.definition.name)
+            #expect(names == ["DueDate", "New", "Purchases", "Weather"])
+        }
+    }
+
+    @Test("What is part of every timeline's identity cannot change by the way; nothing of the manifest is applied")
+    func identity() async throws {
+        try await withStore { store in
+            var apps = TestKinds.apps()
+            apps[0].kinds[0].maxBatch = 7
+            apps[0].kinds[1].variesBy = []
+            await #expect(throws: KindConflict.self) { _ = try await apply(apps, store) }
+            let kinds = try await store.pool.query(ListKinds(app: TestKinds.app))
+            #expect(kinds.first { $0.definition.name == "Purchases" }?.definition.maxBatch == 100)
+        }
+    }
+
+    @Test("An app keeps its signing secret unless it is given another")
+    func secrets() async throws {
+        try await withStore { store in
+            func secret() async throws -> [UInt8]? {
+                try await store.pool.query(ListApps()).first { $0.name == TestKinds.app }?.signingSecret
+            }
+            let first = try await secret()
+            _ = try await apply(TestKinds.apps(), store)
+            #expect(try await secret() == first)
+            _ = try await apply(TestKinds.apps(), store, secrets: [TestKinds.app: [9, 9]])
+            #expect(try await secret() == [9, 9])
+        }
+    }
+}
+
+@Suite("Views", .timeLimit(.minutes(1)))
+struct ViewTests {
+    @Test("A view within the hour after a counted one writes nothing; the rate decays over three days")
+    func hourly() async throws {
+        try await withStore { store in
+            try await store.place([.test("w1")])
+            let app = try #require(try await store.directory().apps[TestKinds.app])
+            let start = Timestamp(microseconds: 1_700_000_000_000_000)
+            func view(after seconds: Int64, count: Int64 = 1) async throws -> Int {
+                try await store.pool.execute(
+                    RecordViews([
+                        WidgetViews(
+                            appID: app.id, widget: "w1", count: count, latest: start + .seconds(seconds))
+                    ]))
+            }
+            #expect(try await view(after: 0) == 1)
+            #expect(try await view(after: 3599) == 0)
+            #expect(try await view(after: 3600, count: 4) == 1)
+            #expect(try await view(after: 1800) == 0)
+            #expect(try await store.integer("SELECT views FROM widget") == 5)
+            #expect(try await store.integer("SELECT (view_rate * 1000)::bigint FROM widget") == 1662)
+            // From the future: counted as now.
+            #expect(try await view(after: 1_000_000_000) == 1)
+            #expect(try await store.integer("SELECT count(*) FROM widget WHERE last_viewed_at <= now()") == 1)
+        }
+    }
+
+    @Test("Views of removed and unknown widgets change nothing")
+    func unknown() async throws {
+        try await withStore { store in
+            try await store.place([.test("w1")])
+            try await store.sql("UPDATE widget SET timeline_id = NULL")
+            let app = try #require(try await store.directory().apps[TestKinds.app])
+            let written = try await store.pool.execute(
+                RecordViews(
+                    ["w1", "nothing"].map {
+                        WidgetViews(appID: app.id, widget: $0, count: 1, latest: Timestamp(microseconds: 0))
+                    }))
+            #expect(written == 0)
+        }
+    }
+}
