@@ -104,6 +104,9 @@ SWIFT void unlock_slow(SELF void *handle) __asm__(UNLOCK_SLOW);
 
 SWIFT void lock_slow(uint32_t thread, SELF void *handle) {
     ((lock_slow_t)dlsym(RTLD_NEXT, LOCK_SLOW))(thread, handle);
+    // Releasing first adds nothing, since unlocking does it again; but it waits for an unlock that has set the lock free and is not yet
+    // through with telling the sanitizer, which acquiring alone does not if it is the lock's first.
+    if (__tsan_release) __tsan_release(handle);
     if (__tsan_acquire) __tsan_acquire(handle);
 }
 

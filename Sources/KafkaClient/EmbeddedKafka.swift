@@ -6,7 +6,8 @@ internal import Synchronization
 ///
 /// What it does not do: it keeps at most 5 MiB or 100,000 batches a partition and **silently drops the oldest** (a consumer that is
 /// too slow then gets `offsetOutOfRange`), and it knows neither topic administration, nor compaction, SASL, TLS. A first join of
-/// a group takes 3 seconds. Producing to or reading a topic that is not there creates it with 4 partitions.
+/// a group takes 3 seconds. It does not know a producer's sequence numbers: a message that it has stored, and is cut off before it could say so,
+/// is stored again by the retry. Producing to or reading a topic that is not there creates it with 4 partitions.
 package final class EmbeddedKafka: Sendable {
     private let cluster: MockCluster
 
@@ -70,6 +71,12 @@ package final class EmbeddedKafka: Sendable {
     /// Ends the cluster, on a thread of its own; returns at once. Calling it again does nothing, and every later call to the cluster fails.
     package func close() {
         cluster.close()
+    }
+
+    /// Ends the cluster and returns when its threads have ended.
+    package func shutdown() async {
+        cluster.close()
+        await cluster.completion.wait()
     }
 }
 

@@ -1,4 +1,3 @@
-import Synchronization
 
 /// Notifications between the connection's thread and their one reader: equal ones become one, and their number is bounded.
 final class NotificationBuffer: Sendable {
@@ -11,7 +10,7 @@ final class NotificationBuffer: Sendable {
     }
 
     private let capacity: Int
-    private let state = Mutex(State())
+    private let state = Locked(State())
 
     init(capacity: Int) {
         self.capacity = capacity

@@ -1,5 +1,4 @@
 package import Logging
-import Synchronization
 
 /// What a listener hears.
 package enum PostgresNotification: Sendable, Hashable {
@@ -105,7 +104,7 @@ private final class OneShot: Sendable {
         case fired(PostgresError?)
     }
 
-    private let state = Mutex(State.waiting(nil))
+    private let state = Locked(State.waiting(nil))
 
     func fire(_ error: PostgresError?) {
         let continuation = state.withLock { state -> CheckedContinuation<PostgresError?, Never>? in

@@ -72,8 +72,15 @@ func withKafka(
         return
     }
     let embedded = try EmbeddedKafka(brokers: brokers, logger: quiet)
-    defer { embedded.close() }
-    try await body(TestCluster(configuration: embedded.configuration, embedded: embedded))
+    let outcome = await Result(catching: { try await body(TestCluster(configuration: embedded.configuration, embedded: embedded)) })
+    await embedded.shutdown()
+    try outcome.get()
+}
+
+extension Result where Failure == any Error {
+    fileprivate init(catching body: () async throws -> Success) async {
+        do { self = .success(try await body()) } catch { self = .failure(error) }
+    }
 }
 
 struct TestFailure: Error, CustomStringConvertible {

@@ -1,6 +1,5 @@
 import Logging
 import PostgresClient
-import Synchronization
 import TestSupport
 import Testing
 
@@ -11,7 +10,7 @@ private final class Peak: Sendable {
         var most = 0
     }
 
-    private let state = Mutex(State())
+    private let state = Locked(State())
 
     var most: Int { state.withLock { $0.most } }
 

@@ -1,6 +1,5 @@
 import Logging
 import PostgresClient
-import Synchronization
 import TestSupport
 import Testing
 

@@ -1,6 +1,5 @@
 import Logging
 import PostgresClient
-import Synchronization
 
 /// `SELECT $1::int8`.
 struct SelectOne: PostgresStatement {
@@ -79,7 +78,7 @@ final class Gate: Sendable {
         var waiters: [CheckedContinuation<Void, Never>] = []
     }
 
-    private let state = Mutex(State())
+    private let state = Locked(State())
 
     func open() {
         let waiters = state.withLock { state in
@@ -103,8 +102,8 @@ final class Gate: Sendable {
 
 /// Keeps what is logged, and lets a test wait for a message.
 final class LogStore: Sendable {
-    let lines = Mutex<[(level: Logger.Level, message: String)]>([])
-    let watchers = Mutex<[(fits: @Sendable ((level: Logger.Level, message: String)) -> Bool, gate: Gate)]>([])
+    let lines = Locked<[(level: Logger.Level, message: String)]>([])
+    let watchers = Locked<[(fits: @Sendable ((level: Logger.Level, message: String)) -> Bool, gate: Gate)]>([])
 
     var logger: Logger {
         Logger(label: "test") { _ in Handler(store: self) }

@@ -1,6 +1,5 @@
 import Glibc
 import PostgresClient
-import Synchronization
 
 /// A TCP proxy in front of the server under test, that can go away, and that can cut a connection when it sees COMMIT.
 /// Each connection has two threads, one for each direction.
@@ -24,7 +23,7 @@ final class TestProxy: Sendable {
         var isFrozen = false
     }
 
-    private let state: Mutex<State>
+    private let state: Locked<State>
     private let host: String
     private let serverPort: UInt16
     private let port: UInt16
@@ -46,7 +45,7 @@ final class TestProxy: Sendable {
         self.host = host
         self.serverPort = serverPort
         self.parameters = rest.joined(separator: " ")
-        self.state = Mutex(State(cut: cut))
+        self.state = Locked(State(cut: cut))
         // Takes a port, and keeps it through stops and starts.
         let listener = try Self.listen(on: 0)
         self.port = Self.port(of: listener)
@@ -105,7 +104,7 @@ final class TestProxy: Sendable {
     private var isFrozen: Bool { state.withLock { $0.isFrozen } }
 
     private func serve(client: Int32, server: Int32) {
-        let ends = Mutex(2)
+        let ends = Locked(2)
         let end = { @Sendable [self] in
             for descriptor in [client, server] { shutdown(descriptor, Int32(SHUT_RDWR)) }
             let isLast = ends.withLock { ends in
@@ -117,7 +116,7 @@ final class TestProxy: Sendable {
             close(client)
             close(server)
         }
-        let hasCommitted = Mutex(false)
+        let hasCommitted = Locked(false)
         thread { [self] in
             defer { end() }
             while let bytes = Self.read(client) {

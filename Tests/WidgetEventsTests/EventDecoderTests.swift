@@ -57,7 +57,8 @@ struct EventDecoderTests {
         #"{"specversion":"1.0","id":"1","source":"s","type":"freshet.widget.viewed.v1","data":DATA}"#,
         #"{"data":DATA,"type":"freshet.widget.viewed.v1","source":"s","id":"1","specversion":"1.0"}"#,
         #" {"x":{"data":1}, "datacontenttype":"application/json; charset=utf-8", "data":DATA ,"#
-            + #""specversion":"1.0","id":"1","source":"s","subject":null,"time":null,"type":"freshet.widget.viewed.v1"} "#,
+            + #""specversion":"1.0","id":"1","source":"s","subject":null,"time":null,"#
+            + #""type":"freshet.widget.viewed.v1"} "#,
     ])
     func structured(text: String) throws {
         let decoded = try Message.structured(text.replacing("DATA", with: viewed)).decode(.widgets).get()

@@ -21,6 +21,8 @@ final class MockCluster: Sendable {
     }
 
     let bootstrapServers: String
+    /// Everything is freed.
+    let completion = Completion()
     private let parts: Mutex<Parts?>
 
     init(brokers: Int, logger: Logger) throws(KafkaError) {
@@ -45,11 +47,16 @@ final class MockCluster: Sendable {
 
     func close() {
         guard let parts = parts.withLock({ $0.take() }) else { return }
-        do {
+        let completion = completion
+        let end: @Sendable () -> Void = {
             // Blocks until the cluster's thread has ended.
-            try PollThread.run("kafka-embedded") { parts.destroy() }
-        } catch {
             parts.destroy()
+            completion.complete()
+        }
+        do {
+            try PollThread.run("kafka-embedded", end)
+        } catch {
+            end()
         }
     }
 

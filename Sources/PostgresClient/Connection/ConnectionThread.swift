@@ -43,7 +43,7 @@ final class ConnectionThread: Sendable {
     private static let maximumQueue = 64
 
     let wakeUp: WakeUp
-    private let state = Mutex(State())
+    private let state = Locked(State())
     private let nextCall = Atomic<UInt64>(0)
 
     init() throws(PostgresError) {

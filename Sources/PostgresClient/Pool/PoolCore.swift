@@ -1,5 +1,4 @@
 import Logging
-import Synchronization
 
 /// What the pool's connections and its timer thread share with it: the state machine, and the effects of its actions.
 final class PoolCore: Sendable {
@@ -23,12 +22,12 @@ final class PoolCore: Sendable {
 
     let configuration: PostgresConfiguration
     private let logger: Logger
-    private let state: Mutex<State>
+    private let state: Locked<State>
 
     init(configuration: PostgresConfiguration, logger: Logger) {
         self.configuration = configuration
         self.logger = logger
-        self.state = Mutex(
+        self.state = Locked(
             State(
                 machine: PoolStateMachine(
                     maximum: configuration.maximumConnections, acquireTimeout: configuration.acquireTimeout,
@@ -111,7 +110,7 @@ final class PoolCore: Sendable {
 
 extension PoolCore {
     /// Changes the state, and carries out the actions once the lock is released.
-    private func perform(_ transition: (inout sending State) -> [PoolStateMachine.Action]) {
+    private func perform(_ transition: (inout State) -> [PoolStateMachine.Action]) {
         var effects: [() -> Void] = []
         state.withLock { state in
             for action in transition(&state) {

@@ -13,8 +13,10 @@ struct ClaimLoop {
     enum Next: Equatable {
         /// More is due and there is room: look again at once.
         case again
-        /// Nothing more to do until something happens, or until the time is over.
+        /// Nothing more to do until there is work, or until the time is over.
         case wait(atMost: Duration)
+        /// Work is left behind until there is room for it.
+        case waitForRoom(atMost: Duration)
     }
 
     let context: WorkerContext
@@ -43,13 +45,26 @@ struct ClaimLoop {
             let mark = context.signal.mark(.timelines)
             let began = context.clock.elapsed
             let next = try await turnOrBackOff(start)
-            guard case .wait(let limit) = next, !isStopping() else { continue }
-            let isSignalled = try await context.signal.wait(
-                past: mark, timeout: WorkerClock.jittered(limit), clock: context.clock.clock)
-            // Under a trickle of events, let a batch gather; an idle worker has waited longer than this already.
-            let rest = context.configuration.claimSpacing - (context.clock.elapsed - began)
-            if isSignalled, rest > .zero, !isStopping() { try await context.clock.sleep(for: rest) }
+            switch next {
+            case .again:
+                continue
+            case .waitForRoom(let limit):
+                _ = try await wait(past: mark, atMost: limit, isStopping)
+            case .wait(let limit):
+                guard try await wait(past: mark, atMost: limit, isStopping) else { continue }
+                // Under a trickle of events, let a batch gather; an idle worker has waited longer than this already.
+                let rest = context.configuration.claimSpacing - (context.clock.elapsed - began)
+                if rest > .zero, !isStopping() { try await context.clock.sleep(for: rest) }
+            }
         }
+    }
+
+    private func wait(
+        past mark: WorkSignal.Mark, atMost limit: Duration, _ isStopping: () -> Bool
+    ) async throws -> Bool {
+        guard !isStopping() else { return false }
+        return try await context.signal.wait(
+            past: mark, timeout: WorkerClock.jittered(limit), clock: context.clock.clock)
     }
 
     private mutating func turnOrBackOff(_ start: (Work) -> Void) async throws -> Next {
@@ -87,23 +102,28 @@ struct ClaimLoop {
         guard capacity.timelines > 0, capacity.requests > 0 else {
             return heldBack(since: ended, atMost: configuration.pollInterval)
         }
-        let due = try await context.pool.query(DueWork(limit: configuration.claimBatch))
+        // More than there is room for need not be counted.
+        let known = try await directory.directory(maximumAge: configuration.directoryAge)
+        let limit = min(capacity.timelines, capacity.requests * known.largestBatch)
+        let due = try await context.pool.query(DueWork(limit: limit))
         guard !due.isEmpty else { return .wait(atMost: configuration.pollInterval) }
-        let kinds = try await currentKinds(for: due)
+        let kinds = try await complete(known, for: due)
         let targets = kinds.claimTargets
         let plan = scheduler.plan(due: due, targets: targets, capacity: capacity)
         if isProbe, !plan.wishes.isEmpty { context.output.probeStarted() }
         let claimed = try await claim(plan.wishes, kinds, start)
         if isProbe, claimed == 0 { context.output.probeEnded() }
-        if isProbe { return .wait(atMost: configuration.pollInterval) }
-        if plan.isFull { return claimed > 0 ? .again : .wait(atMost: configuration.pollInterval) }
-        if plan.isHeldBack { return heldBack(since: ended, atMost: configuration.pollInterval) }
-        return .wait(atMost: configuration.pollInterval)
+        if plan.isFull, !isProbe { return claimed > 0 ? .again : .wait(atMost: configuration.pollInterval) }
+        let isCounted = due.allSatisfy { $0.count < limit || targets[$0.kindID] == nil }
+        guard plan.isHeldBack || isProbe || !isCounted else { return .wait(atMost: configuration.pollInterval) }
+        let next = heldBack(since: ended, atMost: configuration.pollInterval)
+        // What woke it was no room: do not ask the database for every event that comes in meanwhile.
+        if claimed == 0, case .waitForRoom(let limit) = next { return .wait(atMost: limit) }
+        return next
     }
 
     /// The directory, read anew when something is due of a kind that it does not have.
-    private func currentKinds(for due: [DueWork.Row]) async throws -> KindDirectory {
-        let known = try await directory.directory(maximumAge: context.configuration.directoryAge)
+    private func complete(_ known: KindDirectory, for due: [DueWork.Row]) async throws -> KindDirectory {
         guard due.contains(where: { known.kinds[$0.kindID] == nil }) else { return known }
         return try await directory.directory(maximumAge: context.configuration.pollInterval)
     }
@@ -143,11 +163,16 @@ struct ClaimLoop {
     }
 
     private func heldBack(since ended: UInt64, atMost limit: Duration) -> Next {
-        context.inFlight.holdBack(since: ended) ? .wait(atMost: limit) : .again
+        context.inFlight.holdBack(since: ended) ? .waitForRoom(atMost: limit) : .again
     }
 }
 
 extension KindDirectory {
+    /// The most timelines that any kind takes in a request; at least one.
+    var largestBatch: Int {
+        kinds.values.lazy.filter { !$0.isRetired }.map(\.definition.maxBatch).max() ?? 1
+    }
+
     /// The kinds whose timelines may be claimed.
     var claimTargets: [Int32: ClaimTarget] {
         kinds.filter { !$0.value.isRetired && apps[$0.value.app]?.id == $0.value.appID }.mapValues { ClaimTarget($0) }

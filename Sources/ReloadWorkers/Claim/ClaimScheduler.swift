@@ -98,7 +98,9 @@ struct ClaimScheduler: Sendable {
         guard let lane = lanes.next(among: Set(eligible.keys.map(\.lane))) else { return nil }
         let inLane = eligible.filter { $0.key.lane == lane }
         let candidates = Set(inLane.map(\.value.appID))
-        guard let app = apps[lane, default: DeficitRoundRobin()].next(among: candidates, quantum: { _ in Self.appQuantum })
+        guard
+            let app = apps[lane, default: DeficitRoundRobin()].next(
+                among: candidates, quantum: { _ in Self.appQuantum })
         else { return nil }
         let kindIDs = Set(inLane.filter { $0.value.appID == app }.map(\.key.kindID))
         let kind = kinds[LaneApp(lane: lane, app: app), default: DeficitRoundRobin()]

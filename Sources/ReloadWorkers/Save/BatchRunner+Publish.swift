@@ -47,7 +47,9 @@ extension BatchRunner {
             counts.fenced += fetched.count - saved.count
         }
         if let onStored = context.onStored {
-            for saved in saved where saved.isChanged { onStored(saved.fetched.timeline.id, saved.fetched.timeline.cause) }
+            for saved in saved where saved.isChanged {
+                onStored(saved.fetched.timeline.id, saved.fetched.timeline.cause)
+            }
         }
         return saved
     }

@@ -19,7 +19,8 @@ struct BatchRunner: Sendable {
             guard !Task.isCancelled else { return }
             // The database is away, or refuses: the leases end by themselves, and the timelines are claimed again.
             context.logger.error(
-                "a batch is left to its lease", metadata: ["kind": "\(batch.kind.definition.name)", "error": "\(error)"])
+                "a batch is left to its lease",
+                metadata: ["kind": "\(batch.kind.definition.name)", "error": "\(error)"])
         }
         context.inFlight.drop(batch.timelines)
     }

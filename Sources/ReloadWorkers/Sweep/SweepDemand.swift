@@ -15,12 +15,14 @@ final class SweepDemand: Sendable {
         isHeldBack.store(true, ordering: .sequentiallyConsistent)
     }
 
+    var isAwaited: Bool { isHeldBack.load(ordering: .sequentiallyConsistent) }
+
     func passEnded(isHeldBack: Bool) {
         if !isHeldBack { self.isHeldBack.store(false, ordering: .sequentiallyConsistent) }
     }
 
     /// Timelines of the bulk lane were claimed, or done.
     func backlogShrank() {
-        if isHeldBack.load(ordering: .sequentiallyConsistent) { signal.signal(.sweeps) }
+        if isAwaited { signal.signal(.sweeps) }
     }
 }

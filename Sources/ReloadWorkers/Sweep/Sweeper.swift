@@ -25,7 +25,8 @@ struct Sweeper {
             try Task.checkCancellation()
             let mark = context.signal.mark(.sweeps)
             do {
-                _ = try await pass()
+                // What was swept may not be due yet, for spacing or a back-off, and then takes no room: look again.
+                while try await pass().marked > 0 {}
                 failures = 0
             } catch let error as PostgresError {
                 guard error.canPass else { throw error }

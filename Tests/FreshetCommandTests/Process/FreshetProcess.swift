@@ -1,66 +1,126 @@
 import Foundation
 import Synchronization
-import Testing
+import TestSupport
 import WidgetModel
 
-/// A process of the built `freshet`.
+/// A process of the built `freshet`; killed when the test lets go of it.
 final class FreshetProcess: Sendable {
     /// How it ended.
     struct Exit: Sendable, Equatable {
         let status: Int32
-        /// Killed by a signal, whose number the status is.
+        /// Ended by a signal, whose number the status is.
         let isSignal: Bool
     }
 
-    private struct Output {
-        var out: [UInt8] = []
-        var err: [UInt8] = []
-        var isClosed = (out: false, err: false)
-        var exit: Exit?
+    /// It has ended while the test waited for what it says.
+    struct EndedEarly: Error, CustomStringConvertible {
+        let description: String
+    }
+
+    struct NotBuilt: Error, CustomStringConvertible {
+        let description: String
     }
 
     private let process: Process
-    private let output: Mutex<Output>
-    /// Yields whenever there is more output, or the end.
-    private let changes: AsyncStream<Void>
+    private let folder: URL
+    private let exit: Ending
+
+    /// Set on a thread of Foundation's.
+    private final class Ending: Sendable {
+        let value = Mutex<Exit?>(nil)
+    }
 
     /// - Parameters:
     ///   - environment: besides `PATH`; nothing of the tests' own environment is handed on.
     ///   - input: what standard input holds.
     init(_ arguments: [String], environment: [String: String] = [:], input: String = "") throws {
+        folder = FileManager.default.temporaryDirectory.appendingPathComponent("freshet-test-\(UUID().uuidString)")
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+        let exit = Ending()
+        self.exit = exit
         process = Process()
-        let output = Mutex(Output())
-        self.output = output
-        let (changes, change) = AsyncStream<Void>.makeStream(bufferingPolicy: .bufferingNewest(1))
-        self.changes = changes
         process.executableURL = try Self.executable()
         process.arguments = arguments
         process.environment = environment.merging(
-            ["PATH": ProcessInfo.processInfo.environment["PATH"] ?? "/usr/bin:/bin"]) { $1 }
-        let (out, err, standardInput) = (Pipe(), Pipe(), Pipe())
-        process.standardOutput = out
-        process.standardError = err
-        process.standardInput = standardInput
-        let state = OutputState(output: output, change: change)
-        out.fileHandleForReading.readabilityHandler = { state.read($0, isError: false) }
-        err.fileHandleForReading.readabilityHandler = { state.read($0, isError: true) }
+            ["PATH": ProcessInfo.processInfo.environment["PATH"] ?? "/usr/bin:/bin"]) { given, _ in given }
+        // Files, not pipes: nobody has to read them for the process to go on.
+        try Data(input.utf8).write(to: folder.appendingPathComponent("in"))
+        for name in ["out", "err"] { try Data().write(to: folder.appendingPathComponent(name)) }
+        process.standardInput = try FileHandle(forReadingFrom: folder.appendingPathComponent("in"))
+        process.standardOutput = try FileHandle(forWritingTo: folder.appendingPathComponent("out"))
+        process.standardError = try FileHandle(forWritingTo: folder.appendingPathComponent("err"))
         process.terminationHandler = { process in
-            state.ended(
-                Exit(status: process.terminationStatus, isSignal: process.terminationReason == .uncaughtSignal))
+            exit.value.withLock {
+                $0 = Exit(status: process.terminationStatus, isSignal: process.terminationReason == .uncaughtSignal)
+            }
         }
         try process.run()
-        try standardInput.fileHandleForWriting.write(contentsOf: Data(input.utf8))
-        try standardInput.fileHandleForWriting.close()
     }
 
-    /// The writers' end: called on the threads of Foundation.
-    private struct OutputState: Sendable {
-        let output: Box
-        let change: AsyncStream<Void>.Continuation
+    deinit {
+        if process.isRunning { kill(process.processIdentifier, SIGKILL) }
+        try? FileManager.default.removeItem(at: folder)
+    }
 
-        final class Box: Sendable {
-            let state: Mutex<Output>
-            init(_ state: consuming sending Mutex<Output>) { self.state = state }
+    var pid: Int32 { process.processIdentifier }
+
+    /// What it has printed so far.
+    var standardOutput: String { text("out") }
+    var standardError: String { text("err") }
+
+    private func text(_ name: String) -> String {
+        (try? String(contentsOf: folder.appendingPathComponent(name), encoding: .utf8)) ?? ""
+    }
+
+    func send(signal: Int32) {
+        kill(process.processIdentifier, signal)
+    }
+
+    /// Waits for the end.
+    func end(within timeout: Duration = .seconds(60)) async throws -> Exit {
+        try await eventually("\(process.arguments ?? []) ends; so far: \(standardError.suffix(2_000))", within: timeout) {
+            exit.value.withLock { $0 } != nil
         }
+        return exit.value.withLock { $0 } ?? Exit(status: -1, isSignal: false)
+    }
+
+    /// Waits for the first line on standard output, which is JSON.
+    func firstLine(within timeout: Duration = .seconds(60)) async throws -> JSONValue {
+        try await eventually("the first line of \(process.arguments ?? [])", within: timeout) {
+            if let exit = exit.value.withLock({ $0 }) {
+                throw EndedEarly(description: "ended with \(exit): \(standardError.suffix(2_000))")
+            }
+            return standardOutput.contains("\n")
+        }
+        return try JSONValue.parse(String(standardOutput.prefix { $0 != "\n" }))
+    }
+
+    /// Runs a command to its end.
+    static func run(
+        _ arguments: [String], environment: [String: String] = [:], input: String = ""
+    ) async throws -> (status: Int32, out: String, err: String) {
+        let process = try FreshetProcess(arguments, environment: environment, input: input)
+        let exit = try await process.end()
+        return (exit.status, process.standardOutput, process.standardError)
+    }
+
+    /// The executable next to the test bundle in the build directory.
+    private static func executable() throws -> URL {
+        var starts = [Bundle.main.bundleURL, URL(fileURLWithPath: ProcessInfo.processInfo.arguments[0])]
+        starts += Bundle.allBundles.map(\.bundleURL)
+        for start in starts {
+            var folder = start
+            for _ in 0..<5 {
+                let candidate = folder.appendingPathComponent("freshet")
+                var isFolder: ObjCBool = false
+                if FileManager.default.fileExists(atPath: candidate.path, isDirectory: &isFolder), !isFolder.boolValue,
+                    FileManager.default.isExecutableFile(atPath: candidate.path)
+                {
+                    return candidate
+                }
+                folder = folder.deletingLastPathComponent()
+            }
+        }
+        throw NotBuilt(description: "no freshet next to \(starts.map(\.path))")
     }
 }

@@ -17,7 +17,8 @@ struct ClaimSchedulerTests {
                 let app = kind / 10
                 return (
                     kind,
-                    ClaimTarget(appID: app, provider: ProviderKey(appID: app, url: "http://p\(app)"), maxBatch: maxBatch)
+                    ClaimTarget(
+                        appID: app, provider: ProviderKey(appID: app, url: "http://p\(app)"), maxBatch: maxBatch)
                 )
             })
     }

@@ -22,8 +22,10 @@ struct LeasePlanTests {
 
     @Test func slowKindsAreClaimedApart() {
         let plan = LeasePlan(configuration: WorkerConfiguration(), longestPublish: .seconds(20))
-        let kinds = [1: kind(1, timeout: .seconds(1)), 2: kind(2, timeout: .seconds(120)), 3: kind(3, timeout: .seconds(2))]
-            .reduce(into: [Int32: RegisteredKind]()) { $0[Int32($1.key)] = $1.value }
+        let kinds = [
+            1: kind(1, timeout: .seconds(1)), 2: kind(2, timeout: .seconds(120)), 3: kind(3, timeout: .seconds(2)),
+        ]
+        .reduce(into: [Int32: RegisteredKind]()) { $0[Int32($1.key)] = $1.value }
         let wishes = [1, 2, 3].map { ClaimWish(kindID: $0, lane: .push, count: 5) }
         let groups = plan.grouped(wishes, kinds: kinds)
         #expect(groups.map(\.lease) == [.seconds(30), .seconds(150)])

@@ -33,7 +33,8 @@ struct EgressPolicyTests {
 
     @Test(arguments: [
         ("10.0.0.0/8", "10.200.3.4", true), ("10.0.0.0/8", "172.16.0.1", false), ("10.1.2.3", "10.1.2.3", true),
-        ("10.1.2.3", "10.1.2.4", false), ("10.0.0.0/9", "10.128.0.0", false), ("0.0.0.0/0", "127.0.0.1", true), ("0.0.0.0/0", "::1", false),
+        ("10.1.2.3", "10.1.2.4", false), ("10.0.0.0/9", "10.128.0.0", false), ("0.0.0.0/0", "127.0.0.1", true),
+        ("0.0.0.0/0", "::1", false),
         ("127.0.0.0/8", "::ffff:127.0.0.1", true), ("fd00::/8", "fdff::1", true), ("fd00::/8", "fc00::1", false),
         ("fd00:0:0:1::/64", "fd00:0:0:1::9", true), ("fd00:0:0:1::/64", "fd00:0:0:2::9", false),
         ("fd00::1:0/112", "fd00::1:ffff", true), ("fd00::1:0/112", "fd00::2:0", false), ("::/0", "::1", true),
@@ -45,7 +46,8 @@ struct EgressPolicyTests {
     }
 
     @Test(arguments: [
-        ("localhost", "localhost", 80, true), ("LocalHost", "localhost", 80, true), ("localhost", "localhost.evil", 80, false),
+        ("localhost", "localhost", 80, true), ("LocalHost", "localhost", 80, true),
+        ("localhost", "localhost.evil", 80, false),
         ("localhost:8080", "localhost", 8_080, true), ("localhost:8080", "localhost", 80, false),
         ("*.internal", "provider.internal", 443, true), ("*.internal", "a.b.internal", 443, true),
         ("*.internal", "internal", 443, false), ("*.internal", "evilinternal", 443, false),
@@ -63,7 +65,10 @@ struct EgressPolicyTests {
         #expect(!EgressPolicy().permits([], host: "nothing.example", port: 443))
     }
 
-    @Test(arguments: ["", "10.0.0.0/33", "10.0.0.0/-1", "::1/129", "10.0.0.0/", "1.2.3", "*.", "a b", "host:port", "::ffff:10.0.0.0/104"])
+    @Test(arguments: [
+        "", "10.0.0.0/33", "10.0.0.0/-1", "::1/129", "10.0.0.0/", "1.2.3", "*.", "a b", "host:port",
+        "::ffff:10.0.0.0/104",
+    ])
     func patternsThatCannotBeRead(pattern: String) {
         #expect(throws: EgressPolicy.InvalidPattern.self) { try EgressPolicy(allowing: ["10.0.0.0/8", pattern]) }
     }

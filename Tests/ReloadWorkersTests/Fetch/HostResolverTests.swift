@@ -1,7 +1,7 @@
-import NIOConcurrencyHelpers
+import Dispatch
 import Synchronization
-import Testing
 import TestSupport
+import Testing
 
 @testable import ReloadWorkers
 
@@ -11,18 +11,15 @@ struct HostResolverTests {
     private final class BlockingLookup: Sendable {
         let calls = Mutex(0)
         let started = Tally()
-        private let lock = ConditionLock(value: 0)
+        private let gate = DispatchSemaphore(value: 0)
 
-        func open() {
-            lock.lock()
-            lock.unlock(withValue: 1)
-        }
+        func open() { gate.signal() }
 
         func callAsFunction(_ host: String) -> [IPAddress] {
             calls.withLock { $0 += 1 }
             started.add()
-            lock.lock(whenValue: 1)
-            lock.unlock()
+            gate.wait()
+            gate.signal()
             return [IPAddress(v4: 1)]
         }
     }

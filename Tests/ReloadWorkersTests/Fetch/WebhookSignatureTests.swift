@@ -31,7 +31,10 @@ struct WebhookSignatureTests {
         #expect(ids.allSatisfy { $0.hasPrefix("msg_") && $0.utf8.count == 28 })
     }
 
-    @Test(arguments: [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foob", "Zm9vYg=="), ("fooba", "Zm9vYmE="), ("foobar", "Zm9vYmFy")])
+    @Test(arguments: [
+        ("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foob", "Zm9vYg=="), ("fooba", "Zm9vYmE="),
+        ("foobar", "Zm9vYmFy"),
+    ])
     func base64(text: String, encoded: String) {
         #expect(Base64.encode(Array(text.utf8)) == encoded)
     }

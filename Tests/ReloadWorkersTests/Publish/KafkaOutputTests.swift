@@ -1,7 +1,7 @@
 import KafkaClient
 import Logging
-import Testing
 import TestSupport
+import Testing
 import WidgetEvents
 import WidgetModel
 

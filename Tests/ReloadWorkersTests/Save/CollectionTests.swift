@@ -1,6 +1,6 @@
 import KafkaClient
-import Testing
 import TestSupport
+import Testing
 import WidgetModel
 import WidgetStore
 

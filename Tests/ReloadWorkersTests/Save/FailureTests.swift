@@ -1,5 +1,5 @@
-import Testing
 import TestSupport
+import Testing
 import WidgetModel
 import WidgetStore
 
@@ -117,7 +117,9 @@ struct FailureTests {
     }
 
     @Test func retryAfterIsBelievedOnlyUpToALimit() async throws {
-        try await withWorker { $0.maximumRetryAfter = .seconds(10) } _: { worker in
+        try await withWorker {
+            $0.maximumRetryAfter = .seconds(10)
+        } _: { worker in
             let id = try await worker.store.place([.test("w1")])[0]
             worker.provider.respond { _ in .status(503, headers: ["retry-after": "99999999999"]) }
             try await worker.turn()

@@ -1,6 +1,6 @@
 import PostgresClient
-import Testing
 import TestSupport
+import Testing
 import WidgetModel
 import WidgetStore
 

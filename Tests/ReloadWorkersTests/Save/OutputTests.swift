@@ -1,5 +1,5 @@
-import Testing
 import TestSupport
+import Testing
 import WidgetModel
 import WidgetStore
 
@@ -9,7 +9,9 @@ import WidgetStore
 @Suite(.tags(.database), .timeLimit(.minutes(1)))
 struct OutputTests {
     @Test func whatCannotBePublishedIsStoredGivenBackAndPublishedLater() async throws {
-        try await withWorker { $0.outputBackoff = Backoff(base: .zero, cap: .zero) } _: { worker in
+        try await withWorker {
+            $0.outputBackoff = Backoff(base: .zero, cap: .zero)
+        } _: { worker in
             let id = try await worker.store.place([.test("w1")])[0]
             worker.publisher.respond { _ in .testTimeout }
             try await worker.turn()
@@ -33,7 +35,9 @@ struct OutputTests {
     }
 
     @Test func nothingIsClaimedWhileTheOutputIsDownButProbes() async throws {
-        try await withWorker(maxBatch: 10) { $0.outputBackoff = Backoff(base: .seconds(60), cap: .seconds(60)) } _: {
+        try await withWorker(maxBatch: 10) {
+            $0.outputBackoff = Backoff(base: .seconds(60), cap: .seconds(60))
+        } _: {
             worker in
             try await worker.store.place((0..<50).map { .test("w\($0)", user: "u\($0)") })
             worker.publisher.respond { _ in .testTimeout }
@@ -43,7 +47,9 @@ struct OutputTests {
             #expect(try await worker.turn() == 0, "the output is down")
             #expect(worker.counts.claimed == 50)
         }
-        try await withWorker(maxBatch: 10) { $0.outputBackoff = Backoff(base: .zero, cap: .zero) } _: { worker in
+        try await withWorker(maxBatch: 10) {
+            $0.outputBackoff = Backoff(base: .zero, cap: .zero)
+        } _: { worker in
             try await worker.store.place((0..<50).map { .test("w\($0)", user: "u\($0)") })
             worker.publisher.respond { _ in .testTimeout }
             try await worker.turn()
@@ -100,7 +106,10 @@ struct OutputTests {
             try await worker.turn()
             var loop = ClaimLoop(context: worker.context, directory: worker.directory)
             await #expect(throws: (any Error).self) {
-                try await loop.run { false } start: { _ in }
+                try await loop.run {
+                    false
+                } start: { _ in
+                }
             }
         }
     }

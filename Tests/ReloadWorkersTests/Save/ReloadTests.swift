@@ -1,6 +1,6 @@
 import Synchronization
-import Testing
 import TestSupport
+import Testing
 import WidgetModel
 import WidgetStore
 
@@ -15,7 +15,8 @@ extension Tag {
 struct ReloadTests {
     @Test func placedTimelinesAreFetchedStoredPublishedAndCompleted() async throws {
         let stored = Mutex<[TimelineID]>([])
-        try await withWorker(onStored: { id, _ in stored.withLock { $0.append(id) } }) { worker in
+        let onStored: @Sendable (TimelineID, EventPosition?) -> Void = { id, _ in stored.withLock { $0.append(id) } }
+        try await withWorker(onStored: onStored) { worker in
             let ids = try await worker.store.place([.test("w1"), .test("w2", user: "u2")])
             worker.provider.respond { request in
                 .timelines(request.ids.map { .stubTimeline($0, content: ["for": .string($0.description)]) })
@@ -75,7 +76,8 @@ struct ReloadTests {
     @Test func aThousandWidgetsOfASharedKindAreAsManyTimelinesAsConfigurations() async throws {
         try await withWorker { worker in
             let placements = (0..<1_000).map {
-                WidgetPlacement.test("w\($0)", user: "u\($0)", kind: "Weather", configuration: #"{"city":"c\#($0 % 10)"}"#)
+                WidgetPlacement.test(
+                    "w\($0)", user: "u\($0)", kind: "Weather", configuration: #"{"city":"c\#($0 % 10)"}"#)
             }
             try await worker.store.place(placements)
             try await worker.drain()

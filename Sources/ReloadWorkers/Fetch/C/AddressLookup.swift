@@ -1,9 +1,9 @@
 #if canImport(Glibc)
-    import Glibc
+import Glibc
 #elseif canImport(Musl)
-    import Musl
+import Musl
 #elseif canImport(Darwin)
-    import Darwin
+import Darwin
 #endif
 
 /// The system's look-up of host names. Blocks: call it on a thread of its own, never on Swift's cooperative pool.
@@ -17,9 +17,9 @@ enum AddressLookup {
         var hints = unsafe addrinfo()
         unsafe hints.ai_family = AF_UNSPEC
         #if os(Linux)
-            unsafe hints.ai_socktype = Int32(SOCK_STREAM.rawValue)
+        unsafe hints.ai_socktype = Int32(SOCK_STREAM.rawValue)
         #else
-            unsafe hints.ai_socktype = SOCK_STREAM
+        unsafe hints.ai_socktype = SOCK_STREAM
         #endif
         var first: UnsafeMutablePointer<addrinfo>?
         let code = unsafe getaddrinfo(host, nil, &hints, &first)

@@ -1,11 +1,11 @@
 package import WidgetModel
 
 #if canImport(Glibc)
-    import Glibc
+import Glibc
 #elseif canImport(Musl)
-    import Musl
+import Musl
 #elseif canImport(Darwin)
-    import Darwin
+import Darwin
 #endif
 
 /// The time of day, for what others compare with theirs: the time in a signature, and how far off a policy's date is.

@@ -1,0 +1,140 @@
+import Foundation
+import TestSupport
+import Testing
+import WidgetModel
+
+@testable import freshet
+
+@Suite(.tags(.process), .timeLimit(.minutes(2)))
+struct ExitStatusTests {
+    @Test("a wrong command line is usage", arguments: [
+        ["bogus"], ["run", "--role", "nobody"], ["publish"], ["publish", "push", "--app", "a"],
+        ["publish", "push", "--app", "a", "--user", "u", "--everyone"],
+        ["publish", "push", "--app", "a", "--user", "u", "--matching", "[]"],
+        ["publish", "widget", "placed", "--app", "a", "--user", "u", "--device", "d", "--kind", "K", "--family", "huge", "w"],
+        ["positions", "set", "freshet.pushes", "0", "-1"], ["positions", "set", "freshet.pushes", "0", "latest"],
+        ["timelines", "show", "--app", "a"], ["timelines", "show", "--app", "a", "no-uuid"],
+        ["config", "show", "--set", "api.port"], ["kafka", "--topic", "x"], ["provider", "--failing-requests", "2"],
+    ])
+    func usage(_ arguments: [String]) async throws {
+        let (status, out, err) = try await FreshetProcess.run(arguments)
+        #expect(status == 64, "\(err)")
+        #expect(out.isEmpty)
+        #expect(err.contains("Usage: freshet"))
+    }
+
+    @Test("everything that is wrong with the settings is told at once, without a secret")
+    func configuration() async throws {
+        let (status, _, err) = try await FreshetProcess.run(
+            ["run", "--set", "api.port=99999", "--set", "no.such=1", "--set", "workers.lease=soon"],
+            environment: ["FRESHET_LOG_LEVEL": "loud", "FRESHET_KAFKA_PROPERTIES": "sasl.password"])
+        #expect(status == 78)
+        for part in [
+            "api.port", "no.such", "workers.lease", "log.level", "FRESHET_LOG_LEVEL", "postgres.url", "kafka.properties",
+        ] {
+            #expect(err.contains(part), "\(part) in \(err)")
+        }
+        #expect(!err.contains("sasl.password"))
+    }
+
+    @Test("settings whose form is right and whose content is not are configuration too", arguments: [
+        ["postgres.url=host=x nonsense=geheim"], ["postgres.url=host=localhost", "api.token=short"],
+        ["postgres.url=host=localhost", "kafka.bootstrapServers=127.0.0.1:1", "kafka.properties=no.such.property=geheim"],
+    ])
+    func content(_ settings: [String]) async throws {
+        let (status, _, err) = try await FreshetProcess.run(
+            ["run", "--set", "log.level=critical"] + settings.flatMap { ["--set", $0] })
+        #expect(status == 78, "\(err)")
+        #expect(err.contains(settings.last?.prefix { $0 != "=" } ?? ""))
+        #expect(!err.contains("geheim"))
+    }
+
+    @Test("a database or a broker that cannot be reached is unavailable, and the password is not told")
+    func unavailable() async throws {
+        let database = try await FreshetProcess.run(
+            ["kinds", "list", "--set", "postgres.acquireTimeout=500ms"],
+            environment: ["FRESHET_POSTGRES_URL": "postgresql://me:geheim@127.0.0.1:1/x"])
+        #expect(database.status == 69)
+        #expect(database.err.contains("PostgreSQL cannot be reached"))
+        #expect(!database.err.contains("geheim"))
+
+        let broker = try await FreshetProcess.run(
+            [
+                "publish", "push", "--app", "a", "--user", "u", "--set", "kafka.bootstrapServers=127.0.0.1:1", "--set",
+                "kafka.deliveryTimeout=500ms",
+            ])
+        #expect(broker.status == 69)
+        #expect(broker.err.contains("Kafka cannot be reached"))
+    }
+
+    @Test("run waits for a database that is away, saying so, and a signal ends the wait")
+    func waitsForDatabase() async throws {
+        let process = try FreshetProcess(
+            ["run", "--set", "postgres.acquireTimeout=200ms", "--set", "kafka.bootstrapServers=127.0.0.1:1"],
+            environment: ["FRESHET_POSTGRES_URL": "postgresql://me:geheim@127.0.0.1:1/x", "FRESHET_LOG_FORMAT": "json"])
+        try await eventually("it says that it waits") {
+            process.standardError.components(separatedBy: "waiting for PostgreSQL").count > 2
+        }
+        process.send(signal: SIGTERM)
+        #expect(try await process.end() == FreshetProcess.Exit(status: 0, isSignal: false))
+        #expect(!process.standardError.contains("geheim"))
+        for line in process.standardError.split(separator: "\n") {
+            let document = try JSONValue.parse(String(line))
+            #expect(document["level"]?.stringValue != nil && document["message"]?.stringValue != nil)
+        }
+    }
+
+    @Test("a database without its migrations is refused until they are applied")
+    func migrations() async throws {
+        try await withDatabase { database in
+            let environment = ["FRESHET_POSTGRES_URL": database.connectionString]
+            func freshet(_ arguments: String...) async throws -> (status: Int32, out: String, err: String) {
+                try await FreshetProcess.run(arguments, environment: environment)
+            }
+            for arguments in [["run", "--role", "api"], ["kinds", "list"], ["migrate", "--check"]] {
+                let (status, _, err) = try await FreshetProcess.run(arguments, environment: environment)
+                #expect(status == 78, "\(arguments)")
+                #expect(err.contains("freshet migrate"))
+            }
+            let applied = try await freshet("migrate", "--json")
+            #expect(applied.status == 0)
+            #expect(try JSONValue.parse(applied.out)["applied"]?.arrayValue?.isEmpty == false)
+            #expect(try await freshet("migrate", "--check").status == 0)
+            #expect(try JSONValue.parse(try await freshet("migrate", "--json").out)["applied"] == [])
+            #expect(try await freshet("kinds", "list").status == 0)
+        }
+    }
+
+    @Test("run --migrate applies them, starts an embedded cluster, and says where it can be reached")
+    func embedded() async throws {
+        try await withDatabase { database in
+            let process = try FreshetProcess(
+                ["run", "--migrate", "--print-ready", "--set", "api.port=0", "--set", "kafka.embeddedPartitions=2"],
+                environment: ["FRESHET_POSTGRES_URL": database.connectionString])
+            let ready = try await process.firstLine()
+            #expect(ready["pid"]?.numberValue?.int64 == Int64(process.pid))
+            let servers = try #require(ready["bootstrapServers"]?.stringValue)
+            #expect((ready["apiPort"]?.numberValue?.int64 ?? 0) > 0)
+            let published = try await FreshetProcess.run(
+                ["publish", "push", "--app", "a", "--everyone", "--json"],
+                environment: ["FRESHET_KAFKA_BOOTSTRAP_SERVERS": servers])
+            #expect(published.status == 0, "\(published.err)")
+            #expect(try JSONValue.parse(published.out)["topic"] == "freshet.pushes")
+            process.send(signal: SIGINT)
+            #expect(try await process.end() == FreshetProcess.Exit(status: 0, isSignal: false))
+        }
+    }
+
+    @Test("freshet kafka serves until it is told to stop")
+    func kafka() async throws {
+        let process = try FreshetProcess(["kafka", "--topic", "mine=3"])
+        let ready = try await process.firstLine()
+        let servers = try #require(ready["bootstrapServers"]?.stringValue)
+        let published = try await FreshetProcess.run(
+            ["publish", "push", "--app", "a", "--user", "u", "--set", "topics.pushes=mine"],
+            environment: ["FRESHET_KAFKA_BOOTSTRAP_SERVERS": servers])
+        #expect(published.status == 0, "\(published.err)")
+        process.send(signal: SIGTERM)
+        #expect(try await process.end() == FreshetProcess.Exit(status: 0, isSignal: false))
+    }
+}

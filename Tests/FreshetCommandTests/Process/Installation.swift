@@ -1,0 +1,112 @@
+import FreshetClient
+import KafkaClient
+import Logging
+import ServiceLifecycle
+import TestSupport
+import Testing
+import WidgetEvents
+import WidgetModel
+import WidgetStore
+
+@testable import freshet
+
+extension Tag {
+    @Tag static var process: Self
+}
+
+let quietLogger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+
+/// A database with the bank's kinds, Kafka with Freshet's topics, and the sample provider: what processes of `freshet`
+/// share.
+struct Installation: Sendable {
+    static let app = "com.example.bank"
+
+    let store: TestStore
+    let kafka: TestKafka
+    let provider: SampleProvider
+    let publisher: EventPublisher
+
+    /// For processes.
+    var environment: [String: String] {
+        var environment = [
+            "FRESHET_POSTGRES_URL": store.connectionString,
+            "FRESHET_KAFKA_BOOTSTRAP_SERVERS": kafka.configuration.bootstrapServers,
+            "FRESHET_KAFKA_PROPERTIES": kafka.configuration.properties.sorted { $0.key < $1.key }
+                .map { "\($0.key)=\($0.value)" }.joined(separator: ","),
+            "FRESHET_KAFKA_GROUP": "freshet-test",
+            "FRESHET_PROVIDERS_ALLOW_PRIVATE_NETWORKS": "127.0.0.1",
+            "FRESHET_API_PORT": "0",
+            // What a killed process leaves behind is taken over soon.
+            "FRESHET_WORKERS_LEASE": "6s",
+            "FRESHET_KAFKA_DELIVERY_TIMEOUT": "2s",
+        ]
+        for (variable, topic) in [
+            ("PUSHES", "freshet.pushes"), ("APP_CHANGES", "freshet.app-changes"), ("WIDGETS", "freshet.widgets"),
+            ("TIMELINES", "freshet.timelines"), ("DEAD_LETTERS", "freshet.dead-letters"),
+        ] {
+            environment["FRESHET_TOPICS_\(variable)"] = kafka.name(topic)
+        }
+        return environment
+    }
+
+    /// Starts `freshet run` and waits until all its roles work.
+    func run(_ arguments: String...) async throws -> (process: FreshetProcess, ready: JSONValue) {
+        let process = try FreshetProcess(["run", "--print-ready"] + arguments, environment: environment)
+        return (process, try await process.firstLine())
+    }
+
+    func freshet(
+        _ arguments: String..., input: String = ""
+    ) async throws -> (status: Int32, out: String, err: String) {
+        try await FreshetProcess.run(arguments, environment: environment, input: input)
+    }
+
+    /// Publishes events; each must be acknowledged.
+    func publish(_ events: [OutgoingEvent]) async throws {
+        for result in await publisher.publish(events) { _ = try result.get() }
+    }
+
+    static func apps(providerPort: Int) -> [AppDefinition] {
+        func kind(_ name: String) -> KindDefinition {
+            KindDefinition(
+                name: name, displayName: name, description: name, families: WidgetFamily.allCases,
+                providerURL: "http://127.0.0.1:\(providerPort)/bank", minimumSpacing: .zero,
+                placeholder: .object(JSONObject()))
+        }
+        return [AppDefinition(name: app, developerMode: true, kinds: [kind("RecentPurchases"), kind("DueDate")])]
+    }
+}
+
+/// Lends an installation.
+func withInstallation(_ body: @Sendable (Installation) async throws -> Void) async throws {
+    let topics = [
+        "freshet.pushes", "freshet.app-changes", "freshet.widgets", "freshet.timelines", "freshet.dead-letters",
+    ]
+    let provider = SampleProvider(seed: 7, logger: quietLogger)
+    try await withThrowingTaskGroup(of: Void.self) { group in
+        group.addTask { try await provider.run() }
+        let port = try await provider.port()
+        try await withKafka(topics: topics, partitions: 8) { kafka in
+            try await withStore(Installation.apps(providerPort: port)) { store in
+                let producer = try KafkaProducer(
+                    configuration: kafka.configuration, deliveryTimeout: .seconds(20), logger: quietLogger)
+                let publisher = EventPublisher(
+                    producer: producer,
+                    topics: EventTopicNames(
+                        pushes: kafka.name(topics[0]), appChanges: kafka.name(topics[1]),
+                        widgets: kafka.name(topics[2])),
+                    source: "/tests")
+                do {
+                    try await body(
+                        Installation(store: store, kafka: kafka, provider: provider, publisher: publisher))
+                    await producer.shutdown()
+                } catch {
+                    await producer.shutdown()
+                    throw error
+                }
+            }
+        }
+        group.cancelAll()
+        do { try await group.waitForAll() } catch is CancellationError {}
+    }
+}

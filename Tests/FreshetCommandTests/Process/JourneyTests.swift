@@ -1,0 +1,214 @@
+import Foundation
+import KafkaClient
+import TestSupport
+import Testing
+import WidgetModel
+import WidgetStore
+
+@testable import freshet
+
+/// What a person does by hand, command by command.
+@Suite(.tags(.process), .serialized, .timeLimit(.minutes(3)))
+struct JourneyTests {
+    private static let app = Installation.app
+
+    @Test("a widget is placed and reloaded by commands, and timelines show prints what it shows")
+    func publishToShow() async throws {
+        try await withInstallation { installation in
+            let (process, _) = try await installation.run()
+            let placed = try await installation.freshet(
+                "publish", "widget", "placed", "--app", Self.app, "--user", "u42", "--device", "d1", "--kind",
+                "RecentPurchases", "--configuration", #"{"card":"acme"}"#, "w1")
+            #expect(placed.status == 0, "\(placed.err)")
+            let first = try await Self.shown("w1", past: 0, in: installation)
+            #expect(first["state"]?["stale"] == false)
+            #expect(first["configuration"] == ["card": "acme"])
+            #expect(first["currentEntry"]?["content"]?["card"] == "Acme Card")
+
+            let pushed = try await installation.freshet(
+                "publish", "push", "--app", Self.app, "--user", "u42", "--kind", "RecentPurchases", "--matching",
+                #"{"card":"acme"}"#)
+            #expect(pushed.status == 0, "\(pushed.err)")
+            let revision = try #require(first["revision"]?.numberValue?.int64)
+            let second = try await Self.shown("w1", past: revision, in: installation)
+            #expect(second["state"]?["requested"] == 2)
+            #expect(second["content"] != first["content"])
+
+            let text = try await installation.freshet("timelines", "show", "--app", Self.app, "--widget", "w1")
+            #expect(text.status == 0)
+            #expect(text.out.contains("state        fresh") && text.out.contains("Acme Card"))
+            let early = try await installation.freshet(
+                "timelines", "show", "--app", Self.app, "--widget", "w1", "--at", "2001-01-01T00:00:00Z", "--json")
+            #expect(try JSONValue.parse(early.out)["currentEntry"] == .null)
+
+            for arguments in [["--widget", "w2"], ["00000000-0000-0000-0000-000000000001"]] {
+                let missing = try await FreshetProcess.run(
+                    ["timelines", "show", "--app", Self.app] + arguments, environment: installation.environment)
+                #expect(missing.status == 1)
+            }
+            process.send(signal: SIGTERM)
+            #expect(try await process.end().status == 0)
+        }
+    }
+
+    /// The timeline of a widget once its revision is past the given one.
+    private static func shown(
+        _ widget: String, past revision: Int64, in installation: Installation
+    ) async throws -> JSONValue {
+        var document = JSONValue.null
+        try await eventually("a timeline past revision \(revision)") {
+            let shown = try await installation.freshet(
+                "timelines", "show", "--app", app, "--widget", widget, "--json")
+            guard shown.status == 0 else { return false }
+            document = try JSONValue.parse(shown.out)
+            return (document["revision"]?.numberValue?.int64 ?? 0) > revision
+        }
+        return document
+    }
+
+    @Test("lines from standard input: bad ones are told with their number, the others go out")
+    func lines() async throws {
+        try await withInstallation { installation in
+            let push = #"{"app":"com.example.bank","audience":{"user":"u1"},"kinds":"all"}"#
+            let result = try await installation.freshet(
+                "publish", "--stdin", "--json",
+                input: """
+                    {"type":"freshet.push.received.v1","data":\(push)}
+                    {"type":"freshet.push.recieved.v1","data":\(push)}
+                    not json
+
+                    {"specversion":"1.0","id":"e1","source":"/x","type":"freshet.push.received.v1","data":\(push)}
+                    {"type":"freshet.push.received.v1","data":{"app":"com.example.bank","audience":{"user":""},"kinds":"all"}}
+                    """)
+            #expect(result.status == 1)
+            #expect(try JSONValue.parse(result.out) == ["published": 2, "failed": 3])
+            #expect(result.err.contains("line 2: /type") && result.err.contains("did you mean freshet.push.received.v1"))
+            #expect(result.err.contains("line 3: not JSON"))
+            #expect(result.err.contains("line 6: /data/audience/user"))
+        }
+    }
+
+    @Test("a manifest's errors are told at once with their lines; a right one is applied and shown")
+    func kinds() async throws {
+        try await withStore([]) { store in
+            let folder = FileManager.default.temporaryDirectory.appendingPathComponent("kinds-\(UUID().uuidString)")
+            try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+            defer { try? FileManager.default.removeItem(at: folder) }
+            let environment = ["FRESHET_POSTGRES_URL": store.connectionString]
+            func freshet(_ arguments: String...) async throws -> (status: Int32, out: String, err: String) {
+                try await FreshetProcess.run(arguments, environment: environment)
+            }
+
+            let bad = folder.appendingPathComponent("bad.yaml").path
+            try """
+                app: com.example.bank
+                provider: {url: "ftp://example.com"}
+                kinds:
+                  - name: DueDate
+                    maxBatch: 0
+                    placeholder: {}
+                """.write(toFile: bad, atomically: true, encoding: .utf8)
+            let refused = try await freshet("kinds", "apply", bad)
+            #expect(refused.status == 1)
+            #expect(refused.err.contains("bad.yaml:2") && refused.err.contains("bad.yaml:5"))
+            #expect(try await store.integer("SELECT count(*) FROM app") == 0)
+
+            let good = folder.appendingPathComponent("good.yaml").path
+            func write(maxBatch: Int, sharing: String = "perUser") throws {
+                try """
+                    app: com.example.bank
+                    provider: {url: "https://example.com/bank"}
+                    kinds:
+                      - name: DueDate
+                        maxBatch: \(maxBatch)
+                        sharing: \(sharing)
+                        placeholder: {}
+                    """.write(toFile: good, atomically: true, encoding: .utf8)
+            }
+            try write(maxBatch: 50)
+            #expect(try await freshet("kinds", "apply", good, "--dry-run").status == 0)
+            #expect(try await store.integer("SELECT count(*) FROM app") == 0)
+            #expect(try await freshet("kinds", "apply", good).out.contains("+ add"))
+            try write(maxBatch: 60)
+            let difference = try await freshet("kinds", "diff", good, "--json")
+            #expect(
+                try JSONValue.parse(difference.out) == [
+                    ["app": "com.example.bank", "kind": "DueDate", "action": "change", "fields": ["maxBatch"]]
+                ])
+            let shown = try await freshet("kinds", "show", "com.example.bank", "DueDate")
+            #expect(try JSONValue.parse(shown.out)["definition"]?["maxBatch"] == 50)
+            try write(maxBatch: 50, sharing: "shared")
+            let conflict = try await freshet("kinds", "apply", good)
+            #expect(conflict.status == 1)
+            #expect(conflict.err.contains("sharing"))
+            let unknown = try await freshet("kinds", "show", "com.example.bank", "DueDat")
+            #expect(unknown.status == 1 && unknown.err.contains("did you mean DueDate"))
+        }
+    }
+
+    @Test("an erased user is gone from the database, and their timelines' tombstones are published")
+    func erase() async throws {
+        try await withInstallation { installation in
+            let (process, _) = try await installation.run()
+            for user in ["u1", "u2"] {
+                _ = try await installation.freshet(
+                    "publish", "widget", "placed", "--app", Self.app, "--user", user, "--device", "d-\(user)", "--kind",
+                    "DueDate", "w-\(user)")
+            }
+            let ids = [
+                try await Self.shown("w-u1", past: 0, in: installation)["timeline"]?.stringValue,
+                try await Self.shown("w-u2", past: 0, in: installation)["timeline"]?.stringValue,
+            ]
+            let unasked = try await installation.freshet("users", "erase", "--app", Self.app, "u1")
+            #expect(unasked.status == 64)
+            let erased = try await installation.freshet("users", "erase", "--app", Self.app, "u1", "--yes", "--json")
+            #expect(try JSONValue.parse(erased.out) == ["widgets": 1, "timelines": 1, "deadLetters": 0])
+            try await eventually("the erased timeline is collected") {
+                try await installation.store.integer("SELECT count(*) FROM timeline_state") == 1
+            }
+            #expect(try await installation.store.integer("SELECT count(*) FROM widget") == 1)
+
+            var last: [String: Bool] = [:]
+            let topic = installation.kafka.name("freshet.timelines")
+            let consumer = try KafkaConsumer(
+                configuration: KafkaConsumerConfiguration(
+                    kafka: installation.kafka.configuration, group: "tombstones", topics: [topic]),
+                logger: quietLogger)
+            reading: for try await event in consumer.events {
+                switch event {
+                case .assigned(let assignment): assignment.start(at: [:])
+                case .revoked(let revocation): revocation.acknowledge()
+                case .offsetOutOfRange, .error: break
+                case .batch(let batch):
+                    for index in 0..<batch.count {
+                        let key = try #require(batch.key(index))
+                        last[String(decoding: batch.bytes[key], as: UTF8.self)] = batch.value(index) == nil
+                    }
+                    if last.count == 2, last.values.contains(true) { break reading }
+                }
+            }
+            await consumer.shutdown()
+            #expect(last[try #require(ids[0])] == true)
+            #expect(last[try #require(ids[1])] == false)
+            process.send(signal: SIGTERM)
+            #expect(try await process.end().status == 0)
+        }
+    }
+
+    @Test("positions are shown and set, and a topic that is not read is refused")
+    func positions() async throws {
+        try await withStore { store in
+            let environment = ["FRESHET_POSTGRES_URL": store.connectionString]
+            func freshet(_ arguments: String...) async throws -> (status: Int32, out: String, err: String) {
+                try await FreshetProcess.run(["positions"] + arguments, environment: environment)
+            }
+            #expect(try await freshet("set", "freshet.pushes", "3", "1200").status == 0)
+            #expect(try await freshet("set", "freshet.widgets", "0", "earliest").status == 0)
+            let shown = try JSONValue.parse(try await freshet("show", "--json").out).arrayValue ?? []
+            #expect(shown.map { $0["topic"] } == ["freshet.pushes", "freshet.widgets"])
+            #expect(shown.map { $0["nextOffset"] } == [1200, .null])
+            let refused = try await freshet("set", "freshet.timelines", "0", "1")
+            #expect(refused.status == 1 && refused.err.contains("freshet.pushes"))
+        }
+    }
+}

@@ -1,0 +1,155 @@
+import FreshetClient
+import Foundation
+import PostgresClient
+import TestSupport
+import Testing
+import WidgetEvents
+import WidgetModel
+import WidgetStore
+
+@testable import freshet
+
+/// Sum of the views of an app's widgets, and of what its timelines were asked for.
+private struct Progress: PostgresStatement {
+    struct Row: Sendable {
+        let widgets: Int64
+        let views: Int64
+        let requested: Int64
+    }
+
+    static let sql = """
+        SELECT (SELECT count(*) FROM widget), (SELECT coalesce(sum(views), 0)::int8 FROM widget),
+               (SELECT coalesce(sum(requested), 0)::int8 FROM timeline_state)
+        """
+
+    static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row {
+        Row(widgets: try row.value(0), views: try row.value(1), requested: try row.value(2))
+    }
+}
+
+/// What became of each widget.
+private struct WidgetOutcomes: PostgresStatement {
+    struct Row: Sendable, Hashable {
+        let widget: String
+        let views: Int64
+        let requested: Int64
+        let isStale: Bool
+        let isStored: Bool
+    }
+
+    static let sql = """
+        SELECT w.id, w.views, s.requested, s.rendered < s.requested, c.timeline_id IS NOT NULL
+        FROM widget w JOIN timeline_state s ON s.timeline_id = w.timeline_id
+        LEFT JOIN timeline_content c ON c.timeline_id = w.timeline_id
+        ORDER BY w.id
+        """
+
+    static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row {
+        Row(
+            widget: try row.value(0), views: try row.value(1), requested: try row.value(2), isStale: try row.value(3),
+            isStored: try row.value(4))
+    }
+}
+
+@Suite(.tags(.process), .serialized, .timeLimit(.minutes(4)))
+struct TakeoverTests {
+    private static let users = 60
+    private static let start = Timestamp(rfc3339: "2026-01-01T00:00:00Z") ?? Timestamp(microseconds: 0)
+
+    private static let environment = WidgetPlacement.test("w").environment
+
+    private static func placement(_ user: Int, _ kind: String) -> OutgoingEvent {
+        OutgoingEvent(
+            .placed(
+                WidgetPlacement(
+                    app: Installation.app, widget: "u\(user)-\(kind)", user: "u\(user)", device: "d\(user)",
+                    kind: kind, family: .systemSmall,
+                    environment: environment)),
+            time: start)
+    }
+
+    /// One view of every widget, and one push for each user's purchases. Views are an hour and more apart, so that each
+    /// of them counts.
+    private static func round(_ number: Int) -> [OutgoingEvent] {
+        let time = start + .seconds(7_200 * (number + 1))
+        var events: [OutgoingEvent] = []
+        for user in 0..<users {
+            for kind in ["RecentPurchases", "DueDate"] {
+                let view = FreshetEvent.viewed(app: Installation.app, widget: "u\(user)-\(kind)")
+                events.append(OutgoingEvent(view, time: time, key: "u\(user)"))
+            }
+            let request = ReloadRequest(
+                app: Installation.app, audience: .user("u\(user)"), kinds: .kinds(["RecentPurchases"]), reason: .push)
+            events.append(OutgoingEvent(.push(request), time: time))
+        }
+        return events
+    }
+
+    @Test("two processes share the work; one is stopped and the other killed while events flow, and nothing is lost or done twice")
+    func takeover() async throws {
+        try await withInstallation { installation in
+            let (first, _) = try await installation.run()
+            let (second, ready) = try await installation.run()
+            // Both have partitions at the same time: the second was given some, and the first says that it has kept some.
+            #expect(ready["role"] == "all")
+            try await installation.publish(
+                (0..<Self.users).flatMap { [Self.placement($0, "RecentPurchases"), Self.placement($0, "DueDate")] })
+            let widgets = Int64(2 * Self.users)
+            try await eventually("all widgets are placed") {
+                try await Self.progress(of: installation).widgets == widgets
+            }
+
+            var rounds = 0
+            func publish(_ count: Int) async throws {
+                for _ in 0..<count {
+                    try await installation.publish(Self.round(rounds))
+                    rounds += 1
+                }
+            }
+            func applies(views rounds: Int) async throws {
+                try await eventually("views of round \(rounds) are applied", within: .seconds(60)) {
+                    try await Self.progress(of: installation).views >= Int64(rounds) * widgets
+                }
+            }
+            try await publish(10)
+            try await applies(views: 5)
+            first.send(signal: SIGTERM)
+            try await publish(10)
+            #expect(try await first.end() == FreshetProcess.Exit(status: 0, isSignal: false))
+            try await publish(5)
+            // The second has taken over what the first had: it applies what was published after the first had ended.
+            try await applies(views: 21)
+            try await publish(3)
+            second.send(signal: SIGKILL)
+            try await publish(10)
+            #expect(try await second.end() == FreshetProcess.Exit(status: SIGKILL, isSignal: true))
+
+            let (third, _) = try await installation.run()
+            try await publish(2)
+            let published = rounds
+            try await applies(views: published)
+            try await eventually("every requested reload is rendered", within: .seconds(60)) {
+                let overview = try await installation.store.pool.query(Overview())[0]
+                return overview.stale == 0 && overview.unpublished == 0 && overview.leased == 0
+            }
+
+            let outcomes = try await installation.store.pool.query(WidgetOutcomes())
+            #expect(outcomes.count == Int(widgets))
+            for outcome in outcomes {
+                let pushes = outcome.widget.hasSuffix("RecentPurchases") ? published : 0
+                #expect(
+                    outcome
+                        == WidgetOutcomes.Row(
+                            widget: outcome.widget, views: Int64(published), requested: Int64(1 + pushes),
+                            isStale: false, isStored: true))
+            }
+            #expect(try await installation.store.integer("SELECT count(*) FROM dead_letter") == 0)
+            third.send(signal: SIGTERM)
+            #expect(try await third.end() == FreshetProcess.Exit(status: 0, isSignal: false))
+        }
+    }
+
+    private static func progress(of installation: Installation) async throws -> Progress.Row {
+        try await installation.store.pool.query(Progress())[0]
+    }
+}
