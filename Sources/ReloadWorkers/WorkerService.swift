@@ -103,8 +103,8 @@ package struct WorkerService: Service {
         }
         guard !claims.isEmpty else { return }
         context.statistics.count { $0.released += claims.count }
-        // A task of its own, since this one may be cancelled and the database would not be asked any more. It is awaited,
-        // and bounded by the pool's and the statement's time limits.
+        // A task of its own, since this one may be cancelled and the database would not be asked any more. It is
+        // awaited, and bounded by the pool's and the statement's time limits.
         let pool = context.pool
         let result = await Task { try await pool.execute(ReleaseTimelines(claims)) }.result
         switch result {

@@ -28,7 +28,7 @@ struct Freshet: AsyncParsableCommand {
         subcommands: [
             RunCommand.self, MigrateCommand.self, KindsCommand.self, PublishCommand.self, WidgetsCommand.self,
             TimelinesCommand.self, UsersCommand.self, PositionsCommand.self, ConfigCommand.self, KafkaCommand.self,
-            ProviderCommand.self, DemoCommand.self,
+            ProviderCommand.self, DemoCommand.self, LoadCommand.self,
         ])
 
     static func main() async {

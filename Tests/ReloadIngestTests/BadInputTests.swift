@@ -66,7 +66,8 @@ struct BadInputTests {
     private func message(_ bad: BadMessage, _ ingest: IngestHarness) -> KafkaMessage {
         var headers = [
             KafkaHeader(name: "ce_specversion", value: "1.0"), KafkaHeader(name: "ce_id", value: bad.name),
-            KafkaHeader(name: "ce_source", value: "/tests"), KafkaHeader(name: "content-type", value: "application/json"),
+            KafkaHeader(name: "ce_source", value: "/tests"),
+            KafkaHeader(name: "content-type", value: "application/json"),
             KafkaHeader(name: "x-null", value: nil as [UInt8]?),
         ]
         if let type = bad.type { headers.append(KafkaHeader(name: "ce_type", value: type)) }
@@ -75,7 +76,8 @@ struct BadInputTests {
             headers: headers)
     }
 
-    @Test("Each is kept whole, with what is wrong; the good event behind it is applied; all reach the dead-letter topic")
+    @Test(
+        "Each is kept whole, with what is wrong; the good event behind it is applied; all reach the dead-letter topic")
     func deadLetters() async throws {
         try await IngestHarness.lend(partitions: 1) { ingest in
             let id = try await ingest.store.place([.test("w1", user: "u1")])[0]

@@ -23,7 +23,7 @@ struct ExactlyOnceTests {
 
     @Test("A consumer that crashes in the middle is followed by one that goes on where the database stands")
     func crash() async throws {
-        try await IngestHarness.lend(adjust: { $0.maximumBatch = 100 }) { ingest in
+        try await IngestHarness.lend(maximumBatch: 100) { ingest in
             try await place(50, ingest)
             let consumers = Mutex<[KafkaConsumer]>([])
             let service = ingest.service { consumer in consumers.withLock { $0.append(consumer) } }
@@ -42,7 +42,7 @@ struct ExactlyOnceTests {
 
     @Test("Connections that are cut again and again lose nothing and repeat nothing")
     func connectionLoss() async throws {
-        try await IngestHarness.lend(adjust: { $0.maximumBatch = 200 }) { ingest in
+        try await IngestHarness.lend(maximumBatch: 200) { ingest in
             try await place(50, ingest)
             let service = ingest.service()
             try await ingest.running([service]) {
@@ -82,7 +82,7 @@ struct ExactlyOnceTests {
 
     @Test("Two services share the partitions; one leaving hands over exactly")
     func rebalance() async throws {
-        try await IngestHarness.lend(adjust: { $0.maximumBatch = 100 }) { ingest in
+        try await IngestHarness.lend(maximumBatch: 100) { ingest in
             try await place(50, ingest)
             let first = ingest.service()
             let second = ingest.service()

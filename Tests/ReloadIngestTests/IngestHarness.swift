@@ -21,7 +21,7 @@ struct IngestHarness: Sendable {
 
     /// Lends a harness whose topics exist; nothing consumes them yet.
     static func lend(
-        partitions: Int = 4, adjust: (inout IngestConfiguration) -> Void = { _ in },
+        partitions: Int = 4, maximumBatch: Int? = nil, audienceLimit: Int? = nil,
         _ body: (IngestHarness) async throws -> Void
     ) async throws {
         try await withStore { store in
@@ -35,7 +35,8 @@ struct IngestHarness: Sendable {
                 configuration.topics.widgets = kafka.name(defaults.widgets)
                 configuration.deadLetterTopic = kafka.name("freshet.dead-letters")
                 configuration.group = "ingest-\(UInt64.random(in: 0...UInt64.max))"
-                adjust(&configuration)
+                if let maximumBatch { configuration.maximumBatch = maximumBatch }
+                if let audienceLimit { configuration.audienceLimit = audienceLimit }
                 let producer = try KafkaProducer(
                     configuration: kafka.configuration, deliveryTimeout: .seconds(20), logger: quiet)
                 do {

@@ -108,7 +108,7 @@ struct IngestServiceTests {
 
     @Test("Everyone is one row update; with a match, or with too many widgets, it is one sweep row")
     func everyone() async throws {
-        try await IngestHarness.lend(adjust: { $0.audienceLimit = 3 }) { ingest in
+        try await IngestHarness.lend(audienceLimit: 3) { ingest in
             let acme = try WidgetConfiguration(json: Array(#"{"card":"acme"}"#.utf8))
             _ = try await ingest.store.place(
                 (0..<5).map { .test("w\($0)", user: "crowd", configuration: #"{"n":\#($0)}"#) })

@@ -15,9 +15,10 @@ struct GenerationTests {
     func million() async throws {
         try await withStore { store in
             let single = try await store.place([.test("mine", user: "me")])[0]
-            let kind = try #require(try await store.directory().kinds.values.first {
-                $0.app == TestKinds.app && $0.definition.name == "Purchases"
-            })
+            let kind = try #require(
+                try await store.directory().kinds.values.first {
+                    $0.app == TestKinds.app && $0.definition.name == "Purchases"
+                })
             try await store.settle()
             // Rendered and idle, as after settle().
             try await store.sql(
@@ -63,7 +64,7 @@ struct GenerationTests {
             let claimed = try await store.pool.query(
                 ClaimTimelines(
                     [
-                        ClaimWish(kindID: kind.id, lane: .push, count: 10),
+                        ClaimWish(kindID: kind.id, lane: .push, count: 10)
                     ], lease: .seconds(30)))
             #expect(claimed.map(\.id) == [single])
             // That fetch renders the global reload for it as well.
@@ -76,9 +77,10 @@ struct GenerationTests {
     func captured() async throws {
         try await withStore { store in
             let id = try await store.place([.test("w1")])[0]
-            let kind = try #require(try await store.directory().kinds.values.first {
-                $0.app == TestKinds.app && $0.definition.name == "Purchases"
-            })
+            let kind = try #require(
+                try await store.directory().kinds.values.first {
+                    $0.app == TestKinds.app && $0.definition.name == "Purchases"
+                })
             let claimed = try await store.claim(lane: .interactive)
             _ = try await store.pool.execute(BumpKinds([GenerationBump(id: kind.id, events: 1, isFree: false)]))
             _ = try await store.complete(claimed, spacing: .zero)

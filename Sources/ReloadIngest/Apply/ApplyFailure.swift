@@ -1,5 +1,6 @@
 import PostgresClient
 import WidgetStore
+
 /// What to do about a batch that the database did not take.
 enum ApplyFailure: Equatable {
     /// Another process has taken some of the partitions: find out which.

@@ -91,7 +91,8 @@ struct BatchApplier: Sendable {
 
     private struct Marks {
         /// Each with its input, in order, to name the audiences that have too many widgets.
-        var handles: [(handle: PostgresPipeline.Handle<MarkOutcome>, input: [TimelineMark], audience: AudienceSort)] = []
+        var handles: [(handle: PostgresPipeline.Handle<MarkOutcome>, input: [TimelineMark], audience: AudienceSort)] =
+            []
     }
 
     private enum AudienceSort {

@@ -223,7 +223,8 @@ extension BatchFold {
         guard let app = directory.apps[name], Text.equal(app.name, name) else {
             throw RejectedEvent.Reason(
                 app: name, code: "unknownApp",
-                message: "/app: no app \(Text.quoted(name)) is registered; expected one that `freshet kinds apply` knows",
+                message:
+                    "/app: no app \(Text.quoted(name)) is registered; expected one that `freshet kinds apply` knows",
                 isUnknownName: true)
         }
         return app

@@ -11,7 +11,8 @@ struct DeficitRoundRobin<Key: Hashable & Comparable>: Sendable where Key: Sendab
         deficits = deficits.filter { keys.contains($0.key) }
     }
 
-    /// The one to serve next: the current one while its quantum lasts, then the others in turn. Nil when `keys` is empty.
+    /// The one to serve next: the current one while its quantum lasts, then the others in turn. Nil when `keys` is
+    /// empty.
     mutating func next(among keys: Set<Key>, quantum: (Key) -> Int) -> Key? {
         if let current, keys.contains(current), deficits[current, default: 0] > 0 { return current }
         let order = keys.sorted()

@@ -27,7 +27,8 @@ struct FetchOutcome: Sendable {
         failed = batch.timelines.map { ($0, failure) }
     }
 
-    /// Reads an answer. What is wrong with one timeline costs only that one; an answer that is wrong as a whole costs all.
+    /// Reads an answer. What is wrong with one timeline costs only that one; an answer that is wrong as a whole costs
+    /// all.
     init(answer: [UInt8], to batch: ReloadBatch) {
         let response: ProviderResponse
         do throws(JSONError) {

@@ -1,5 +1,5 @@
-/// An IP address as a number, whatever family it was written in: an IPv4 address that is mapped into IPv6, or embedded in
-/// it for translation, is the IPv4 address that packets will go to.
+/// An IP address as a number, whatever family it was written in: an IPv4 address that is mapped into IPv6, or embedded
+/// in it for translation, is the IPv4 address that packets will go to.
 package struct IPAddress: Hashable, Sendable {
     package enum Family: Hashable, Sendable {
         case v4

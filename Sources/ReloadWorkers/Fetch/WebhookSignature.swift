@@ -1,6 +1,7 @@
 import Crypto
 
-/// Signs requests as Standard Webhooks says, so that a provider can tell that Freshet asks, and nobody repeats it later.
+/// Signs requests as Standard Webhooks says, so that a provider can tell that Freshet asks, and nobody repeats it
+/// later.
 package struct WebhookSignature: Sendable {
     /// The app's secret.
     private let key: SymmetricKey

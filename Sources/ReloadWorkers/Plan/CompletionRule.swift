@@ -4,7 +4,8 @@ import WidgetStore
 /// When a timeline that was just fetched is due again (design, section 6, rules 1, 2 and 4).
 struct CompletionRule: Sendable {
     let kind: RegisteredKind
-    /// The time of day. The database's own decides; this one only tells how long the interval is that jitter is a part of.
+    /// The time of day. The database's own decides; this one only tells how long the interval is that jitter is a part
+    /// of.
     let now: Timestamp
 
     private var schedule: ReloadSchedule {

@@ -3,8 +3,8 @@ import PostgresClient
 import WidgetModel
 import WidgetStore
 
-/// Collects timelines that no widget shows: first the tombstones are published and acknowledged, then the rows go, unless
-/// a widget shows the timeline again by then.
+/// Collects timelines that no widget shows: first the tombstones are published and acknowledged, then the rows go,
+/// unless a widget shows the timeline again by then.
 struct CollectionRunner: Sendable {
     let context: WorkerContext
 

@@ -13,8 +13,8 @@ struct SweepRoom: Sendable {
         self.backlogs = backlogs
     }
 
-    /// How many timelines of the kind to make due next; nil while it has no room for at least half a chunk, so that it is
-    /// refilled by chunks and not by the row.
+    /// How many timelines of the kind to make due next; nil while it has no room for at least half a chunk, so that it
+    /// is refilled by chunks and not by the row.
     func chunk(of kindID: Int32) -> Int? {
         let room = highWater - backlogs[kindID, default: 0]
         return room >= (chunk + 1) / 2 ? min(chunk, room) : nil

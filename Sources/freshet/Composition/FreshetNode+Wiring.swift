@@ -17,11 +17,25 @@ struct IngestParts: Sendable {
     let assignment: WorkSignal
 }
 
-/// The workers with what they use alone.
-struct WorkerParts: Sendable {
-    let service: WorkerService
-    let statistics: WorkerStatistics
-    let release: @Sendable () async -> Void
+/// The workers, with an HTTP client that lives as long as they run: it has to be shut down once it is made.
+struct WorkerRunner: Service, CustomStringConvertible {
+    let description = "workers"
+    let egress: EgressGuard
+    let connectionsPerProvider: Int
+    let make: @Sendable (HTTPClient) -> WorkerService
+
+    func run() async throws {
+        let http = HTTPClient(
+            eventLoopGroupProvider: .singleton,
+            configuration: ProviderClient.configuration(egress: egress, connectionsPerHost: connectionsPerProvider))
+        do {
+            try await make(http).run()
+        } catch {
+            try? await http.shutdown()
+            throw error
+        }
+        try await http.shutdown()
+    }
 }
 
 extension FreshetNode {
@@ -76,8 +90,9 @@ extension FreshetNode {
 
         /// - Throws: ``CommandFailure`` when the list of private networks cannot be read.
         func workers(
-            publishingTo producer: KafkaProducer, onStored: (@Sendable (TimelineID, EventPosition?) -> Void)?
-        ) throws -> WorkerParts {
+            publishingTo producer: KafkaProducer, countingIn statistics: WorkerStatistics,
+            onStored: (@Sendable (TimelineID, EventPosition?) -> Void)?
+        ) throws(CommandFailure) -> WorkerRunner {
             let policy: EgressPolicy
             do throws(EgressPolicy.InvalidPattern) {
                 policy = try EgressPolicy(allowing: settings.providers.allowPrivateNetworks)
@@ -85,24 +100,15 @@ extension FreshetNode {
                 throw CommandFailure(.configuration, "providers.allowPrivateNetworks: \(error)")
             }
             let configuration = settings.workerConfiguration
+            let publisher = KafkaTimelinePublisher(
+                producer: producer, deliveryTimeout: settings.kafka.deliveryTimeout)
             let egress = EgressGuard(policy)
-            let http = HTTPClient(
-                eventLoopGroupProvider: .singleton,
-                configuration: ProviderClient.configuration(
-                    egress: egress, connectionsPerHost: configuration.providerConcurrency))
-            let statistics = WorkerStatistics()
-            let service = WorkerService(
-                configuration: configuration, pool: pool, directory: directory,
-                fetcher: ProviderClient(http: http, egress: egress),
-                publisher: KafkaTimelinePublisher(
-                    producer: producer, deliveryTimeout: settings.kafka.deliveryTimeout),
-                signal: work, statistics: statistics, onStored: onStored, logger: logger)
-            return WorkerParts(service: service, statistics: statistics) { [logger] in
-                do {
-                    try await http.shutdown()
-                } catch {
-                    logger.warning("the HTTP client did not end well", metadata: ["error": "\(error)"])
-                }
+            return WorkerRunner(egress: egress, connectionsPerProvider: configuration.providerConcurrency) {
+                [pool, directory, work, logger] http in
+                WorkerService(
+                    configuration: configuration, pool: pool, directory: directory,
+                    fetcher: ProviderClient(http: http, egress: egress), publisher: publisher, signal: work,
+                    statistics: statistics, onStored: onStored, logger: logger)
             }
         }
 

@@ -59,13 +59,15 @@ final class FreshetNode: Sendable {
         let wiring = Wiring(settings: settings, kafka: kafka, pool: pool, logger: logger)
         let producer = roles.runsIngest || roles.runsWorkers ? try wiring.producer() : nil
         let ingest = producer.flatMap { roles.runsIngest ? wiring.ingest(deadLettersTo: $0) : nil }
+        let statistics = WorkerStatistics()
         let workers = try producer.flatMap {
-            roles.runsWorkers ? try wiring.workers(publishingTo: $0, onStored: onStored) : nil
+            roles.runsWorkers
+                ? try wiring.workers(publishingTo: $0, countingIn: statistics, onStored: onStored) : nil
         }
         let port = roles.runsAPI ? ListeningPort() : nil
         self.producer = producer
         self.ingest = ingest?.service
-        workerStatistics = workers?.statistics
+        workerStatistics = roles.runsWorkers ? statistics : nil
         apiPort = port
         assignment = ingest?.assignment
         unassigned = ingest?.assignment.mark(.timelines)
@@ -74,12 +76,11 @@ final class FreshetNode: Sendable {
         services.append(
             ReleasingService(description: "clients") { [embeddedKafka] in
                 await producer?.shutdown()
-                await workers?.release()
                 await pool.shutdown()
                 embeddedKafka?.close()
             })
         if let port { services.append(try wiring.api(port: port, ingest: ingest?.service)) }
-        if let workers { services += [wiring.listener(postgres), workers.service] }
+        if let workers { services += [wiring.listener(postgres), workers] }
         services += ingest?.services ?? []
         self.services = services
     }

@@ -63,6 +63,7 @@ final class FreshetProcess: Sendable {
     }
 
     var pid: Int32 { process.processIdentifier }
+    var isRunning: Bool { exit.value.withLock { $0 } == nil }
 
     /// What it has printed so far.
     var standardOutput: String { text("out") }

@@ -21,7 +21,7 @@ struct JourneyTests {
                 "RecentPurchases", "--configuration", #"{"card":"acme"}"#, "w1")
             #expect(placed.status == 0, "\(placed.err)")
             let first = try await Self.shown("w1", past: 0, in: installation)
-            #expect(first["state"]?["stale"] == false)
+            #expect(first["state"]?["requested"] == 1)
             #expect(first["configuration"] == ["card": "acme"])
             #expect(first["currentEntry"]?["content"]?["card"] == "Acme Card")
 
@@ -51,7 +51,7 @@ struct JourneyTests {
         }
     }
 
-    /// The timeline of a widget once its revision is past the given one.
+    /// The timeline of a widget once it is rendered anew: its revision past the given one, and nothing more requested.
     private static func shown(
         _ widget: String, past revision: Int64, in installation: Installation
     ) async throws -> JSONValue {
@@ -61,7 +61,7 @@ struct JourneyTests {
                 "timelines", "show", "--app", app, "--widget", widget, "--json")
             guard shown.status == 0 else { return false }
             document = try JSONValue.parse(shown.out)
-            return (document["revision"]?.numberValue?.int64 ?? 0) > revision
+            return (document["revision"]?.numberValue?.int64 ?? 0) > revision && document["state"]?["stale"] == false
         }
         return document
     }

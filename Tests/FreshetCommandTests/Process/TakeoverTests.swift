@@ -1,5 +1,7 @@
+import AsyncHTTPClient
 import FreshetClient
 import Foundation
+import NIOCore
 import PostgresClient
 import TestSupport
 import Testing
@@ -88,10 +90,16 @@ struct TakeoverTests {
     @Test("two processes share the work; one is stopped and the other killed while events flow, and nothing is lost or done twice")
     func takeover() async throws {
         try await withInstallation { installation in
-            let (first, _) = try await installation.run()
-            let (second, ready) = try await installation.run()
-            // Both have partitions at the same time: the second was given some, and the first says that it has kept some.
-            #expect(ready["role"] == "all")
+            let (first, firstReady) = try await installation.run()
+            let (second, secondReady) = try await installation.run()
+            // The second was given partitions, and the first has kept some: both are ready, which they are not without.
+            for ready in [firstReady, secondReady] {
+                let port = try #require(ready["apiPort"]?.numberValue?.int64)
+                let response = try await HTTPClient.shared.execute(
+                    HTTPClientRequest(url: "http://127.0.0.1:\(port)/health/ready"), timeout: .seconds(10))
+                let report = try JSONValue.parse(Array(try await response.body.collect(upTo: 65_536).readableBytesView))
+                #expect(report == ["status": "ready", "missing": []])
+            }
             try await installation.publish(
                 (0..<Self.users).flatMap { [Self.placement($0, "RecentPurchases"), Self.placement($0, "DueDate")] })
             let widgets = Int64(2 * Self.users)

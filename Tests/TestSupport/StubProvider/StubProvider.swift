@@ -1,6 +1,7 @@
 import Hummingbird
 import Logging
 import NIOCore
+import ServiceLifecycle
 import Synchronization
 package import WidgetModel
 
@@ -39,6 +40,8 @@ package final class StubProvider: Sendable {
     package let received = Tally()
     private let listening = Tally()
     private let port = Mutex(0)
+    /// Opened at the end, so that what a script holds back is let go.
+    fileprivate let closing = Gate()
 
     fileprivate init() {}
 
@@ -61,10 +64,18 @@ package final class StubProvider: Sendable {
             return state.script
         }
         received.add()
-        return try await script(request)
+        return try await withThrowingTaskGroup(of: Answer.self) { group in
+            group.addTask { try await script(request) }
+            group.addTask {
+                try await self.closing.pass()
+                return .status(503)
+            }
+            defer { group.cancelAll() }
+            return try await group.next() ?? .status(503)
+        }
     }
 
-    fileprivate func run() async throws {
+    fileprivate func application() -> some ApplicationProtocol {
         let router = Router()
         router.post("/widgets/timelines") { [self] request, _ in
             let buffer = try await request.body.collect(upTo: 64 << 20)
@@ -72,14 +83,13 @@ package final class StubProvider: Sendable {
                 request.headers.map { ($0.name.canonicalName, $0.value) }, uniquingKeysWith: { $1 })
             return try await answer(Request(body: Array(buffer.readableBytesView), headers: headers)).response()
         }
-        let application = Application(
+        return Application(
             router: router, configuration: ApplicationConfiguration(address: .hostname("127.0.0.1", port: 0)),
             onServerRunning: { [self] channel in
                 port.withLock { $0 = channel.localAddress?.port ?? 0 }
                 listening.add()
             },
-            logger: Logger(label: "provider") { _ in SwiftLogNoOpLogHandler() })
-        try await application.run()
+            logger: .stub)
     }
 
     fileprivate func listens() async throws {
@@ -156,15 +166,29 @@ extension JSONValue {
     }
 }
 
-/// Lends a provider that listens on a port of its own; what it holds back then is dropped.
+extension Logger {
+    fileprivate static let stub = Logger(label: "provider") { _ in SwiftLogNoOpLogHandler() }
+}
+
+/// Lends a provider that listens on a port of its own; what its script holds back at the end is let go.
 package func withStubProvider<Value: Sendable>(
     _ body: (StubProvider) async throws -> Value
 ) async throws -> Value {
     let provider = StubProvider()
+    let server = ServiceGroup(services: [provider.application()], logger: .stub)
     return try await withThrowingTaskGroup(of: Void.self) { group in
-        group.addTask { try await provider.run() }
-        defer { group.cancelAll() }
-        try await provider.listens()
-        return try await body(provider)
+        group.addTask { try await server.run() }
+        let result: Result<Value, any Error>
+        do {
+            try await provider.listens()
+            result = .success(try await body(provider))
+        } catch {
+            result = .failure(error)
+        }
+        // Not by cancellation: the server would drop connections in the middle of an answer.
+        provider.closing.open()
+        await server.triggerGracefulShutdown()
+        try await group.waitForAll()
+        return try result.get()
     }
 }

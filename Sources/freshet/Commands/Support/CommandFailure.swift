@@ -5,7 +5,7 @@ import PostgresClient
 import WidgetStore
 
 /// How a command ends, as `sysexits.h` numbers it.
-enum ExitStatus: Int32, Sendable {
+enum CommandStatus: Int32, Sendable {
     /// What was asked for could not be done, or not all of it.
     case failure = 1
     /// The command line is wrong.
@@ -18,11 +18,11 @@ enum ExitStatus: Int32, Sendable {
 
 /// Why a command could not do what it was asked for, for people: what, where, and what was expected.
 struct CommandFailure: Error, Sendable, CustomStringConvertible {
-    let status: ExitStatus
+    let status: CommandStatus
     /// One line a problem.
     let message: String
 
-    init(_ status: ExitStatus, _ message: String) {
+    init(_ status: CommandStatus, _ message: String) {
         self.status = status
         self.message = message
     }

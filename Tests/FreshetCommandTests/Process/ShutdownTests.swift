@@ -1,0 +1,43 @@
+import Foundation
+import FreshetClient
+import TestSupport
+import Testing
+import WidgetEvents
+import WidgetModel
+import WidgetStore
+
+@testable import freshet
+
+@Suite(.tags(.process), .timeLimit(.minutes(2)))
+struct ShutdownTests {
+    @Test("the first signal waits for what is in flight; the second ends it at once and gives the work back")
+    func secondSignal() async throws {
+        let provider = try FreshetProcess(["provider", "--port", "0", "--latency", "60s"])
+        let port = try #require(try await provider.firstLine()["port"]?.numberValue?.int64)
+        try await withInstallation { installation in
+            var apps = Installation.apps(providerPort: Int(port))
+            for index in apps[0].kinds.indices { apps[0].kinds[index].timeout = .seconds(60) }
+            _ = try await installation.store.store.apply(apps, secrets: [:]) { Array(repeating: 7, count: 32) }
+            let (process, _) = try await installation.run("--set", "workers.graceTime=60s")
+            let environment = try WidgetEnvironment(locale: "en-GB", timeZone: "Europe/London")
+            try await installation.publish([
+                OutgoingEvent(
+                    .placed(
+                        WidgetPlacement(
+                            app: Installation.app, widget: "w", user: "u", device: "d", kind: "DueDate",
+                            family: .systemSmall, environment: environment)),
+                    time: SampleProvider.systemTime())
+            ])
+            try await eventually("the timeline is being fetched") {
+                try await installation.store.integer("SELECT count(*) FROM timeline_state WHERE leased") == 1
+            }
+            process.send(signal: SIGTERM)
+            try await eventually("it says that it stops") { process.standardError.contains("stopping") }
+            #expect(process.isRunning)
+            #expect(try await installation.store.integer("SELECT count(*) FROM timeline_state WHERE leased") == 1)
+            process.send(signal: SIGTERM)
+            #expect(try await process.end(within: .seconds(20)) == FreshetProcess.Exit(status: 1, isSignal: false))
+            #expect(try await installation.store.integer("SELECT count(*) FROM timeline_state WHERE leased") == 0)
+        }
+    }
+}
