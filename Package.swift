@@ -106,10 +106,10 @@ let package = Package(
             ],
             path: "Tests/TestSupport", swiftSettings: strict),
         .testTarget(
-            name: "KafkaClientTests", dependencies: ["KafkaClient", logging], swiftSettings: strictWithC),
+            name: "KafkaClientTests", dependencies: ["KafkaClient", logging], swiftSettings: strict),
         .testTarget(
             name: "PostgresClientTests", dependencies: ["PostgresClient", "TestSupport", logging],
-            swiftSettings: strictWithC),
+            swiftSettings: strict),
         .testTarget(
             name: "WidgetModelTests", dependencies: ["WidgetModel"], swiftSettings: strict),
         .testTarget(

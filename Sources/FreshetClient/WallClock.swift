@@ -1,9 +1,9 @@
 import WidgetModel
 
 #if canImport(Darwin)
-    import Darwin
+import Darwin
 #else
-    import Glibc
+import Glibc
 #endif
 
 enum WallClock {

@@ -5,8 +5,8 @@ import WidgetModel
 
 /// Tells Freshet what happened in one app: which widgets there are, and which timelines are stale.
 ///
-/// Every call returns when Kafka's brokers have acknowledged the event, so what was announced is not lost. Calls may run
-/// side by side; those that concern one widget take effect in the order of their times.
+/// Every call returns when Kafka's brokers have acknowledged the event, so what was announced is not lost. Calls may
+/// run side by side; those that concern one widget take effect in the order of their times.
 ///
 /// ```swift
 /// let center = try WidgetCenter(

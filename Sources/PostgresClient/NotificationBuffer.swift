@@ -1,4 +1,3 @@
-
 /// Notifications between the connection's thread and their one reader: equal ones become one, and their number is bounded.
 final class NotificationBuffer: Sendable {
     private struct State {

@@ -56,7 +56,10 @@ package final class IngestService: Service {
             do {
                 let consumer = try makeConsumer()
                 current.withLock { $0 = consumer }
-                defer { current.withLock { $0 = nil } }
+                defer {
+                    current.withLock { $0 = nil }
+                    statistics.update { $0.assignedPartitions = 0 }
+                }
                 try await consume(consumer) { failures = 0 }
                 return
             } catch is CancellationError {
@@ -95,6 +98,7 @@ package final class IngestService: Service {
                 let starts = try await take(assignment.partitions, &positions)
                 logger.info("partitions assigned", metadata: ["partitions": "\(assignment.partitions.count)"])
                 assignment.start(at: starts)
+                statistics.update { $0.assignedPartitions += assignment.partitions.count }
                 onAssigned()
             } catch {
                 assignment.fail()
@@ -107,6 +111,7 @@ package final class IngestService: Service {
             try await apply(items, of: prepared, under: positions.epochs, &positions, consumer)
         case .revoked(let revocation):
             positions.drop(revocation.partitions)
+            statistics.update { $0.assignedPartitions -= revocation.partitions.count }
             logger.info(
                 "partitions revoked",
                 metadata: ["partitions": "\(revocation.partitions.count)", "lost": "\(revocation.lost)"])

@@ -23,6 +23,8 @@ package final class IngestStatistics: Sendable {
         package var retries = 0
         /// Partitions dropped because another process has taken them.
         package var fencedPartitions = 0
+        /// Partitions that are assigned to this process now.
+        package var assignedPartitions = 0
     }
 
     private let state = Mutex(Snapshot())

@@ -9,11 +9,11 @@ struct Freshet: AsyncParsableCommand {
         abstract: "Keeps home-screen widgets fresh.",
         discussion: """
             Services publish push notifications and app changes to Kafka. Freshet decides which widgets' timelines \
-            those make stale, keeps that state in PostgreSQL, and regenerates the stale timelines with batched requests \
-            to the apps' timeline providers.
+            those make stale, keeps that state in PostgreSQL, and regenerates the stale timelines with batched \
+            requests to the apps' timeline providers.
 
-            Settings come from a file (--config), from the environment (FRESHET_…), and from --set key=value, each over \
-            the one before; `freshet config keys` lists them.
+            Settings come from a file (--config), from the environment (FRESHET_…), and from --set key=value, each \
+            over the one before; `freshet config keys` lists them.
 
             Examples:
               freshet migrate --set postgres.url=postgresql:///freshet

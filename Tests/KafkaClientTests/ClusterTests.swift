@@ -89,24 +89,22 @@ struct ClusterTests {
         }
     }
 
-    @Test("errors of the broker reach the consumer's receiver, who reads on", arguments: 0..<40)
-    func consumerErrors(_ n: Int) async throws {
+    @Test("errors of the broker reach the consumer's receiver, who reads on")
+    func consumerErrors() async throws {
         try await withKafka(embeddedOnly: true) { kafka in
             let topic = try await kafka.topic("errors")
             let producer = try kafka.producer()
             _ = try await producer.send(KafkaMessage(topic, "a"))
-            let rec = LogRecorder()
-            let consumer = try kafka.consumer(topic, properties: ["debug": "all"], logger: rec.logger)
-            let watch = Task { try await Task.sleep(for: .seconds(n < 30 ? 20 : 6)); let i = rec.lines.firstIndex { $0.text.contains("uthoriz") } ?? 0; for l in rec.lines[max(0, i - 12)..<min(rec.lines.count, i + 20)] { print("LL", n, l.metadata["facility"] ?? "", l.text.suffix(230)) } }
-            defer { if n < 30 { watch.cancel() } }
+            let consumer = try kafka.consumer(topic)
             #expect(try await consumer.read(1).map(\.value) == ["a"])
-            try kafka.embedded?.pushRequestErrors(.fetch, [.topicAuthorizationFailed, .notLeaderForPartition])
+            // Twice: at the first fetch that reaches the end of the log, librdkafka 2.0.2 overlooks what the broker says.
+            try kafka.embedded?.pushRequestErrors(
+                .fetch, [.topicAuthorizationFailed, .topicAuthorizationFailed, .notLeaderForPartition])
             _ = try await producer.send(KafkaMessage(topic, "b"))
             // The message may come before the error: with a fetch that was under way already.
             var error: KafkaError?
             var values: [String?] = []
             for try await event in consumer.events {
-                print("LL2 \(n) \(event)".prefix(150))
                 if case .error(let reported) = event { error = error ?? reported }
                 if case .batch(let batch) = event { values += batch.messages.map(\.value) }
                 if error != nil, !values.isEmpty { break }

@@ -109,6 +109,7 @@ struct PoolTests {
                 }
             }
             #expect(error?.kind == .connection)
+            #expect(error?.sqlState == "57P01")
             #expect(error?.isRetriable == true)
             // COMMIT was never sent.
             #expect(error?.commitOutcomeUnknown == false)

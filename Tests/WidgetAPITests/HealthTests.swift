@@ -1,6 +1,6 @@
 import Synchronization
-import Testing
 import TestSupport
+import Testing
 import WidgetModel
 
 @testable import WidgetAPI
@@ -81,9 +81,11 @@ struct HealthTests {
 
 @Suite(.tags(.api))
 struct BearerTokenTests {
-    @Test("short tokens and those that cannot stand in a header are refused", arguments: [
-        "", "short", "fifteen-bytes-x", "with a space in it", "with-a-newline-in\n", "with-ümlaut-in-it",
-    ])
+    @Test(
+        "short tokens and those that cannot stand in a header are refused",
+        arguments: [
+            "", "short", "fifteen-bytes-x", "with a space in it", "with-a-newline-in\n", "with-ümlaut-in-it",
+        ])
     func refused(_ text: String) {
         #expect(BearerToken(text) == nil)
     }

@@ -1,8 +1,8 @@
 import Hummingbird
 import HummingbirdTesting
 import Logging
-import Testing
 import TestSupport
+import Testing
 import WidgetModel
 import WidgetStore
 

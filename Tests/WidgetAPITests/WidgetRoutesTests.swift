@@ -1,8 +1,8 @@
 import Hummingbird
 import HummingbirdTesting
 import PostgresClient
-import Testing
 import TestSupport
+import Testing
 import WidgetModel
 import WidgetStore
 

@@ -4,6 +4,8 @@ import Logging
 /// Hands the server's notices to the logger. Owned by the driver, next to the connection that calls it.
 final class LibpqNotices {
     let logger: Logger
+    /// Why the server ended the session, when it said so between two calls, as a notice.
+    private(set) var fatal: PostgresError?
 
     init(logger: Logger) {
         self.logger = logger
@@ -32,6 +34,9 @@ final class LibpqNotices {
             }
         let message = unsafe LibpqResult.field(.message, of: result) ?? ""
         let state = unsafe LibpqResult.field(.sqlState, of: result) ?? ""
+        if severity == "FATAL" || severity == "PANIC" {
+            fatal = PostgresError(.connection, message, sqlState: state)
+        }
         logger.log(
             level: level, "PostgreSQL: \(message)", metadata: ["severity": "\(severity)", "sqlstate": "\(state)"])
     }

@@ -135,10 +135,11 @@ extension ConnectionDriver {
         if brokenBecause == nil { brokenBecause = error }
     }
 
-    /// The loss of the connection, in libpq's words.
+    /// The loss of the connection, in the server's words, else in libpq's.
     func lost() -> PostgresError {
         let message = connection.errorMessage
-        let error = PostgresError(.connection, message.isEmpty ? "the connection was lost" : message)
+        let error =
+            notices.fatal ?? PostgresError(.connection, message.isEmpty ? "the connection was lost" : message)
         breakConnection(error)
         return brokenBecause ?? error
     }

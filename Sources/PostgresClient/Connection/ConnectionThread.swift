@@ -50,7 +50,7 @@ final class ConnectionThread: Sendable {
         self.wakeUp = try WakeUp()
     }
 
-    /// Starts the thread, which connects first. `events.closed` is called also if this throws.
+    /// Starts the thread, which connects first. `events.closed` is called also when no thread can be made.
     func start(configuration: PostgresConfiguration, logger: Logger, events: Events) {
         do throws(PostgresError) {
             try startThread(named: "pg-connection") {

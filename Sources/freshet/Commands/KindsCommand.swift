@@ -15,8 +15,8 @@ struct KindsCommand: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Registers the apps and kinds of a manifest.",
             discussion: """
-                The manifest is checked as a whole, and everything that is wrong is told with its line. It is applied in \
-                one transaction. Kinds that it does not list are left as they are.
+                The manifest is checked as a whole, and everything that is wrong is told with its line. It is applied \
+                in one transaction. Kinds that it does not list are left as they are.
 
                 An app that is given no signing secret gets a random one when it is new, and keeps its own otherwise.
 

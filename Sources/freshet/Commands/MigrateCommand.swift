@@ -8,8 +8,8 @@ struct MigrateCommand: AsyncParsableCommand {
         commandName: "migrate",
         abstract: "Brings the database to this binary's schema.",
         discussion: """
-            Applies the missing migrations, each in a transaction of its own, under a lock: several processes may do it \
-            at once. They only go forward and are safe while Freshet runs.
+            Applies the missing migrations, each in a transaction of its own, under a lock: several processes may do \
+            it at once. They only go forward and are safe while Freshet runs.
 
             Examples:
               freshet migrate

@@ -4,9 +4,9 @@ import WidgetModel
 import WidgetStore
 
 #if canImport(Darwin)
-    import Darwin
+import Darwin
 #else
-    import Glibc
+import Glibc
 #endif
 
 struct UsersCommand: AsyncParsableCommand {

@@ -9,8 +9,8 @@ extension WidgetsCommand {
             discussion: """
                 Each line is the data of a freshet.widget.placed.v1 event, with an optional "time" (the time of the \
                 import if there is none). An older time never overrides a newer widget. New timelines are due at once, \
-                after everything that is more urgent. What is wrong with a line is told with its number; the others are \
-                imported all the same, and the exit status is 1.
+                after everything that is more urgent. What is wrong with a line is told with its number; the others \
+                are imported all the same, and the exit status is 1.
 
                 Examples:
                   freshet widgets import placements.jsonl
@@ -35,7 +35,11 @@ extension WidgetsCommand {
                 let directory = try await DirectoryCache(pool: store.pool).refresh()
                 let lines = PlacementLines(directory: directory, now: SampleProvider.systemTime())
                 return try await WidgetImport(store: store, lines: lines).run(
-                    reader, complain: { Terminal.endProgress(); Terminal.complain($0) },
+                    reader,
+                    complain: {
+                        Terminal.endProgress()
+                        Terminal.complain($0)
+                    },
                     progress: { Terminal.progress("\($0) lines") })
             }
             Terminal.endProgress()

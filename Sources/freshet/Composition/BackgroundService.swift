@@ -1,3 +1,5 @@
+import Logging
+import NIOCore
 import ServiceLifecycle
 
 /// Background work of a node as a service of its group.
@@ -20,27 +22,60 @@ struct BackgroundService: Service, CustomStringConvertible {
     }
 }
 
-/// What the other services use: released when all of them have ended, since a group stops its services in the reverse
-/// of their order and this one is its first.
-struct ReleasingService: Service, CustomStringConvertible {
-    let description: String
+/// The services of a node as one, and what they share: released when all of them have ended, however they ended, so
+/// that also a service that is cancelled can still give back what it holds.
+struct NodeService: Service, CustomStringConvertible {
+    let description = "node"
+    /// In the order in which they start; stopped in reverse.
+    let parts: [any Service]
     let release: @Sendable () async -> Void
+    let logger: Logger
 
     func run() async throws {
-        try? await gracefulShutdown()
-        await release()
+        let outcome: Result<Void, any Error>
+        do {
+            // Takes part in the graceful shutdown of the group that this service is in.
+            try await ServiceGroup(configuration: .ofFreshet(parts, logger: logger)).run()
+            outcome = .success(())
+        } catch {
+            outcome = .failure(error)
+        }
+        // A task of its own, since this one may be cancelled.
+        await Task { await release() }.value
+        try outcome.get()
     }
 }
 
-/// A server whose port others wait for: when it ends, they have waited long enough.
+extension ServiceGroupConfiguration {
+    /// When a service ends, whether it should or not, the others are told to end in order.
+    static func ofFreshet(_ services: [any Service], logger: Logger) -> ServiceGroupConfiguration {
+        // What a group says of its services is for those who debug it.
+        var quiet = logger
+        if quiet.logLevel < .notice, quiet.logLevel > .debug { quiet.logLevel = .notice }
+        return ServiceGroupConfiguration(
+            services: services.map {
+                ServiceConfiguration(
+                    service: $0, successTerminationBehavior: .gracefullyShutdownGroup,
+                    failureTerminationBehavior: .gracefullyShutdownGroup)
+            },
+            logger: quiet)
+    }
+}
+
+/// The HTTP API, whose port others wait for: when it ends, they have waited long enough.
 struct ListeningService: Service, CustomStringConvertible {
+    let description = "api"
     let service: any Service
     let port: ListeningPort
-
-    var description: String { "\(type(of: service))" }
+    /// Where it listens, for messages.
+    let address: String
 
     func run() async throws {
         defer { port.closes() }
-        try await service.run()
+        do {
+            try await service.run()
+        } catch let error as IOError {
+            throw CommandFailure(.failure, "the HTTP API on \(address) (api.host, api.port) failed: \(error)")
+        }
     }
 }

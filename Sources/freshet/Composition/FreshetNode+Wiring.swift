@@ -120,7 +120,8 @@ extension FreshetNode {
                     checks: NodeReadiness.checks(
                         pool: pool, kafka: kafka, topics: settings.topics, ingest: ingest, logger: logger)),
                 logger: logger, onListening: { port.listens(on: $0) })
-            return ListeningService(service: service, port: port)
+            return ListeningService(
+                service: service, port: port, address: "\(settings.api.host):\(settings.api.port)")
         }
 
         /// Hears what the ingest of other processes has made due.

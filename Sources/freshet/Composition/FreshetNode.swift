@@ -29,7 +29,7 @@ final class FreshetNode: Sendable {
     let ingest: IngestService?
     /// Counts of the workers; nil when the node runs none.
     let workerStatistics: WorkerStatistics?
-    /// In the order in which they start; a service group stops them in reverse.
+    /// What a service group is to run; it releases what the node holds when it ends.
     let services: [any Service]
 
     private let preparation: NodePreparation
@@ -40,8 +40,8 @@ final class FreshetNode: Sendable {
 
     /// Opens no connection and starts nothing but the embedded cluster, if there is to be one.
     ///
-    /// - Parameter onStored: told of every timeline whose stored content has changed, with the event that caused it, on a
-    ///   worker's task: it must be quick.
+    /// - Parameter onStored: told of every timeline whose stored content has changed, with the event that caused it,
+    ///   on a worker's task: it must be quick.
     /// - Throws: ``CommandFailure`` or `KafkaError` for settings that cannot be used.
     init(
         settings: Settings, roles: ProcessRole, logger: Logger,
@@ -72,17 +72,20 @@ final class FreshetNode: Sendable {
         assignment = ingest?.assignment
         unassigned = ingest?.assignment.mark(.timelines)
 
-        var services: [any Service] = []
-        services.append(
-            ReleasingService(description: "clients") { [embeddedKafka] in
-                await producer?.shutdown()
-                await pool.shutdown()
-                embeddedKafka?.close()
-            })
-        if let port { services.append(try wiring.api(port: port, ingest: ingest?.service)) }
-        if let workers { services += [wiring.listener(postgres), workers] }
-        services += ingest?.services ?? []
-        self.services = services
+        var parts: [any Service] = []
+        if let port { parts.append(try wiring.api(port: port, ingest: ingest?.service)) }
+        if let workers { parts += [wiring.listener(postgres), workers] }
+        parts += ingest?.services ?? []
+        services = [
+            NodeService(
+                parts: parts,
+                release: { [embeddedKafka] in
+                    await producer?.shutdown()
+                    await pool.shutdown()
+                    embeddedKafka?.close()
+                },
+                logger: logger)
+        ]
     }
 
     private static func kafka(

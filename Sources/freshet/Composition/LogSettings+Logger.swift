@@ -81,7 +81,9 @@ struct JSONLogHandler: LogHandler {
         case .stringConvertible(let value): return .string("\(value)")
         case .array(let values): return .array(values.map(json))
         case .dictionary(let values):
-            let members = values.sorted { $0.key < $1.key }.map { JSONObject.Member(key: $0.key, value: json($0.value)) }
+            let members = values.sorted { $0.key < $1.key }.map {
+                JSONObject.Member(key: $0.key, value: json($0.value))
+            }
             return .object(JSONObject(members))
         }
     }

@@ -25,7 +25,8 @@ struct NodePreparation: Sendable {
             throw CommandFailure(.configuration, SchemaCheck.message(pending: status.pending))
         }
         let applied = try await waitingForDatabase { try await migrator.apply(on: pool) }
-        logger.notice("migrations applied", metadata: ["migrations": .array(applied.map { "\($0.version) \($0.name)" })])
+        logger.notice(
+            "migrations applied", metadata: ["migrations": .array(applied.map { "\($0.version) \($0.name)" })])
     }
 
     private func waitingForDatabase<Value: Sendable>(_ body: () async throws -> Value) async throws -> Value {
@@ -33,7 +34,9 @@ struct NodePreparation: Sendable {
         while true {
             do {
                 return try await body()
-            } catch let error as PostgresError where error.kind == .connection || error.kind == .poolTimeout || error.isRetriable {
+            } catch let error as PostgresError
+                where error.kind == .connection || error.kind == .poolTimeout || error.isRetriable
+            {
                 attempt += 1
                 logger.warning(
                     "waiting for PostgreSQL", metadata: ["attempt": "\(attempt)", "error": "\(error)"])

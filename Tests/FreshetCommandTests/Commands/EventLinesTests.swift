@@ -32,7 +32,8 @@ struct EventLinesTests {
         let event = try event(
             #"""
             {"data":\#(Self.data),"specversion":"1.0","id":"e1","source":"/bank","time":"2026-01-01T00:00:00Z",
-             "type":"freshet.push.received.v1","key":"k","traceparent":"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}
+             "type":"freshet.push.received.v1","key":"k",
+             "traceparent":"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}
             """#)
         #expect(event.id == "e1" && event.source == "/bank" && event.key == "k")
         #expect(event.time == Timestamp(rfc3339: "2026-01-01T00:00:00Z"))
@@ -46,7 +47,8 @@ struct EventLinesTests {
             case .pushReceived: Self.data
             case .appChanged: #"{"app":"a","audience":{"everyone":true},"kinds":"all","state":"background"}"#
             case .widgetPlaced:
-                #"{"app":"a","widget":"w","user":"u","device":"d","kind":"K","family":"systemSmall","environment":{"locale":"en","timeZone":"Etc/UTC"}}"#
+                #"{"app":"a","widget":"w","user":"u","device":"d","kind":"K","family":"systemSmall","#
+                    + #""environment":{"locale":"en","timeZone":"Etc/UTC"}}"#
             case .widgetConfigured: #"{"app":"a","widget":"w","configuration":{}}"#
             case .widgetRemoved, .widgetViewed: #"{"app":"a","widget":"w"}"#
             case .deviceEnvironmentChanged:
@@ -55,16 +57,22 @@ struct EventLinesTests {
         #expect(try event(#"{"type":"\#(type.rawValue)","data":\#(data)}"#).event.type == type)
     }
 
-    @Test("what is wrong is told with its place", arguments: [
-        ("nonsense", "not JSON"), ("[]", "expected an object, found an array"), ("{}", "/type"),
-        (#"{"type":5}"#, "/type"), (#"{"type":"freshet.push.received.v2"}"#, "did you mean freshet.push.received.v1"),
-        (#"{"type":"freshet.push.received.v1"}"#, "/data"),
-        (#"{"type":"freshet.push.received.v1","data":{"app":"a"}}"#, "/data/audience"),
-        (#"{"type":"freshet.push.received.v1","data":{"app":"","audience":{"user":"u"},"kinds":"all"}}"#, "/data/app"),
-        (#"{"type":"freshet.push.received.v1","specversion":"0.3","data":\#(data)}"#, "/specversion"),
-        (#"{"type":"freshet.push.received.v1","time":"yesterday","data":\#(data)}"#, "/time"),
-        (#"{"type":"freshet.push.received.v1","id":"","data":\#(data)}"#, "/id"),
-    ])
+    @Test(
+        "what is wrong is told with its place",
+        arguments: [
+            ("nonsense", "not JSON"), ("[]", "expected an object, found an array"), ("{}", "/type"),
+            (#"{"type":5}"#, "/type"),
+            (#"{"type":"freshet.push.received.v2"}"#, "did you mean freshet.push.received.v1"),
+            (#"{"type":"freshet.push.received.v1"}"#, "/data"),
+            (#"{"type":"freshet.push.received.v1","data":{"app":"a"}}"#, "/data/audience"),
+            (
+                #"{"type":"freshet.push.received.v1","data":{"app":"","audience":{"user":"u"},"kinds":"all"}}"#,
+                "/data/app"
+            ),
+            (#"{"type":"freshet.push.received.v1","specversion":"0.3","data":\#(data)}"#, "/specversion"),
+            (#"{"type":"freshet.push.received.v1","time":"yesterday","data":\#(data)}"#, "/time"),
+            (#"{"type":"freshet.push.received.v1","id":"","data":\#(data)}"#, "/id"),
+        ])
     func refused(_ line: String, _ part: String) {
         #expect { try event(line) } throws: { error in
             (error as? EventLines.Refused)?.message.contains(part) == true

@@ -29,10 +29,12 @@ struct LineReaderTests {
         return lines.map { $0.bytes.map { String(decoding: $0, as: UTF8.self) } }
     }
 
-    @Test("lines are those between line ends; the last needs none", arguments: [
-        ("", []), ("\n", [""]), ("a", ["a"]), ("a\n", ["a"]), ("a\nb", ["a", "b"]), ("a\r\nb\r\n", ["a", "b"]),
-        ("\n\na", ["", "", "a"]), ("ü\n", ["ü"]),
-    ])
+    @Test(
+        "lines are those between line ends; the last needs none",
+        arguments: [
+            ("", []), ("\n", [""]), ("a", ["a"]), ("a\n", ["a"]), ("a\nb", ["a", "b"]), ("a\r\nb\r\n", ["a", "b"]),
+            ("\n\na", ["", "", "a"]), ("ü\n", ["ü"]),
+        ])
     func splitting(_ input: String, _ expected: [String]) async throws {
         #expect(try await texts(input) == expected)
     }

@@ -15,7 +15,8 @@ struct PrettyJSONTests {
         let short: JSONValue = ["a": [1, 2], "b": "x"]
         #expect(PrettyJSON.text(short) == #"{"a":[1,2],"b":"x"}"#)
         let long: JSONValue = [
-            "list": .array((0..<40).map { .number(JSONNumber($0)) }), "text": .string(String(repeating: "x", count: 90)),
+            "list": .array((0..<40).map { .number(JSONNumber($0)) }),
+            "text": .string(String(repeating: "x", count: 90)),
             "empty": [:],
         ]
         let text = PrettyJSON.text(long)
@@ -37,9 +38,11 @@ struct JSONLogHandlerTests {
     func lines() throws {
         let written = Mutex<[String]>([])
         let logger = Logger(label: "freshet") { label in
-            JSONLogHandler(label: label, now: { Timestamp(microseconds: 0) }, write: { line in
-                written.withLock { $0.append(line) }
-            })
+            JSONLogHandler(
+                label: label, now: { Timestamp(microseconds: 0) },
+                write: { line in
+                    written.withLock { $0.append(line) }
+                })
         }
         logger.warning(
             "two\nlines", metadata: ["count": "3", "list": ["a", "b"], "level": "mine", "nested": ["k": "v"]])
@@ -62,17 +65,20 @@ struct CommandFailureTests {
             code: code, message: "m", isRetriable: isRetriable, context: KafkaError.Context(operation: "produce"))
     }
 
-    @Test("errors end a command with the status that says whose turn it is", arguments: [
-        (PostgresError(.connection, "m") as any Error, CommandStatus.unavailable),
-        (PostgresError(.poolTimeout, "m"), .unavailable),
-        (PostgresError(.server, "m", sqlState: "57P03"), .unavailable),
-        (PostgresError(.server, "m", sqlState: "42601"), .failure), (PostgresError(.configuration, "m"), .configuration),
-        (PostgresError(.migration, "m"), .configuration), (kafka(.messageTimedOut), .unavailable),
-        (kafka(.invalidConfiguration), .configuration), (kafka(.messageTooLarge), .failure),
-        (kafka(.unknownTopicOrPartition, isRetriable: true), .unavailable),
-        (SettingsError(problems: []), .configuration), (ManifestError(problems: []), .failure),
-        (CancellationError(), .failure),
-    ])
+    @Test(
+        "errors end a command with the status that says whose turn it is",
+        arguments: [
+            (PostgresError(.connection, "m") as any Error, CommandStatus.unavailable),
+            (PostgresError(.poolTimeout, "m"), .unavailable),
+            (PostgresError(.server, "m", sqlState: "57P03"), .unavailable),
+            (PostgresError(.server, "m", sqlState: "42601"), .failure),
+            (PostgresError(.configuration, "m"), .configuration),
+            (PostgresError(.migration, "m"), .configuration), (kafka(.messageTimedOut), .unavailable),
+            (kafka(.invalidConfiguration), .configuration), (kafka(.messageTooLarge), .failure),
+            (kafka(.unknownTopicOrPartition, isRetriable: true), .unavailable),
+            (SettingsError(problems: []), .configuration), (ManifestError(problems: []), .failure),
+            (CancellationError(), .failure),
+        ])
     func statuses(_ error: any Error, _ status: CommandStatus) {
         #expect(CommandFailure(explaining: error)?.status == status)
     }
@@ -97,9 +103,11 @@ struct CommandHelpTests {
         }
     }
 
-    @Test("options of a subcommand are not taken by the one above it", arguments: [
-        ["publish", "push", "--app", "a", "--user", "u", "--json", "--set", "api.port=1", "--config", "x.yaml"]
-    ])
+    @Test(
+        "options of a subcommand are not taken by the one above it",
+        arguments: [
+            ["publish", "push", "--app", "a", "--user", "u", "--json", "--set", "api.port=1", "--config", "x.yaml"]
+        ])
     func nesting(_ arguments: [String]) throws {
         let push = try #require(try Freshet.parseAsRoot(arguments) as? PublishCommand.Push)
         #expect(push.event.json)

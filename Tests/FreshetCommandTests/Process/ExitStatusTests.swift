@@ -7,15 +7,21 @@ import WidgetModel
 
 @Suite(.tags(.process), .timeLimit(.minutes(2)))
 struct ExitStatusTests {
-    @Test("a wrong command line is usage", arguments: [
-        ["bogus"], ["run", "--role", "nobody"], ["publish"], ["publish", "push", "--app", "a"],
-        ["publish", "push", "--app", "a", "--user", "u", "--everyone"],
-        ["publish", "push", "--app", "a", "--user", "u", "--matching", "[]"],
-        ["publish", "widget", "placed", "--app", "a", "--user", "u", "--device", "d", "--kind", "K", "--family", "huge", "w"],
-        ["positions", "set", "freshet.pushes", "0", "-1"], ["positions", "set", "freshet.pushes", "0", "latest"],
-        ["timelines", "show", "--app", "a"], ["timelines", "show", "--app", "a", "no-uuid"],
-        ["config", "show", "--set", "api.port"], ["kafka", "--topic", "x"], ["provider", "--failing-requests", "2"],
-    ])
+    @Test(
+        "a wrong command line is usage",
+        arguments: [
+            ["bogus"], ["run", "--role", "nobody"], ["publish"], ["publish", "push", "--app", "a"],
+            ["publish", "push", "--app", "a", "--user", "u", "--everyone"],
+            ["publish", "push", "--app", "a", "--user", "u", "--matching", "[]"],
+            [
+                "publish", "widget", "placed", "--app", "a", "--user", "u", "--device", "d", "--kind", "K", "--family",
+                "huge", "w",
+            ],
+            ["positions", "set", "freshet.pushes", "0", "-1"], ["positions", "set", "freshet.pushes", "0", "latest"],
+            ["timelines", "show", "--app", "a"], ["timelines", "show", "--app", "a", "no-uuid"],
+            ["config", "show", "--set", "api.port"], ["kafka", "--topic", "x"],
+            ["provider", "--failing-requests", "2"],
+        ])
     func usage(_ arguments: [String]) async throws {
         let (status, out, err) = try await FreshetProcess.run(arguments)
         #expect(status == 64, "\(err)")
@@ -30,17 +36,23 @@ struct ExitStatusTests {
             environment: ["FRESHET_LOG_LEVEL": "loud", "FRESHET_KAFKA_PROPERTIES": "sasl.password"])
         #expect(status == 78)
         for part in [
-            "api.port", "no.such", "workers.lease", "log.level", "FRESHET_LOG_LEVEL", "postgres.url", "kafka.properties",
+            "api.port", "no.such", "workers.lease", "log.level", "FRESHET_LOG_LEVEL", "postgres.url",
+            "kafka.properties",
         ] {
             #expect(err.contains(part), "\(part) in \(err)")
         }
         #expect(!err.contains("sasl.password"))
     }
 
-    @Test("settings whose form is right and whose content is not are configuration too", arguments: [
-        ["postgres.url=host=x nonsense=geheim"], ["postgres.url=host=localhost", "api.token=short"],
-        ["postgres.url=host=localhost", "kafka.bootstrapServers=127.0.0.1:1", "kafka.properties=no.such.property=geheim"],
-    ])
+    @Test(
+        "settings whose form is right and whose content is not are configuration too",
+        arguments: [
+            ["postgres.url=host=x nonsense=geheim"], ["postgres.url=host=localhost", "api.token=short"],
+            [
+                "postgres.url=host=localhost", "kafka.bootstrapServers=127.0.0.1:1",
+                "kafka.properties=no.such.property=geheim",
+            ],
+        ])
     func content(_ settings: [String]) async throws {
         let (status, _, err) = try await FreshetProcess.run(
             ["run", "--set", "log.level=critical"] + settings.flatMap { ["--set", $0] })
@@ -122,6 +134,22 @@ struct ExitStatusTests {
             #expect(try JSONValue.parse(published.out)["topic"] == "freshet.pushes")
             process.send(signal: SIGINT)
             #expect(try await process.end() == FreshetProcess.Exit(status: 0, isSignal: false))
+        }
+    }
+
+    @Test("a port that is taken is a failure that names the setting")
+    func portTaken() async throws {
+        try await withStore { store in
+            let environment = ["FRESHET_POSTGRES_URL": store.connectionString]
+            let first = try FreshetProcess(
+                ["run", "--role", "api", "--print-ready", "--set", "api.port=0"], environment: environment)
+            let port = try #require(try await first.firstLine()["apiPort"]?.numberValue?.int64)
+            let second = try await FreshetProcess.run(
+                ["run", "--role", "api", "--set", "api.port=\(port)"], environment: environment)
+            #expect(second.status == 1)
+            #expect(second.err.contains("127.0.0.1:\(port) (api.host, api.port)"))
+            first.send(signal: SIGTERM)
+            #expect(try await first.end() == FreshetProcess.Exit(status: 0, isSignal: false))
         }
     }
 

@@ -79,7 +79,8 @@ final class FreshetProcess: Sendable {
 
     /// Waits for the end.
     func end(within timeout: Duration = .seconds(60)) async throws -> Exit {
-        try await eventually("\(process.arguments ?? []) ends; so far: \(standardError.suffix(2_000))", within: timeout) {
+        try await eventually("\(process.arguments ?? []) ends; so far: \(standardError.suffix(2_000))", within: timeout)
+        {
             exit.value.withLock { $0 } != nil
         }
         return exit.value.withLock { $0 } ?? Exit(status: -1, isSignal: false)

@@ -1,7 +1,6 @@
 import FreshetClient
 import KafkaClient
 import Logging
-import ServiceLifecycle
 import TestSupport
 import Testing
 import WidgetEvents

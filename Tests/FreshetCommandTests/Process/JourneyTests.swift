@@ -78,11 +78,12 @@ struct JourneyTests {
                     not json
 
                     {"specversion":"1.0","id":"e1","source":"/x","type":"freshet.push.received.v1","data":\(push)}
-                    {"type":"freshet.push.received.v1","data":{"app":"com.example.bank","audience":{"user":""},"kinds":"all"}}
+                    {"type":"freshet.push.received.v1","data":{"app":"com.example.bank","audience":{"user":""}}}
                     """)
             #expect(result.status == 1)
             #expect(try JSONValue.parse(result.out) == ["published": 2, "failed": 3])
-            #expect(result.err.contains("line 2: /type") && result.err.contains("did you mean freshet.push.received.v1"))
+            #expect(
+                result.err.contains("line 2: /type") && result.err.contains("did you mean freshet.push.received.v1"))
             #expect(result.err.contains("line 3: not JSON"))
             #expect(result.err.contains("line 6: /data/audience/user"))
         }
@@ -101,13 +102,13 @@ struct JourneyTests {
 
             let bad = folder.appendingPathComponent("bad.yaml").path
             try """
-                app: com.example.bank
-                provider: {url: "ftp://example.com"}
-                kinds:
-                  - name: DueDate
-                    maxBatch: 0
-                    placeholder: {}
-                """.write(toFile: bad, atomically: true, encoding: .utf8)
+            app: com.example.bank
+            provider: {url: "ftp://example.com"}
+            kinds:
+              - name: DueDate
+                maxBatch: 0
+                placeholder: {}
+            """.write(toFile: bad, atomically: true, encoding: .utf8)
             let refused = try await freshet("kinds", "apply", bad)
             #expect(refused.status == 1)
             #expect(refused.err.contains("bad.yaml:2") && refused.err.contains("bad.yaml:5"))
@@ -116,14 +117,14 @@ struct JourneyTests {
             let good = folder.appendingPathComponent("good.yaml").path
             func write(maxBatch: Int, sharing: String = "perUser") throws {
                 try """
-                    app: com.example.bank
-                    provider: {url: "https://example.com/bank"}
-                    kinds:
-                      - name: DueDate
-                        maxBatch: \(maxBatch)
-                        sharing: \(sharing)
-                        placeholder: {}
-                    """.write(toFile: good, atomically: true, encoding: .utf8)
+                app: com.example.bank
+                provider: {url: "https://example.com/bank"}
+                kinds:
+                  - name: DueDate
+                    maxBatch: \(maxBatch)
+                    sharing: \(sharing)
+                    placeholder: {}
+                """.write(toFile: good, atomically: true, encoding: .utf8)
             }
             try write(maxBatch: 50)
             #expect(try await freshet("kinds", "apply", good, "--dry-run").status == 0)

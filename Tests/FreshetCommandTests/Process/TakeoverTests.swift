@@ -1,6 +1,6 @@
 import AsyncHTTPClient
-import FreshetClient
 import Foundation
+import FreshetClient
 import NIOCore
 import PostgresClient
 import TestSupport
@@ -87,7 +87,9 @@ struct TakeoverTests {
         return events
     }
 
-    @Test("two processes share the work; one is stopped and the other killed while events flow, and nothing is lost or done twice")
+    @Test(
+        "of two processes one is stopped and one killed while events flow: nothing is lost or done twice"
+    )
     func takeover() async throws {
         try await withInstallation { installation in
             let (first, firstReady) = try await installation.run()

@@ -7,11 +7,13 @@ import WidgetStore
 @testable import ReloadWorkers
 
 extension Tag {
+    /// Each test has a database of its own. Their suites are serialized, so that a test's time limit does not count the
+    /// time that it waits for the others to make theirs.
     @Tag static var database: Self
 }
 
 /// From a due timeline to a stored and published one.
-@Suite(.tags(.database), .timeLimit(.minutes(1)))
+@Suite(.serialized, .tags(.database), .timeLimit(.minutes(1)))
 struct ReloadTests {
     @Test func placedTimelinesAreFetchedStoredPublishedAndCompleted() async throws {
         let stored = Mutex<[TimelineID]>([])

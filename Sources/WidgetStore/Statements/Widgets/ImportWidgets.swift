@@ -29,9 +29,9 @@ package enum ImportTable {
         """
 
     package static let copy = """
-        COPY freshet_import (app_id, id, kind_id, family, user_id, device_id, locale, time_zone, changed_at, timeline_id,
-                             timeline_family, timeline_configuration, timeline_locale, timeline_time_zone,
-                             timeline_user_id)
+        COPY freshet_import (app_id, id, kind_id, family, user_id, device_id, locale, time_zone, changed_at,
+                             timeline_id, timeline_family, timeline_configuration, timeline_locale,
+                             timeline_time_zone, timeline_user_id)
         FROM STDIN (FORMAT binary)
         """
 
@@ -72,8 +72,8 @@ struct LockImportedTimelines: PostgresStatement {
         """
 }
 
-/// Makes the chunk's timelines exist: new ones, and those that were about to be collected, are due now in the bulk lane;
-/// the others are left as they are. Answers how many.
+/// Makes the chunk's timelines exist: new ones, and those that were about to be collected, are due now in the bulk
+/// lane; the others are left as they are. Answers how many became due.
 struct PlaceImportedTimelines: PostgresStatement {
     static let sql = """
         WITH input AS MATERIALIZED (

@@ -12,12 +12,12 @@ struct PublishCommand: AsyncParsableCommand {
         discussion: """
             Returns when Kafka's brokers have acknowledged every event.
 
-            With --stdin each line of standard input is an event: a CloudEvent in JSON, or {"type", "data"} with any of \
-            "id", "source", "time", "key". What is wrong with a line is told with its number; the others go out all the \
-            same, and the exit status is 1.
+            With --stdin each line of standard input is an event: a CloudEvent in JSON, or {"type", "data"} with any \
+            of "id", "source", "time", "key". What is wrong with a line is told with its number; the others go out all \
+            the same, and the exit status is 1.
 
             Examples:
-              freshet publish push --app com.example.bank --user u42 --kind RecentPurchases --matching '{"card":"acme"}'
+              freshet publish push --app com.example.bank --user u42 --kind DueDate --matching '{"card":"acme"}'
               freshet publish app-change --app com.example.bank --user u42 --state foreground
               freshet publish widget placed --app com.example.bank --user u42 --device d1 --kind DueDate w1
               freshet publish --stdin < events.jsonl

@@ -25,7 +25,8 @@ struct PublishWidgetCommand: AsyncParsableCommand {
             do throws(ModelError) {
                 return try WidgetEnvironment(locale: locale, timeZone: timeZone)
             } catch {
-                throw ValidationError(error.pointer == "/locale" ? "--locale: \(error.message)" : "--time-zone: \(error.message)")
+                throw ValidationError(
+                    error.pointer == "/locale" ? "--locale: \(error.message)" : "--time-zone: \(error.message)")
             }
         }
     }

@@ -10,8 +10,8 @@ struct KafkaCommand: AsyncParsableCommand {
         abstract: "Runs the embedded Kafka cluster by itself, for several Freshet processes on one machine.",
         discussion: """
             Prints one line of JSON with the bootstrap address, and with the librdkafka properties that make its \
-            clients quick. It speaks the real protocol, without authentication, on the loopback interface. It keeps the \
-            last 5 MiB of a partition, in memory.
+            clients quick. It speaks the real protocol, without authentication, on the loopback interface. It keeps \
+            the last 5 MiB of a partition, in memory.
 
             Examples:
               freshet kafka

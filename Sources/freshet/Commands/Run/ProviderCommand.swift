@@ -8,8 +8,8 @@ struct ProviderCommand: AsyncParsableCommand {
         commandName: "provider",
         abstract: "Runs the sample timeline provider: a bank, Emoji Rangers and the weather.",
         discussion: """
-            Serves POST /bank/timelines, /rangers/timelines, /weather/timelines and GET /stats. What it answers follows \
-            from the seed. Prints one line of JSON with its port once it listens.
+            Serves POST /bank/timelines, /rangers/timelines, /weather/timelines and GET /stats. What it answers \
+            follows from the seed. Prints one line of JSON with its port once it listens.
 
             Examples:
               freshet provider --port 8090
@@ -38,7 +38,7 @@ struct ProviderCommand: AsyncParsableCommand {
     @Option(
         name: .customLong("signing-secret"), parsing: .singleValue,
         help: ArgumentHelp(
-            "An app (bank, rangers, weather) whose requests must be signed, with the environment variable of its secret.",
+            "An app (bank, rangers, weather) whose requests must be signed, with the variable of its secret.",
             valueName: "app=variable"))
     var signingSecrets: [String] = []
 

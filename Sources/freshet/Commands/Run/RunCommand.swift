@@ -52,9 +52,13 @@ struct RunCommand: AsyncParsableCommand {
             let node = try FreshetNode(settings: values, roles: values.role, logger: logger)
             try await node.prepare(migrate: migrate)
             let announcer = BackgroundService("announcer") {
-                let endpoint = try await node.ready()
-                logger.notice("ready", metadata: ["bootstrapServers": "\(endpoint.bootstrapServers)"])
-                if printReady { Terminal.printLine(endpoint.json(role: values.role)) }
+                do {
+                    let endpoint = try await node.ready()
+                    logger.notice("ready", metadata: ["bootstrapServers": "\(endpoint.bootstrapServers)"])
+                    if printReady { Terminal.printLine(endpoint.json(role: values.role)) }
+                } catch is ListeningPort.NeverListened {
+                    // The API itself has failed, and says why; or the node was stopped before it listened.
+                }
                 try await gracefulShutdown()
             }
             try await scope.run(node.services + [announcer])

@@ -5,9 +5,9 @@ import Synchronization
 import UnixSignals
 
 #if canImport(Darwin)
-    import Darwin
+import Darwin
 #else
-    import Glibc
+import Glibc
 #endif
 
 /// What SIGTERM and SIGINT mean for a process that runs until it is told to stop: the first lets the services end what
@@ -79,15 +79,7 @@ final class SignalScope: Sendable {
 
     /// Runs services until they end or a signal stops them.
     func run(_ services: [any Service]) async throws {
-        var configuration = ServiceGroupConfiguration(
-            services: services.map {
-                ServiceGroupConfiguration.ServiceConfiguration(
-                    service: $0, successTerminationBehavior: .gracefullyShutdownGroup,
-                    failureTerminationBehavior: .gracefullyShutdownGroup)
-            },
-            logger: logger)
-        configuration.gracefulShutdownSignals = []
-        let group = ServiceGroup(configuration: configuration)
+        let group = ServiceGroup(configuration: .ofFreshet(services, logger: logger))
         let isStopped = state.withLock { state in
             guard case .preparing = state else { return true }
             state = .running(group)

@@ -2,9 +2,9 @@ import Dispatch
 import Foundation
 
 #if canImport(Darwin)
-    import Darwin
+import Darwin
 #else
-    import Glibc
+import Glibc
 #endif
 
 /// The lines of a file or of standard input, read as they are asked for, on a thread of their own: reading a pipe or a
@@ -134,9 +134,9 @@ struct LineReader: AsyncSequence, Sendable {
 
         private static func systemRead(_ descriptor: Int32, _ address: UnsafeMutableRawPointer?, _ count: Int) -> Int {
             #if canImport(Darwin)
-                Darwin.read(descriptor, address, count)
+            Darwin.read(descriptor, address, count)
             #else
-                Glibc.read(descriptor, address, count)
+            Glibc.read(descriptor, address, count)
             #endif
         }
     }

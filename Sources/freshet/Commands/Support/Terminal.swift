@@ -2,9 +2,9 @@ import Foundation
 import WidgetModel
 
 #if canImport(Darwin)
-    import Darwin
+import Darwin
 #else
-    import Glibc
+import Glibc
 #endif
 
 /// What commands print: data on standard output, everything else on standard error.
@@ -54,9 +54,9 @@ enum Terminal {
 
     private static func systemWrite(_ descriptor: Int32, _ address: UnsafeRawPointer?, _ count: Int) -> Int {
         #if canImport(Darwin)
-            Darwin.write(descriptor, address, count)
+        Darwin.write(descriptor, address, count)
         #else
-            Glibc.write(descriptor, address, count)
+        Glibc.write(descriptor, address, count)
         #endif
     }
 }
