@@ -94,6 +94,7 @@ let package = Package(
                 .product(name: "Configuration", package: "swift-configuration"),
                 .product(name: "Yams", package: "Yams"),
                 .product(name: "Histogram", package: "hdrhistogram-swift"),
+                .product(name: "UnixSignals", package: "swift-service-lifecycle"),
                 logging, lifecycle, httpClient, hummingbird, nio, crypto,
             ],
             swiftSettings: strict),
@@ -140,10 +141,15 @@ let package = Package(
             ],
             swiftSettings: strict),
         .testTarget(
+            name: "FreshetClientTests",
+            dependencies: ["FreshetClient", "KafkaClient", "WidgetEvents", "WidgetModel", logging],
+            swiftSettings: strict),
+        .testTarget(
             name: "FreshetCommandTests",
             dependencies: [
                 "freshet", "KafkaClient", "PostgresClient", "WidgetModel", "WidgetEvents", "WidgetStore",
-                "TestSupport", logging, lifecycle, crypto,
+                "FreshetClient", "WidgetAPI", "TestSupport", logging, lifecycle, crypto, httpClient, hummingbird, nio,
+                .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
             swiftSettings: strict),
     ]

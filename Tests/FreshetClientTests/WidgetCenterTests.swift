@@ -61,7 +61,7 @@ private func published(
     return received
 }
 
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(5)))
 struct WidgetCenterTests {
     @Test("every call becomes the event of its type, under a key that keeps one person's events in order")
     func events() async throws {

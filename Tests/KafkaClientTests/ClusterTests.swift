@@ -3,7 +3,7 @@ import Logging
 import Testing
 
 /// The embedded cluster's faults, administration, and logs.
-@Suite(.tags(.integration), .timeLimit(.minutes(1)))
+@Suite(.tags(.integration), .timeLimit(.minutes(5)))
 struct ClusterTests {
     @Test("topics have the partitions asked for; brokers have their ids; describing creates nothing")
     func describe() async throws {

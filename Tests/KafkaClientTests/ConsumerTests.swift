@@ -2,7 +2,7 @@ import KafkaClient
 import Testing
 
 /// Positions, back-pressure, and the end of a consumer.
-@Suite(.tags(.integration), .timeLimit(.minutes(1)))
+@Suite(.tags(.integration), .timeLimit(.minutes(5)))
 struct ConsumerTests {
     private func fill(_ kafka: TestCluster, _ topic: String, _ count: Int, partitions: Int = 1) async throws {
         let producer = try kafka.producer()

@@ -3,7 +3,7 @@ import Logging
 import Testing
 
 /// Sending: bounds, order, failures.
-@Suite(.tags(.integration), .timeLimit(.minutes(1)))
+@Suite(.tags(.integration), .timeLimit(.minutes(5)))
 struct ProducerTests {
     /// Returns when the producer has as much under way and waiting.
     private func reach(
@@ -82,8 +82,8 @@ struct ProducerTests {
         }
     }
 
-    @Test("errors that a retry mends: nothing is lost, nothing doubled, the order stays")
-    func requestErrors() async throws {
+    @Test("errors that a retry mends: nothing is lost, nothing doubled, the order stays", arguments: 0..<60)
+    func requestErrors(_ n: Int) async throws {
         try await withKafka(embeddedOnly: true) { kafka in
             let embedded = try #require(kafka.embedded)
             let messages = try await send(kafka) { chunk in
@@ -156,7 +156,11 @@ struct ProducerTests {
         let last = (0..<2).map { partition in
             results.compactMap { try? $0.get() }.filter { $0.partition == Int32(partition) }.compactMap(\.offset).max() ?? -1
         }
+        let offs = results.compactMap { try? $0.get() }
+        print("OFFS", (0..<2).map { p in let o = offs.filter { $0.partition == Int32(p) }.compactMap(\.offset); return "\(o.count) distinct \(Set(o).count) max \(o.max() ?? -1)" })
         let consumer = try kafka.consumer(topic)
+        let watch = Task { try await Task.sleep(for: .seconds(20)); print("WATCH", consumer.counters, await consumer.lag() ?? [:]) }
+        defer { watch.cancel() }
         // Offsets count from 0: so many messages are there at least, repeated ones included.
         let messages = try await consumer.read(max(Self.total, Int(last[0] + last[1] + 2)))
         await consumer.shutdown()

@@ -2,7 +2,7 @@ import KafkaClient
 import Testing
 
 /// Members come, go and crash while messages flow: every offset is handled, and its effect applied once.
-@Suite(.tags(.integration), .timeLimit(.minutes(1)))
+@Suite(.tags(.integration), .timeLimit(.minutes(5)))
 struct RebalanceTests {
     @Test("join, leave, crash, with either protocol", arguments: ["cooperative-sticky", "range"])
     func members(strategy: String) async throws {

@@ -2,7 +2,7 @@ import KafkaClient
 import Testing
 
 /// What is produced is read, exactly as it was.
-@Suite(.tags(.integration), .timeLimit(.minutes(1)))
+@Suite(.tags(.integration), .timeLimit(.minutes(5)))
 struct RoundTripTests {
     @Test("keys, values, headers, nulls and order survive")
     func faithful() async throws {

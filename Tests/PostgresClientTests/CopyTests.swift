@@ -33,7 +33,7 @@ private let binaryCopy = "COPY item (id, name, score) FROM STDIN (FORMAT binary)
 
 private struct SourceFailed: Error {}
 
-@Suite(.tags(.postgres), .timeLimit(.minutes(1)))
+@Suite(.tags(.postgres), .timeLimit(.minutes(5)))
 struct CopyTests {
     @Test func textChunksMayBeCutAnywhere() async throws {
         try await withDatabase(template: items) { database in

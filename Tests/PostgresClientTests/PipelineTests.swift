@@ -40,7 +40,7 @@ private let items = DatabaseTemplate(key: "pipeline") { pool in
     }
 }
 
-@Suite(.tags(.postgres), .timeLimit(.minutes(1)))
+@Suite(.tags(.postgres), .timeLimit(.minutes(5)))
 struct PipelineTests {
     @Test func everyStatementHasItsOwnResults() async throws {
         try await withDatabase(template: items) { database in

@@ -24,7 +24,7 @@ private final class Peak: Sendable {
     func leave() { state.withLock { $0.now -= 1 } }
 }
 
-@Suite(.tags(.postgres), .timeLimit(.minutes(1)))
+@Suite(.tags(.postgres), .timeLimit(.minutes(5)))
 struct PoolTests {
     @Test func noMoreConnectionsThanTheMaximumAreOpened() async throws {
         try await withDatabase {

@@ -37,7 +37,7 @@ private let items = DatabaseTemplate(key: "items") { pool in
     }
 }
 
-@Suite(.tags(.postgres), .timeLimit(.minutes(1)))
+@Suite(.tags(.postgres), .timeLimit(.minutes(5)))
 struct StatementTests {
     @Test func executeAnswersTheRowsAffected() async throws {
         try await withDatabase(template: items) { database in

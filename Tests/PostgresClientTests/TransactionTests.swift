@@ -28,7 +28,7 @@ private let counters = DatabaseTemplate(key: "counters") { pool in
 
 private struct Changed: Error {}
 
-@Suite(.tags(.postgres), .timeLimit(.minutes(1)))
+@Suite(.tags(.postgres), .timeLimit(.minutes(5)))
 struct TransactionTests {
     @Test func whatReturnsIsCommittedAndWhatThrowsIsRolledBack() async throws {
         try await withDatabase(template: counters) { database in

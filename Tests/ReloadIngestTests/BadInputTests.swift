@@ -61,7 +61,7 @@ struct BadMessage: Sendable, CustomTestStringConvertible {
     ]
 }
 
-@Suite("Bad input becomes dead letters and blocks nothing", .timeLimit(.minutes(2)))
+@Suite("Bad input becomes dead letters and blocks nothing", .timeLimit(.minutes(5)))
 struct BadInputTests {
     private func message(_ bad: BadMessage, _ ingest: IngestHarness) -> KafkaMessage {
         var headers = [

@@ -9,7 +9,7 @@ import WidgetStore
 
 @testable import ReloadIngest
 
-@Suite("Each event has its effect exactly once", .timeLimit(.minutes(3)))
+@Suite("Each event has its effect exactly once", .timeLimit(.minutes(5)))
 struct ExactlyOnceTests {
     /// How many events are applied to the timelines, beyond the one that each timeline starts with.
     private func counted(_ ingest: IngestHarness) async throws -> Int {

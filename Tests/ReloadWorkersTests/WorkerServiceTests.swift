@@ -8,7 +8,7 @@ import WidgetStore
 @testable import ReloadWorkers
 
 /// The whole service: woken, stopped, cancelled.
-@Suite(.serialized, .tags(.database), .timeLimit(.minutes(1)))
+@Suite(.serialized, .tags(.database), .timeLimit(.minutes(5)))
 struct WorkerServiceTests {
     private func service(of worker: TestWorker, _ configuration: WorkerConfiguration, _ signal: WorkSignal)
         -> WorkerService

@@ -5,7 +5,7 @@ import WidgetModel
 
 @testable import WidgetAPI
 
-@Suite(.tags(.api), .timeLimit(.minutes(1)))
+@Suite(.tags(.api), .timeLimit(.minutes(5)))
 struct HealthTests {
     @Test("the process is live whatever is missing, and ready only when nothing is")
     func health() async throws {

@@ -4,7 +4,7 @@ import WidgetModel
 @testable import WidgetEvents
 
 /// Every sort of bad input, with the place and the words of the dead letter that it becomes.
-@Suite(.tags(.decoding), .timeLimit(.minutes(1)))
+@Suite(.tags(.decoding), .timeLimit(.minutes(5)))
 struct BadInputTests {
     struct Bad: Sendable, CustomTestStringConvertible {
         var type: EventType

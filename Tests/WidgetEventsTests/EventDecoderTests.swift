@@ -3,7 +3,7 @@ import WidgetModel
 
 @testable import WidgetEvents
 
-@Suite(.tags(.decoding), .timeLimit(.minutes(1)))
+@Suite(.tags(.decoding), .timeLimit(.minutes(5)))
 struct EventDecoderTests {
     private let viewed = #"{"app":"a.b","widget":"w"}"#
 

@@ -4,7 +4,7 @@ import WidgetModel
 @testable import WidgetEvents
 
 /// Broken messages of every sort never trap, and every error can be stored.
-@Suite(.tags(.decoding, .property), .timeLimit(.minutes(1)))
+@Suite(.tags(.decoding, .property), .timeLimit(.minutes(5)))
 struct EventFuzzTests {
     private struct Generator: RandomNumberGenerator {
         var state: UInt64

@@ -5,7 +5,7 @@ import WidgetModel
 @testable import WidgetEvents
 
 /// The published schemas and the decoder say the same.
-@Suite(.tags(.schemas), .timeLimit(.minutes(1)))
+@Suite(.tags(.schemas), .timeLimit(.minutes(5)))
 struct SchemaTests {
     private static let directory = URL(filePath: #filePath)
         .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent().appending(path: "schemas")

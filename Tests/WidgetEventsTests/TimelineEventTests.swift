@@ -3,7 +3,7 @@ import WidgetModel
 
 @testable import WidgetEvents
 
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(5)))
 struct TimelineEventTests {
     private let content = bytes(
         #"{"entries":[{"content":1,"date":"2026-06-22T10:00:00Z"}],"policy":{"after":"2026-06-22T22:00:00Z"}}"#)

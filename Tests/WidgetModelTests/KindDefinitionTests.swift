@@ -2,7 +2,7 @@ import Testing
 
 @testable import WidgetModel
 
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(5)))
 struct KindDefinitionTests {
     private let smallest: JSONValue = [
         "name": "Weather", "providerURL": "HTTP://Provider.Example:80/freshet/", "placeholder": ["sky": "–"],

@@ -2,7 +2,7 @@ import Testing
 
 @testable import WidgetModel
 
-@Suite(.tags(.rules), .timeLimit(.minutes(1)))
+@Suite(.tags(.rules), .timeLimit(.minutes(5)))
 struct LifecycleTests {
     private static func at(_ seconds: Int64) -> Timestamp { Timestamp(microseconds: seconds * 1_000_000) }
 

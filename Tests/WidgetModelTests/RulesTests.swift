@@ -2,7 +2,7 @@ import Testing
 
 @testable import WidgetModel
 
-@Suite(.tags(.rules), .timeLimit(.minutes(1)))
+@Suite(.tags(.rules), .timeLimit(.minutes(5)))
 struct RulesTests {
     private let now = time("2020-06-22T10:00:00Z")
 

@@ -2,7 +2,7 @@ import Testing
 
 @testable import WidgetModel
 
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(5)))
 struct TimelineIdentityTests {
     struct Parts {
         var app = "com.example.bank"

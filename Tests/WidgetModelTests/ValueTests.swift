@@ -2,7 +2,7 @@ import Testing
 
 @testable import WidgetModel
 
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(5)))
 struct ValueTests {
     @Test func timelineIDOrderIsByteOrder() {
         var random = SeededGenerator(seed: 7)

@@ -2,7 +2,7 @@ import Testing
 
 @testable import WidgetModel
 
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(5)))
 struct WidgetConfigurationTests {
     private func configuration(_ text: String) throws -> WidgetConfiguration {
         try WidgetConfiguration(json: bytes(text))

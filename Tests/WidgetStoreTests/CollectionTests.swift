@@ -4,7 +4,7 @@ import Testing
 import WidgetModel
 import WidgetStore
 
-@Suite("Timelines that nobody shows, and erasure", .timeLimit(.minutes(1)))
+@Suite("Timelines that nobody shows, and erasure", .timeLimit(.minutes(5)))
 struct CollectionTests {
     private func remove(_ widget: String, _ store: TestStore, timeline: TimelineID) async throws {
         try await store.pool.withTransaction { connection in

@@ -4,7 +4,7 @@ import Testing
 import WidgetModel
 import WidgetStore
 
-@Suite("Saving, completing, failing and giving back", .timeLimit(.minutes(1)))
+@Suite("Saving, completing, failing and giving back", .timeLimit(.minutes(5)))
 struct CompletionTests {
     private let hash = ContentHash(high: 1, low: 2)
 

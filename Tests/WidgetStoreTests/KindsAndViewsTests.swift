@@ -4,7 +4,7 @@ import Testing
 import WidgetModel
 import WidgetStore
 
-@Suite("Registering kinds", .timeLimit(.minutes(1)))
+@Suite("Registering kinds", .timeLimit(.minutes(5)))
 struct KindsTests {
     private func apply(_ apps: [AppDefinition], _ store: TestStore, secrets: [String: [UInt8]] = [:]) async throws
         -> [KindChange]
@@ -70,7 +70,7 @@ struct KindsTests {
     }
 }
 
-@Suite("Views", .timeLimit(.minutes(1)))
+@Suite("Views", .timeLimit(.minutes(5)))
 struct ViewTests {
     @Test("A view within the hour after a counted one writes nothing; the rate decays over three days")
     func hourly() async throws {

@@ -4,7 +4,7 @@ import Testing
 import WidgetModel
 import WidgetStore
 
-@Suite("Targeted requests mark timelines", .timeLimit(.minutes(1)))
+@Suite("Targeted requests mark timelines", .timeLimit(.minutes(5)))
 struct MarkTests {
     private func mark(
         _ store: TestStore, _ audience: String, kind: String? = nil, matching: String? = nil, events: Int64 = 1,

@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 import WidgetStore
 
-@Suite("Every statement is one that PostgreSQL takes", .timeLimit(.minutes(1)))
+@Suite("Every statement is one that PostgreSQL takes", .timeLimit(.minutes(5)))
 struct StatementTests {
     /// Every statement of the store: a new one belongs here.
     static let all: [any PostgresStatement.Type] = [

@@ -3,7 +3,7 @@ import Testing
 
 @testable import freshet
 
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(5)))
 struct LineReaderTests {
     /// The lines of a pipe that `write` fills.
     private func lines(

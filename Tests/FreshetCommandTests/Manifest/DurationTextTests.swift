@@ -2,7 +2,7 @@ import Testing
 
 @testable import freshet
 
-@Suite("Durations and suggestions", .timeLimit(.minutes(1)))
+@Suite("Durations and suggestions", .timeLimit(.minutes(5)))
 struct DurationTextTests {
     @Test(arguments: [
         ("250ms", Duration.milliseconds(250)), ("10s", .seconds(10)), ("5m", .seconds(300)), ("1h", .seconds(3_600)),

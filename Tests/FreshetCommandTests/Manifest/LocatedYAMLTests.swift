@@ -3,7 +3,7 @@ import WidgetModel
 
 @testable import freshet
 
-@Suite("YAML with places", .timeLimit(.minutes(1)))
+@Suite("YAML with places", .timeLimit(.minutes(5)))
 struct LocatedYAMLTests {
     private func json(_ text: String) throws -> String {
         let outcome = LocatedYAML.read(text, file: "f.yaml")

@@ -3,7 +3,7 @@ import Testing
 @testable import freshet
 
 /// Each case is a manifest with what must be said of it, word for word.
-@Suite("Manifest problems", .timeLimit(.minutes(1)))
+@Suite("Manifest problems", .timeLimit(.minutes(5)))
 struct ManifestProblemTests {
     struct Case: Sendable, CustomTestStringConvertible {
         var name: String

@@ -4,7 +4,7 @@ import WidgetModel
 
 @testable import freshet
 
-@Suite("Manifest", .timeLimit(.minutes(1)))
+@Suite("Manifest", .timeLimit(.minutes(5)))
 struct ManifestTests {
     @Test func readsEveryField() throws {
         let manifest = try Manifest.read(

@@ -5,7 +5,7 @@ import WidgetModel
 
 @testable import freshet
 
-@Suite(.tags(.process), .timeLimit(.minutes(2)))
+@Suite(.tags(.process), .timeLimit(.minutes(5)))
 struct ExitStatusTests {
     @Test(
         "a wrong command line is usage",

@@ -8,7 +8,7 @@ import WidgetStore
 @testable import freshet
 
 /// What a person does by hand, command by command.
-@Suite(.tags(.process), .serialized, .timeLimit(.minutes(3)))
+@Suite(.tags(.process), .serialized, .timeLimit(.minutes(5)))
 struct JourneyTests {
     private static let app = Installation.app
 

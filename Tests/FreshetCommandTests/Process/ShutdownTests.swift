@@ -8,7 +8,7 @@ import WidgetStore
 
 @testable import freshet
 
-@Suite(.tags(.process), .timeLimit(.minutes(2)))
+@Suite(.tags(.process), .timeLimit(.minutes(5)))
 struct ShutdownTests {
     @Test("the first signal waits for what is in flight; the second ends it at once and gives the work back")
     func secondSignal() async throws {

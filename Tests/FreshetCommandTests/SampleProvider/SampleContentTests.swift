@@ -3,7 +3,7 @@ import WidgetModel
 
 @testable import freshet
 
-@Suite("Sample content", .timeLimit(.minutes(1)))
+@Suite("Sample content", .timeLimit(.minutes(5)))
 struct SampleContentTests {
     private static let now = Timestamp(rfc3339: "2020-06-22T10:00:00.25Z") ?? Timestamp(microseconds: 0)
 

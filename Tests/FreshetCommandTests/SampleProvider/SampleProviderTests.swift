@@ -11,7 +11,7 @@ import WidgetModel
 import FoundationNetworking
 #endif
 
-@Suite("Sample provider over HTTP", .timeLimit(.minutes(1)))
+@Suite("Sample provider over HTTP", .timeLimit(.minutes(5)))
 struct SampleProviderTests {
     private static let quiet = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
 

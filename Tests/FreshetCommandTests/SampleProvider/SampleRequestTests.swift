@@ -3,7 +3,7 @@ import WidgetModel
 
 @testable import freshet
 
-@Suite("Sample requests", .timeLimit(.minutes(1)))
+@Suite("Sample requests", .timeLimit(.minutes(5)))
 struct SampleRequestTests {
     private func parse(_ text: String, app: SampleApp = .bank) throws(SampleBatch.Malformed) -> SampleBatch {
         try SampleBatch.parse(Array(text.utf8), app: app)

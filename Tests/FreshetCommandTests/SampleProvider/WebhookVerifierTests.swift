@@ -3,7 +3,7 @@ import WidgetModel
 
 @testable import freshet
 
-@Suite("Webhook signatures", .timeLimit(.minutes(1)))
+@Suite("Webhook signatures", .timeLimit(.minutes(5)))
 struct WebhookVerifierTests {
     // The example of the Standard Webhooks specification.
     private static let secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"

@@ -4,7 +4,7 @@ import Testing
 @testable import freshet
 
 /// What is said of settings that are wrong; `DIR` stands for the folder of the files.
-@Suite("Settings problems", .timeLimit(.minutes(1)))
+@Suite("Settings problems", .timeLimit(.minutes(5)))
 struct SettingsProblemTests {
     private func problems(
         flags: [String: String] = [:], files: [String: String] = [:], configurationFile: String? = nil,

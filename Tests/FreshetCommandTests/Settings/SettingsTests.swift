@@ -4,7 +4,7 @@ import Testing
 
 @testable import freshet
 
-@Suite("Settings", .timeLimit(.minutes(1)))
+@Suite("Settings", .timeLimit(.minutes(5)))
 struct SettingsTests {
     /// Loads settings with `files` in a folder of their own; `configurationFile` is one of their names.
     private func load(

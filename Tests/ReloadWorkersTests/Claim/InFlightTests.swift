@@ -44,7 +44,7 @@ struct InFlightTests {
         #expect(!inFlight.holdBack(since: ended))
     }
 
-    @Test(.timeLimit(.minutes(1))) func drainingEndsWithTheLastBatchOrTheTime() async throws {
+    @Test(.timeLimit(.minutes(5))) func drainingEndsWithTheLastBatchOrTheTime() async throws {
         let inFlight = InFlight(signal: WorkSignal())
         inFlight.begin(nil)
         try await inFlight.drained(within: .milliseconds(1), clock: WorkerClock())
@@ -54,7 +54,7 @@ struct InFlightTests {
     }
 }
 
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(5)))
 struct WorkSignalTests {
     @Test func aSignalAfterTheMarkIsNotLost() async throws {
         let signal = WorkSignal()

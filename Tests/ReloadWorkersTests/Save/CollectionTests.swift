@@ -7,7 +7,7 @@ import WidgetStore
 @testable import ReloadWorkers
 
 /// Timelines that no widget shows are buried: first the tombstone, then the rows.
-@Suite(.serialized, .tags(.database), .timeLimit(.minutes(1)))
+@Suite(.serialized, .tags(.database), .timeLimit(.minutes(5)))
 struct CollectionTests {
     @Test func anOrphanIsBuriedAndDeleted() async throws {
         try await withWorker { worker in

@@ -7,7 +7,7 @@ import WidgetStore
 
 /// Whatever a provider does, the last good timeline stays, what was requested stays requested, and it is tried again
 /// later and later.
-@Suite(.serialized, .tags(.database), .timeLimit(.minutes(1)))
+@Suite(.serialized, .tags(.database), .timeLimit(.minutes(5)))
 struct FailureTests {
     struct Fault: Sendable {
         let name: String

@@ -6,7 +6,7 @@ import WidgetStore
 @testable import ReloadWorkers
 
 /// What happens when Kafka does not take what is published.
-@Suite(.serialized, .tags(.database), .timeLimit(.minutes(1)))
+@Suite(.serialized, .tags(.database), .timeLimit(.minutes(5)))
 struct OutputTests {
     @Test func whatCannotBePublishedIsStoredGivenBackAndPublishedLater() async throws {
         try await withWorker {

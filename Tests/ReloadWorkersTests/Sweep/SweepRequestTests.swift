@@ -7,7 +7,7 @@ import WidgetStore
 @testable import ReloadWorkers
 
 /// Recorded sweeps: everyone with a match, and audiences of very many widgets.
-@Suite(.serialized, .tags(.database), .timeLimit(.minutes(1)))
+@Suite(.serialized, .tags(.database), .timeLimit(.minutes(5)))
 struct SweepRequestTests {
     private func record(
         _ store: TestStore, _ audience: SweepRequest.Audience, kinds: [String] = [], matching: String? = nil,

@@ -7,7 +7,7 @@ import WidgetStore
 @testable import ReloadWorkers
 
 /// Reloads of everyone become due work in paced chunks.
-@Suite(.serialized, .tags(.database), .timeLimit(.minutes(1)))
+@Suite(.serialized, .tags(.database), .timeLimit(.minutes(5)))
 struct SweeperTests {
     private func configure(_ configuration: inout WorkerConfiguration) {
         configuration.sweepChunk = 20

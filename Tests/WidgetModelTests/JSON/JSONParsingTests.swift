@@ -2,7 +2,7 @@ import Testing
 
 @testable import WidgetModel
 
-@Suite(.tags(.json), .timeLimit(.minutes(1)))
+@Suite(.tags(.json), .timeLimit(.minutes(5)))
 struct JSONParsingTests {
     @Test(
         arguments: [

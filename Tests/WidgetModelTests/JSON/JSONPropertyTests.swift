@@ -2,7 +2,7 @@ import Testing
 
 @testable import WidgetModel
 
-@Suite(.tags(.json, .property), .timeLimit(.minutes(1)))
+@Suite(.tags(.json, .property), .timeLimit(.minutes(5)))
 struct JSONPropertyTests {
     @Test func parsingWhatWasWritten() throws {
         var generator = JSONGenerator(seed: 1)

@@ -2,7 +2,7 @@ import Testing
 
 @testable import WidgetModel
 
-@Suite(.tags(.provider), .timeLimit(.minutes(1)))
+@Suite(.tags(.provider), .timeLimit(.minutes(5)))
 struct ProviderRequestTests {
     private func identity(_ sharing: KindSharing, _ variation: KindVariation) throws -> TimelineIdentity {
         TimelineIdentity(

@@ -2,7 +2,7 @@ import Testing
 
 @testable import WidgetModel
 
-@Suite(.tags(.provider), .timeLimit(.minutes(1)))
+@Suite(.tags(.provider), .timeLimit(.minutes(5)))
 struct ProviderResponseTests {
     private let one = TimelineID(high: 0, low: 1)
     private let two = TimelineID(high: 0, low: 2)

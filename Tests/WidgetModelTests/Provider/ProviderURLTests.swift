@@ -2,7 +2,7 @@ import Testing
 
 @testable import WidgetModel
 
-@Suite(.tags(.provider), .timeLimit(.minutes(1)))
+@Suite(.tags(.provider), .timeLimit(.minutes(5)))
 struct ProviderURLTests {
     @Test(arguments: [
         ("http://provider", "provider", 80, "", "http://provider"),
