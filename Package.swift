@@ -71,7 +71,8 @@ let package = Package(
         .target(
             name: "ReloadWorkers",
             dependencies: [
-                "KafkaClient", "PostgresClient", "WidgetEvents", "WidgetModel", "WidgetStore", logging, lifecycle, httpClient, crypto, nio,
+                "KafkaClient", "PostgresClient", "WidgetEvents", "WidgetModel", "WidgetStore", logging, lifecycle,
+                httpClient, crypto, nio,
                 collections,
             ],
             swiftSettings: strict),

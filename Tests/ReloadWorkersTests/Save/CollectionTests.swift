@@ -48,6 +48,31 @@ struct CollectionTests {
         }
     }
 
+    @Test func aTombstoneThatComesAfterAnothersMessageIsNotTheLastWord() async throws {
+        try await withWorker { slow in
+            let id = try await slow.store.place([.test("w1")])[0]
+            try await slow.drain()
+            try await slow.store.removeWidgets(showing: id)
+            slow.publisher.respond { messages in
+                guard messages.allSatisfy({ $0.value == nil }) else { return nil }
+                // While the tombstone is on its way, its lease ends, and another worker publishes the timeline that a
+                // widget shows again.
+                _ = try? await slow.store.place([.test("w9")])
+                try? await slow.store.passTime(31)
+                try? await slow.another().drain()
+                return nil
+            }
+            try await slow.turn()
+            #expect(try await slow.store.detail(id).publishedHash == nil)
+            try await slow.drain()
+            let messages = slow.publisher.messages(of: id)
+            #expect(messages.map { $0.value == nil } == [false, false, true, false])
+            #expect(try #require(messages.last).revision == messages.map(\.revision).max())
+            let detail = try await slow.store.detail(id)
+            #expect(detail.publishedHash == detail.storedHash && !detail.isLeased)
+        }
+    }
+
     @Test func withoutItsTombstoneItStays() async throws {
         try await withWorker { worker in
             let id = try await worker.store.place([.test("w1")])[0]
