@@ -69,7 +69,8 @@ final class ConsumerEventBuffer: Sendable {
     }
 
     private func perform(
-        _ transition: (inout State<CheckedContinuation<Outcome, Never>>) -> State<CheckedContinuation<Outcome, Never>>.Action
+        _ transition: (inout State<CheckedContinuation<Outcome, Never>>) ->
+            State<CheckedContinuation<Outcome, Never>>.Action
     ) {
         let action = state.withLock { state in
             let action = transition(&state)

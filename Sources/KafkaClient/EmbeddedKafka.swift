@@ -4,10 +4,15 @@ internal import Synchronization
 /// librdkafka's in-process cluster: brokers that speak the real protocol over TCP on the loopback interface, with faults on demand.
 /// For tests and the demo.
 ///
-/// What it does not do: it keeps at most 5 MiB or 100,000 batches a partition and **silently drops the oldest** (a consumer that is
-/// too slow then gets `offsetOutOfRange`), and it knows neither topic administration, nor compaction, SASL, TLS. A first join of
-/// a group takes 3 seconds. It does not know a producer's sequence numbers: a message that it has stored, and is cut off before it could say so,
-/// is stored again by the retry. Producing to or reading a topic that is not there creates it with 4 partitions.
+/// What it does not do:
+/// - It keeps at most 5 MiB or 100,000 batches a partition and **silently drops the oldest**: a consumer that is too slow gets
+///   `offsetOutOfRange`, so who produces has to hold back.
+/// - It ignores a producer's sequence numbers. A message that it has stored, and is cut off before it could say so, is stored again by
+///   the retry. And were several requests under way, it would take the later one although the earlier one failed, from which
+///   librdkafka concludes that both are stored; therefore ``clientProperties`` allow one request at a time.
+/// - It knows neither topic administration, nor compaction, SASL, TLS.
+/// - A first join of a group takes 3 seconds, and a session timeout must be longer than that.
+/// - Producing to or reading a topic that is not there creates it with 4 partitions, whatever clients say.
 package final class EmbeddedKafka: Sendable {
     private let cluster: MockCluster
 
@@ -41,6 +46,8 @@ package final class EmbeddedKafka: Sendable {
         "allow.auto.create.topics": "false",
         "broker.address.family": "v4",
         "linger.ms": "2",
+        // See above: without sequence numbers a later request must not be stored before an earlier one that failed.
+        "max.in.flight": "1",
     ]
 
     /// - Throws: `topicAlreadyExists`, or if the cluster is closed.

@@ -98,7 +98,8 @@ package struct KafkaAdmin: Sendable {
         let configuration = configuration
         let timeout = timeout
         let logger = logger
-        let result = await withCheckedContinuation { (continuation: CheckedContinuation<Result<Value, KafkaError>, Never>) in
+        let result = await withCheckedContinuation {
+            (continuation: CheckedContinuation<Result<Value, KafkaError>, Never>) in
             let work: @Sendable () -> Void = {
                 do throws(KafkaError) {
                     let client = try AdminClient(

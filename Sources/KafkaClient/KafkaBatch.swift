@@ -81,7 +81,9 @@ package struct KafkaBatch: Sendable {
     /// Without the records of these partitions. The bytes stay: this is for the rare seek.
     mutating func remove(_ partitions: Set<TopicPartition>) {
         let topics = topics
-        records.removeAll { partitions.contains(TopicPartition(topic: topics[Int($0.topicIndex)], partition: $0.partition)) }
+        records.removeAll {
+            partitions.contains(TopicPartition(topic: topics[Int($0.topicIndex)], partition: $0.partition))
+        }
     }
 }
 

@@ -16,7 +16,8 @@ package final class KafkaProducer: Sendable {
     ///   - maximumQueuedBytes: keys, values and headers under way. A single message may exceed it when nothing else is under way.
     /// - Throws: `invalidConfiguration` with every property that is wrong.
     package init(
-        configuration: KafkaConfiguration, deliveryTimeout: Duration = .seconds(30), maximumQueuedMessages: Int = 100_000,
+        configuration: KafkaConfiguration, deliveryTimeout: Duration = .seconds(30),
+        maximumQueuedMessages: Int = 100_000,
         maximumQueuedBytes: Int = 64 << 20, logger: Logger
     ) throws(KafkaError) {
         loop = try ProducerLoop(

@@ -18,7 +18,9 @@ struct ClusterTests {
                 #expect(descriptions[0].partitions.allSatisfy { (1...3).contains($0.leader ?? 0) })
             }
             for _ in 0..<2 {
-                let error = await #expect(throws: KafkaError.self) { try await admin.describe(topics: ["\(topic)-not"]) }
+                let error = await #expect(throws: KafkaError.self) {
+                    try await admin.describe(topics: ["\(topic)-not"])
+                }
                 #expect(error?.code == .unknownTopicOrPartition)
                 #expect(error?.context.topic == "\(topic)-not")
             }
@@ -30,11 +32,13 @@ struct ClusterTests {
     @Test("an unreachable cluster is an error that can be retried, within the timeout")
     func unreachable() async throws {
         let admin = KafkaAdmin(
-            configuration: KafkaConfiguration(bootstrapServers: "127.0.0.1:1"), timeout: .milliseconds(300), logger: quiet)
+            configuration: KafkaConfiguration(bootstrapServers: "127.0.0.1:1"), timeout: .milliseconds(300),
+            logger: quiet)
         let error = await #expect(throws: KafkaError.self) { try await admin.describe() }
         #expect(error?.isRetriable == true)
         let wrong = KafkaAdmin(
-            configuration: KafkaConfiguration(bootstrapServers: "127.0.0.1:1", properties: ["no.such": "x"]), logger: quiet)
+            configuration: KafkaConfiguration(bootstrapServers: "127.0.0.1:1", properties: ["no.such": "x"]),
+            logger: quiet)
         let configuration = await #expect(throws: KafkaError.self) { try await wrong.describe() }
         #expect(configuration?.code == .invalidConfiguration)
     }
@@ -74,7 +78,8 @@ struct ClusterTests {
             let topic = try await kafka.topic("logs")
             let recorder = LogRecorder()
             let producer = try kafka.producer(
-                properties: ["debug": "all", "sasl.password": "pa55word", "sasl.username": "u"], logger: recorder.logger)
+                properties: ["debug": "all", "sasl.password": "pa55word", "sasl.username": "u"], logger: recorder.logger
+            )
             _ = try await producer.send(KafkaMessage(topic, "x"))
             try kafka.embedded?.stopBroker(1)
             for await line in recorder.stream where line.metadata["facility"] == "FAIL" && line.level != .debug {

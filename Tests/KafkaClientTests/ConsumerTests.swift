@@ -130,7 +130,9 @@ struct ConsumerTests {
             let places = (0..<2).map { TopicPartition(topic: topic, partition: Int32($0)) }
             let producer = try kafka.producer()
             let send = { (numbers: Range<Int>) in
-                for result in await producer.send(numbers.map { KafkaMessage(topic, "\($0)", partition: Int32($0 % 2)) }) {
+                for result in await producer.send(
+                    numbers.map { KafkaMessage(topic, "\($0)", partition: Int32($0 % 2)) })
+                {
                     _ = try result.get()
                 }
             }
@@ -234,7 +236,8 @@ struct ConsumerTests {
             try await fill(kafka, topic, 10)
             let place = TopicPartition(topic: topic, partition: 0)
             let consumer = try kafka.consumer(topic)
-            try kafka.embedded?.pushRequestErrors(.offsetCommit, [KafkaError.Code(number: 22, name: "ILLEGAL_GENERATION")])
+            try kafka.embedded?.pushRequestErrors(
+                .offsetCommit, [KafkaError.Code(number: 22, name: "ILLEGAL_GENERATION")])
             var next: Int64 = 0
             var isLost = false
             var committing: Task<Void, any Error>?
@@ -248,12 +251,14 @@ struct ConsumerTests {
                         next = message.offset + 1
                     }
                     // None is sent within a second of the rebalance, so it takes several.
-                    committing = committing ?? Task { [next] in
-                        while true {
-                            consumer.commit([place: next])
-                            try await Task.sleep(for: .milliseconds(200))
+                    committing =
+                        committing
+                        ?? Task { [next] in
+                            while true {
+                                consumer.commit([place: next])
+                                try await Task.sleep(for: .milliseconds(200))
+                            }
                         }
-                    }
                 case .revoked(let revocation):
                     committing?.cancel()
                     #expect(revocation.lost)

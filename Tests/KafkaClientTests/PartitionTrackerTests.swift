@@ -47,9 +47,11 @@ struct PartitionTrackerTests {
         #expect(tracker.all.isEmpty)
     }
 
-    @Test("after a start at the earliest or latest the first offset is taken as it comes", arguments: [
-        KafkaOffset.earliest, .latest,
-    ])
+    @Test(
+        "after a start at the earliest or latest the first offset is taken as it comes",
+        arguments: [
+            KafkaOffset.earliest, .latest,
+        ])
     func unknownBegin(offset: KafkaOffset) {
         var tracker = running(at: offset)
         #expect(tracker[place]?.resumption == offset)

@@ -154,12 +154,21 @@ struct ProducerTests {
         await producer.shutdown()
 
         let last = (0..<2).map { partition in
-            results.compactMap { try? $0.get() }.filter { $0.partition == Int32(partition) }.compactMap(\.offset).max() ?? -1
+            results.compactMap { try? $0.get() }.filter { $0.partition == Int32(partition) }.compactMap(\.offset).max()
+                ?? -1
         }
         let offs = results.compactMap { try? $0.get() }
-        print("OFFS", (0..<2).map { p in let o = offs.filter { $0.partition == Int32(p) }.compactMap(\.offset); return "\(o.count) distinct \(Set(o).count) max \(o.max() ?? -1)" })
+        print(
+            "OFFS",
+            (0..<2).map { p in
+                let o = offs.filter { $0.partition == Int32(p) }.compactMap(\.offset)
+                return "\(o.count) distinct \(Set(o).count) max \(o.max() ?? -1)"
+            })
         let consumer = try kafka.consumer(topic)
-        let watch = Task { try await Task.sleep(for: .seconds(20)); print("WATCH", consumer.counters, await consumer.lag() ?? [:]) }
+        let watch = Task {
+            try await Task.sleep(for: .seconds(20))
+            print("WATCH", consumer.counters, await consumer.lag() ?? [:])
+        }
         defer { watch.cancel() }
         // Offsets count from 0: so many messages are there at least, repeated ones included.
         let messages = try await consumer.read(max(Self.total, Int(last[0] + last[1] + 2)))

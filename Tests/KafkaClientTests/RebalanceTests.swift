@@ -50,7 +50,8 @@ struct RebalanceTests {
     }
 
     /// Sends until it is cancelled, held back so that the members can follow; returns how many.
-    private static func send(to topic: String, with producer: KafkaProducer, _ store: PositionStore) async throws -> Int {
+    private static func send(to topic: String, with producer: KafkaProducer, _ store: PositionStore) async throws -> Int
+    {
         var sent = 0
         while !Task.isCancelled {
             let count = 120
@@ -120,7 +121,8 @@ private actor PositionStore {
     private(set) var handled = 0
     private(set) var problems: [String] = []
     private var owners: [TopicPartition: String] = [:]
-    private var waiters: [Int: (condition: (isolated PositionStore) -> Bool, continuation: CheckedContinuation<Void, Never>)] = [:]
+    private var waiters:
+        [Int: (condition: (isolated PositionStore) -> Bool, continuation: CheckedContinuation<Void, Never>)] = [:]
     private var lastWaiter = 0
 
     func owned(by name: String) -> Int { owners.values.count { $0 == name } }

@@ -72,7 +72,9 @@ func withKafka(
         return
     }
     let embedded = try EmbeddedKafka(brokers: brokers, logger: quiet)
-    let outcome = await Result(catching: { try await body(TestCluster(configuration: embedded.configuration, embedded: embedded)) })
+    let outcome = await Result(catching: {
+        try await body(TestCluster(configuration: embedded.configuration, embedded: embedded))
+    })
     await embedded.shutdown()
     try outcome.get()
 }

@@ -9,7 +9,8 @@ struct ValueTests {
         let configuration = KafkaConfiguration(
             bootstrapServers: "broker:9092",
             properties: [
-                "sasl.username": "freshet", "sasl.password": "pa55word", "ssl.key.password": "k3y", "ssl.key.pem": "-----",
+                "sasl.username": "freshet", "sasl.password": "pa55word", "ssl.key.password": "k3y",
+                "ssl.key.pem": "-----",
                 "sasl.oauthbearer.client.secret": "s3cret", "sasl.oauthbearer.config": "principal=x", "linger.ms": "1",
             ])
         let text = "\(configuration)" + String(reflecting: configuration)
@@ -92,9 +93,11 @@ struct ValueTests {
     func batch() {
         let messages = [
             KafkaMessage(
-                topic: "a", key: nil, value: [1, 2], headers: [.init(name: "h", value: nil), .init(name: "é", value: "x")]),
+                topic: "a", key: nil, value: [1, 2],
+                headers: [.init(name: "h", value: nil), .init(name: "é", value: "x")]),
             KafkaMessage(topic: "b", key: [], value: nil),
-            KafkaMessage(topic: "a", key: [9], value: [], headers: [.init(name: "", value: [])], timestampMilliseconds: 7),
+            KafkaMessage(
+                topic: "a", key: [9], value: [], headers: [.init(name: "", value: [])], timestampMilliseconds: 7),
         ]
         var batch = KafkaBatch(
             messages.enumerated().map { .init(partition: Int32($0), offset: Int64($0) + 100, message: $1) })
@@ -181,7 +184,8 @@ struct ValueTests {
             #expect(!batch.complete(0, .success(KafkaDelivery(partition: 0, offset: 5))))
             #expect(!batch.complete(0, .success(KafkaDelivery(partition: 9, offset: 9))))
             #expect(batch.waiting == 2)
-            let error = KafkaError(code: .cancelled, message: "x", isRetriable: true, context: .init(operation: "produce"))
+            let error = KafkaError(
+                code: .cancelled, message: "x", isRetriable: true, context: .init(operation: "produce"))
             #expect(batch.failWaiting { error.about($0) })
         }
         #expect(outcomes.count == 3)

@@ -34,7 +34,7 @@ struct AdminClient: ~Copyable {
     func createTopics(_ topics: [KafkaTopicSpecification]) throws(KafkaError) -> [String: KafkaTopicOutcome] {
         var outcomes: [String: KafkaTopicOutcome] = [:]
         var requests: [OpaquePointer?] = unsafe []
-        defer { for unsafe request in unsafe requests { unsafe rd_kafka_NewTopic_destroy(request) } }
+        defer { for unsaferequest in unsafe requests { unsafe rd_kafka_NewTopic_destroy(request) } }
         for topic in topics {
             do {
                 unsafe requests.append(try request(for: topic))
@@ -44,7 +44,8 @@ struct AdminClient: ~Copyable {
         }
         guard unsafe !requests.isEmpty else { return outcomes }
 
-        let event = unsafe try AdminEvent(client, RD_KAFKA_ADMIN_OP_CREATETOPICS, milliseconds, context()) { options, queue in
+        let event = unsafe try AdminEvent(client, RD_KAFKA_ADMIN_OP_CREATETOPICS, milliseconds, context()) {
+            options, queue in
             unsafe rd_kafka_CreateTopics(client.pointer, &requests, requests.count, options, queue)
         }
         var count = 0
@@ -83,8 +84,9 @@ struct AdminClient: ~Copyable {
 
     func deleteTopics(_ names: [String]) throws(KafkaError) -> [String: KafkaError?] {
         var requests: [OpaquePointer?] = unsafe names.map { unsafe rd_kafka_DeleteTopic_new($0) }
-        defer { for unsafe request in unsafe requests { unsafe rd_kafka_DeleteTopic_destroy(request) } }
-        let event = unsafe try AdminEvent(client, RD_KAFKA_ADMIN_OP_DELETETOPICS, milliseconds, context()) { options, queue in
+        defer { for unsaferequest in unsafe requests { unsafe rd_kafka_DeleteTopic_destroy(request) } }
+        let event = unsafe try AdminEvent(client, RD_KAFKA_ADMIN_OP_DELETETOPICS, milliseconds, context()) {
+            options, queue in
             unsafe rd_kafka_DeleteTopics(client.pointer, &requests, requests.count, options, queue)
         }
         var count = 0
@@ -152,8 +154,9 @@ struct AdminClient: ~Copyable {
 
     func configuration(ofTopic name: String) throws(KafkaError) -> [String: String] {
         var requests: [OpaquePointer?] = unsafe [rd_kafka_ConfigResource_new(RD_KAFKA_RESOURCE_TOPIC, name)]
-        defer { for unsafe request in unsafe requests { unsafe rd_kafka_ConfigResource_destroy(request) } }
-        let event = unsafe try AdminEvent(client, RD_KAFKA_ADMIN_OP_DESCRIBECONFIGS, milliseconds, context(name)) { options, queue in
+        defer { for unsaferequest in unsafe requests { unsafe rd_kafka_ConfigResource_destroy(request) } }
+        let event = unsafe try AdminEvent(client, RD_KAFKA_ADMIN_OP_DESCRIBECONFIGS, milliseconds, context(name)) {
+            options, queue in
             unsafe rd_kafka_DescribeConfigs(client.pointer, &requests, requests.count, options, queue)
         }
         var count = 0
@@ -167,7 +170,9 @@ struct AdminClient: ~Copyable {
         let entries = unsafe rd_kafka_ConfigResource_configs(resources[0], &entryCount)
         var configuration: [String: String] = [:]
         for index in 0..<entryCount {
-            guard let entry = unsafe entries?[index], let value = unsafe rd_kafka_ConfigEntry_value(entry) else { continue }
+            guard let entry = unsafe entries?[index], let value = unsafe rd_kafka_ConfigEntry_value(entry) else {
+                continue
+            }
             unsafe configuration[String(cString: rd_kafka_ConfigEntry_name(entry))] = unsafe String(cString: value)
         }
         return configuration

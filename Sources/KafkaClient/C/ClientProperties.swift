@@ -45,7 +45,8 @@ internal import Logging
             }
         }
         effective.merge(fixed) { _, fixed in fixed }
-        for (name, value) in effective.sorted(by: { $0.key < $1.key }) where !(name == "bootstrap.servers" && value.isEmpty) {
+        for (name, value) in effective.sorted(by: { $0.key < $1.key })
+        where !(name == "bootstrap.servers" && value.isEmpty) {
             if let problem = unsafe Self.set(name, value, on: made) { problems.append(problem) }
         }
 
@@ -109,7 +110,8 @@ internal import Logging
         }
         unsafe rd_kafka_conf_set_error_cb(pointer) { _, number, reason, opaque in
             let reason = unsafe reason.map { unsafe String(cString: $0) } ?? ""
-            unsafe ClientCallbacks.from(opaque)?.owner?.errorRaised(rd_kafka_resp_err_t(rawValue: number), reason: reason)
+            unsafe ClientCallbacks.from(opaque)?.owner?.errorRaised(
+                rd_kafka_resp_err_t(rawValue: number), reason: reason)
         }
     }
 
@@ -141,7 +143,8 @@ extension ClientProperties {
     private static let aliases = [
         "metadata.broker.list": "bootstrap.servers", "request.required.acks": "acks",
         "delivery.timeout.ms": "message.timeout.ms", "queue.buffering.max.ms": "linger.ms",
-        "retries": "message.send.max.retries", "compression.type": "compression.codec",
+        "max.in.flight": "max.in.flight.requests.per.connection", "retries": "message.send.max.retries",
+        "compression.type": "compression.codec",
     ]
 
     /// librdkafka's several spellings of one value.
@@ -175,8 +178,10 @@ extension ClientProperties {
         "allow.auto.create.topics", "client.rack", "auto.offset.reset",
     ]
 
-    /// Properties that it marks with P; a consumer would warn of each.
+    /// Properties that it marks with P; a consumer would warn of each. And one that it marks with both, which is about produce
+    /// requests, and would have a consumer's requests wait for its fetches.
     private static let producerOnly: Set<String> = [
+        "max.in.flight.requests.per.connection",
         "transactional.id", "transaction.timeout.ms", "enable.idempotence", "enable.gapless.guarantee",
         "queue.buffering.max.messages", "queue.buffering.max.kbytes", "linger.ms", "message.send.max.retries",
         "queue.buffering.backpressure.threshold", "compression.codec", "batch.num.messages", "batch.size",

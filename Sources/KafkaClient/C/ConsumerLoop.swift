@@ -99,7 +99,9 @@ final class ConsumerLoop: @unchecked Sendable {
             let isWanted = !builder.isEmpty && buffer.pendingBatches == 0
             if poll(isWanted ? 0 : Self.pollMilliseconds) {
                 polled += 1
-                if polled % Self.messagesPerLook == 0, isWanted, batchBegun.duration(to: .now) >= configuration.maximumWait {
+                if polled % Self.messagesPerLook == 0, isWanted,
+                    batchBegun.duration(to: .now) >= configuration.maximumWait
+                {
                     flush()
                 }
             } else if isWanted {
@@ -123,7 +125,11 @@ final class ConsumerLoop: @unchecked Sendable {
             let since = fullSince ?? .now
             fullSince = since
             let waited = since.duration(to: .now)
-            if waited >= configuration.pauseDelay { hold() } else { wakeup.wait(atMost: configuration.pauseDelay - waited) }
+            if waited >= configuration.pauseDelay {
+                hold()
+            } else {
+                wakeup.wait(atMost: configuration.pauseDelay - waited)
+            }
         }
     }
 

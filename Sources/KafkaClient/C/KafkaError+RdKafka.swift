@@ -40,7 +40,8 @@ extension KafkaError {
             unsafe rd_kafka_fatal_error(client.pointer, buffer.baseAddress, buffer.count)
         }
         guard response != RD_KAFKA_RESP_ERR_NO_ERROR else { return nil }
-        return KafkaError(response, message: String(terminated: text), isFatal: true, context: Context(operation: operation))
+        return KafkaError(
+            response, message: String(terminated: text), isFatal: true, context: Context(operation: operation))
     }
 
     /// Errors after which doing the same again later can succeed: those of connections, elections, overload and time.

@@ -35,7 +35,8 @@ internal import CRdKafka
         (0..<Int(unsafe pointer.pointee.cnt)).compactMap { index in
             let element = unsafe pointer.pointee.elems[index]
             guard unsafe element.err != RD_KAFKA_RESP_ERR_NO_ERROR else { return nil }
-            let place = TopicPartition(topic: unsafe String(cString: element.topic), partition: unsafe element.partition)
+            let place = TopicPartition(
+                topic: unsafe String(cString: element.topic), partition: unsafe element.partition)
             return (place, unsafe element.err)
         }
     }

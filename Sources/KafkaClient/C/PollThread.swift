@@ -1,6 +1,6 @@
+internal import CRdKafka
 internal import Dispatch
 internal import Synchronization
-internal import CRdKafka
 
 #if canImport(Darwin)
 internal import Darwin

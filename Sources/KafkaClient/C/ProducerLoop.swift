@@ -133,7 +133,9 @@ final class ProducerLoop: @unchecked Sendable, ClientEvents {
         while let batch = waiting.first, !isRefused {
             let message = batch.messages[batch.handedOver]
             let size = message.byteCount
-            guard slots.count < limits.messages, slots.isEmpty || bytesInFlight + size <= limits.bytes else { return false }
+            guard slots.count < limits.messages, slots.isEmpty || bytesInFlight + size <= limits.bytes else {
+                return false
+            }
             guard count < Self.messagesPerTurn else { return true }
             count += 1
             produce(message, size: size, of: batch)
@@ -240,7 +242,8 @@ final class ProducerLoop: @unchecked Sendable, ClientEvents {
 
     /// From any thread: librdkafka passes the error on to the poll thread.
     func raiseFatalError() {
-        unsafe rd_kafka_test_fatal_error(client.pointer, RD_KAFKA_RESP_ERR_OUT_OF_ORDER_SEQUENCE_NUMBER, "raised for a test")
+        unsafe rd_kafka_test_fatal_error(
+            client.pointer, RD_KAFKA_RESP_ERR_OUT_OF_ORDER_SEQUENCE_NUMBER, "raised for a test")
     }
 
     // MARK: End

@@ -38,7 +38,7 @@ internal import CRdKafka
 
     /// Before the client is destroyed.
     mutating func destroy() {
-        for unsafe handle in unsafe handles.values { unsafe rd_kafka_topic_destroy(handle) }
+        for unsafehandle in unsafe handles.values { unsafe rd_kafka_topic_destroy(handle) }
         unsafe handles = [:]
     }
 
