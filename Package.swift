@@ -75,7 +75,7 @@ let package = Package(
                 httpClient, crypto, nio,
                 collections,
             ],
-            swiftSettings: strict),
+            swiftSettings: strictWithC),
         .target(
             name: "WidgetAPI",
             dependencies: [

@@ -1,15 +1,17 @@
-// For runs with the thread sanitizer only, preloaded into the test process. It shows the sanitizer two kinds of synchronisation that it
-// cannot see by itself; nothing is suppressed.
+// For runs with the thread sanitizer only, preloaded into the test process. It shows the sanitizer two kinds of
+// synchronisation that it cannot see by itself; nothing is suppressed.
 //
 //   clang -shared -fPIC -O1 -o libtsanpreload.so Tests/tsan-preload.c
 //   swift build --build-tests --sanitize=thread
 //   LD_PRELOAD=$PWD/libtsanpreload.so swift test --skip-build --sanitize=thread
 //
-// 1. librdkafka uses C11 threads, and the sanitizer knows POSIX threads only: a thread that thrd_create starts has no sanitizer state,
-//    and the first intercepted call in it crashes the process. glibc's C11 types are its POSIX types under other names (its own
-//    implementation casts them the same way), so each call goes through the POSIX function, which the sanitizer intercepts.
-// 2. Swift's Mutex waits on a futex inside libswiftSynchronization, which is not instrumented: after a contended lock the
-//    sanitizer does not know that the last holder's writes come before, and reports races between two critical sections.
+// 1. librdkafka uses C11 threads, and the sanitizer knows POSIX threads only: a thread that thrd_create starts has no
+//    sanitizer state, and the first intercepted call in it crashes the process. glibc's C11 types are its POSIX types
+//    under other names (its own implementation casts them the same way), so each call goes through the POSIX function,
+//    which the sanitizer intercepts.
+// 2. Swift's Mutex waits on a futex inside libswiftSynchronization, which is not instrumented: after a contended lock
+//    the sanitizer does not know that the last holder's writes come before, and reports races between two critical
+//    sections.
 
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -104,8 +106,8 @@ SWIFT void unlock_slow(SELF void *handle) __asm__(UNLOCK_SLOW);
 
 SWIFT void lock_slow(uint32_t thread, SELF void *handle) {
     ((lock_slow_t)dlsym(RTLD_NEXT, LOCK_SLOW))(thread, handle);
-    // Releasing first adds nothing, since unlocking does it again; but it waits for an unlock that has set the lock free and is not yet
-    // through with telling the sanitizer, which acquiring alone does not if it is the lock's first.
+    // Releasing first adds nothing, since unlocking does it again; but it waits for an unlock that has set the lock
+    // free and is not yet through with telling the sanitizer, which acquiring alone does not if it is the lock's first.
     if (__tsan_release) __tsan_release(handle);
     if (__tsan_acquire) __tsan_acquire(handle);
 }

@@ -1,7 +1,7 @@
 internal import Synchronization
 
-/// Between the poll thread, which pushes, and the one receiver, which takes: in order, and bounded by the poll thread, which
-/// looks at ``pendingBatches`` before it adds to it.
+/// Between the poll thread, which pushes, and the one receiver, which takes: in order, and bounded by the poll thread,
+/// which looks at ``pendingBatches`` before it adds to it.
 final class ConsumerEventBuffer: Sendable {
     typealias Outcome = Result<KafkaConsumerEvent?, KafkaError>
 

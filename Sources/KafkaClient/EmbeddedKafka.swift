@@ -1,15 +1,16 @@
 package import Logging
 internal import Synchronization
 
-/// librdkafka's in-process cluster: brokers that speak the real protocol over TCP on the loopback interface, with faults on demand.
-/// For tests and the demo.
+/// librdkafka's in-process cluster: brokers that speak the real protocol over TCP on the loopback interface, with
+/// faults on demand. For tests and the demo.
 ///
 /// What it does not do:
-/// - It keeps at most 5 MiB or 100,000 batches a partition and **silently drops the oldest**: a consumer that is too slow gets
-///   `offsetOutOfRange`, so who produces has to hold back.
-/// - It ignores a producer's sequence numbers. A message that it has stored, and is cut off before it could say so, is stored again by
-///   the retry. And were several requests under way, it would take the later one although the earlier one failed, from which
-///   librdkafka concludes that both are stored; therefore ``clientProperties`` allow one request at a time.
+/// - It keeps at most 5 MiB or 100,000 batches a partition and **silently drops the oldest**: a consumer that is too
+///   slow gets `offsetOutOfRange`, so who produces has to hold back.
+/// - It ignores a producer's sequence numbers. A message that it has stored, and is cut off before it could say so, is
+///   stored again by the retry. And were several requests under way, it would take the later one although the earlier
+///   one failed, from which librdkafka concludes that both are stored; therefore ``clientProperties`` allow one request
+///   at a time.
 /// - It knows neither topic administration, nor compaction, SASL, TLS.
 /// - A first join of a group takes 3 seconds, and a session timeout must be longer than that.
 /// - Producing to or reading a topic that is not there creates it with 4 partitions, whatever clients say.
@@ -31,8 +32,8 @@ package final class EmbeddedKafka: Sendable {
         KafkaConfiguration(bootstrapServers: bootstrapServers, properties: Self.clientProperties)
     }
 
-    /// What its clients must set to be quick: an empty fetch is answered only when the wait is over, so this is the latency; and
-    /// failures are noticed and left behind within fractions of a second.
+    /// What its clients must set to be quick: an empty fetch is answered only when the wait is over, so this is the
+    /// latency; and failures are noticed and left behind within fractions of a second.
     package static let clientProperties: [String: String] = [
         "fetch.wait.max.ms": "5",
         "fetch.error.backoff.ms": "20",
@@ -55,7 +56,8 @@ package final class EmbeddedKafka: Sendable {
         try cluster.createTopic(name, partitions: partitions)
     }
 
-    /// Cuts the broker's connections and takes no new ones; what it has stored stays. Its partitions get no other leader.
+    /// Cuts the broker's connections and takes no new ones; what it has stored stays. Its partitions get no other
+    /// leader.
     package func stopBroker(_ id: Int32) throws(KafkaError) {
         try cluster.setBroker(id, isUp: false)
     }
@@ -69,13 +71,14 @@ package final class EmbeddedKafka: Sendable {
         try cluster.setRoundTripTime(id, duration)
     }
 
-    /// The next requests of this kind fail with these errors, one after the other. A local transport error (-195) cuts the connection
-    /// instead of answering.
+    /// The next requests of this kind fail with these errors, one after the other. A local transport error (-195) cuts
+    /// the connection instead of answering.
     package func pushRequestErrors(_ request: KafkaRequestKind, _ codes: [KafkaError.Code]) throws(KafkaError) {
         try cluster.pushErrors(request, codes)
     }
 
-    /// Ends the cluster, on a thread of its own; returns at once. Calling it again does nothing, and every later call to the cluster fails.
+    /// Ends the cluster, on a thread of its own; returns at once. Calling it again does nothing, and every later call
+    /// to the cluster fails.
     package func close() {
         cluster.close()
     }

@@ -50,7 +50,8 @@ package struct KafkaTopicDescription: Hashable, Sendable {
     }
 }
 
-/// Administration of topics. Each call connects anew and works on a thread of its own; it never blocks the caller's thread.
+/// Administration of topics. Each call connects anew and works on a thread of its own; it never blocks the caller's
+/// thread.
 package struct KafkaAdmin: Sendable {
     private let configuration: KafkaConfiguration
     private let timeout: Duration

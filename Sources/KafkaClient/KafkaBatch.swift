@@ -1,7 +1,8 @@
 /// Messages that were read together.
 ///
 /// One contiguous byte array owns a copy of all keys, values and headers, and the records point into it: a batch of
-/// thousands of messages is two allocations, cheap to pass between tasks. Per partition the records are in offset order.
+/// thousands of messages is two allocations, cheap to pass between tasks. Per partition the records are in offset
+/// order.
 package struct KafkaBatch: Sendable {
     /// Where a message stands, and where its parts are in ``KafkaBatch/bytes``.
     package struct Record: Sendable {
@@ -62,8 +63,8 @@ package struct KafkaBatch: Sendable {
         Headers(bytes: bytes, range: records[index].headersRange)
     }
 
-    /// The range of the value of the last header of this name (Kafka's rule when a name is repeated); `nil` if there is none, or
-    /// if its value is null.
+    /// The range of the value of the last header of this name (Kafka's rule when a name is repeated); `nil` if there is
+    /// none, or if its value is null.
     package func header(_ index: Int, named name: String) -> Range<Int>? {
         var found: Range<Int>?
         for header in headers(index) where bytes[header.name].elementsEqual(name.utf8) { found = header.value }
@@ -95,8 +96,8 @@ extension KafkaBatch {
         package var value: Range<Int>?
     }
 
-    /// Walks the headers of one message. In the arena each is: the name's length and the value's length (-1 for null) as
-    /// 32-bit little-endian integers, the name, the value.
+    /// Walks the headers of one message. In the arena each is: the name's length and the value's length (-1 for null)
+    /// as 32-bit little-endian integers, the name, the value.
     package struct Headers: Sequence, IteratorProtocol, Sendable {
         static let prefixLength = 8
 

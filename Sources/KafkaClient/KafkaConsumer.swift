@@ -3,16 +3,17 @@ internal import Synchronization
 
 /// A member of a consumer group, with positions that its receiver keeps.
 ///
-/// One thread polls librdkafka and hands over batches, assignments and revocations in order, over a bounded buffer: when the
-/// receiver is slow, fetching pauses, but the thread goes on serving the group. Kafka's own committed offsets are never read.
-/// An instance that is dropped without `shutdown` leaves the group too.
+/// One thread polls librdkafka and hands over batches, assignments and revocations in order, over a bounded buffer:
+/// when the receiver is slow, fetching pauses, but the thread goes on serving the group. Kafka's own committed offsets
+/// are never read. An instance that is dropped without `shutdown` leaves the group too.
 package final class KafkaConsumer: Sendable {
     /// What happens, in order. One task iterates at a time.
     package let events: KafkaConsumerEvents
 
     private let loop: ConsumerLoop
 
-    /// Joins the group; the first assignment comes as an event. Connecting goes on in the background and does not fail here.
+    /// Joins the group; the first assignment comes as an event. Connecting goes on in the background and does not fail
+    /// here.
     /// - Throws: `invalidConfiguration` with every property that is wrong.
     package init(configuration: KafkaConsumerConfiguration, logger: Logger) throws(KafkaError) {
         loop = try ConsumerLoop(configuration: configuration, logger: logger)
@@ -37,8 +38,8 @@ package final class KafkaConsumer: Sendable {
         loop.mailbox.post(.resume(partitions))
     }
 
-    /// Moves the positions, and drops what was buffered of these partitions: every later batch is from the new positions on. A
-    /// partition that waits for its `start` is started.
+    /// Moves the positions, and drops what was buffered of these partitions: every later batch is from the new
+    /// positions on. A partition that waits for its `start` is started.
     /// - Throws: `notAssigned` if one of the partitions is not assigned (any more); the others have been moved.
     package func seek(_ offsets: [TopicPartition: KafkaOffset]) async throws(KafkaError) {
         guard !offsets.isEmpty else { return }
@@ -48,14 +49,14 @@ package final class KafkaConsumer: Sendable {
         if let error { throw error }
     }
 
-    /// Tells Kafka the positions, for lag tools only: asynchronous, best effort, silent when it fails, and left out around a
-    /// rebalance, when librdkafka 2.0.2 would lose the assignment over it (librdkafka#4059).
+    /// Tells Kafka the positions, for lag tools only: asynchronous, best effort, silent when it fails, and left out
+    /// around a rebalance, when librdkafka 2.0.2 would lose the assignment over it (librdkafka#4059).
     package func commit(_ nextOffsets: [TopicPartition: Int64]) {
         loop.mailbox.commit(nextOffsets)
     }
 
-    /// Per fetched partition, how many messages are behind the last one that was put into a batch; from what librdkafka saw
-    /// in its latest fetch, without asking a broker. `nil` after the shutdown.
+    /// Per fetched partition, how many messages are behind the last one that was put into a batch; from what librdkafka
+    /// saw in its latest fetch, without asking a broker. `nil` after the shutdown.
     package func lag() async -> [TopicPartition: Int64]? {
         await withCheckedContinuation { continuation in
             if !loop.mailbox.post(.lag(continuation)) { continuation.resume(returning: nil) }
@@ -65,15 +66,19 @@ package final class KafkaConsumer: Sendable {
     /// What has been seen so far.
     package var counters: KafkaConsumerCounters { loop.counters.withLock { $0 } }
 
-    /// Leaves the group and closes. The partitions are revoked first, in the events, like in a rebalance; the events end behind
-    /// that. Takes at most the revocation timeout and 10 s more. Returns when all is released; calling it again only waits.
+    /// Whether a task iterates over the events. A revocation waits only for a receiver that is there.
+    package var hasReceiver: Bool { loop.buffer.hasReceiver }
+
+    /// Leaves the group and closes. The partitions are revoked first, in the events, like in a rebalance; the events
+    /// end behind that. Takes at most the revocation timeout and 10 s more. Returns when all is released; calling it
+    /// again only waits.
     package func shutdown() async {
         loop.mailbox.post(.stop(.shutdown))
         await loop.completion.wait()
     }
 
-    /// Ends at once without telling the group, as a killed process does: the group notices by the session timeout. What is
-    /// buffered is dropped. For tests of crashes.
+    /// Ends at once without telling the group, as a killed process does: the group notices by the session timeout. What
+    /// is buffered is dropped. For tests of crashes.
     package func abandon() async {
         loop.mailbox.post(.stop(.abandon))
         await loop.completion.wait()

@@ -9,15 +9,16 @@ package struct KafkaConsumerConfiguration: Sendable {
     package var maximumBatchMessages: Int
     /// … and stops growing once its keys, values and headers have this many bytes (one message may exceed it).
     package var maximumBatchBytes: Int
-    /// How long a batch may grow while the receiver waits and messages keep coming. When no message is there, or when the
-    /// batch is full, it goes out at once.
+    /// How long a batch may grow while the receiver waits and messages keep coming. When no message is there, or when
+    /// the batch is full, it goes out at once.
     package var maximumWait: Duration
     /// Full batches that may wait for the receiver.
     package var bufferedBatches: Int
-    /// How long a receiver may take over a batch before fetching is paused. A pause throws prefetched messages away, which
-    /// are fetched again later; so a receiver that is merely slower than Kafka must not cause one at each batch.
+    /// How long a receiver may take over a batch before fetching is paused. A pause throws prefetched messages away,
+    /// which are fetched again later; so a receiver that is merely slower than Kafka must not cause one at each batch.
     package var pauseDelay: Duration
-    /// How long a revocation waits for ``KafkaRevocation/acknowledge()`` before the partitions are given up all the same.
+    /// How long a revocation waits for ``KafkaRevocation/acknowledge()`` before the partitions are given up all the
+    /// same.
     package var revocationTimeout: Duration
     /// Makes this a static member of the group (`group.instance.id`).
     package var groupInstanceID: String?

@@ -5,10 +5,11 @@ package enum KafkaConsumerEvent: Sendable {
     case batch(KafkaBatch)
     /// Partitions are taken away. All their batches have come before.
     case revoked(KafkaRevocation)
-    /// The log does not have this offset: messages that were never read are gone, or the position is of another log. The
-    /// partition stands still until ``KafkaConsumer/seek(_:)``.
+    /// The log does not have this offset: messages that were never read are gone, or the position is of another log.
+    /// The partition stands still until ``KafkaConsumer/seek(_:)``.
     case offsetOutOfRange(TopicPartition, offset: Int64)
-    /// Something failed that the client goes on from by itself; for information. A fatal error ends the sequence by throwing.
+    /// Something failed that the client goes on from by itself; for information. A fatal error ends the sequence by
+    /// throwing.
     case error(KafkaError)
 }
 
@@ -27,8 +28,8 @@ package struct KafkaAssignment: Sendable {
         self.onFailure = onFailure
     }
 
-    /// Starts fetching at these offsets; a partition that is not named starts at the earliest. Starting those again that
-    /// already run, or that have been revoked meanwhile, does nothing.
+    /// Starts fetching at these offsets; a partition that is not named starts at the earliest. Starting those again
+    /// that already run, or that have been revoked meanwhile, does nothing.
     package func start(at offsets: [TopicPartition: KafkaOffset]) {
         onStart(offsets)
     }

@@ -48,8 +48,8 @@ package struct KafkaMessage: Hashable, Sendable {
 /// Where the brokers stored a message.
 package struct KafkaDelivery: Hashable, Sendable {
     package var partition: Int32
-    /// `nil` in a rare case: the answer was lost, and that the message is stored follows from a later answer, or from the broker's
-    /// recognising the retry.
+    /// `nil` in a rare case: the answer was lost, and that the message is stored follows from a later answer, or from
+    /// the broker's recognising the retry.
     package var offset: Int64?
 
     package init(partition: Int32, offset: Int64?) {

@@ -1,19 +1,21 @@
 package import Logging
 
-/// Produces messages so that each that is confirmed is stored exactly once and in order per partition: idempotent, confirmed by
-/// all in-sync replicas.
+/// Produces messages so that each that is confirmed is stored exactly once and in order per partition: idempotent,
+/// confirmed by all in-sync replicas.
 ///
-/// What is under way is bounded by number and bytes; beyond that callers wait, suspended, first come first served. One thread hands
-/// the messages to librdkafka and collects the confirmations. An instance that is dropped without `shutdown` finishes what
-/// it has.
+/// What is under way is bounded by number and bytes; beyond that callers wait, suspended, first come first served. One
+/// thread hands the messages to librdkafka and collects the confirmations. An instance that is dropped without
+/// `shutdown` finishes what it has.
 package final class KafkaProducer: Sendable {
     private let loop: ProducerLoop
 
     /// - Parameters:
-    ///   - deliveryTimeout: how long one message may take from being handed to librdkafka to its confirmation, and how long it may
-    ///     wait for room before that: `send` returns within twice this time. At least 1 ms more than the linger time (5 ms).
+    ///   - deliveryTimeout: how long one message may take from being handed to librdkafka to its confirmation, and how
+    ///     long it may wait for room before that: `send` returns within twice this time. At least 1 ms more than the
+    ///     linger time (5 ms).
     ///   - maximumQueuedMessages: messages under way.
-    ///   - maximumQueuedBytes: keys, values and headers under way. A single message may exceed it when nothing else is under way.
+    ///   - maximumQueuedBytes: keys, values and headers under way. A single message may exceed it when nothing else is
+    ///     under way.
     /// - Throws: `invalidConfiguration` with every property that is wrong.
     package init(
         configuration: KafkaConfiguration, deliveryTimeout: Duration = .seconds(30),
@@ -38,8 +40,8 @@ package final class KafkaProducer: Sendable {
 
     /// Sends a message and waits for the brokers' confirmation.
     ///
-    /// Cancelling the task takes the message back while it waits for room (`cancelled`). Once it is handed over it cannot be taken back, and
-    /// the call goes on to its outcome.
+    /// Cancelling the task takes the message back while it waits for room (`cancelled`). Once it is handed over it
+    /// cannot be taken back, and the call goes on to its outcome.
     /// - Throws: an error that says whether the message may have been stored all the same (`isPossiblyPersisted`).
     package func send(_ message: KafkaMessage) async throws(KafkaError) -> KafkaDelivery {
         // One message in, one result out.
@@ -64,7 +66,8 @@ package final class KafkaProducer: Sendable {
         await withCheckedContinuation { loop.mailbox.flush($0) }
     }
 
-    /// Takes no more messages, finishes those that it has (at most twice the delivery timeout), and closes. Calling it again only waits.
+    /// Takes no more messages, finishes those that it has (at most twice the delivery timeout), and closes. Calling it
+    /// again only waits.
     package func shutdown() async {
         loop.mailbox.stop()
         await loop.completion.wait()

@@ -1,7 +1,9 @@
-/// What the consumer knows of each partition that the group gave it: whether it is fetched, and which offset must come next.
+/// What the consumer knows of each partition that the group gave it: whether it is fetched, and which offset must come
+/// next.
 ///
-/// Pure bookkeeping, used on the poll thread only. It is the last line of defence against librdkafka's rebalance and pause
-/// bugs: nothing goes back, and a hole at a place where the position had been moved is read again before it is believed.
+/// Pure bookkeeping, used on the poll thread only. It is the last line of defence against librdkafka's rebalance and
+/// pause bugs: nothing goes back, and a hole at a place where the position had been moved is read again before it is
+/// believed.
 struct PartitionTracker {
     enum Phase: Equatable {
         /// Given by the group, waiting for the receiver to say from where. Becomes `running`.
@@ -22,7 +24,8 @@ struct PartitionTracker {
         var next: Int64?
         /// Where fetching was (re)started, for assigning it once more before anything has come.
         var origin = KafkaOffset.earliest
-        /// The position was moved (start, resume, rebalance) and no message has come since: a hole here may be librdkafka's.
+        /// The position was moved (start, resume, rebalance) and no message has come since: a hole here may be
+        /// librdkafka's.
         var isUnproven = true
         var isPausedByReceiver = false
     }

@@ -2,7 +2,8 @@ internal import Synchronization
 
 /// Messages of one `send`, with what has become of each.
 ///
-/// `@unchecked Sendable`: after it is posted, what is mutable is used on the producer's thread only; `isCancelled` is atomic.
+/// `@unchecked Sendable`: after it is posted, what is mutable is used on the producer's thread only; `isCancelled` is
+/// atomic.
 final class SendBatch: @unchecked Sendable {
     typealias Outcome = Result<KafkaDelivery, KafkaError>
 

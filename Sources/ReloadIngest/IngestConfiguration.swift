@@ -25,6 +25,8 @@ package struct IngestConfiguration: Sendable {
     /// Back-off when the database does not take a batch: first and longest delay.
     package var retryBase: Duration = .milliseconds(50)
     package var retryCap: Duration = .seconds(5)
+    /// How often to look whether a position was set from outside.
+    package var positionInterval: Duration = .seconds(2)
     /// Where dead letters are published.
     package var deadLetterTopic = "freshet.dead-letters"
 

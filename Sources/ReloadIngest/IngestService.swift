@@ -60,8 +60,8 @@ package final class IngestService: Service {
                     current.withLock { $0 = nil }
                     statistics.update { $0.assignedPartitions = 0 }
                 }
-                try await consume(consumer) { failures = 0 }
-                return
+                guard try await consume(consumer, onProgress: { failures = 0 }) else { return }
+                logger.notice("a position was set from outside; starting a consumer from there")
             } catch is CancellationError {
                 return
             } catch {
@@ -73,19 +73,38 @@ package final class IngestService: Service {
     }
 
     /// Iterates one consumer's events until it ends; leaves its group whatever happens.
-    private func consume(_ consumer: KafkaConsumer, onProgress: () -> Void) async throws {
-        try await withThrowingTaskGroup(of: Void.self) { group in
+    ///
+    /// - Returns: whether a position was moved from outside, so that a new consumer has to start where it says.
+    private func consume(_ consumer: KafkaConsumer, onProgress: () -> Void) async throws -> Bool {
+        let watch = PositionWatch(pool: pool, interval: configuration.positionInterval)
+        return try await withThrowingTaskGroup(of: Bool.self) { group in
             group.addTask {
                 // Ends the events behind what was handed out already, so the batch at hand is finished first.
                 try? await gracefulShutdown()
                 await consumer.shutdown()
+                return false
             }
-            defer { group.cancelAll() }
+            group.addTask {
+                // A partition that stands still, or has nothing to read, would never notice by itself.
+                guard (try? await watch.waitUntilMoved()) == true else { return false }
+                await consumer.shutdown()
+                return true
+            }
             var positions = PartitionPositions()
-            for try await event in consumer.events {
-                try await handle(event, &positions, consumer)
-                onProgress()
+            do {
+                for try await event in consumer.events {
+                    try await handle(event, &positions, consumer)
+                    watch.hold(positions.epochs)
+                    onProgress()
+                }
+            } catch {
+                group.cancelAll()
+                throw error
             }
+            group.cancelAll()
+            var isMoved = false
+            while let result = try await group.next() { isMoved = isMoved || result }
+            return isMoved
         }
     }
 
@@ -212,6 +231,14 @@ package final class IngestService: Service {
                     guard await pause(attempt: attempt) else { throw CancellationError() }
                 case .poison(let message):
                     if items.count == 1 {
+                        if case .rejected = items[0].content {
+                            // Not even as a dead letter: nothing may be dropped, so it waits for somebody to look.
+                            attempt += 1
+                            logger.critical(
+                                "the database refuses a dead letter", metadata: ["error": "\(message)"])
+                            guard await pause(attempt: attempt) else { throw CancellationError() }
+                            continue
+                        }
                         items[0].content = .rejected(
                             RejectedEvent(
                                 record: items[0].record, app: items[0].app, code: "databaseRefused", message: message))

@@ -102,7 +102,8 @@ struct ClusterTests {
             _ = try await producer.send(KafkaMessage(topic, "a"))
             let consumer = try kafka.consumer(topic)
             #expect(try await consumer.read(1).map(\.value) == ["a"])
-            // Twice: at the first fetch that reaches the end of the log, librdkafka 2.0.2 overlooks what the broker says.
+            // Twice: at the first fetch that reaches the end of the log, librdkafka 2.0.2 overlooks what the broker
+            // says.
             try kafka.embedded?.pushRequestErrors(
                 .fetch, [.topicAuthorizationFailed, .topicAuthorizationFailed, .notLeaderForPartition])
             _ = try await producer.send(KafkaMessage(topic, "b"))

@@ -211,7 +211,8 @@ struct ConsumerTests {
                             positions[message.place] = message.offset + 1
                         }
                         consumer.commit(positions)
-                        // Goes on iterating while it closes: what is buffered still comes, then the revocation, then the end.
+                        // Goes on iterating while it closes: what is buffered still comes, then the revocation, then
+                        // the end.
                         if handled.count >= stop { Task { await consumer.shutdown() } }
                     case .revoked(let revocation):
                         #expect(!revocation.lost)
@@ -273,6 +274,29 @@ struct ConsumerTests {
             }
             #expect(isLost)
             await consumer.shutdown()
+        }
+    }
+
+    @Test("a receiver that does not acknowledge a revocation holds it up for the timeout, and no longer")
+    func unacknowledged() async throws {
+        try await withKafka { kafka in
+            let topic = try await kafka.topic("unacknowledged")
+            let consumer = try kafka.consumer(topic) { $0.revocationTimeout = .milliseconds(400) }
+            try await consumer.assignment().start(at: [:])
+            let receiving = Task {
+                var revocations: [KafkaRevocation] = []
+                for try await event in consumer.events {
+                    if case .revoked(let revocation) = event { revocations.append(revocation) }
+                }
+                return revocations
+            }
+            while !consumer.hasReceiver { await Task.yield() }
+            let begun = ContinuousClock.now
+            await consumer.shutdown()
+            #expect(begun.duration(to: .now) >= .milliseconds(400))
+            #expect(begun.duration(to: .now) < .seconds(5))
+            #expect(try await receiving.value.map(\.partitions) == [[TopicPartition(topic: topic, partition: 0)]])
+            #expect(consumer.counters.unacknowledgedRevocations == 1)
         }
     }
 

@@ -3,7 +3,7 @@ import Logging
 import Testing
 
 /// Sending: bounds, order, failures.
-@Suite(.tags(.integration), .timeLimit(.minutes(5)))
+@Suite(.tags(.integration), .timeLimit(.minutes(1)))
 struct ProducerTests {
     /// Returns when the producer has as much under way and waiting.
     private func reach(
@@ -82,8 +82,8 @@ struct ProducerTests {
         }
     }
 
-    @Test("errors that a retry mends: nothing is lost, nothing doubled, the order stays", arguments: 0..<60)
-    func requestErrors(_ n: Int) async throws {
+    @Test("errors that a retry mends: nothing is lost, nothing doubled, the order stays")
+    func requestErrors() async throws {
         try await withKafka(embeddedOnly: true) { kafka in
             let embedded = try #require(kafka.embedded)
             let messages = try await send(kafka) { chunk in
@@ -116,8 +116,8 @@ struct ProducerTests {
                 try embedded.stopBroker(1)
             }
             try await restart
-            // A real broker knows the sequence number of a message that it has stored already; the embedded one stores it again
-            // if it was cut off before it could answer.
+            // A real broker knows the sequence number of a message that it has stored already; the embedded one stores
+            // it again if it was cut off before it could answer.
             var seen: Set<String> = []
             Self.verify(messages.filter { seen.insert($0.value ?? "").inserted })
         }
@@ -125,8 +125,8 @@ struct ProducerTests {
 
     private static let total = 3000
 
-    /// Three senders of a thousand messages each, in tens of a hundred, and what is read in the end. The first sender calls before each of its
-    /// chunks.
+    /// Three senders of a thousand messages each, in tens of a hundred, and what is read in the end. The first sender
+    /// calls before each of its chunks.
     private func send(
         _ kafka: TestCluster, logger: Logger = quiet, disturbing disturb: @escaping @Sendable (Int) throws -> Void
     ) async throws -> [ReadMessage] {
@@ -157,19 +157,9 @@ struct ProducerTests {
             results.compactMap { try? $0.get() }.filter { $0.partition == Int32(partition) }.compactMap(\.offset).max()
                 ?? -1
         }
-        let offs = results.compactMap { try? $0.get() }
-        print(
-            "OFFS",
-            (0..<2).map { p in
-                let o = offs.filter { $0.partition == Int32(p) }.compactMap(\.offset)
-                return "\(o.count) distinct \(Set(o).count) max \(o.max() ?? -1)"
-            })
+        let offsets = results.compactMap { try? $0.get() }.map { "\($0.partition): \($0.offset ?? -1)" }
+        #expect(Set(offsets).count == Self.total)
         let consumer = try kafka.consumer(topic)
-        let watch = Task {
-            try await Task.sleep(for: .seconds(20))
-            print("WATCH", consumer.counters, await consumer.lag() ?? [:])
-        }
-        defer { watch.cancel() }
         // Offsets count from 0: so many messages are there at least, repeated ones included.
         let messages = try await consumer.read(max(Self.total, Int(last[0] + last[1] + 2)))
         await consumer.shutdown()

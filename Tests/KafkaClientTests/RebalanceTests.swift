@@ -70,7 +70,8 @@ struct RebalanceTests {
     }
 }
 
-/// One process of a group, as ingest is: takes an epoch, starts at the stored position, applies batches by compare-and-set.
+/// One process of a group, as ingest is: takes an epoch, starts at the stored position, applies batches by
+/// compare-and-set.
 private struct Member {
     let consumer: KafkaConsumer
     private let work: Task<Void, any Error>

@@ -15,6 +15,21 @@ extension Tag {
 let realBootstrapServers = ProcessInfo.processInfo.environment["FRESHET_TEST_BOOTSTRAP_SERVERS"]
 let hasRealBroker = realBootstrapServers?.isEmpty == false
 
+/// librdkafka properties to reach it with (TLS, SASL …), as `name=value,name=value`. The error says where a malformed
+/// one is, not what is there: it may be a password.
+private func realProperties() throws -> [String: String] {
+    var properties: [String: String] = [:]
+    let text = ProcessInfo.processInfo.environment["FRESHET_TEST_KAFKA_PROPERTIES"] ?? ""
+    for (index, property) in text.split(separator: ",").enumerated() {
+        let parts = property.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+        guard parts.count == 2, !parts[0].isEmpty else {
+            throw TestFailure("FRESHET_TEST_KAFKA_PROPERTIES: property \(index + 1) is not name=value")
+        }
+        properties[String(parts[0])] = String(parts[1])
+    }
+    return properties
+}
+
 let quiet = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
 
 /// A cluster of one's own, or the real one.
@@ -67,8 +82,9 @@ func withKafka(
     brokers: Int = 1, embeddedOnly: Bool = false, _ body: (TestCluster) async throws -> Void
 ) async throws {
     if let realBootstrapServers, hasRealBroker, !embeddedOnly {
-        try await body(
-            TestCluster(configuration: KafkaConfiguration(bootstrapServers: realBootstrapServers), embedded: nil))
+        let configuration = KafkaConfiguration(
+            bootstrapServers: realBootstrapServers, properties: try realProperties())
+        try await body(TestCluster(configuration: configuration, embedded: nil))
         return
     }
     let embedded = try EmbeddedKafka(brokers: brokers, logger: quiet)

@@ -80,6 +80,41 @@ struct ExactlyOnceTests {
         }
     }
 
+    @Test("A position that is set while nothing comes in is noticed all the same")
+    func setWhileIdle() async throws {
+        try await IngestHarness.lend(partitions: 1) { ingest in
+            try await place(10, ingest)
+            let service = ingest.service()
+            try await ingest.running([service]) {
+                try await ingest.publish((0..<50).map { ingest.push("u\($0 % 10)") })
+                try await ingest.waitUntilApplied(50)
+                _ = try await ingest.store.pool.execute(
+                    SetPosition(topic: ingest.configuration.topics.pushes, partition: 0, nextOffset: 20))
+                try await ingest.waitUntilApplied(50)
+            }
+            #expect(try await counted(ingest) == 80)
+        }
+    }
+
+    @Test("Where the log no longer has the offset, setting the position makes the partition go on")
+    func outOfRange() async throws {
+        try await IngestHarness.lend(partitions: 1) { ingest in
+            try await place(10, ingest)
+            let topic = ingest.configuration.topics.pushes
+            try await ingest.publish((0..<50).map { ingest.push("u\($0 % 10)") })
+            _ = try await ingest.store.pool.execute(SetPosition(topic: topic, partition: 0, nextOffset: 5_000))
+            let service = ingest.service()
+            try await ingest.running([service]) {
+                try await eventually("the partition is taken") {
+                    try await ingest.store.pool.query(ListPositions()).contains { $0.epoch > 1 && $0.topic == topic }
+                }
+                _ = try await ingest.store.pool.execute(SetPosition(topic: topic, partition: 0, nextOffset: 10))
+                try await ingest.waitUntilApplied(50)
+            }
+            #expect(try await counted(ingest) == 40)
+        }
+    }
+
     @Test("Two services share the partitions; one leaving hands over exactly")
     func rebalance() async throws {
         try await IngestHarness.lend(maximumBatch: 100) { ingest in
@@ -114,6 +149,13 @@ struct ExactlyOnceTests {
 
 @Suite("Positions of a process")
 struct PartitionPositionsTests {
+    @Test("Only an epoch that is ahead of a held one counts as moved from outside")
+    func watch() {
+        #expect(PositionWatch.ahead([partition: 3], stored: [row(epoch: 3, next: 9)]).isEmpty)
+        #expect(PositionWatch.ahead([partition: 3], stored: [row(epoch: 4, next: 9)]) == [partition: 4])
+        #expect(PositionWatch.ahead([:], stored: [row(epoch: 4, next: 9)]).isEmpty)
+    }
+
     private let partition = TopicPartition(topic: "t", partition: 0)
 
     private func row(epoch: Int64, next: Int64?) -> ListPositions.Row {

@@ -35,6 +35,7 @@ struct IngestHarness: Sendable {
                 configuration.topics.widgets = kafka.name(defaults.widgets)
                 configuration.deadLetterTopic = kafka.name("freshet.dead-letters")
                 configuration.group = "ingest-\(UInt64.random(in: 0...UInt64.max))"
+                configuration.positionInterval = .milliseconds(300)
                 if let maximumBatch { configuration.maximumBatch = maximumBatch }
                 if let audienceLimit { configuration.audienceLimit = audienceLimit }
                 let producer = try KafkaProducer(

@@ -82,6 +82,7 @@ struct IngestServiceTests {
                 #expect(first == 1)
                 try await ingest.publish(
                     [.configured(app: TestKinds.app, widget: "w1", configuration: globex)], at: at + .seconds(1))
+                try await ingest.waitUntilApplied(2)
                 try await ingest.publish(
                     [
                         .environmentChanged(

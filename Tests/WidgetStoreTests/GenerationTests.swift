@@ -98,6 +98,22 @@ struct GenerationTests {
         }
     }
 
+    @Test("A bump and a sweep between the claim's snapshot and its lock are not taken for rendered")
+    func sweptBeforeTheLock() async throws {
+        try await withStore { store in
+            let id = try await store.place([.test("w1")])[0]
+            let claimed = try await store.claim(lane: .interactive)
+            // What the claim would have found, had it waited for the lock while both committed.
+            try await store.sql("UPDATE kind SET generation = 1; UPDATE timeline_state SET swept_generation = 1")
+            #expect(try await store.complete(claimed, spacing: .zero).map(\.isDue) == [true])
+            #expect(try await store.timeline(id)?.isStale == true)
+            // Tried again because the answer was lost: the lease has ended, nothing changes.
+            #expect(try await store.complete(claimed).isEmpty)
+            _ = try await store.complete(store.claim(lane: .interactive))
+            #expect(try await store.timeline(id)?.isStale == false)
+        }
+    }
+
     @Test("The sweep passes over leased rows, and leaves a row in the lane of what it is due for already")
     func lanes() async throws {
         try await withStore { store in

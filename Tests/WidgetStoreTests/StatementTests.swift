@@ -9,7 +9,7 @@ struct StatementTests {
     static let all: [any PostgresStatement.Type] = [
         TakePartitions.self, AdvancePositions.self, ListPositions.self, SetPosition.self,
         BumpApps.self, BumpKinds.self, MarkUsers.self, MarkDevices.self, MarkWidgets.self,
-        ReadWidgets.self, LockTimelines.self, PlaceTimelines.self, OrphanTimelines.self,
+        LockWidgets.self, ReadWidgets.self, LockTimelines.self, PlaceTimelines.self, OrphanTimelines.self,
         InsertWidgets.self, UpdateWidgets.self, RecordViews.self,
         InsertDeadLetter.self, DeadLettersToForward.self, DeadLettersForwarded.self, InsertSweep.self,
         DueWork.self, ClaimTimelines.self, SaveContent.self, CompleteTimelines.self,
@@ -18,7 +18,7 @@ struct StatementTests {
         SweepAudienceChunk.self, MoveSweep.self, FinishSweep.self,
         ListKinds.self, ListApps.self, UpsertApp.self, UpsertKind.self, LockManifests.self,
         ListWidgets.self, ReadTimeline.self, Overview.self, RenderTimes.self,
-        TimelinesOfUser.self, DeleteWidgetsOfUser.self, DeleteContentOfUser.self, DeleteDeadLettersOfUser.self,
+        DeleteWidgetsOfUser.self, DeleteContentOfUser.self, DeleteDeadLettersOfUser.self,
         NotifyDue.self,
     ]
 

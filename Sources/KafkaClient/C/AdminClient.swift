@@ -34,7 +34,7 @@ struct AdminClient: ~Copyable {
     func createTopics(_ topics: [KafkaTopicSpecification]) throws(KafkaError) -> [String: KafkaTopicOutcome] {
         var outcomes: [String: KafkaTopicOutcome] = [:]
         var requests: [OpaquePointer?] = unsafe []
-        defer { for unsaferequest in unsafe requests { unsafe rd_kafka_NewTopic_destroy(request) } }
+        defer { for index in unsafe requests.indices { unsafe rd_kafka_NewTopic_destroy(requests[index]) } }
         for topic in topics {
             do {
                 unsafe requests.append(try request(for: topic))
@@ -84,7 +84,7 @@ struct AdminClient: ~Copyable {
 
     func deleteTopics(_ names: [String]) throws(KafkaError) -> [String: KafkaError?] {
         var requests: [OpaquePointer?] = unsafe names.map { unsafe rd_kafka_DeleteTopic_new($0) }
-        defer { for unsaferequest in unsafe requests { unsafe rd_kafka_DeleteTopic_destroy(request) } }
+        defer { for index in unsafe requests.indices { unsafe rd_kafka_DeleteTopic_destroy(requests[index]) } }
         let event = unsafe try AdminEvent(client, RD_KAFKA_ADMIN_OP_DELETETOPICS, milliseconds, context()) {
             options, queue in
             unsafe rd_kafka_DeleteTopics(client.pointer, &requests, requests.count, options, queue)
@@ -113,7 +113,8 @@ struct AdminClient: ~Copyable {
 
     func describe(topics names: [String]?) throws(KafkaError) -> [KafkaTopicDescription] {
         var metadata: UnsafePointer<rd_kafka_metadata>?
-        // All topics, and the choice is made here: brokers (the embedded one always) may create a topic that they are asked about.
+        // All topics, and the choice is made here: brokers (the embedded one always) may create a topic that they are
+        // asked about.
         let response = unsafe rd_kafka_metadata(client.pointer, 1, nil, &metadata, milliseconds)
         guard response == RD_KAFKA_RESP_ERR_NO_ERROR, let metadata = unsafe metadata else {
             throw KafkaError(response, context: context())
@@ -154,7 +155,7 @@ struct AdminClient: ~Copyable {
 
     func configuration(ofTopic name: String) throws(KafkaError) -> [String: String] {
         var requests: [OpaquePointer?] = unsafe [rd_kafka_ConfigResource_new(RD_KAFKA_RESOURCE_TOPIC, name)]
-        defer { for unsaferequest in unsafe requests { unsafe rd_kafka_ConfigResource_destroy(request) } }
+        defer { for index in unsafe requests.indices { unsafe rd_kafka_ConfigResource_destroy(requests[index]) } }
         let event = unsafe try AdminEvent(client, RD_KAFKA_ADMIN_OP_DESCRIBECONFIGS, milliseconds, context(name)) {
             options, queue in
             unsafe rd_kafka_DescribeConfigs(client.pointer, &requests, requests.count, options, queue)

@@ -13,11 +13,11 @@ protocol ClientEvents: AnyObject {
     func delivered(_ message: UnsafePointer<rd_kafka_message_t>)
 }
 
-/// What librdkafka calls back into. One instance belongs to one client: it is the client's opaque pointer, unretained, and
-/// whoever owns the client keeps it alive until the client is destroyed.
+/// What librdkafka calls back into. One instance belongs to one client: it is the client's opaque pointer, unretained,
+/// and whoever owns the client keeps it alive until the client is destroyed.
 ///
-/// `@unchecked Sendable`: `owner` is set, used and cleared on the thread that polls the client, where all callbacks come, except
-/// those of logs if they are ``ClientProperties/Logs/direct``; these use the constant members only.
+/// `@unchecked Sendable`: `owner` is set, used and cleared on the thread that polls the client, where all callbacks
+/// come, except those of logs if they are ``ClientProperties/Logs/direct``; these use the constant members only.
 final class ClientCallbacks: @unchecked Sendable {
     let logger: Logger
     let redact: SecretRedaction

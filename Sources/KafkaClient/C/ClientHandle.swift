@@ -1,7 +1,7 @@
 internal import CRdKafka
 
-/// Owns a librdkafka client. Its functions may be called from any thread until `destroy`, which the owner calls once, on its
-/// poll thread, as the last thing that it does with the client.
+/// Owns a librdkafka client. Its functions may be called from any thread until `destroy`, which the owner calls once,
+/// on its poll thread, as the last thing that it does with the client.
 ///
 /// `@unchecked Sendable`: the pointer never changes, and what it points to does its own locking.
 @safe final class ClientHandle: @unchecked Sendable {

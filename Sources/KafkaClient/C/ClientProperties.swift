@@ -1,8 +1,8 @@
 internal import CRdKafka
 internal import Logging
 
-/// A librdkafka configuration being put together: this module's defaults, then the caller's properties, then what is fixed.
-/// Every property that is wrong is reported at once.
+/// A librdkafka configuration being put together: this module's defaults, then the caller's properties, then what is
+/// fixed. Every property that is wrong is reported at once.
 @safe struct ClientProperties: ~Copyable {
     enum Logs {
         /// Logs wait in the client's queue and come on the thread that polls it.
@@ -121,7 +121,8 @@ internal import Logging
             guard let partitions = unsafe partitions else { return }
             unsafe ClientCallbacks.from(opaque)?.owner?.rebalanced(response, partitions: UnsafePointer(partitions))
         }
-        // Commits are for lag tools only: failures are of no consequence, and without a callback librdkafka warns of each.
+        // Commits are for lag tools only: failures are of no consequence, and without a callback librdkafka warns of
+        // each.
         unsafe rd_kafka_conf_set_offset_commit_cb(pointer) { _, response, _, opaque in
             guard response != RD_KAFKA_RESP_ERR_NO_ERROR, response != RD_KAFKA_RESP_ERR__NO_OFFSET else { return }
             unsafe ClientCallbacks.from(opaque)?.logger.debug(
@@ -178,8 +179,8 @@ extension ClientProperties {
         "allow.auto.create.topics", "client.rack", "auto.offset.reset",
     ]
 
-    /// Properties that it marks with P; a consumer would warn of each. And one that it marks with both, which is about produce
-    /// requests, and would have a consumer's requests wait for its fetches.
+    /// Properties that it marks with P; a consumer would warn of each. And one that it marks with both, which is about
+    /// produce requests, and would have a consumer's requests wait for its fetches.
     private static let producerOnly: Set<String> = [
         "max.in.flight.requests.per.connection",
         "transactional.id", "transaction.timeout.ms", "enable.idempotence", "enable.gapless.guarantee",

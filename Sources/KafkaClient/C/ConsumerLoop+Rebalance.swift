@@ -5,9 +5,9 @@ internal import Synchronization
 extension ConsumerLoop {
     /// Both protocols: cooperative (changes) and eager (all or nothing).
     ///
-    /// An assignment is completed towards the group at once, with nothing to fetch; the partitions are added when the receiver
-    /// has said from where. So a receiver that takes its time (its database is away, say) does not hold up the group, and the
-    /// partitions that it has go on meanwhile.
+    /// An assignment is completed towards the group at once, with nothing to fetch; the partitions are added when the
+    /// receiver has said from where. So a receiver that takes its time (its database is away, say) does not hold up the
+    /// group, and the partitions that it has go on meanwhile.
     func rebalanced(_ response: rd_kafka_resp_err_t, partitions: UnsafePointer<rd_kafka_topic_partition_list_t>) {
         lastRebalance = .now
         let places = unsafe PartitionList.places(in: partitions)
@@ -49,7 +49,7 @@ extension ConsumerLoop {
                     onStart: { mailbox.post(.start(places, at: $0, assignment: assignment)) },
                     onFailure: {
                         logger.warning(
-                            "the receiver does not take partitions; nobody reads them until it does or the group rebalances",
+                            "the receiver does not take partitions: nobody reads them until it does",
                             metadata: ["partitions": "\(places)"])
                     })))
     }
@@ -86,7 +86,8 @@ extension ConsumerLoop {
         }
     }
 
-    /// Waits, bounded, until the receiver has handled everything; serves its commands meanwhile, since it may need one for that.
+    /// Waits, bounded, until the receiver has handled everything; serves its commands meanwhile, since it may need one
+    /// for that.
     private func awaitAcknowledgement(_ revocation: Int) {
         let deadline = ContinuousClock.now + configuration.revocationTimeout
         serveCommands()

@@ -4,9 +4,9 @@ internal import Synchronization
 
 /// The consumer's poll thread: the only one that polls, moves positions, and touches what is mutable here.
 ///
-/// `@unchecked Sendable`: `run` executes on one thread, which calls every callback too (they come from within its polls). The
-/// members that are used from elsewhere (`mailbox`, `buffer`, `counters`, `completion`, `client`) are Sendable by themselves.
-/// The thread keeps the instance alive until the client is destroyed.
+/// `@unchecked Sendable`: `run` executes on one thread, which calls every callback too (they come from within its
+/// polls). The members that are used from elsewhere (`mailbox`, `buffer`, `counters`, `completion`, `client`) are
+/// Sendable by themselves. The thread keeps the instance alive until the client is destroyed.
 final class ConsumerLoop: @unchecked Sendable {
     let mailbox: ConsumerMailbox
     let buffer: ConsumerEventBuffer
@@ -222,8 +222,8 @@ final class ConsumerLoop: @unchecked Sendable {
     }
 }
 
-/// Finds a partition's index in the tracker by librdkafka's topic pointer, without making a string for each message. Valid from
-/// one rebalance to the next: so long the topics of assigned partitions stay.
+/// Finds a partition's index in the tracker by librdkafka's topic pointer, without making a string for each message.
+/// Valid from one rebalance to the next: so long the topics of assigned partitions stay.
 struct PartitionIndexCache {
     private struct Key: Hashable {
         var topic: UInt

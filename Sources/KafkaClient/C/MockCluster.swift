@@ -4,8 +4,8 @@ internal import Synchronization
 
 /// Owns an in-process cluster and the client instance that carries it.
 ///
-/// All calls go through the mutex, so that none comes after `close`; each is answered by the cluster's own thread within
-/// microseconds.
+/// All calls go through the mutex, so that none comes after `close`; each is answered by the cluster's own thread
+/// within microseconds.
 final class MockCluster: Sendable {
     /// `@unchecked Sendable`: used under the mutex, or by the closing thread, which has taken it out.
     @safe private struct Parts: @unchecked Sendable {

@@ -4,9 +4,9 @@ internal import Synchronization
 
 /// The producer's thread: the only one that hands messages to librdkafka and hears of their delivery.
 ///
-/// `@unchecked Sendable`: `run` executes on one thread, which calls every callback too. The members that are used from elsewhere
-/// (`mailbox`, `completion`, `client`) are Sendable by themselves. The thread keeps the instance alive until the
-/// client is destroyed.
+/// `@unchecked Sendable`: `run` executes on one thread, which calls every callback too. The members that are used from
+/// elsewhere (`mailbox`, `completion`, `client`) are Sendable by themselves. The thread keeps the instance alive until
+/// the client is destroyed.
 final class ProducerLoop: @unchecked Sendable, ClientEvents {
     let mailbox: ProducerMailbox
     let completion = Completion()
@@ -153,9 +153,9 @@ final class ProducerLoop: @unchecked Sendable, ClientEvents {
             batch.advance()
         } catch {
             slots.remove(slot)
-            if error.code.response == RD_KAFKA_RESP_ERR__QUEUE_FULL {
+            if error.code.response == RD_KAFKA_RESP_ERR__QUEUE_FULL, !slots.isEmpty {
                 // A bound of librdkafka's that was set tighter than ours: the message keeps its place in front.
-                isRefused = !slots.isEmpty
+                isRefused = true
                 return
             }
             batch.advance()

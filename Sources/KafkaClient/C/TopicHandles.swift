@@ -1,7 +1,7 @@
 internal import CRdKafka
 
-/// The producer's topic handles, made at the first use of a topic and freed with the producer; and the call that produces. Used on the
-/// producer's thread only.
+/// The producer's topic handles, made at the first use of a topic and freed with the producer; and the call that
+/// produces. Used on the producer's thread only.
 @safe struct TopicHandles {
     private var handles: [String: OpaquePointer] = unsafe [:]
     private var arguments: [rd_kafka_vu_t] = unsafe []
@@ -38,8 +38,7 @@ internal import CRdKafka
 
     /// Before the client is destroyed.
     mutating func destroy() {
-        for unsafehandle in unsafe handles.values { unsafe rd_kafka_topic_destroy(handle) }
-        unsafe handles = [:]
+        while let entry = unsafe handles.popFirst() { unsafe rd_kafka_topic_destroy(entry.value) }
     }
 
     private mutating func add(_ type: rd_kafka_vtype_t, _ set: (inout rd_kafka_vu_t.__Unnamed_union_u) -> Void) {

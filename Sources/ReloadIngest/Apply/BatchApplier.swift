@@ -38,9 +38,10 @@ struct BatchApplier: Sendable {
                 return outcome
             }
             let needed = LifecycleFold.needed(fold.lifecycle)
-            let stored = first.append(
-                ReadWidgets(
-                    widgets: needed.widgets, devices: needed.devices, deviceLimit: LifecycleFold.deviceLimit + 1))
+            let scope = WidgetScope(
+                widgets: needed.widgets, devices: needed.devices, deviceLimit: LifecycleFold.deviceLimit + 1)
+            _ = first.append(LockWidgets(scope))
+            let stored = first.append(ReadWidgets(scope))
             let read = try await connection.run(first)
 
             var lifecycle = try LifecycleFold(stored: read.rows(stored), directory: fold.directory)
@@ -66,7 +67,8 @@ struct BatchApplier: Sendable {
     private func appendBumps(of fold: BatchFold, to pipeline: inout PostgresPipeline) {
         if !fold.appBumps.isEmpty { _ = pipeline.append(BumpApps(Array(fold.appBumps.values))) }
         if !fold.kindBumps.isEmpty { _ = pipeline.append(BumpKinds(Array(fold.kindBumps.values))) }
-        for sweep in fold.sweeps.values { _ = pipeline.append(InsertSweep(sweep)) }
+        // In one order everywhere: equal sweeps of two processes are one row.
+        for sweep in fold.sweeps.values.sorted(by: SweepRequest.areInOrder) { _ = pipeline.append(InsertSweep(sweep)) }
     }
 
     private func append(

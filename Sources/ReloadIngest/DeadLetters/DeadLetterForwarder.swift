@@ -60,7 +60,14 @@ package final class DeadLetterForwarder: Service {
         return try await pool.withTransaction { connection in
             let rows = try await connection.query(DeadLettersToForward(limit: Self.batch))
             guard !rows.isEmpty else { return false }
-            let results = await producer.send(rows.map { Self.message($0.letter, topic: topic) })
+            var results = await producer.send(rows.map { Self.message($0.letter, topic: topic) })
+            // What Kafka takes in no case goes out without its payload, which the row keeps: it must not hold back the
+            // others for ever.
+            for (index, result) in results.enumerated() {
+                guard case .failure(let error) = result, error.code == .messageTooLarge else { continue }
+                let message = Self.message(rows[index].letter, topic: topic, isTruncated: true)
+                results[index] = await producer.send([message])[0]
+            }
             let sent = zip(rows, results).compactMap { row, result in
                 if case .success = result { row.id } else { nil }
             }
@@ -77,7 +84,9 @@ package final class DeadLetterForwarder: Service {
     }
 
     /// The original message, with what went wrong and where it stood as further headers.
-    static func message(_ letter: DeadLetter, topic: String) -> KafkaMessage {
+    ///
+    /// - Parameter isTruncated: leave the payload out and say so in the header `freshet-truncated`.
+    static func message(_ letter: DeadLetter, topic: String, isTruncated: Bool = false) -> KafkaMessage {
         var headers = letter.headers.map { KafkaHeader(name: $0.name, value: $0.value) }
         for (name, value) in [
             ("freshet-error", "\(letter.code): \(letter.error)"), ("freshet-topic", letter.topic),
@@ -85,6 +94,10 @@ package final class DeadLetterForwarder: Service {
         ] {
             headers.append(KafkaHeader(name: name, value: Array(value.utf8)))
         }
-        return KafkaMessage(topic: topic, key: letter.key, value: letter.payload, headers: headers)
+        if isTruncated {
+            headers.append(KafkaHeader(name: "freshet-truncated", value: "\(letter.payload?.count ?? 0) bytes"))
+        }
+        return KafkaMessage(
+            topic: topic, key: letter.key, value: isTruncated ? nil : letter.payload, headers: headers)
     }
 }

@@ -24,6 +24,8 @@ struct Installation: Sendable {
     let kafka: TestKafka
     let provider: SampleProvider
     let publisher: EventPublisher
+    /// Nobody else's: on a real broker groups outlive the tests.
+    let group = "freshet-test-\(UInt64.random(in: 0...UInt64.max))"
 
     /// For processes.
     var environment: [String: String] {
@@ -32,7 +34,7 @@ struct Installation: Sendable {
             "FRESHET_KAFKA_BOOTSTRAP_SERVERS": kafka.configuration.bootstrapServers,
             "FRESHET_KAFKA_PROPERTIES": kafka.configuration.properties.sorted { $0.key < $1.key }
                 .map { "\($0.key)=\($0.value)" }.joined(separator: ","),
-            "FRESHET_KAFKA_GROUP": "freshet-test",
+            "FRESHET_KAFKA_GROUP": group,
             "FRESHET_PROVIDERS_ALLOW_PRIVATE_NETWORKS": "127.0.0.1",
             "FRESHET_API_PORT": "0",
             // What a killed process leaves behind is taken over soon.

@@ -3,7 +3,8 @@ package import KafkaClient
 package import Logging
 
 /// Kafka for one test: an embedded cluster of its own, or the real one that `FRESHET_TEST_BOOTSTRAP_SERVERS` names, with
-/// topics that no other test uses.
+/// topics that no other test uses. The real one is reached with the librdkafka properties (TLS, SASL …) that
+/// `FRESHET_TEST_KAFKA_PROPERTIES` holds, as `name=value,name=value`.
 package final class TestKafka: Sendable {
     package let configuration: KafkaConfiguration
     /// `nil` on a real broker.
@@ -20,9 +21,12 @@ package final class TestKafka: Sendable {
     package func name(_ topic: String) -> String { topic + suffix }
 
     fileprivate static func make(logger: Logger) throws -> TestKafka {
-        let servers = ProcessInfo.processInfo.environment["FRESHET_TEST_BOOTSTRAP_SERVERS"] ?? ""
+        let environment = ProcessInfo.processInfo.environment
+        let servers = environment["FRESHET_TEST_BOOTSTRAP_SERVERS"] ?? ""
         if !servers.isEmpty {
-            return TestKafka(configuration: KafkaConfiguration(bootstrapServers: servers), embedded: nil)
+            let properties = try KafkaProperties.parse(environment["FRESHET_TEST_KAFKA_PROPERTIES"] ?? "")
+            return TestKafka(
+                configuration: KafkaConfiguration(bootstrapServers: servers, properties: properties), embedded: nil)
         }
         let embedded = try EmbeddedKafka(logger: logger)
         return TestKafka(
@@ -40,6 +44,25 @@ package final class TestKafka: Sendable {
                 KafkaTopicSpecification(name: name(topic), partitions: partitions, replicationFactor: 1)
             ])
         }
+    }
+}
+
+/// `name=value,name=value`, as the tests' environment has it.
+private enum KafkaProperties {
+    /// Says where it is, not what is there: it may be a password.
+    struct Malformed: Error, CustomStringConvertible {
+        let position: Int
+        var description: String { "FRESHET_TEST_KAFKA_PROPERTIES: property \(position) is not name=value" }
+    }
+
+    static func parse(_ text: String) throws -> [String: String] {
+        var properties: [String: String] = [:]
+        for (index, property) in text.split(separator: ",").enumerated() {
+            let parts = property.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+            guard parts.count == 2, !parts[0].isEmpty else { throw Malformed(position: index + 1) }
+            properties[String(parts[0])] = String(parts[1])
+        }
+        return properties
     }
 }
 

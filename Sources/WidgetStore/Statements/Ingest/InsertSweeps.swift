@@ -32,6 +32,15 @@ package struct SweepRequest: Hashable, Sendable {
     }
 }
 
+extension SweepRequest {
+    /// The order in which a transaction records several.
+    package static func areInOrder(_ left: SweepRequest, _ right: SweepRequest) -> Bool {
+        if left.appID != right.appID { return left.appID < right.appID }
+        if left.kindIDs != right.kindIDs { return left.kindIDs.lexicographicallyPrecedes(right.kindIDs) }
+        return (left.matching ?? "").utf8.lexicographicallyPrecedes((right.matching ?? "").utf8)
+    }
+}
+
 /// Records one sweep; an equal one that has not started yet takes the events in.
 package struct InsertSweep: PostgresStatement {
     package static let sql = """

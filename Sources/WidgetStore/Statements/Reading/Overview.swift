@@ -18,6 +18,23 @@ package struct Overview: PostgresStatement {
         package let sweeps: Int64
         package let deadLetters: Int64
         package let deadLettersToForward: Int64
+
+        package init(
+            widgets: Int64, timelines: Int64, due: Int64, leased: Int64, stale: Int64, stored: Int64,
+            unpublished: Int64, requested: Int64, sweeps: Int64, deadLetters: Int64, deadLettersToForward: Int64
+        ) {
+            self.widgets = widgets
+            self.timelines = timelines
+            self.due = due
+            self.leased = leased
+            self.stale = stale
+            self.stored = stored
+            self.unpublished = unpublished
+            self.requested = requested
+            self.sweeps = sweeps
+            self.deadLetters = deadLetters
+            self.deadLettersToForward = deadLettersToForward
+        }
     }
 
     package static let sql = """
@@ -56,6 +73,13 @@ package struct RenderTimes: PostgresStatement {
         package let user: String
         /// `nil`: one of them has never been rendered.
         package let oldest: PostgresTimestamp?
+
+        package init(app: String, kind: String, user: String, oldest: PostgresTimestamp?) {
+            self.app = app
+            self.kind = kind
+            self.user = user
+            self.oldest = oldest
+        }
     }
 
     package static let sql = """

@@ -1,11 +1,17 @@
 package import PostgresClient
 package import WidgetModel
 
-/// The user's widgets and the timelines that they show, locked, for erasure.
-package struct TimelinesOfUser: PostgresStatement {
+/// Deletes the user's widgets, tombstones of removed ones included, in key order; answers the timelines that they showed.
+package struct DeleteWidgetsOfUser: PostgresStatement {
     package static let sql = """
-        SELECT DISTINCT w.timeline_id FROM widget w
-        WHERE w.app_id = $1::int4 AND w.user_id = $2::text AND w.timeline_id IS NOT NULL
+        WITH locked AS (
+            SELECT w.app_id, w.id FROM widget w
+            WHERE w.app_id = $1::int4 AND w.user_id = $2::text
+            ORDER BY w.app_id, w.id
+            FOR UPDATE
+        )
+        DELETE FROM widget w USING locked l WHERE w.app_id = l.app_id AND w.id = l.id
+        RETURNING w.timeline_id
         """
 
     let appID: Int32
@@ -21,26 +27,9 @@ package struct TimelinesOfUser: PostgresStatement {
         parameters.append(user)
     }
 
-    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> TimelineID {
-        TimelineID(try row.value(0, as: PostgresUUID.self))
-    }
-}
-
-/// Deletes the user's widgets, tombstones of removed ones included.
-package struct DeleteWidgetsOfUser: PostgresStatement {
-    package static let sql = "DELETE FROM widget WHERE app_id = $1::int4 AND user_id = $2::text"
-
-    let appID: Int32
-    let user: String
-
-    package init(appID: Int32, user: String) {
-        self.appID = appID
-        self.user = user
-    }
-
-    package func bind(_ parameters: inout PostgresParameters) {
-        parameters.append(appID)
-        parameters.append(user)
+    /// `nil` for the tombstone of a removed widget.
+    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> TimelineID? {
+        try row.optional(0, as: PostgresUUID.self).map { TimelineID($0) }
     }
 }
 

@@ -37,7 +37,9 @@ package struct Completion: Sendable {
 }
 
 /// Completes regenerations whose claim still holds. What was requested during the fetch stays requested and becomes due
-/// by the mark's formula; so does a row whose last message another worker has overwritten (`published_hash` cleared).
+/// by the mark's formula; so does a row whose last message another worker has overwritten (`published_hash` cleared), and
+/// one that the sweeper had made due for a generation that the claim's snapshot did not have yet: nobody would look for it
+/// again. A completion that is tried again after it went through finds the lease ended and changes nothing.
 package struct CompleteTimelines: PostgresStatement {
     package struct Row: Sendable {
         package let id: TimelineID
@@ -58,9 +60,10 @@ package struct CompleteTimelines: PostgresStatement {
         ), live AS (
             SELECT i.*, now() + i.spacing * interval '1 millisecond' AS eligible_at,
                    coalesce(i.published_hash, s.published_hash) AS hash,
-                   s.requested > i.requested OR coalesce(i.published_hash, s.published_hash) IS NULL AS again,
+                   s.requested > i.requested OR coalesce(i.published_hash, s.published_hash) IS NULL
+                       OR s.swept_generation > i.kind_generation + i.app_generation AS again,
                    s.free_requested > i.requested OR coalesce(i.published_hash, s.published_hash) IS NULL AS free
-            FROM input i JOIN timeline_state s ON s.timeline_id = i.id AND s.claim = i.claim
+            FROM input i JOIN timeline_state s ON s.timeline_id = i.id AND s.claim = i.claim AND s.leased
             ORDER BY s.timeline_id
             FOR NO KEY UPDATE OF s
         )

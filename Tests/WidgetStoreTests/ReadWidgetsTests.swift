@@ -1,0 +1,42 @@
+import PostgresClient
+import TestSupport
+import Testing
+import WidgetModel
+import WidgetStore
+
+@Suite("Reading widgets for their lifecycle", .timeLimit(.minutes(5)))
+struct ReadWidgetsTests {
+    @Test("A widget that another transaction moves meanwhile is read with its new configuration")
+    func movedMeanwhile() async throws {
+        try await withStore { store in
+            let old = try await store.place([.test("w1", configuration: #"{"card":"acme"}"#)])[0]
+            let app = try #require(try await store.directory().apps[TestKinds.app])
+            let scope = WidgetScope(widgets: [(appID: app.id, id: "w1")], devices: [], deviceLimit: 10)
+            let new = "00000000-0000-0000-0000-000000000002"
+
+            try await store.pool.withTransaction { mover in
+                try await mover.simple(
+                    """
+                    INSERT INTO timeline (id, kind_id, configuration)
+                    SELECT '\(new)', kind_id, '{"card":"globex"}' FROM timeline WHERE id = '\(old)';
+                    UPDATE widget SET timeline_id = '\(new)' WHERE id = 'w1'
+                    """)
+                async let read = store.pool.withTransaction { connection in
+                    var pipeline = PostgresPipeline()
+                    _ = pipeline.append(LockWidgets(scope))
+                    let rows = pipeline.append(ReadWidgets(scope))
+                    return try await connection.run(pipeline).rows(rows)
+                }
+                try await eventually("the reader waits for the lock") {
+                    try await store.integer(
+                        "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' "
+                            + "AND datname = current_database()") > 0
+                }
+                try await mover.simple("COMMIT; BEGIN")
+                let widget = try #require(try await read.first)
+                #expect(widget.timelineID?.description == new)
+                #expect(widget.configuration == #"{"card":"globex"}"#)
+            }
+        }
+    }
+}
