@@ -16,7 +16,6 @@ let strict: [SwiftSetting] = [
 let strictWithC: [SwiftSetting] = strict + [.strictMemorySafety()]
 
 let logging: Target.Dependency = .product(name: "Logging", package: "swift-log")
-let collections: Target.Dependency = .product(name: "Collections", package: "swift-collections")
 let crypto: Target.Dependency = .product(name: "Crypto", package: "swift-crypto")
 let lifecycle: Target.Dependency = .product(name: "ServiceLifecycle", package: "swift-service-lifecycle")
 let nio: Target.Dependency = .product(name: "NIOCore", package: "swift-nio")
@@ -34,7 +33,6 @@ let package = Package(
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.0"),
         .package(url: "https://github.com/apple/swift-log", from: "1.16.0"),
         .package(url: "https://github.com/apple/swift-nio", from: "2.100.0"),
-        .package(url: "https://github.com/apple/swift-collections", from: "1.6.0"),
         .package(url: "https://github.com/apple/swift-crypto", "3.12.3"..<"5.0.0"),
         .package(url: "https://github.com/apple/swift-configuration", from: "1.4.0"),
         .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
@@ -73,7 +71,7 @@ let package = Package(
             dependencies: [
                 "KafkaClient", "PostgresClient", "WidgetEvents", "WidgetModel", "WidgetStore", logging, lifecycle,
                 httpClient, crypto, nio,
-                collections,
+                .product(name: "NIOPosix", package: "swift-nio"), .product(name: "NIOHTTP1", package: "swift-nio"),
             ],
             swiftSettings: strictWithC),
         .target(

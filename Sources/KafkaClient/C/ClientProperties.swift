@@ -17,10 +17,12 @@ internal import Logging
 
     /// - Parameters:
     ///   - defaults: what the caller may override.
+    ///   - newer: defaults that only newer versions of librdkafka know; older ones go without.
     ///   - fixed: what the caller must not set to anything else.
     init(
         _ role: ClientHandle.Role, _ configuration: KafkaConfiguration, defaults: [String: String],
-        fixed: [String: String], problems: [String] = [], logs: Logs, callbacks: ClientCallbacks, operation: String
+        newer: [String: String] = [:], fixed: [String: String], problems: [String] = [], logs: Logs,
+        callbacks: ClientCallbacks, operation: String
     ) throws(KafkaError) {
         let redact = SecretRedaction(configuration)
         let made: OpaquePointer = unsafe rd_kafka_conf_new()
@@ -49,6 +51,8 @@ internal import Logging
         where !(name == "bootstrap.servers" && value.isEmpty) {
             if let problem = unsafe Self.set(name, value, on: made) { problems.append(problem) }
         }
+
+        for (name, value) in newer where effective[name] == nil { _ = unsafe Self.set(name, value, on: made) }
 
         guard problems.isEmpty else {
             unsafe rd_kafka_conf_destroy(made)

@@ -162,6 +162,10 @@ extension ConsumerLoop {
         "socket.keepalive.enable": "true",
     ]
 
+    /// librdkafka looks only so often whether a full prefetch queue has room again. Where this is not known it is every
+    /// second: a receiver that takes more than `queued.min.messages` (100,000) a second should raise that.
+    static let newerDefaults: [String: String] = ["fetch.queue.backoff.ms": "20"]
+
     /// What exactly-once positions rest on.
     static func fixed(_ configuration: KafkaConsumerConfiguration) -> [String: String] {
         var fixed = [

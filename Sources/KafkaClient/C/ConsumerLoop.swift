@@ -48,7 +48,8 @@ final class ConsumerLoop: @unchecked Sendable {
             maximumMessages: max(configuration.maximumBatchMessages, 1), maximumBytes: configuration.maximumBatchBytes)
         callbacks = ClientCallbacks(logger: logger, configuration: configuration.kafka)
         let properties = try ClientProperties(
-            .consumer, configuration.kafka, defaults: Self.defaults, fixed: Self.fixed(configuration),
+            .consumer, configuration.kafka, defaults: Self.defaults, newer: Self.newerDefaults,
+            fixed: Self.fixed(configuration),
             problems: configuration.problems, logs: .polled, callbacks: callbacks, operation: "make a consumer")
         properties.installRebalancing()
         client = try ClientHandle(.consumer, properties: properties, operation: "make a consumer")

@@ -173,7 +173,8 @@ struct JourneyTests {
             let topic = installation.kafka.name("freshet.timelines")
             let consumer = try KafkaConsumer(
                 configuration: KafkaConsumerConfiguration(
-                    kafka: installation.kafka.configuration, group: "tombstones", topics: [topic]),
+                    kafka: installation.kafka.configuration, group: "tombstones-\(UInt64.random(in: 0...UInt64.max))",
+                    topics: [topic]),
                 logger: quietLogger)
             reading: for try await event in consumer.events {
                 switch event {

@@ -1,0 +1,26 @@
+import TestSupport
+import Testing
+
+@testable import freshet
+
+@Suite(.tags(.process), .timeLimit(.minutes(5)))
+struct DemoProcessTests {
+    @Test("the demo runs to its end on an empty database and has lost nothing; it refuses to run there again")
+    func demo() async throws {
+        try await withDatabase { database in
+            let environment = ["FRESHET_POSTGRES_URL": database.connectionString]
+            let process = try FreshetProcess(
+                ["demo", "--seconds", "3", "--widgets", "300", "--rate", "50"], environment: environment)
+            let exit = try await process.end(within: .seconds(180))
+            let (out, err) = (process.standardOutput, process.standardError)
+            #expect(exit == FreshetProcess.Exit(status: 0, isSignal: false), "\(out.suffix(2_000))\n\(err)")
+            #expect(out.split(separator: "\n").contains("  lost: 0"), "\(out.suffix(2_000))")
+            // 60 people, each with 5 widgets; those of the weather are shared by the people of 40 cities.
+            #expect(out.contains("300 / 280 "), "\(out.suffix(2_000))")
+
+            let again = try await FreshetProcess.run(["demo", "--seconds", "1"], environment: environment)
+            #expect(again.status == 1)
+            #expect(again.err.contains("the database holds timelines already"))
+        }
+    }
+}
