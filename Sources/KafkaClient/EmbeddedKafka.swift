@@ -44,7 +44,6 @@ package final class EmbeddedKafka: Sendable {
         "retry.backoff.ms": "20",
         "topic.metadata.refresh.fast.interval.ms": "50",
         "coordinator.query.interval.ms": "1000",
-        "allow.auto.create.topics": "false",
         "broker.address.family": "v4",
         "linger.ms": "2",
         // See above: without sequence numbers a later request must not be stored before an earlier one that failed.
