@@ -71,20 +71,6 @@ extension EventPosition {
     }
 }
 
-extension Decision {
-    /// For people and programs.
-    package var name: String {
-        switch self {
-        case .none: "none"
-        case .reloaded: "reloaded"
-        case .unchanged: "unchanged"
-        case .failed: "failed"
-        case .deferred: "deferred"
-        case .released: "released"
-        }
-    }
-}
-
 extension JSONValue {
     fileprivate static func optional(_ text: String?) -> JSONValue {
         text.map { .string($0) } ?? .null

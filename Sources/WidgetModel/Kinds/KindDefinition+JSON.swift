@@ -36,6 +36,11 @@ extension KindDefinition {
         if let accentColor { object["accentColor"] = .string(accentColor) }
         if let backgroundColor { object["backgroundColor"] = .string(backgroundColor) }
         object["dormantAfter"] = DurationText.json(dormantAfter)
+        // Left out where it is the default, as in the definitions that were stored before there was such a field.
+        if reloadTolerance != ReloadSchedule.defaultTolerance {
+            object["reloadTolerance"] = DurationText.json(reloadTolerance)
+        }
+        if !hasSnapshots { object["snapshots"] = .bool(false) }
         return .object(object)
     }
 
@@ -95,6 +100,8 @@ extension KindDefinition {
         let backgroundColor = members.string(
             "backgroundColor", members.optional("backgroundColor"), maximumBytes: 256)
         let dormantAfter = members.duration("dormantAfter", in: .seconds(3600)...(.seconds(3650 * 86_400)))
+        let reloadTolerance = members.duration("reloadTolerance", in: .zero...(.seconds(86_400)))
+        let snapshots = members.boolean("snapshots")
         if unknownMembers == .refused { members.refuseUnknown() }
 
         guard members.errors.isEmpty, let name, let providerURL, let placeholder else { return nil }
@@ -107,7 +114,8 @@ extension KindDefinition {
             timeout: timeout ?? defaultTimeout, minimumSpacing: minimumSpacing ?? defaultMinimumSpacing,
             dailyBudget: dailyBudget, placeholder: placeholder, volatileFields: volatileFields ?? [],
             accentColor: accentColor, backgroundColor: backgroundColor,
-            dormantAfter: dormantAfter ?? defaultDormantAfter)
+            dormantAfter: dormantAfter ?? defaultDormantAfter,
+            reloadTolerance: reloadTolerance ?? ReloadSchedule.defaultTolerance, hasSnapshots: snapshots ?? true)
     }
 
     private static func readProviderURL(_ members: inout MemberChecker) -> String? {

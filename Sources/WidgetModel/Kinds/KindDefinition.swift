@@ -3,7 +3,10 @@ package struct DailyBudget: Hashable, Sendable {
     package var minimum: Int
     package var maximum: Int
 
-    package init(minimum: Int = 8, maximum: Int = 70) {
+    package static let defaultMinimum = 8
+    package static let defaultMaximum = 70
+
+    package init(minimum: Int = defaultMinimum, maximum: Int = defaultMaximum) {
         self.minimum = minimum
         self.maximum = maximum
     }
@@ -38,6 +41,10 @@ package struct KindDefinition: Hashable, Sendable {
     package var backgroundColor: String?
     /// A widget that was not viewed for so long gets no reloads by policy.
     package var dormantAfter: Duration
+    /// The most that jitter may delay a reload by policy; never more than a tenth of the interval.
+    package var reloadTolerance: Duration
+    /// Whether a widget that is placed where there is no timeline yet is given a snapshot before its timeline.
+    package var hasSnapshots: Bool
 
     package static let defaultMaxBatch = 100
     package static let defaultTimeout: Duration = .seconds(10)
@@ -50,7 +57,8 @@ package struct KindDefinition: Hashable, Sendable {
         variesBy: KindVariation = .all, providerURL: String, maxBatch: Int = defaultMaxBatch,
         timeout: Duration = defaultTimeout, minimumSpacing: Duration = defaultMinimumSpacing,
         dailyBudget: DailyBudget? = nil, placeholder: JSONValue, volatileFields: [String] = [],
-        accentColor: String? = nil, backgroundColor: String? = nil, dormantAfter: Duration = defaultDormantAfter
+        accentColor: String? = nil, backgroundColor: String? = nil, dormantAfter: Duration = defaultDormantAfter,
+        reloadTolerance: Duration = ReloadSchedule.defaultTolerance, hasSnapshots: Bool = true
     ) {
         self.name = name
         self.displayName = displayName ?? name
@@ -68,6 +76,8 @@ package struct KindDefinition: Hashable, Sendable {
         self.accentColor = accentColor
         self.backgroundColor = backgroundColor
         self.dormantAfter = dormantAfter
+        self.reloadTolerance = reloadTolerance
+        self.hasSnapshots = hasSnapshots
     }
 
     /// The volatile fields as pointers; what is no pointer was refused when the manifest was read.

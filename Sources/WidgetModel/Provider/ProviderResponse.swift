@@ -16,10 +16,13 @@ package struct ParsedTimeline: Hashable, Sendable {
     package let firstEntryDate: Timestamp
     package let lastEntryDate: Timestamp
     package let entryCount: Int
+    package let lints: TimelineLints
     /// Canonical JSON (RFC 8785) `{"entries": […], "policy": …}`: entries sorted by date, those of equal dates as the
     /// provider gave them, dates in UTC.
     package let content: [UInt8]
-    /// Of the content without the kind's volatile fields: equal hashes mean that nothing visible has changed.
+    /// Of the entries without the kind's volatile fields: equal hashes mean that nothing visible has changed. The policy is
+    /// left out, for it is none of what people see: a provider that says `after` an hour from now each time would
+    /// otherwise change its timeline each time.
     package let hash: ContentHash
 }
 

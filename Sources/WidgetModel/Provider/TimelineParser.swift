@@ -254,18 +254,21 @@ struct TimelineParser {
             if index > 0 { content.append(UInt8(ascii: ",")) }
             content.append(contentsOf: buffer[entries[index].range])
         }
+        let entriesEnd = content.count
         Self.close(&content, policyText)
         guard content.count <= limits.maximumContentBytes else {
             throw reader.failure(.invalidValue, "more than \(limits.maximumContentBytes) bytes", at: offset)
         }
         return ParsedTimeline(
             policy: policy, firstEntryDate: entries[0].date, lastEntryDate: entries[entries.count - 1].date,
-            entryCount: entries.count, content: content,
-            hash: try ContentHash(of: volatileFields.isEmpty ? content : visibleForm(policyText)))
+            entryCount: entries.count, lints: TimelineLints(policy: policy, dates: entries.lazy.map(\.date)),
+            content: content,
+            hash: try volatileFields.isEmpty
+                ? ContentHash(of: content[..<entriesEnd]) : ContentHash(of: visibleForm()[...]))
     }
 
-    /// The canonical form of the timeline without the volatile fields of its entries' contents.
-    private func visibleForm(_ policyText: [UInt8]) throws(JSONError) -> [UInt8] {
+    /// The canonical form of the entries without the volatile fields of their contents.
+    private func visibleForm() throws(JSONError) -> [UInt8] {
         var form = Self.opened(capacity: buffer.count)
         for index in entries.indices {
             if index > 0 { form.append(UInt8(ascii: ",")) }
@@ -276,7 +279,6 @@ struct TimelineParser {
             volatileFields.removed(from: content).write(to: &form, canonical: true)
             form.append(contentsOf: buffer[entry.contentEnd..<entry.range.upperBound])
         }
-        Self.close(&form, policyText)
         return form
     }
 

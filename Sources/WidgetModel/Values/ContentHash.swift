@@ -13,6 +13,10 @@ package struct ContentHash: Hashable, Sendable, CustomStringConvertible {
     }
 
     package init(of bytes: [UInt8]) {
+        self.init(of: bytes[...])
+    }
+
+    package init(of bytes: ArraySlice<UInt8>) {
         var function = SHA256()
         bytes.withUnsafeBytes { function.update(bufferPointer: $0) }
         (high, low) = function.finalize().withUnsafeBytes { digest in

@@ -8,6 +8,10 @@ package enum StoreMigrations {
         migration(3, "widgets", PackageResources.m0003_widgets_sql),
         migration(4, "ingest", PackageResources.m0004_ingest_sql),
         migration(5, "sweeps", PackageResources.m0005_sweeps_sql),
+        migration(6, "rules", PackageResources.m0006_rules_sql),
+        migration(7, "placeholders", PackageResources.m0007_placeholders_sql),
+        migration(8, "kind_moves", PackageResources.m0008_kind_moves_sql),
+        migration(9, "statistics", PackageResources.m0009_statistics_sql),
     ]
 
     private static func migration(_ version: Int, _ name: String, _ text: [UInt8]) -> PostgresMigration {

@@ -4,6 +4,7 @@ extension ManifestReader {
     static let kindKeys = [
         "name", "displayName", "description", "families", "sharing", "variesBy", "provider", "maxBatch", "timeout",
         "minimumSpacing", "budget", "placeholder", "volatileFields", "accentColor", "backgroundColor", "dormantAfter",
+        "reloadTolerance", "snapshots",
     ]
 
     /// The kind's name; apart from the rest, so that names are compared even between kinds that are wrong elsewhere.
@@ -36,6 +37,8 @@ extension ManifestReader {
         let spacing = fields.duration("minimumSpacing", in: members, range: .zero...(.seconds(86_400)))
         let dormantAfter = fields.duration(
             "dormantAfter", in: members, range: .seconds(3_600)...(.seconds(365 * 86_400)))
+        let reloadTolerance = fields.duration("reloadTolerance", in: members, range: .zero...(.seconds(86_400)))
+        let snapshots = fields.bool("snapshots", in: members)
         let budget = budget(members)
         let placeholder = placeholder(members)
         let volatileFields = volatileFields(members)
@@ -54,6 +57,8 @@ extension ManifestReader {
         if let timeout { kind.timeout = timeout }
         if let spacing { kind.minimumSpacing = spacing }
         if let dormantAfter { kind.dormantAfter = dormantAfter }
+        if let reloadTolerance { kind.reloadTolerance = reloadTolerance }
+        if let snapshots { kind.hasSnapshots = snapshots }
         kind.dailyBudget = budget
         kind.volatileFields = volatileFields ?? []
         kind.accentColor = accentColor

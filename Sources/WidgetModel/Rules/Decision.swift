@@ -1,0 +1,116 @@
+/// What was last decided for a timeline, as the hot row keeps it (design, section 6, rule 6). The raw values are stored:
+/// never renumber them.
+package enum Decision: Int16, CaseIterable, Sendable {
+    case none = 0
+    /// Fetched, and what it shows changed: stored and published.
+    case reloaded = 1
+    /// Fetched, and nothing visible changed: the gate spared the write and the message.
+    case unchanged = 2
+    /// The provider failed for this timeline; the last good one stays.
+    case failed = 3
+    /// Budgeted work waits for the kind's spacing, or for a token.
+    case deferred = 4
+    /// The worker stopped before the fetch was done and gave the timeline back.
+    case released = 5
+    /// Nobody looks at it: no reload by policy until it is viewed, placed or asked for.
+    case slept = 6
+    /// An operator cancelled the bulk work that it waited for.
+    case cancelled = 7
+
+    package var name: String {
+        switch self {
+        case .none: "none"
+        case .reloaded: "reloaded"
+        case .unchanged: "unchanged"
+        case .failed: "failed"
+        case .deferred: "deferred"
+        case .released: "released"
+        case .slept: "slept"
+        case .cancelled: "cancelled"
+        }
+    }
+}
+
+/// Why something was decided. The raw values are stored: never renumber them.
+package enum ReloadRule: Int16, CaseIterable, Sendable {
+    case none = 0
+
+    // Why it was, or may be, reloaded.
+
+    /// A free reason: it takes no budget and waits for no spacing (rule 2).
+    case free = 1
+    /// It had never been rendered.
+    case first = 2
+    /// The app is in developer mode: neither budget nor spacing holds (rule 3).
+    case developerMode = 3
+    /// The part of the budget that comes evenly over the day covered it (rule 3).
+    case paced = 4
+    /// One of the tokens that may be spent at any time, and that come back after 24 hours, covered it (rule 3).
+    case token = 5
+
+    // Why it waits.
+
+    /// The kind's least time between two reloads is not over (rule 2).
+    case spacing = 10
+    /// Its tokens are spent (rule 3).
+    case budget = 11
+    /// It was not viewed for the kind's `dormantAfter` (rule 3).
+    case dormant = 12
+    /// A back-off, or the provider's own wish to be left alone.
+    case backoff = 13
+
+    // What came of it.
+
+    /// What it shows is what it showed before: the visible-change gate.
+    case gate = 20
+    /// The worker stopped.
+    case stopped = 21
+    /// Kafka did not take the message.
+    case output = 22
+    /// An operator's command.
+    case operatorCommand = 23
+
+    // Why the provider's answer was none.
+
+    case providerRefused = 30
+    case providerUnresolved = 31
+    case providerConnection = 32
+    case providerTimeout = 33
+    case providerStatus = 34
+    case providerTooLarge = 35
+    case providerInvalid = 36
+    case providerMissing = 37
+    case providerDuplicate = 38
+    case providerError = 39
+    case storage = 40
+
+    package var name: String {
+        switch self {
+        case .none: "none"
+        case .free: "free"
+        case .first: "first"
+        case .developerMode: "developerMode"
+        case .paced: "paced"
+        case .token: "token"
+        case .spacing: "spacing"
+        case .budget: "budget"
+        case .dormant: "dormant"
+        case .backoff: "backoff"
+        case .gate: "gate"
+        case .stopped: "stopped"
+        case .output: "output"
+        case .operatorCommand: "operator"
+        case .providerRefused: "provider.refused"
+        case .providerUnresolved: "provider.unresolved"
+        case .providerConnection: "provider.connection"
+        case .providerTimeout: "provider.timeout"
+        case .providerStatus: "provider.status"
+        case .providerTooLarge: "provider.tooLarge"
+        case .providerInvalid: "provider.invalid"
+        case .providerMissing: "provider.missing"
+        case .providerDuplicate: "provider.duplicate"
+        case .providerError: "provider.error"
+        case .storage: "storage"
+        }
+    }
+}

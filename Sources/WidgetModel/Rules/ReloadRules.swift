@@ -1,0 +1,144 @@
+/// The rules of section 6 for the timelines of one kind: pure functions of state and time.
+package struct ReloadRules: Hashable, Sendable {
+    /// Spacing, tolerance of jitter, developer mode.
+    package var schedule: ReloadSchedule
+    package var budget: DailyBudget
+    /// A timeline whose widgets were not viewed for so long gets no reloads by policy.
+    package var dormantAfter: Duration
+    /// Whether the timelines belong to no user: free reasons keep the spacing then.
+    package var isShared: Bool
+
+    package init(
+        schedule: ReloadSchedule, budget: DailyBudget = DailyBudget(),
+        dormantAfter: Duration = KindDefinition.defaultDormantAfter, isShared: Bool = false
+    ) {
+        self.schedule = schedule
+        self.budget = budget
+        self.dormantAfter = dormantAfter
+        self.isShared = isShared
+    }
+
+    package init(_ kind: KindDefinition, developerMode: Bool) {
+        self.init(
+            schedule: ReloadSchedule(
+                minimumSpacing: kind.minimumSpacing, developerMode: developerMode, tolerance: kind.reloadTolerance),
+            budget: kind.dailyBudget ?? DailyBudget(), dormantAfter: kind.dormantAfter,
+            isShared: kind.sharing == .shared)
+    }
+
+    private var developerMode: Bool { schedule.developerMode }
+}
+
+/// What a timeline is wanted for.
+package enum ReloadNeed: Hashable, Sendable {
+    /// It has never been rendered.
+    case first
+    /// A request that takes no budget is pending.
+    case free
+    /// Only budgeted requests are pending.
+    case budgeted
+    /// Nothing was asked for: it is the policy's time.
+    case policy
+}
+
+/// What is known of a timeline that is due.
+package struct ReloadState: Hashable, Sendable {
+    package var need: ReloadNeed
+    /// When it was last rendered, for whatever reason; nil: never.
+    package var renderedAt: Timestamp?
+    /// When it was last asked for by a request to a person, a device or a widget.
+    package var requestedAt: Timestamp?
+    package var ledger: BudgetLedger
+    package var views: ViewStatistics
+
+    package init(
+        need: ReloadNeed, renderedAt: Timestamp? = nil, requestedAt: Timestamp? = nil,
+        ledger: BudgetLedger = BudgetLedger(), views: ViewStatistics = ViewStatistics()
+    ) {
+        self.need = need
+        self.renderedAt = renderedAt
+        self.requestedAt = requestedAt
+        self.ledger = ledger
+        self.views = views
+    }
+}
+
+/// What to do with a timeline that is due.
+package enum ReloadPlan: Hashable, Sendable {
+    /// Fetch it. The ledger is what it will be once it is rendered; a fetch that fails spends nothing.
+    case reload(rule: ReloadRule, ledger: BudgetLedger)
+    /// Not before this time, and why; never dropped.
+    case wait(until: Timestamp, rule: ReloadRule)
+    /// Nobody looks at it: not before it is viewed, placed or asked for.
+    case sleep
+}
+
+extension ReloadRules {
+    /// Whether a due timeline is fetched now.
+    package func plan(_ state: ReloadState, at now: Timestamp) -> ReloadPlan {
+        if state.need == .first { return .reload(rule: .first, ledger: state.ledger) }
+        if state.need == .free { return .reload(rule: .free, ledger: state.ledger) }
+        if state.need == .policy, isDormant(state, at: now) { return .sleep }
+        if developerMode { return .reload(rule: .developerMode, ledger: state.ledger) }
+        let (time, rule) = eligible(state, from: now)
+        guard time <= now else { return .wait(until: time, rule: rule) }
+        var ledger = state.ledger
+        let spent = ledger.spend(of: reloadsADay(state, at: now), at: now)
+        return .reload(rule: spent, ledger: ledger)
+    }
+
+    /// The daily budget of a timeline.
+    package func reloadsADay(_ state: ReloadState, at time: Timestamp) -> Int {
+        budget.reloads(for: state.views, at: time)
+    }
+
+    /// When a budgeted reason may reload it next, and what it waits for until then.
+    package func eligible(
+        _ state: ReloadState, from now: Timestamp
+    ) -> (time: Timestamp, rule: ReloadRule) {
+        guard !developerMode else { return (now, .developerMode) }
+        let spaced = max(now, state.renderedAt.map { schedule.eligible(after: $0) } ?? now)
+        let covered = state.ledger.available(of: reloadsADay(state, at: now), from: spaced)
+        return covered > spaced ? (covered, .budget) : (spaced, .spacing)
+    }
+
+    /// When a free reason may reload it next; only a shared timeline keeps its spacing then.
+    package func freeEligible(renderedAt time: Timestamp) -> Timestamp {
+        isShared && !developerMode ? schedule.eligible(after: time) : .distantPast
+    }
+
+    /// Whether nobody has looked at it, placed it or asked for it for the kind's `dormantAfter`.
+    package func isDormant(_ state: ReloadState, at now: Timestamp) -> Bool {
+        guard let viewed = state.views.lastActive else { return false }
+        let active = max(viewed, state.requestedAt ?? .distantPast)
+        return now - active >= dormantAfter
+    }
+
+    /// What a timeline waits for once it has been rendered.
+    package struct Next: Hashable, Sendable {
+        /// When a budgeted reason may reload it.
+        package var eligibleAt: Timestamp
+        /// The policy's earliest time, as the provider said it; nil for `never`.
+        package var policyAt: Timestamp?
+        /// Delay on top of the time that holds, by jitter.
+        package var jitter: Duration
+    }
+
+    /// When a timeline that has just been rendered is wanted again.
+    ///
+    /// - Parameter ledger: with what this reload has spent.
+    package func next(
+        policy: ReloadPolicy, lastEntry: Timestamp, renderedAt now: Timestamp, timeline: TimelineID,
+        ledger: BudgetLedger, views: ViewStatistics
+    ) -> Next {
+        let state = ReloadState(need: .policy, renderedAt: now, ledger: ledger, views: views)
+        let eligibleAt = eligible(state, from: now).time
+        let policyAt = policy.earliestReload(lastEntry: lastEntry)
+        var jitter = Duration.zero
+        if let policyAt {
+            let due = max(policyAt, eligibleAt, now + schedule.spacing)
+            jitter = schedule.jitter(interval: due - now, timeline: timeline)
+        }
+        return Next(eligibleAt: eligibleAt, policyAt: policyAt, jitter: jitter)
+    }
+}

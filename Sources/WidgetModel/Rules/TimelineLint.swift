@@ -1,0 +1,36 @@
+/// What is legal in a timeline but unwise: counted per kind, never refused (design, section 6, rule 5).
+package struct TimelineLints: OptionSet, Hashable, Sendable {
+    package let rawValue: UInt8
+
+    package init(rawValue: UInt8) {
+        self.rawValue = rawValue
+    }
+
+    /// Two entries less than five minutes apart; equal dates are no gap.
+    package static let shortGap = TimelineLints(rawValue: 1)
+    /// A single entry that ends at once: it asks to be reloaded as soon as it is there.
+    package static let singleEntryAtEnd = TimelineLints(rawValue: 2)
+    /// `after` a full hour, as everyone else's.
+    package static let roundHour = TimelineLints(rawValue: 4)
+
+    /// The single lints with their names, in the order in which they are written.
+    package static let named: [(name: String, lint: TimelineLints)] = [
+        ("shortGap", .shortGap), ("singleEntryAtEnd", .singleEntryAtEnd), ("roundHour", .roundHour),
+    ]
+
+    package static let shortestGap: Duration = .seconds(300)
+
+    /// - Parameter dates: of the entries, in order.
+    package init(policy: ReloadPolicy, dates: some Collection<Timestamp>) {
+        var lints: TimelineLints = []
+        if zip(dates, dates.dropFirst()).contains(where: { $0 < $1 && $1 - $0 < Self.shortestGap }) {
+            lints.insert(.shortGap)
+        }
+        switch policy {
+        case .atEnd: if dates.count == 1 { lints.insert(.singleEntryAtEnd) }
+        case .after(let date): if date.microseconds % 3_600_000_000 == 0 { lints.insert(.roundHour) }
+        case .never: break
+        }
+        self = lints
+    }
+}
