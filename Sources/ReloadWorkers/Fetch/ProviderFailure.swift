@@ -30,10 +30,18 @@ package struct ProviderFailure: Error, Hashable, Sendable {
     package var message: String
     /// How long the provider asked to be left alone with it.
     package var retryAfter: Duration?
+    /// The status that was answered, if that is why.
+    package var status: Int?
 
-    package init(_ reason: Reason, _ message: String, retryAfter: Duration? = nil) {
+    package init(_ reason: Reason, _ message: String, retryAfter: Duration? = nil, status: Int? = nil) {
         self.reason = reason
         self.message = message
         self.retryAfter = retryAfter
+        self.status = status
     }
+}
+
+extension ProviderFailure {
+    /// Whether the provider says that it has no such endpoint.
+    var saysAbsent: Bool { status == 404 || status == 405 || status == 501 }
 }

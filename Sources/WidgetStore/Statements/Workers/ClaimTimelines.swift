@@ -34,6 +34,8 @@ package struct ClaimedTimeline: Sendable {
     package let timeZone: String?
     package let user: String?
     package let cause: EventPosition?
+    /// When it was last rendered; `nil`: never.
+    package let renderedAt: Timestamp?
 }
 
 /// Leases due timelines. An expired lease is a due row like any other, so the work of a crashed worker needs no rescue.
@@ -57,11 +59,11 @@ package struct ClaimTimelines: PostgresStatement {
             SET leased = true, due_at = now() + $4::int8 * interval '1 millisecond', claim = nextval('timeline_claim')
             FROM picked p WHERE s.timeline_id = p.timeline_id
             RETURNING s.timeline_id, s.kind_id, s.lane, s.claim, s.requested, s.published_hash, s.attempts, s.orphaned,
-                      s.cause_topic, s.cause_partition, s.cause_offset
+                      s.cause_topic, s.cause_partition, s.cause_offset, s.rendered_at
         )
         SELECT c.timeline_id, c.kind_id, c.lane, c.claim, c.requested, k.generation, a.generation, c.published_hash,
                c.attempts, c.orphaned, t.family, t.configuration, t.locale, t.time_zone, t.user_id,
-               c.cause_topic, c.cause_partition, c.cause_offset
+               c.cause_topic, c.cause_partition, c.cause_offset, c.rendered_at
         FROM claimed c
         JOIN timeline t ON t.id = c.timeline_id
         JOIN kind k ON k.id = c.kind_id
@@ -97,7 +99,8 @@ package struct ClaimTimelines: PostgresStatement {
             publishedHash: try row.optional(7, as: PostgresUUID.self).map { ContentHash($0) },
             attempts: try row.value(8), isOrphaned: try row.value(9), family: try row.optionalFamily(10),
             configuration: WidgetConfiguration(storedCanonical: try row.value(11)), locale: try row.optional(12),
-            timeZone: try row.optional(13), user: try row.optional(14), cause: cause)
+            timeZone: try row.optional(13), user: try row.optional(14), cause: cause,
+            renderedAt: try row.optional(18, as: PostgresTimestamp.self).map { Timestamp($0) })
     }
 }
 
