@@ -45,6 +45,7 @@ package struct WorkerService: Service {
                 try await withThrowingTaskGroup(of: Void.self) { group in
                     group.addTask { try await sweep() }
                     group.addTask { try await reload() }
+                    group.addTask { try await fetchPlaceholders() }
                     try await group.waitForAll()
                 }
                 return .success(())
@@ -63,6 +64,16 @@ package struct WorkerService: Service {
         do {
             try await cancelWhenGracefulShutdown {
                 try await Sweeper(context: context, directory: directory).run()
+            }
+        } catch {
+            guard isStopping.isSet || Task.isCancelled else { throw error }
+        }
+    }
+
+    private func fetchPlaceholders() async throws {
+        do {
+            try await cancelWhenGracefulShutdown {
+                try await PlaceholderLoop(context: context, directory: directory).run()
             }
         } catch {
             guard isStopping.isSet || Task.isCancelled else { throw error }

@@ -30,6 +30,15 @@ package final class WorkerStatistics: Sendable {
         package var collected = 0
         /// Timelines that the sweeper has made due.
         package var swept = 0
+        /// Requests for snapshots, and the snapshots stored.
+        package var snapshotRequests = 0
+        package var snapshots = 0
+        /// Snapshots that were asked for and not got; their timelines were fetched all the same.
+        package var snapshotFailures: [ProviderFailure.Reason: Int] = [:]
+        /// Requests for placeholders, the placeholders stored, and those that were not got.
+        package var placeholderRequests = 0
+        package var placeholders = 0
+        package var placeholderFailures: [ProviderFailure.Reason: Int] = [:]
         package var databaseErrors = 0
 
         /// Timelines asked for in a request, on average; 0 before the first.

@@ -20,6 +20,9 @@ struct StatementTests {
         ListWidgets.self, ReadTimeline.self, Overview.self, RenderTimes.self,
         DeleteWidgetsOfUser.self, DeleteContentOfUser.self, DeleteDeadLettersOfUser.self,
         NotifyDue.self,
+        SaveSnapshots.self, ReadStandIn.self, RecordPlaceholders.self, RenewPlaceholders.self,
+        NextPlaceholderKind.self, ClaimPlaceholders.self, FinishPlaceholders.self, DropPlaceholders.self,
+        ExpirePlaceholders.self, ListPlaceholders.self,
     ]
 
     @Test("PREPARE succeeds for every statement")

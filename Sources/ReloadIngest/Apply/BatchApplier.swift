@@ -54,6 +54,8 @@ struct BatchApplier: Sendable {
             let placed = append(writes, to: &second)
             let marks = appendMarks(of: fold, to: &second)
             append(outcome.rejected.map(deadLetter), to: &second)
+            // Last: whoever waits for one of these rows holds nothing that their owner still needs.
+            if !writes.placeholders.isEmpty { _ = second.append(RecordPlaceholders(writes.placeholders)) }
             if !second.isEmpty {
                 let results = try await connection.run(second)
                 outcome.timelines = placed.flatMap { results.rows($0).first }.map { Int($0) } ?? 0

@@ -4,7 +4,7 @@ import PostgresClient
 import WidgetModel
 import WidgetStore
 
-/// Takes one batch from the claim to its end: fetch → save → publish → complete, and what fails back to the database.
+/// Takes one batch from the claim to its end: snapshots of what is new → fetch → save → publish → complete, and what fails back to the database.
 ///
 /// Each step looks at the claim in its own statement, so a worker that was stopped in between changes nothing any more.
 /// What is cancelled in between keeps its lease, which the worker gives back when it stops.
@@ -12,6 +12,7 @@ struct BatchRunner: Sendable {
     let context: WorkerContext
 
     func run(_ batch: ReloadBatch) async {
+        await takeSnapshots(of: batch)
         do {
             let outcome = try await fetch(batch)
             try await settle(outcome, of: batch)
