@@ -20,6 +20,7 @@ struct StatementTests {
         ListWidgets.self, ReadTimeline.self, Overview.self, RenderTimes.self,
         DeleteWidgetsOfUser.self, DeleteContentOfUser.self, DeleteDeadLettersOfUser.self,
         NotifyDue.self,
+        ReadExplanation.self, RefusedRequests.self,
     ]
 
     @Test("PREPARE succeeds for every statement")
