@@ -23,6 +23,7 @@ struct StatementTests {
         SaveSnapshots.self, ReadStandIn.self, RecordPlaceholders.self, RenewPlaceholders.self,
         NextPlaceholderKind.self, ClaimPlaceholders.self, FinishPlaceholders.self, DropPlaceholders.self,
         ExpirePlaceholders.self, ListPlaceholders.self,
+        ReadExplanation.self, RefusedRequests.self,
     ]
 
     @Test("PREPARE succeeds for every statement")

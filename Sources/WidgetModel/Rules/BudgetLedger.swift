@@ -87,6 +87,21 @@ package struct BudgetLedger: Hashable, Sendable {
         return paced
     }
 
+    /// When there are more tokens than at a time, if nothing is spent meanwhile; nil when all are there.
+    package func nextToken(of budget: Int, after time: Timestamp) -> Timestamp? {
+        var next = isPaced(budget, at: time) ? nil : lastSpent.map { $0 + Self.pace(of: budget) }
+        let bySlot = spentBySlot(at: time)
+        var left = bySlot.reduce(0) { $0 + $1.count }
+        for (slot, count) in bySlot {
+            left -= count
+            // A budget that has become smaller may owe tokens first.
+            guard left < Self.atWill(of: budget) else { continue }
+            next = min(next ?? .distantFuture, Self.returns(slot))
+            break
+        }
+        return next
+    }
+
     /// Spends a token at a time; answers which rule covered it.
     ///
     /// It does not ask whether there is one: a fetch that was allowed is paid for, whatever has changed since.
