@@ -80,14 +80,16 @@ struct ReadExplanationTests {
         }
     }
 
-    @Test("a row as it is after placing: nothing decided, nothing rendered, no causes")
+    @Test("a row as it is after placing: nothing decided, nothing rendered")
     func fresh() async throws {
         try await withStore { store in
             try await store.place([.test("w1")])
             let timeline = try #require(try await read("w1", store)?.timeline)
             #expect(timeline.facts.need == .first && timeline.facts.renderedAt == nil && !timeline.facts.isStored)
             #expect(timeline.facts.policyAt == .distantFuture && timeline.facts.freeAt == .distantPast)
-            #expect(timeline.facts.ledger == BudgetLedger() && timeline.causes.isEmpty && timeline.content == nil)
+            #expect(timeline.facts.ledger == BudgetLedger() && timeline.content == nil)
+            // Placed by hand in this test, so from no event.
+            #expect(timeline.causes.map(\.reason) == [.placed] && timeline.causes[0].position == nil)
             let explanation = try #require(try await read("w1", store)?.explanation)
             #expect(explanation.status == .due && explanation.next.rule == .first)
         }
