@@ -49,7 +49,9 @@ struct PlaceholderLoop: Sendable {
         var requests = 0
         while requests < Self.maximumRequests {
             try Task.checkCancellation()
-            guard let kindID = try await context.pool.query(NextPlaceholderKind(excluding: excluded)).first else { break }
+            guard let kindID = try await context.pool.query(NextPlaceholderKind(excluding: excluded)).first else {
+                break
+            }
             guard let kind = known.kinds[kindID], let app = known.apps[kind.app], app.id == kind.appID else {
                 // Newer than the directory: next time.
                 excluded.append(kindID)

@@ -12,7 +12,8 @@ extension BatchRunner {
         let wanted = SnapshotStep.wanted(of: batch)
         let limit = SnapshotStep.limit(for: batch.kind)
         // The lease must still hold the timelines' own request.
-        let left = batch.leaseEnds - context.clock.elapsed - context.output.longestPublish - batch.kind.definition.timeout
+        let left =
+            batch.leaseEnds - context.clock.elapsed - context.output.longestPublish - batch.kind.definition.timeout
         guard !wanted.isEmpty, left >= limit,
             !context.restingEndpoints.isResting(.snapshot, of: batch.provider, at: context.clock.elapsed)
         else { return }
