@@ -83,7 +83,7 @@ struct RulesInDatabaseTests {
             try await worker.store.passTime(1_000)
             worker.provider.respond { request in .timelines(request.ids.map { .stubTimeline($0) }) }
             try await worker.drain()
-            #expect(try await worker.store.spent(id)?.lastSpent != nil)
+            #expect(try await worker.store.spent(id)?.lastPaced != nil)
             #expect(try await worker.store.detail(id).decision == .unchanged, "and one that changes nothing does")
             #expect(try await worker.store.rule(of: id) == .gate)
             let spent = try await worker.store.spent(id)
@@ -202,8 +202,8 @@ struct RulesInDatabaseTests {
                 }
                 counts.append(worker.provider.requestedIDs.count { $0 == id } - before)
             }
-            // Half of 70 and of 8 at will, and the one that the pace gives at once.
-            #expect(counts == [36, 5])
+            // Two fifths of 70 and of 8 at will, and the one that the pace gives at once.
+            #expect(counts == [29, 4])
         }
     }
 
