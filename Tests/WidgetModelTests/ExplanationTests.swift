@@ -286,7 +286,7 @@ struct ExplanationTests {
         // The first of them was one of the evenly coming ones.
         let some = Self.explain { $0.ledger = Self.spent(6, of: 50) }.budget
         #expect(some.spentAtWill == 5 && some.left == 15)
-        #expect(some.nextTokenAt == Self.now - .seconds(60) + .seconds(86_400) / 30)
+        #expect(some.nextTokenAt == Self.now - .seconds(360) + .seconds(86_400) / 30)
 
         let none = Self.explain { $0.ledger = Self.spent(60, of: 50) }
         #expect(none.budget.left == 0)
