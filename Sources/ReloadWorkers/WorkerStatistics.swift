@@ -22,6 +22,9 @@ package final class WorkerStatistics: Sendable {
         package var fenced = 0
         /// Messages that Kafka did not acknowledge.
         package var unpublished = 0
+        /// Timelines that the rules deferred, and that sleep because nobody looks at them.
+        package var deferred = 0
+        package var slept = 0
         /// Timelines given back, by a stopping worker or for want of output.
         package var released = 0
         package var collected = 0

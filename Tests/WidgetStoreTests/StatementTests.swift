@@ -13,7 +13,7 @@ struct StatementTests {
         InsertWidgets.self, UpdateWidgets.self, RecordViews.self,
         InsertDeadLetter.self, DeadLettersToForward.self, DeadLettersForwarded.self, InsertSweep.self,
         DueWork.self, ClaimTimelines.self, SaveContent.self, CompleteTimelines.self,
-        FailTimelines.self, ReleaseTimelines.self, RepublishTimelines.self, CollectTimelines.self,
+        FailTimelines.self, DeferTimelines.self, ReleaseTimelines.self, RepublishTimelines.self, CollectTimelines.self,
         KindsToSweep.self, SweepKind.self, StartSweeps.self, NextSweep.self, SweepEveryoneChunk.self,
         SweepAudienceChunk.self, MoveSweep.self, FinishSweep.self,
         ListKinds.self, ListApps.self, UpsertApp.self, UpsertKind.self, LockManifests.self,
@@ -23,6 +23,7 @@ struct StatementTests {
         SaveSnapshots.self, ReadStandIn.self, RecordPlaceholders.self, RenewPlaceholders.self,
         NextPlaceholderKind.self, ClaimPlaceholders.self, FinishPlaceholders.self, DropPlaceholders.self,
         ExpirePlaceholders.self, ListPlaceholders.self,
+        ReadExplanation.self, RefusedRequests.self,
     ]
 
     @Test("PREPARE succeeds for every statement")

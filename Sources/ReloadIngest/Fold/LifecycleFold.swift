@@ -26,9 +26,9 @@ struct LifecycleFold {
         var record: WidgetRecord?
         let stored: StoredWidget?
         var isWritten = false
-        /// The latest event that had an effect.
+        /// The latest event that had an effect, and why it moves the widget.
         var cause: EventPosition?
-        var isPlacement = false
+        var reason = ReloadReason.placed
         /// An event has moved its device into another environment.
         var isMoved = false
     }
@@ -110,6 +110,7 @@ struct LifecycleFold {
             state.record = record
             state.isWritten = true
             state.cause = position
+            state.reason = change.reason
             widgets[key] = state
         }
         return outcome
@@ -159,7 +160,8 @@ extension LifecycleFold {
                 timelineID = id
                 if state.stored?.timelineID != id {
                     placed[id] = TimelinePlacement(
-                        id: id, kindID: kind.id, identity: identity, lane: .interactive, cause: state.cause)
+                        id: id, kindID: kind.id, identity: identity, lane: .interactive, cause: state.cause,
+                        reason: state.reason)
                 }
             }
             if state.isMoved, !record.removed, !kind.isRetired {
@@ -191,5 +193,16 @@ extension LifecycleFold {
         if let kind = directory.kind(record.kind, of: app) { return kind }
         guard let stored = state.stored, let kind = directory.kinds[stored.kindID] else { return nil }
         return kind.definition.name == record.kind ? kind : nil
+    }
+}
+
+extension WidgetChange {
+    /// Why a timeline that the widget comes to show is wanted.
+    fileprivate var reason: ReloadReason {
+        switch self {
+        case .placed, .removed: .placed
+        case .configured: .configured
+        case .environment: .environment
+        }
     }
 }

@@ -9,6 +9,9 @@ struct FetchedTimeline: Sendable {
     let hash: ContentHash
     let policy: ReloadPolicy
     let lastEntry: Timestamp
+    let lints: TimelineLints
+    /// From the request to its answer.
+    let fetchTime: Duration
 }
 
 /// What came of the request for a batch.
@@ -29,7 +32,7 @@ struct FetchOutcome: Sendable {
 
     /// Reads an answer. What is wrong with one timeline costs only that one; an answer that is wrong as a whole costs
     /// all.
-    init(answer: [UInt8], to batch: ReloadBatch) {
+    init(answer: [UInt8], to batch: ReloadBatch, after fetchTime: Duration = .zero) {
         let response: ProviderResponse
         do throws(JSONError) {
             response = try ProviderResponse.parse(
@@ -39,6 +42,7 @@ struct FetchOutcome: Sendable {
             return
         }
         self.init(failed: [])
+        defer { for index in failed.indices { failed[index].failure.fetchTime = fetchTime } }
         foreign = response.foreignCount
         for (timeline, outcome) in zip(batch.timelines, response.outcomes) {
             switch outcome {
@@ -46,7 +50,7 @@ struct FetchOutcome: Sendable {
                 fetched.append(
                     FetchedTimeline(
                         timeline: timeline, content: parsed.content, hash: parsed.hash, policy: parsed.policy,
-                        lastEntry: parsed.lastEntryDate))
+                        lastEntry: parsed.lastEntryDate, lints: parsed.lints, fetchTime: fetchTime))
             case .failed(let code, let message, let retryAfter):
                 failed.append((timeline, ProviderFailure(.provider, "\(code): \(message)", retryAfter: retryAfter)))
             case .missing:

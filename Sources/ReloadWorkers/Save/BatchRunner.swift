@@ -42,10 +42,13 @@ struct BatchRunner: Sendable {
             url: batch.kind.definition.providerURL, secret: batch.app.signingSecret, body: batch.requestBody,
             timeout: min(batch.kind.definition.timeout, left),
             maximumResponseBytes: context.configuration.maximumResponseBytes)
+        let began = context.clock.elapsed
         do {
-            return FetchOutcome(answer: try await context.fetcher.fetch(call), to: batch)
-        } catch let failure as ProviderFailure {
+            let answer = try await context.fetcher.fetch(call)
+            return FetchOutcome(answer: answer, to: batch, after: context.clock.elapsed - began)
+        } catch var failure as ProviderFailure {
             try Task.checkCancellation()
+            failure.fetchTime = context.clock.elapsed - began
             return FetchOutcome(failure, of: batch)
         }
     }
@@ -77,7 +80,9 @@ struct BatchRunner: Sendable {
                 .delay(attempt: Int(timeline.attempts) + 1, using: &generator)
             let asked = min(failure.retryAfter ?? .zero, context.configuration.maximumRetryAfter)
             return EndedClaim(
-                id: timeline.id, claim: timeline.claim, delay: max(backoff, asked), decision: .failed)
+                id: timeline.id, claim: timeline.claim, delay: max(backoff, asked), decision: .failed,
+                rule: failure.reason.rule, reason: timeline.reason ?? .policy, cause: timeline.cause,
+                fetchTime: failure.fetchTime)
         }
         context.statistics.count { counts in
             for (_, failure) in failed { counts.failed[failure.reason, default: 0] += 1 }

@@ -15,8 +15,6 @@ struct WorkerContext: Sendable {
     let sweepDemand: SweepDemand
     let statistics: WorkerStatistics
     let clock: WorkerClock
-    /// Time of day; see ``CompletionRule``.
-    let now: @Sendable () -> Timestamp
     /// Told of every timeline whose stored content has changed, with the event that caused the reload.
     let onStored: (@Sendable (TimelineID, EventPosition?) -> Void)?
     let logger: Logger

@@ -89,7 +89,7 @@ struct TimelinesCommand: AsyncParsableCommand {
         private func print(_ detail: TimelineDetail, _ standIn: StandIn?, at time: Timestamp) throws(JSONError) {
             Terminal.print("timeline     \(detail.id)  \(detail.app) \(detail.kind)")
             Terminal.print("shows        \(identity(of: detail))")
-            let age = detail.age.map { ", rendered \(Self.text($0)) ago" } ?? ", never rendered"
+            let age = detail.age.map { ", rendered \($0.words) ago" } ?? ", never rendered"
             Terminal.print("state        \(detail.isStale ? "stale" : "fresh")\(age)")
             Terminal.print(
                 "generations  requested \(detail.rendered)/\(detail.requested), kind "
@@ -143,18 +143,6 @@ struct TimelinesCommand: AsyncParsableCommand {
             let topics = EventSource.names
             let topic = topics.indices.contains(Int(cause.topic)) ? topics[Int(cause.topic)] : "topic \(cause.topic)"
             return ", caused by \(topic) partition \(cause.partition) offset \(cause.offset)"
-        }
-
-        /// Rounded to the two largest units.
-        private static func text(_ duration: Duration) -> String {
-            let seconds = duration.components.seconds
-            switch seconds {
-            case ..<10: return "\(Double(duration.wholeMicroseconds / 100_000) / 10) s"
-            case ..<60: return "\(seconds) s"
-            case ..<3_600: return "\(seconds / 60) min \(seconds % 60) s"
-            case ..<86_400: return "\(seconds / 3_600) h \(seconds % 3_600 / 60) min"
-            default: return "\(seconds / 86_400) d \(seconds % 86_400 / 3_600) h"
-            }
         }
     }
 }
