@@ -38,7 +38,11 @@ struct SnapshotStepTests {
             #expect(try await worker.store.integer("SELECT count(*) FROM snapshot") == 0)
             // Rendered once, it needs none any more.
             worker.provider.respond { .timelines($0.ids.map { .stubTimeline($0) }) }
-            try await worker.store.sql("UPDATE timeline_state SET due_at = now(), lane = 0, requested = requested + 1")
+            try await worker.store.sql(
+                """
+                UPDATE timeline_state
+                SET due_at = now(), lane = 0, requested = requested + 1, free_requested = requested + 1
+                """)
             try await worker.drain()
             #expect(worker.provider.requests(to: .snapshot).count == 1)
             #expect(worker.provider.requests.count == 2)
