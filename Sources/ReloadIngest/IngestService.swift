@@ -251,6 +251,8 @@ package final class IngestService: Service {
                     return
                 case .wait(let message):
                     attempt += 1
+                    // It may take long, and kinds may be changed meanwhile.
+                    directory = nil
                     statistics.update { $0.retries += 1 }
                     logger.warning(
                         "the database did not take a batch; trying again",

@@ -57,6 +57,7 @@ package struct PlaceTimelines: PostgresStatement {
             ORDER BY i.id
             ON CONFLICT (timeline_id) DO UPDATE
                 SET orphaned = false, requested = s.requested + 1, free_requested = s.requested + 1,
+                    swept_generation = least(s.swept_generation, excluded.swept_generation),
                     due_at = \(MarkFormula.dueAt(free: "true")), lane = least(s.lane, excluded.lane),
                     published_hash = NULL,
                     cause_topic = excluded.cause_topic, cause_partition = excluded.cause_partition,

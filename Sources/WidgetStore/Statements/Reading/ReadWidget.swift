@@ -51,7 +51,7 @@ package struct ListWidgets: PostgresStatement {
         JOIN widget w ON w.app_id = a.id
         JOIN kind k ON k.id = w.kind_id
         LEFT JOIN timeline t ON t.id = w.timeline_id
-        WHERE a.name = $1::text
+        WHERE a.name = $1::text AND k.retired_at IS NULL
             AND ($2::text IS NULL OR w.user_id = $2::text)
             AND ($3::text IS NULL OR w.device_id = $3::text)
             AND ($4::text IS NULL OR k.name = $4::text)

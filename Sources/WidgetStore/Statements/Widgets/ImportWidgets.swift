@@ -93,6 +93,7 @@ struct PlaceImportedTimelines: PostgresStatement {
             ORDER BY i.id
             ON CONFLICT (timeline_id) DO UPDATE
                 SET orphaned = false, requested = s.requested + 1, free_requested = s.requested + 1,
+                    swept_generation = least(s.swept_generation, excluded.swept_generation),
                     due_at = \(MarkFormula.dueAt(free: "true")), published_hash = NULL
                 WHERE s.orphaned
             RETURNING s.timeline_id

@@ -45,9 +45,13 @@ package struct ClaimTimelines: PostgresStatement {
         WITH want AS (
             SELECT * FROM unnest($1::int4[], $2::int2[], $3::int4[]) AS w (kind_id, lane, n)
         ), picked AS (
-            SELECT p.timeline_id FROM want w CROSS JOIN LATERAL (
+            SELECT p.timeline_id FROM want w
+            JOIN kind k ON k.id = w.kind_id AND k.paused_at IS NULL
+            JOIN app a ON a.id = k.app_id AND a.paused_at IS NULL
+            CROSS JOIN LATERAL (
                 SELECT s.timeline_id FROM timeline_state s
                 WHERE s.kind_id = w.kind_id AND s.lane = w.lane AND s.due_at <= now()
+                    AND (k.retired_at IS NULL OR s.orphaned)
                 ORDER BY s.due_at
                 LIMIT w.n
                 FOR NO KEY UPDATE SKIP LOCKED
