@@ -204,6 +204,7 @@ package final class IngestService: Service {
     ) async throws {
         var items = items
         var attempt = 0
+        // Forgotten whenever something may take long: kinds may be retired or changed meanwhile.
         var directory: KindDirectory?
         while true {
             items.removeAll {
@@ -223,6 +224,7 @@ package final class IngestService: Service {
                 case .stopped:
                     throw CancellationError()
                 case .fenced:
+                    directory = nil
                     try await resolveFence(advances, &positions, consumer)
                 case .directoryIsBehind:
                     directory = nil
@@ -251,6 +253,7 @@ package final class IngestService: Service {
                     return
                 case .wait(let message):
                     attempt += 1
+                    directory = nil
                     statistics.update { $0.retries += 1 }
                     logger.warning(
                         "the database did not take a batch; trying again",

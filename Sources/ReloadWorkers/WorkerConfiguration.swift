@@ -32,6 +32,10 @@ package struct WorkerConfiguration: Sendable {
     /// The sweeper leaves a kind alone while this many of its timelines are due in the bulk lane.
     package var bulkHighWater = 5_000
 
+    /// How long after a change of a kind's definition any process may still place widgets by the old one: longer than
+    /// the directories of all of them may be old.
+    package var definitionSettling = Duration.seconds(60)
+
     /// Largest answer that is read from a provider.
     package var maximumResponseBytes = 16 * 1_024 * 1_024
     /// Delays between attempts for a timeline whose fetch fails.

@@ -24,6 +24,12 @@ struct StatementTests {
         NextPlaceholderKind.self, ClaimPlaceholders.self, FinishPlaceholders.self, DropPlaceholders.self,
         ExpirePlaceholders.self, ListPlaceholders.self,
         ReadExplanation.self, RefusedRequests.self,
+        ReadKind.self, PauseApp.self, PauseKind.self, KindStates.self,
+        CancelKind.self, CancelSweeps.self, CancelTimelines.self, SplitSweep.self,
+        RetireKind.self, CountTimelines.self, KindsToChange.self, LockRetiredKind.self, TimelinesToRetire.self,
+        WidgetsShowing.self, RemoveWidgets.self, MarkRetired.self,
+        CountStrays.self, BeginMove.self, LockMove.self, MovePage.self, AdvanceMove.self, EndMovePass.self,
+        ListMoves.self,
     ]
 
     @Test("PREPARE succeeds for every statement")

@@ -82,7 +82,7 @@ package struct BatchFold: Sendable {
     package mutating func add(_ event: BatchEvent) {
         do throws(RejectedEvent.Reason) {
             switch event.event {
-            case .push(let request), .appChange(let request):
+            case .push(let request), .appChange(let request), .operatorReload(let request):
                 try add(request, at: event.position)
             case .placed(let placement):
                 try addPlacement(placement, event)

@@ -75,6 +75,14 @@ struct LifecycleFold {
         switch step.operation {
         case .widget(let id, let change):
             let key = ScopedIdentifier(step.app.id, id)
+            if case .configured = change, let kind = retiredKind(of: key, step.app) {
+                rejected.append(
+                    RejectedEvent(
+                        record: step.record, app: step.app.name, code: "unknownKind",
+                        message: "/widget: widget \(Text.quoted(id)) is of kind \(Text.quoted(kind)), which was retired"
+                    ))
+                return
+            }
             let outcome = apply(change, to: key, at: step.position)
             if outcome == .ignored(.unknown) {
                 rejected.append(
@@ -92,12 +100,20 @@ struct LifecycleFold {
                         message: "/device: device \(Text.quoted(id)) has more than \(Self.deviceLimit) widgets"))
                 return
             }
-            for key in moved {
+            for key in moved where retiredKind(of: key, step.app) == nil {
                 if case .changed = apply(.environment(environment, at: time), to: key, at: step.position) {
                     widgets[key]?.isMoved = true
                 }
             }
         }
+    }
+
+    /// The kind's name when it was retired: nothing new is placed of it, its widgets are being removed.
+    private func retiredKind(of key: ScopedIdentifier, _ app: RegisteredApp) -> String? {
+        guard let record = widgets[key]?.record, !record.removed, directory.kind(record.kind, of: app) == nil else {
+            return nil
+        }
+        return record.kind
     }
 
     private mutating func apply(

@@ -123,9 +123,9 @@ struct ClaimLoop {
         return next
     }
 
-    /// The directory, read anew when something is due of a kind that it does not have.
+    /// The directory, read anew when something is due of a kind that it does not have, or has as paused.
     private func complete(_ known: KindDirectory, for due: [DueWork.Row]) async throws -> KindDirectory {
-        guard due.contains(where: { known.kinds[$0.kindID] == nil }) else { return known }
+        guard due.contains(where: { known.kinds[$0.kindID]?.isPaused ?? true }) else { return known }
         return try await directory.directory(maximumAge: context.configuration.pollInterval)
     }
 
@@ -180,9 +180,9 @@ extension KindDirectory {
         kinds.values.lazy.filter { !$0.isRetired }.map(\.definition.maxBatch).max() ?? 1
     }
 
-    /// The kinds whose timelines may be claimed.
+    /// The kinds whose timelines may be claimed: of retired ones those that are to be collected.
     var claimTargets: [Int32: ClaimTarget] {
-        kinds.filter { !$0.value.isRetired && apps[$0.value.app]?.id == $0.value.appID }.mapValues { ClaimTarget($0) }
+        kinds.filter { !$0.value.isPaused && apps[$0.value.app]?.id == $0.value.appID }.mapValues { ClaimTarget($0) }
     }
 }
 

@@ -1,6 +1,11 @@
 package import PostgresClient
 import WidgetModel
 
+/// Neither the kind nor its app is paused, and the sweep up to the current generation was not cancelled.
+private let mayBeSwept = """
+    k.paused_at IS NULL AND a.paused_at IS NULL AND k.generation + a.generation > k.cancelled_generation
+    """
+
 /// The kinds whose generation, or whose app's, is ahead of what the sweeper has made due.
 package struct KindsToSweep: PostgresStatement {
     package struct Row: Sendable {
@@ -18,7 +23,7 @@ package struct KindsToSweep: PostgresStatement {
             ) due
         )
         FROM kind k JOIN app a ON a.id = k.app_id
-        WHERE k.retired_at IS NULL AND EXISTS (
+        WHERE k.retired_at IS NULL AND \(mayBeSwept) AND EXISTS (
             SELECT 1 FROM timeline_state s
             WHERE s.kind_id = k.id AND s.swept_generation < k.generation + a.generation)
         ORDER BY k.id
@@ -56,7 +61,7 @@ package struct SweepKind: PostgresStatement {
                    a.free_generation AS app_free, k.operator_generation AS kind_operator,
                    a.operator_generation AS app_operator
             FROM kind k JOIN app a ON a.id = k.app_id
-            WHERE k.id = $1::int4 AND k.retired_at IS NULL
+            WHERE k.id = $1::int4 AND k.retired_at IS NULL AND \(mayBeSwept)
         ), picked AS (
             SELECT s.timeline_id
             FROM goal g JOIN timeline_state s ON s.kind_id = g.id

@@ -49,8 +49,7 @@ package struct ClaimedTimeline: Sendable {
 ///
 /// The generations of the kind and the app are read in the statement's snapshot, the row's own under its lock: all of
 /// them before the fetch starts, so a request that comes later is never taken for rendered. What has to be published anew
-/// (`published_hash` cleared) waits for no budget. Nothing is claimed of what is
-/// paused, and of a retired kind only what is to be collected.
+/// (`published_hash` cleared) waits for no budget. Nothing is claimed of what is paused, and of a retired kind only what is to be collected.
 package struct ClaimTimelines: PostgresStatement {
     /// The most widgets of a timeline whose views are looked at: what more of them would say changes no budget.
     package static let viewedWidgets = 64
