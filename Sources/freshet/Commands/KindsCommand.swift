@@ -154,12 +154,13 @@ struct KindsCommand: AsyncParsableCommand {
             Terminal.print(
                 .array(
                     changes.map { change in
-                        [
-                            "app": .string(change.app), "kind": .string(change.kind),
-                            "action": .string(change.action.rawValue),
-                            "fields": .array(change.fields.map { .string($0) }),
-                            "moving": change.moving.map { .number(JSONNumber($0)) } ?? .null,
-                        ]
+                        var object = JSONObject()
+                        object["app"] = .string(change.app)
+                        object["kind"] = .string(change.kind)
+                        object["action"] = .string(change.action.rawValue)
+                        object["fields"] = .array(change.fields.map { .string($0) })
+                        object["moving"] = change.moving.map { .number(JSONNumber($0)) }
+                        return .object(object)
                     }))
             return
         }

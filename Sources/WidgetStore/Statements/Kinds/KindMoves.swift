@@ -19,11 +19,11 @@ private func isStray(from first: Int) -> String {
     """
 }
 
-/// How many timelines of a kind are not of a definition's identity, counted up to a limit.
+/// How many timelines of a kind are not of a definition's identity, of so many at the most.
 package struct CountStrays: PostgresStatement {
     package static let sql = """
-        SELECT count(*) FROM (
-            SELECT 1 FROM timeline t WHERE t.kind_id = $1::int4 AND \(isStray(from: 3)) LIMIT $2::int8
+        SELECT count(*) FILTER (WHERE counted.is_stray) FROM (
+            SELECT \(isStray(from: 3)) AS is_stray FROM timeline t WHERE t.kind_id = $1::int4 LIMIT $2::int8
         ) counted
         """
 

@@ -89,10 +89,14 @@ package struct KindsToChange: PostgresStatement {
 
     package static let sql = """
         WITH change AS (
-            SELECT k.id, true AS retires FROM kind k
-            WHERE k.retired_at IS NOT NULL AND EXISTS (
+            SELECT k.id, true AS retires
+            FROM kind k CROSS JOIN LATERAL (
                 SELECT 1 FROM timeline_state s
-                WHERE s.kind_id = k.id AND s.swept_generation < \(RetiredGeneration.sql))
+                WHERE s.kind_id = k.id AND s.swept_generation < \(RetiredGeneration.sql)
+                ORDER BY s.swept_generation
+                LIMIT 1
+            ) left_over
+            WHERE k.retired_at IS NOT NULL
             UNION ALL
             SELECT k.id, false FROM kind_move m JOIN kind k ON k.id = m.kind_id
             WHERE k.retired_at IS NULL AND m.pass_begins_at <= now()
@@ -101,6 +105,7 @@ package struct KindsToChange: PostgresStatement {
             SELECT count(*) FROM (
                 SELECT 1 FROM timeline_state s
                 WHERE s.kind_id = k.id AND s.lane = \(ReloadLane.bulk.rawValue) AND s.due_at <= now()
+                ORDER BY s.due_at
                 LIMIT $1::int8
             ) due
         )

@@ -19,6 +19,7 @@ package struct KindsToSweep: PostgresStatement {
             SELECT count(*) FROM (
                 SELECT 1 FROM timeline_state s
                 WHERE s.kind_id = k.id AND s.lane = \(ReloadLane.bulk.rawValue) AND s.due_at <= now()
+                ORDER BY s.due_at
                 LIMIT $1::int8
             ) due
         )

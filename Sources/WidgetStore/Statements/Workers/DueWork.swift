@@ -3,7 +3,7 @@ package import WidgetModel
 
 /// How much is due, by kind and lane: a skip scan over the claim's index, so its cost goes with the number of kinds,
 /// not of timelines. What may not be claimed is left out: all of a paused kind, and of a retired one what widgets still
-/// show.
+/// show. (The order keeps the planner from reading the table where much of it is due.)
 package struct DueWork: PostgresStatement {
     package struct Row: Hashable, Sendable {
         package let kindID: Int32
@@ -36,6 +36,7 @@ package struct DueWork: PostgresStatement {
             SELECT count(*) AS n FROM (
                 (SELECT 1 FROM timeline_state s
                  WHERE k.retired_at IS NULL AND s.kind_id = h.kind_id AND s.lane = h.lane AND s.due_at <= now()
+                 ORDER BY s.due_at
                  LIMIT $1::int8)
                 UNION ALL
                 (SELECT 1 FROM (
