@@ -21,6 +21,7 @@ struct StatementTests {
         DeleteWidgetsOfUser.self, DeleteContentOfUser.self, DeleteDeadLettersOfUser.self,
         NotifyDue.self,
         ReadExplanation.self, RefusedRequests.self,
+        AddKindStatistics.self, PruneKindStatistics.self, ReadKindStatistics.self, ForecastDue.self,
     ]
 
     @Test("PREPARE succeeds for every statement")

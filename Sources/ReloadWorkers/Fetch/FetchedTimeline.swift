@@ -9,6 +9,7 @@ struct FetchedTimeline: Sendable {
     let hash: ContentHash
     let policy: ReloadPolicy
     let lastEntry: Timestamp
+    var lints: TimelineLints = []
 }
 
 /// What came of the request for a batch.
@@ -46,7 +47,7 @@ struct FetchOutcome: Sendable {
                 fetched.append(
                     FetchedTimeline(
                         timeline: timeline, content: parsed.content, hash: parsed.hash, policy: parsed.policy,
-                        lastEntry: parsed.lastEntryDate))
+                        lastEntry: parsed.lastEntryDate, lints: parsed.lints))
             case .failed(let code, let message, let retryAfter):
                 failed.append((timeline, ProviderFailure(.provider, "\(code): \(message)", retryAfter: retryAfter)))
             case .missing:

@@ -9,7 +9,7 @@ struct KindsCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "kinds",
         abstract: "Registers apps and their kinds of widgets from a manifest, and shows them.",
-        subcommands: [Apply.self, Diff.self, List.self, Show.self])
+        subcommands: [Apply.self, Diff.self, List.self, Show.self, Stats.self])
 
     struct Apply: AsyncParsableCommand {
         static let configuration = CommandConfiguration(

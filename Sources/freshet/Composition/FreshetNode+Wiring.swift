@@ -112,6 +112,11 @@ extension FreshetNode {
             }
         }
 
+        /// Adds the workers' counts to the database; to be stopped after them.
+        func flusher(of statistics: WorkerStatistics) -> StatisticsFlusher {
+            StatisticsFlusher(pool: pool, statistics: statistics, logger: logger)
+        }
+
         /// - Throws: ``CommandFailure`` when the token cannot be one.
         func api(port: ListeningPort, ingest: IngestService?) throws -> any Service {
             let service = APIService(

@@ -74,7 +74,7 @@ final class FreshetNode: Sendable {
 
         var parts: [any Service] = []
         if let port { parts.append(try wiring.api(port: port, ingest: ingest?.service)) }
-        if let workers { parts += [wiring.listener(postgres), workers] }
+        if let workers { parts += [wiring.listener(postgres), wiring.flusher(of: statistics), workers] }
         parts += ingest?.services ?? []
         services = [
             NodeService(
