@@ -39,6 +39,11 @@ package struct WorkerConfiguration: Sendable {
     /// The longest that a provider's `retryAfter` is believed.
     package var maximumRetryAfter = Duration.seconds(86_400)
 
+    /// How often to look for placeholders to fetch; jittered by a fifth.
+    package var placeholderInterval = Duration.seconds(15)
+    /// Delays between attempts for a placeholder whose fetch fails.
+    package var placeholderBackoff = Backoff(base: .seconds(60), cap: .seconds(6 * 3_600))
+
     /// Delays between attempts of a database statement.
     package var databaseBackoff = Backoff(base: .milliseconds(50), cap: .seconds(2))
     /// Most attempts of a database statement while the lease lasts.

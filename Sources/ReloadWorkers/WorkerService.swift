@@ -18,14 +18,12 @@ package struct WorkerService: Service {
     /// - Parameters:
     ///   - signal: told by whoever learns that there may be work: ingest in the same process, notifications of others.
     ///   - clock: measures leases, intervals and time limits.
-    ///   - now: time of day; see ``WallClock``.
     ///   - onStored: told of every timeline whose stored content has changed, with the event that caused the reload.
     ///     Called on a worker's task: it must be quick.
     package init(
         configuration: WorkerConfiguration, pool: PostgresPool, directory: DirectoryCache,
         fetcher: any ProviderFetching, publisher: any TimelinePublishing, signal: WorkSignal = WorkSignal(),
         statistics: WorkerStatistics = WorkerStatistics(), clock: any Clock<Duration> = ContinuousClock(),
-        now: @escaping @Sendable () -> Timestamp = WallClock.now,
         onStored: (@Sendable (TimelineID, EventPosition?) -> Void)? = nil, logger: Logger
     ) {
         let clock = WorkerClock(clock)
@@ -33,7 +31,7 @@ package struct WorkerService: Service {
             configuration: configuration, pool: pool, fetcher: fetcher,
             output: OutputGate(publisher, configuration: configuration, clock: clock),
             inFlight: InFlight(signal: signal), signal: signal, sweepDemand: SweepDemand(signal: signal),
-            statistics: statistics, clock: clock, now: now, onStored: onStored, logger: logger)
+            statistics: statistics, clock: clock, onStored: onStored, logger: logger)
         self.directory = directory
     }
 
@@ -47,6 +45,7 @@ package struct WorkerService: Service {
                 try await withThrowingTaskGroup(of: Void.self) { group in
                     group.addTask { try await sweep() }
                     group.addTask { try await reload() }
+                    group.addTask { try await fetchPlaceholders() }
                     try await group.waitForAll()
                 }
                 return .success(())
@@ -65,6 +64,16 @@ package struct WorkerService: Service {
         do {
             try await cancelWhenGracefulShutdown {
                 try await Sweeper(context: context, directory: directory).run()
+            }
+        } catch {
+            guard isStopping.isSet || Task.isCancelled else { throw error }
+        }
+    }
+
+    private func fetchPlaceholders() async throws {
+        do {
+            try await cancelWhenGracefulShutdown {
+                try await PlaceholderLoop(context: context, directory: directory).run()
             }
         } catch {
             guard isStopping.isSet || Task.isCancelled else { throw error }
@@ -90,6 +99,7 @@ package struct WorkerService: Service {
         switch work {
         case .reload(let batch): await BatchRunner(context: context).run(batch)
         case .collection(let batch): await CollectionRunner(context: context).run(batch)
+        case .deferral(let batch): await DeferralRunner(context: context).run(batch)
         }
         context.inFlight.finish()
         context.output.probeEnded()
@@ -99,7 +109,7 @@ package struct WorkerService: Service {
     /// Gives back the leases that are still held, for other workers to take at once.
     private func giveBack() async {
         let claims = context.inFlight.leases.map {
-            EndedClaim(id: $0.id, claim: $0.claim, delay: .zero, decision: .released)
+            EndedClaim(id: $0.id, claim: $0.claim, delay: .zero, decision: .released, rule: .stopped)
         }
         guard !claims.isEmpty else { return }
         context.statistics.count { $0.released += claims.count }

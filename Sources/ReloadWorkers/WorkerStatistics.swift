@@ -23,11 +23,23 @@ package final class WorkerStatistics: Sendable {
         package var fenced = 0
         /// Messages that Kafka did not acknowledge.
         package var unpublished = 0
+        /// Timelines that the rules deferred, and that sleep because nobody looks at them.
+        package var deferred = 0
+        package var slept = 0
         /// Timelines given back, by a stopping worker or for want of output.
         package var released = 0
         package var collected = 0
         /// Timelines that the sweeper has made due.
         package var swept = 0
+        /// Requests for snapshots, and the snapshots stored.
+        package var snapshotRequests = 0
+        package var snapshots = 0
+        /// Snapshots that were asked for and not got; their timelines were fetched all the same.
+        package var snapshotFailures: [ProviderFailure.Reason: Int] = [:]
+        /// Requests for placeholders, the placeholders stored, and those that were not got.
+        package var placeholderRequests = 0
+        package var placeholders = 0
+        package var placeholderFailures: [ProviderFailure.Reason: Int] = [:]
         package var databaseErrors = 0
         /// By row id of the kind.
         package var kinds: [Int32: KindCounters] = [:]

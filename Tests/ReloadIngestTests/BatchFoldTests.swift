@@ -17,7 +17,7 @@ struct BatchFoldTests {
         #expect(mark.events == 5)
         #expect(mark.kindID == SampleKind.purchases)
         #expect(mark.cause.offset == 4)
-        #expect(!mark.isFree)
+        #expect(mark.urgency == .budgeted)
         #expect(mark.lane == ReloadLane.push.rawValue)
         #expect(fold.accepted == 6)
     }
@@ -31,7 +31,7 @@ struct BatchFoldTests {
         let mark = try #require(fold.userMarks.values.first)
         #expect(fold.markCount == 1)
         #expect(mark.events == 3)
-        #expect(mark.isFree)
+        #expect(mark.urgency == .free)
         #expect(mark.lane == ReloadLane.interactive.rawValue)
         #expect(mark.cause.offset == 2)
     }
@@ -82,7 +82,7 @@ struct BatchFoldTests {
         #expect(fold.appBumps.isEmpty && fold.kindBumps.isEmpty)
     }
 
-    @Test("Views of a widget are counted together, the latest time kept")
+    @Test("Views of a widget are gathered, each with its time")
     func views() throws {
         var fold = BatchFold(directory: .sample)
         for (offset, second) in [(0, 30), (1, 90), (2, 60)] {
@@ -93,8 +93,8 @@ struct BatchFoldTests {
         }
         let views = try #require(fold.views.values.first)
         #expect(fold.views.count == 1)
-        #expect(views.count == 3)
-        #expect(views.latest == Timestamp(microseconds: 90_000_000))
+        #expect(views.times.count == 3)
+        #expect(views.times.max() == Timestamp(microseconds: 90_000_000))
     }
 
     @Test(
@@ -156,7 +156,7 @@ struct BatchFoldTests {
         #expect(fold.lifecycle.count == 2)
         let mark = try #require(fold.deviceMarks.values.first)
         #expect(mark.events == 1)
-        #expect(mark.isFree)
+        #expect(mark.urgency == .free)
         #expect(mark.kindID == nil)
     }
 

@@ -281,12 +281,12 @@ struct ExplanationTests {
     @Test("the budget: what is left, and when there is more")
     func budget() {
         let full = Self.explain().budget
-        #expect(full.reloadsADay == 50 && full.left == 26 && full.nextTokenAt == nil && !full.isLifted)
+        #expect(full.reloadsADay == 50 && full.left == 21 && full.nextTokenAt == nil && !full.isLifted)
 
         // The first of them was covered by the evenly coming half.
         let some = Self.explain { $0.ledger = Self.spent(6, of: 50) }.budget
-        #expect(some.spentAtWill == 5 && some.left == 20)
-        #expect(some.nextTokenAt == Self.now - .seconds(60) + .seconds(86_400) / 25)
+        #expect(some.spentAtWill == 5 && some.left == 15)
+        #expect(some.nextTokenAt == Self.now - .seconds(360) + BudgetLedger.pace(of: 50))
 
         let none = Self.explain { $0.ledger = Self.spent(60, of: 50) }
         #expect(none.budget.left == 0)
@@ -302,7 +302,7 @@ struct ExplanationTests {
             for _ in 0..<6 {
                 let before = ledger.tokens(of: budget, at: time)
                 guard let next = ledger.nextToken(of: budget, after: time) else {
-                    #expect(before == budget / 2 + 1, "\(spent) of \(budget): all are there")
+                    #expect(before == BudgetLedger.atWill(of: budget) + 1, "\(spent) of \(budget): all are there")
                     break
                 }
                 #expect(next > time)

@@ -35,7 +35,7 @@ struct GenerationTests {
             // What the transaction wrote, by the server's own count.
             try await store.pool.withTransaction { connection in
                 _ = try await connection.execute(
-                    BumpApps([GenerationBump(id: kind.appID, events: 1, isFree: false)]))
+                    BumpApps([GenerationBump(id: kind.appID, events: 1, reason: .push)]))
                 try await connection.simple(
                     """
                     DO $$
@@ -58,8 +58,9 @@ struct GenerationTests {
 
             // A push meanwhile is due in its own lane, which is claimed first.
             let mark = TimelineMark(
-                appID: kind.appID, audienceID: "me", kindID: kind.id, matching: nil, events: 1, isFree: true,
-                lane: ReloadLane.push.rawValue, cause: EventPosition(topic: 0, partition: 0, offset: 0))
+                appID: kind.appID, audienceID: "me", kindID: kind.id, matching: nil, events: 1, urgency: .free,
+                lane: ReloadLane.push.rawValue, cause: EventPosition(topic: 0, partition: 0, offset: 0),
+                reason: .foreground)
             _ = try await store.pool.query(MarkUsers([mark], limit: 100))
             let work = try await store.pool.query(DueWork(limit: 10))
             #expect(work.map(\.lane).contains(.push))
@@ -85,7 +86,7 @@ struct GenerationTests {
                     $0.app == TestKinds.app && $0.definition.name == "Purchases"
                 })
             let claimed = try await store.claim(lane: .interactive)
-            _ = try await store.pool.execute(BumpKinds([GenerationBump(id: kind.id, events: 1, isFree: false)]))
+            _ = try await store.pool.execute(BumpKinds([GenerationBump(id: kind.id, events: 1, reason: .push)]))
             _ = try await store.complete(claimed, spacing: .zero)
             let timeline = try #require(try await store.timeline(id))
             #expect(timeline.renderedKindGeneration == 0)
@@ -130,7 +131,7 @@ struct GenerationTests {
             let claimed = try await store.claim(lane: .interactive)
             #expect(claimed.map(\.id) == [ids[0]])
             let app = try #require(try await store.directory().apps[TestKinds.app])
-            _ = try await store.pool.execute(BumpApps([GenerationBump(id: app.id, events: 1, isFree: false)]))
+            _ = try await store.pool.execute(BumpApps([GenerationBump(id: app.id, events: 1, reason: .push)]))
             let kinds = try await store.pool.query(KindsToSweep(highWater: 10))
             #expect(kinds.count == 1)
             let kind = try #require(kinds.first)
@@ -154,7 +155,7 @@ struct GenerationTests {
             let app = try #require(try await store.directory().apps[TestKinds.app])
             let kind = try #require(try await store.directory().kind("Purchases", of: app))
             for _ in 0..<3 {
-                _ = try await store.pool.execute(BumpApps([GenerationBump(id: app.id, events: 1, isFree: true)]))
+                _ = try await store.pool.execute(BumpApps([GenerationBump(id: app.id, events: 1, reason: .foreground)]))
                 #expect(try await store.pool.execute(SweepKind(kindID: kind.id, limit: 2)) == 2)
             }
             // Two a round, none twice: after three rounds every row has been swept once.

@@ -78,19 +78,19 @@ struct ViewTests {
             try await store.place([.test("w1")])
             let app = try #require(try await store.directory().apps[TestKinds.app])
             let start = Timestamp(microseconds: 1_700_000_000_000_000)
-            func view(after seconds: Int64, count: Int64 = 1) async throws -> Int {
-                try await store.pool.execute(
+            func view(after seconds: Int64...) async throws -> Int64? {
+                try await store.pool.query(
                     RecordViews([
-                        WidgetViews(
-                            appID: app.id, widget: "w1", count: count, latest: start + .seconds(seconds))
-                    ]))
+                        WidgetViews(appID: app.id, widget: "w1", times: seconds.map { start + .seconds($0) })
+                    ])
+                ).first?.written
             }
             #expect(try await view(after: 0) == 1)
             #expect(try await view(after: 3599) == 0)
-            #expect(try await view(after: 3600, count: 4) == 1)
+            #expect(try await view(after: 3000, 3600, 3700, 7199) == 1)
             #expect(try await view(after: 1800) == 0)
-            #expect(try await store.integer("SELECT views FROM widget") == 5)
-            #expect(try await store.integer("SELECT (view_rate * 1000)::bigint FROM widget") == 1662)
+            #expect(try await store.integer("SELECT views FROM widget") == 2)
+            #expect(try await store.integer("SELECT (view_rate * 1000)::bigint FROM widget") == 662)
             // From the future: counted as now.
             #expect(try await view(after: 1_000_000_000) == 1)
             #expect(try await store.integer("SELECT count(*) FROM widget WHERE last_viewed_at <= now()") == 1)
@@ -103,12 +103,13 @@ struct ViewTests {
             try await store.place([.test("w1")])
             try await store.sql("UPDATE widget SET timeline_id = NULL")
             let app = try #require(try await store.directory().apps[TestKinds.app])
-            let written = try await store.pool.execute(
+            let outcome = try await store.pool.query(
                 RecordViews(
                     ["w1", "nothing"].map {
-                        WidgetViews(appID: app.id, widget: $0, count: 1, latest: Timestamp(microseconds: 0))
-                    }))
-            #expect(written == 0)
+                        WidgetViews(appID: app.id, widget: $0, times: [Timestamp(microseconds: 0)])
+                    })
+            ).first
+            #expect(outcome?.written == 0 && outcome?.woken == 0)
         }
     }
 }

@@ -15,7 +15,8 @@ struct MarkTests {
         return TimelineMark(
             appID: registered.id, audienceID: audience,
             kindID: kind.flatMap { directory.kind($0, of: registered)?.id }, matching: matching, events: events,
-            isFree: isFree, lane: lane.rawValue, cause: EventPosition(topic: 0, partition: 1, offset: 2))
+            urgency: isFree ? .free : .budgeted, lane: lane.rawValue,
+            cause: EventPosition(topic: 0, partition: 1, offset: 2), reason: isFree ? .foreground : .push)
     }
 
     @Test("A push to a user marks that user's timelines of the kind, and nobody else's")

@@ -54,6 +54,8 @@ struct BatchApplier: Sendable {
             let placed = append(writes, to: &second)
             let marks = appendMarks(of: fold, to: &second)
             append(outcome.rejected.map(deadLetter), to: &second)
+            // Last: whoever waits for one of these rows holds nothing that their owner still needs.
+            if !writes.placeholders.isEmpty { _ = second.append(RecordPlaceholders(writes.placeholders)) }
             if !second.isEmpty {
                 let results = try await connection.run(second)
                 outcome.timelines = placed.flatMap { results.rows($0).first }.map { Int($0) } ?? 0
@@ -95,6 +97,7 @@ struct BatchApplier: Sendable {
         /// Each with its input, in order, to name the audiences that have too many widgets.
         var handles: [(handle: PostgresPipeline.Handle<MarkOutcome>, input: [TimelineMark], audience: AudienceSort)] =
             []
+        var views: PostgresPipeline.Handle<RecordViews.Outcome>?
     }
 
     private enum AudienceSort {
@@ -115,7 +118,7 @@ struct BatchApplier: Sendable {
             let input = Array(fold.widgetMarks.values)
             marks.handles.append((pipeline.append(MarkWidgets(input)), input, .widget))
         }
-        if !fold.views.isEmpty { _ = pipeline.append(RecordViews(Array(fold.views.values))) }
+        if !fold.views.isEmpty { marks.views = pipeline.append(RecordViews(Array(fold.views.values))) }
         return marks
     }
 
@@ -123,6 +126,7 @@ struct BatchApplier: Sendable {
     private func finish(
         _ marks: Marks, _ results: PostgresPipelineResults, _ outcome: inout Outcome, on connection: PostgresConnection
     ) async throws {
+        if let views = marks.views, let done = results.rows(views).first { outcome.due += Int(done.woken) }
         var sweeps = PostgresPipeline()
         for (handle, input, audience) in marks.handles {
             guard let done = results.rows(handle).first else { continue }
@@ -140,7 +144,8 @@ struct BatchApplier: Sendable {
                     InsertSweep(
                         SweepRequest(
                             appID: mark.appID, audience: target, kindIDs: mark.kindID.map { [$0] } ?? [],
-                            matching: mark.matching, events: mark.events, isFree: mark.isFree, cause: mark.cause)))
+                            matching: mark.matching, events: mark.events, urgency: mark.urgency, cause: mark.cause,
+                            reason: mark.reason)))
                 outcome.sweeps += 1
             }
         }

@@ -124,8 +124,8 @@ extension BatchFold {
         for kindID in kindIDs.isEmpty ? [nil] : kindIDs.map(Optional.some) {
             var mark = TimelineMark(
                 appID: app.id, audienceID: request.audience.identifier ?? "", kindID: kindID,
-                matching: request.matching?.canonical, events: 1, isFree: request.reason.isFree,
-                lane: request.reason.lane.rawValue, cause: position)
+                matching: request.matching?.canonical, events: 1, urgency: request.reason.urgency,
+                lane: request.reason.lane.rawValue, cause: position, reason: request.reason)
             let key = MarkKey(
                 audience: ScopedIdentifier(app.id, mark.audienceID), kindID: kindID, matching: request.matching)
             switch request.audience {
@@ -139,7 +139,7 @@ extension BatchFold {
     private static func fold(_ mark: inout TimelineMark, into slot: inout TimelineMark?) {
         if let earlier = slot {
             mark.events += earlier.events
-            mark.isFree = mark.isFree || earlier.isFree
+            mark.urgency = max(mark.urgency, earlier.urgency)
             mark.lane = min(mark.lane, earlier.lane)
         }
         slot = mark
@@ -148,28 +148,31 @@ extension BatchFold {
     private mutating func addForEveryone(
         _ request: ReloadRequest, app: RegisteredApp, kindIDs: [Int32], at position: EventPosition
     ) {
-        let isFree = request.reason.isFree
         if let matching = request.matching {
             let key = SweepKey(appID: app.id, kindIDs: kindIDs, matching: matching)
             var sweep = SweepRequest(
                 appID: app.id, audience: .everyone, kindIDs: kindIDs, matching: matching.canonical, events: 1,
-                isFree: isFree, cause: position)
+                urgency: request.reason.urgency, cause: position, reason: request.reason)
             if let earlier = sweeps[key] {
                 sweep.events += earlier.events
-                sweep.isFree = sweep.isFree || earlier.isFree
+                sweep.urgency = max(sweep.urgency, earlier.urgency)
             }
             sweeps[key] = sweep
         } else if kindIDs.isEmpty {
-            Self.bump(app.id, isFree, in: &appBumps)
+            Self.bump(app.id, request.reason, at: position, in: &appBumps)
         } else {
-            for id in kindIDs { Self.bump(id, isFree, in: &kindBumps) }
+            for id in kindIDs { Self.bump(id, request.reason, at: position, in: &kindBumps) }
         }
     }
 
-    private static func bump(_ id: Int32, _ isFree: Bool, in bumps: inout [Int32: GenerationBump]) {
-        var bump = bumps[id] ?? GenerationBump(id: id, events: 0, isFree: false)
-        bump.events += 1
-        bump.isFree = bump.isFree || isFree
+    private static func bump(
+        _ id: Int32, _ reason: ReloadReason, at position: EventPosition, in bumps: inout [Int32: GenerationBump]
+    ) {
+        var bump = GenerationBump(id: id, events: 1, urgency: reason.urgency, cause: position, reason: reason)
+        if let earlier = bumps[id] {
+            bump.events += earlier.events
+            bump.urgency = max(bump.urgency, earlier.urgency)
+        }
         bumps[id] = bump
     }
 }
@@ -207,12 +210,7 @@ extension BatchFold {
         let app = try app(appName)
         guard let time = event.time else { throw .missingTime(app: appName) }
         let key = ScopedIdentifier(app.id, widget)
-        if let earlier = views[key] {
-            views[key] = WidgetViews(
-                appID: app.id, widget: widget, count: earlier.count + 1, latest: max(earlier.latest, time))
-        } else {
-            views[key] = WidgetViews(appID: app.id, widget: widget, count: 1, latest: time)
-        }
+        views[key, default: WidgetViews(appID: app.id, widget: widget, times: [])].times.append(time)
     }
 }
 

@@ -26,9 +26,11 @@ struct LifecycleFold {
         var record: WidgetRecord?
         let stored: StoredWidget?
         var isWritten = false
-        /// The latest event that had an effect.
+        /// The latest event that had an effect, and why it moves the widget.
         var cause: EventPosition?
-        var isPlacement = false
+        var reason = ReloadReason.placed
+        /// An event has moved its device into another environment.
+        var isMoved = false
     }
 
     /// How many widgets of one device a change of its environment may move.
@@ -91,7 +93,9 @@ struct LifecycleFold {
                 return
             }
             for key in moved {
-                _ = apply(.environment(environment, at: time), to: key, at: step.position)
+                if case .changed = apply(.environment(environment, at: time), to: key, at: step.position) {
+                    widgets[key]?.isMoved = true
+                }
             }
         }
     }
@@ -106,6 +110,7 @@ struct LifecycleFold {
             state.record = record
             state.isWritten = true
             state.cause = position
+            state.reason = change.reason
             widgets[key] = state
         }
         return outcome
@@ -131,6 +136,8 @@ struct LifecycleWrites: Sendable {
     var placements: [TimelinePlacement] = []
     /// Timelines that a widget has stopped showing.
     var departures: [TimelineID] = []
+    /// Placeholders of the environments that widgets were moved into.
+    var placeholders: [PlaceholderKey] = []
 }
 
 extension LifecycleFold {
@@ -138,6 +145,7 @@ extension LifecycleFold {
         var writes = LifecycleWrites()
         var placed: [TimelineID: TimelinePlacement] = [:]
         var departed: Set<TimelineID> = []
+        var placeholders: Set<PlaceholderKey> = []
         let apps = Dictionary(directory.apps.values.map { ($0.id, $0) }, uniquingKeysWith: { $1 })
         for (key, state) in widgets where state.isWritten {
             guard let record = state.record else { continue }
@@ -152,8 +160,13 @@ extension LifecycleFold {
                 timelineID = id
                 if state.stored?.timelineID != id {
                     placed[id] = TimelinePlacement(
-                        id: id, kindID: kind.id, identity: identity, lane: .interactive, cause: state.cause)
+                        id: id, kindID: kind.id, identity: identity, lane: .interactive, cause: state.cause,
+                        reason: state.reason)
                 }
+            }
+            if state.isMoved, !record.removed, !kind.isRetired {
+                placeholders.insert(
+                    PlaceholderKey(kind: kind, family: record.family, environment: record.environment))
             }
             if let old = state.stored?.timelineID, old != timelineID {
                 departed.insert(old)
@@ -171,6 +184,7 @@ extension LifecycleFold {
         writes.placements = Array(placed.values)
         // A timeline that one widget leaves and another takes up in the same batch is locked and looked at all the same.
         writes.departures = Array(departed)
+        writes.placeholders = Array(placeholders)
         return writes
     }
 
@@ -179,5 +193,16 @@ extension LifecycleFold {
         if let kind = directory.kind(record.kind, of: app) { return kind }
         guard let stored = state.stored, let kind = directory.kinds[stored.kindID] else { return nil }
         return kind.definition.name == record.kind ? kind : nil
+    }
+}
+
+extension WidgetChange {
+    /// Why a timeline that the widget comes to show is wanted.
+    fileprivate var reason: ReloadReason {
+        switch self {
+        case .placed, .removed: .placed
+        case .configured: .configured
+        case .environment: .environment
+        }
     }
 }

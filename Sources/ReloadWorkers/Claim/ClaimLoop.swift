@@ -28,6 +28,7 @@ struct ClaimLoop {
     enum Work: Sendable {
         case reload(ReloadBatch)
         case collection(CollectionBatch)
+        case deferral(DeferralBatch)
     }
 
     init(context: WorkerContext, directory: DirectoryCache) {
@@ -137,7 +138,8 @@ struct ClaimLoop {
         var count = 0
         for (lease, wishes) in leases.grouped(wishes, kinds: directory.kinds) {
             // Counted from before the statement: the database's lease ends no sooner.
-            let leaseEnds = context.clock.elapsed + lease
+            let startedAt = context.clock.elapsed
+            let leaseEnds = startedAt + lease
             let claimed = try await context.pool.query(ClaimTimelines(wishes, lease: lease))
             guard !claimed.isEmpty else { continue }
             count += claimed.count
@@ -147,7 +149,8 @@ struct ClaimLoop {
                 counts.claimed += claimed.count
             }
             if claimed.contains(where: { $0.lane == .bulk }) { context.sweepDemand.backlogShrank() }
-            let plan = BatchPlan(claimed: claimed, directory: directory, leaseEnds: leaseEnds)
+            let plan = BatchPlan(
+                claimed: claimed, directory: directory, startedAt: startedAt, leaseEnds: leaseEnds)
             // Left to their lease; by then the directory has them, or they are retired.
             context.inFlight.drop(plan.strays)
             for batch in plan.reloads {
@@ -157,6 +160,10 @@ struct ClaimLoop {
             if let collection = plan.collection {
                 context.inFlight.begin(nil)
                 start(.collection(collection))
+            }
+            if let deferral = plan.deferral {
+                context.inFlight.begin(nil)
+                start(.deferral(deferral))
             }
         }
         return count

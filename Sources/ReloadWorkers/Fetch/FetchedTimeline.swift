@@ -9,7 +9,9 @@ struct FetchedTimeline: Sendable {
     let hash: ContentHash
     let policy: ReloadPolicy
     let lastEntry: Timestamp
-    var lints: TimelineLints = []
+    let lints: TimelineLints
+    /// From the request to its answer.
+    let fetchTime: Duration
 }
 
 /// What came of the request for a batch.
@@ -30,7 +32,7 @@ struct FetchOutcome: Sendable {
 
     /// Reads an answer. What is wrong with one timeline costs only that one; an answer that is wrong as a whole costs
     /// all.
-    init(answer: [UInt8], to batch: ReloadBatch) {
+    init(answer: [UInt8], to batch: ReloadBatch, after fetchTime: Duration = .zero) {
         let response: ProviderResponse
         do throws(JSONError) {
             response = try ProviderResponse.parse(
@@ -40,6 +42,7 @@ struct FetchOutcome: Sendable {
             return
         }
         self.init(failed: [])
+        defer { for index in failed.indices { failed[index].failure.fetchTime = fetchTime } }
         foreign = response.foreignCount
         for (timeline, outcome) in zip(batch.timelines, response.outcomes) {
             switch outcome {
@@ -47,7 +50,7 @@ struct FetchOutcome: Sendable {
                 fetched.append(
                     FetchedTimeline(
                         timeline: timeline, content: parsed.content, hash: parsed.hash, policy: parsed.policy,
-                        lastEntry: parsed.lastEntryDate, lints: parsed.lints))
+                        lastEntry: parsed.lastEntryDate, lints: parsed.lints, fetchTime: fetchTime))
             case .failed(let code, let message, let retryAfter):
                 failed.append((timeline, ProviderFailure(.provider, "\(code): \(message)", retryAfter: retryAfter)))
             case .missing:
@@ -63,12 +66,7 @@ struct FetchOutcome: Sendable {
 
 extension ReloadBatch {
     /// The body of the request for it.
-    var requestBody: [UInt8] {
-        ProviderRequest(
-            kind: kind.definition.name,
-            items: timelines.map { ProviderRequest.Item(id: $0.id, identity: $0.identity(of: kind)) }
-        ).encode()
-    }
+    var requestBody: [UInt8] { requestBody(for: timelines) }
 }
 
 extension ClaimedTimeline {

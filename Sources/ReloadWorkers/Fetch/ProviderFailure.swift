@@ -1,3 +1,5 @@
+import WidgetModel
+
 /// Why a timeline, or a whole batch, was not fetched.
 package struct ProviderFailure: Error, Hashable, Sendable {
     package enum Reason: String, CaseIterable, Sendable {
@@ -28,12 +30,41 @@ package struct ProviderFailure: Error, Hashable, Sendable {
     package var reason: Reason
     /// What, where, expected; without secrets and without content.
     package var message: String
+    /// From the request to its failure.
+    package var fetchTime: Duration?
     /// How long the provider asked to be left alone with it.
     package var retryAfter: Duration?
+    /// The status that was answered, if that is why.
+    package var status: Int?
 
-    package init(_ reason: Reason, _ message: String, retryAfter: Duration? = nil) {
+    package init(_ reason: Reason, _ message: String, retryAfter: Duration? = nil, status: Int? = nil) {
         self.reason = reason
         self.message = message
         self.retryAfter = retryAfter
+        self.status = status
     }
+}
+
+extension ProviderFailure.Reason {
+    /// As the hot row keeps it.
+    var rule: ReloadRule {
+        switch self {
+        case .refused: .providerRefused
+        case .unresolved: .providerUnresolved
+        case .connection: .providerConnection
+        case .timeout: .providerTimeout
+        case .status: .providerStatus
+        case .tooLarge: .providerTooLarge
+        case .invalid: .providerInvalid
+        case .missing: .providerMissing
+        case .duplicate: .providerDuplicate
+        case .provider: .providerError
+        case .storage: .storage
+        }
+    }
+}
+
+extension ProviderFailure {
+    /// Whether the provider says that it has no such endpoint.
+    var saysAbsent: Bool { status == 404 || status == 405 || status == 501 }
 }

@@ -1,30 +1,29 @@
 import WidgetModel
 import WidgetStore
 
-/// When a timeline that was just fetched is due again (design, section 6, rules 1, 2 and 4).
+/// What a timeline that was just fetched waits for (design, section 6, rules 1 to 4).
 struct CompletionRule: Sendable {
-    let kind: RegisteredKind
-    /// The time of day. The database's own decides; this one only tells how long the interval is that jitter is a part
-    /// of.
-    let now: Timestamp
+    let batch: ReloadBatch
+    /// Time since the claim, on the worker's clock. Only a span: the time of day is the database's, as of the claim.
+    let sinceClaim: Duration
 
-    private var schedule: ReloadSchedule {
-        ReloadSchedule(
-            minimumSpacing: kind.definition.minimumSpacing, developerMode: kind.isDeveloperMode)
-    }
-
-    func completion(of fetched: FetchedTimeline, publishedHash: ContentHash?, decision: Decision) -> Completion {
+    func completion(of fetched: FetchedTimeline, publishedHash: ContentHash?, isChanged: Bool) -> Completion {
         let timeline = fetched.timeline
-        let next = fetched.policy.earliestReload(lastEntry: fetched.lastEntry)
-        var jitter = Duration.zero
-        if let next {
-            let due = max(next, now + schedule.spacing)
-            jitter = schedule.jitter(interval: due - now, timeline: timeline.id)
-        }
+        let planned = batch.planned(timeline)
+        let now = timeline.claimedAt + sinceClaim
+        let next = batch.rules.next(
+            policy: fetched.policy, lastEntry: fetched.lastEntry, renderedAt: now, timeline: timeline.id,
+            ledger: planned.ledger, views: timeline.state.views)
+        let schedule = batch.rules.schedule
         return Completion(
             id: timeline.id, claim: timeline.claim, requested: timeline.requested,
             kindGeneration: timeline.kindGeneration, appGeneration: timeline.appGeneration,
-            publishedHash: publishedHash, nextReload: next, jitter: jitter,
-            spacing: kind.isDeveloperMode ? .zero : kind.definition.minimumSpacing, decision: decision)
+            publishedHash: publishedHash, nextReload: next.policyAt, jitter: next.jitter,
+            spacing: schedule.developerMode ? .zero : schedule.minimumSpacing,
+            isShared: batch.rules.isShared && !schedule.developerMode,
+            eligibleAt: schedule.developerMode ? .distantPast : next.eligibleAt, ledger: planned.ledger,
+            viewClass: ViewClass(timeline.state.views, at: now), fetchTime: fetched.fetchTime,
+            decision: isChanged ? .reloaded : .unchanged, rule: isChanged ? planned.rule : .gate,
+            reason: timeline.reason ?? .policy, cause: timeline.cause)
     }
 }

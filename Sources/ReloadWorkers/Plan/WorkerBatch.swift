@@ -1,14 +1,29 @@
 import WidgetModel
 import WidgetStore
 
+/// Why a claimed timeline is fetched, and what its budget is once it is rendered.
+struct PlannedReload: Sendable {
+    let rule: ReloadRule
+    let ledger: BudgetLedger
+}
+
 /// Claimed timelines of one kind: one request to its provider.
 struct ReloadBatch: Sendable {
     let kind: RegisteredKind
     let app: RegisteredApp
     let provider: ProviderKey
     let timelines: [ClaimedTimeline]
+    var plans: [TimelineID: PlannedReload] = [:]
+    /// When the claim began, on the worker's clock.
+    var startedAt: Duration = .zero
     /// When the lease of the first ends, on the worker's clock.
     let leaseEnds: Duration
+
+    var rules: ReloadRules { ReloadRules(kind.definition, developerMode: kind.isDeveloperMode) }
+
+    func planned(_ timeline: ClaimedTimeline) -> PlannedReload {
+        plans[timeline.id] ?? PlannedReload(rule: .none, ledger: timeline.state.ledger)
+    }
 }
 
 /// Claimed timelines that no widget shows: to be collected.
@@ -17,33 +32,71 @@ struct CollectionBatch: Sendable {
     let leaseEnds: Duration
 }
 
+/// Claimed timelines that the rules do not let be fetched now.
+struct DeferralBatch: Sendable {
+    let timelines: [ClaimedTimeline]
+    let deferrals: [Deferral]
+    let leaseEnds: Duration
+}
+
 /// What is to be done with claimed timelines.
 struct BatchPlan: Sendable {
     var reloads: [ReloadBatch] = []
     var collection: CollectionBatch?
+    var deferral: DeferralBatch?
     /// Their kind, or its app, is not in the directory.
     var strays: [ClaimedTimeline] = []
 
-    /// Groups timelines by kind, and so by provider, the most urgent first, into batches of the kind's `maxBatch`.
-    init(claimed: [ClaimedTimeline], directory: KindDirectory, leaseEnds: Duration) {
+    /// Decides by the rules, then groups by kind, and so by provider, the most urgent first, into batches of the kind's
+    /// `maxBatch`.
+    init(claimed: [ClaimedTimeline], directory: KindDirectory, startedAt: Duration = .zero, leaseEnds: Duration) {
         let orphans = claimed.filter(\.isOrphaned)
         if !orphans.isEmpty { collection = CollectionBatch(timelines: orphans, leaseEnds: leaseEnds) }
         let wanted = claimed.filter { !$0.isOrphaned }
+        var waiting: [ClaimedTimeline] = []
+        var deferrals: [Deferral] = []
         for (kindID, timelines) in Dictionary(grouping: wanted, by: \.kindID).sorted(by: { $0.key < $1.key }) {
             guard let kind = directory.kinds[kindID], let app = directory.apps[kind.app], app.id == kind.appID else {
                 strays += timelines
                 continue
             }
+            let rules = ReloadRules(kind.definition, developerMode: kind.isDeveloperMode)
+            var plans: [TimelineID: PlannedReload] = [:]
+            for timeline in timelines {
+                switch rules.plan(timeline.state, at: timeline.claimedAt) {
+                case .reload(let rule, let ledger):
+                    plans[timeline.id] = PlannedReload(rule: rule, ledger: ledger)
+                case .wait(let time, let rule):
+                    waiting.append(timeline)
+                    deferrals.append(Deferral(timeline, until: time, rule: rule))
+                case .sleep:
+                    waiting.append(timeline)
+                    deferrals.append(Deferral(timeline, until: nil, rule: .dormant))
+                }
+            }
             let target = ClaimTarget(kind)
-            let urgentFirst = timelines.sorted { ($0.lane, $0.claim) < ($1.lane, $1.claim) }
+            let urgentFirst = timelines.filter { plans[$0.id] != nil }
+                .sorted { ($0.lane, $0.claim) < ($1.lane, $1.claim) }
             for start in stride(from: 0, to: urgentFirst.count, by: target.maxBatch) {
                 let end = min(start + target.maxBatch, urgentFirst.count)
                 reloads.append(
                     ReloadBatch(
                         kind: kind, app: app, provider: target.provider, timelines: Array(urgentFirst[start..<end]),
-                        leaseEnds: leaseEnds))
+                        plans: plans, startedAt: startedAt, leaseEnds: leaseEnds))
             }
         }
+        if !deferrals.isEmpty {
+            deferral = DeferralBatch(timelines: waiting, deferrals: deferrals, leaseEnds: leaseEnds)
+        }
+    }
+}
+
+extension Deferral {
+    init(_ timeline: ClaimedTimeline, until time: Timestamp?, rule: ReloadRule) {
+        self.init(
+            id: timeline.id, claim: timeline.claim, requested: timeline.requested,
+            kindGeneration: timeline.kindGeneration, appGeneration: timeline.appGeneration, until: time, rule: rule,
+            reason: timeline.reason ?? .policy, cause: timeline.cause)
     }
 }
 

@@ -7,11 +7,11 @@ extension BatchRunner {
     /// Ends the claims of what is stored and published, with the policy's next time.
     func complete(_ saved: [SavedTimeline], of batch: ReloadBatch) async throws {
         guard !saved.isEmpty else { return }
-        let rule = CompletionRule(kind: batch.kind, now: context.now())
+        let rule = CompletionRule(batch: batch, sinceClaim: context.clock.elapsed - batch.startedAt)
         let completions = saved.map { saved in
             rule.completion(
                 of: saved.fetched, publishedHash: saved.isPublished ? saved.fetched.hash : nil,
-                decision: saved.isChanged ? .reloaded : .unchanged)
+                isChanged: saved.needsPublishing || saved.isPublished)
         }
         let rows = try await context.persistently(until: batch.leaseEnds) {
             try await context.pool.query(CompleteTimelines(completions))

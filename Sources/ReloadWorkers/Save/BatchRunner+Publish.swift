@@ -95,7 +95,8 @@ extension BatchRunner {
         let claims = unpublished.map { saved in
             EndedClaim(
                 id: saved.fetched.timeline.id, claim: saved.fetched.timeline.claim,
-                delay: context.configuration.publishRetryDelay, decision: .released)
+                delay: context.configuration.publishRetryDelay, decision: .released, rule: .output,
+                reason: saved.fetched.timeline.reason ?? .policy, cause: saved.fetched.timeline.cause)
         }
         context.statistics.count { $0.released += claims.count }
         context.statistics.count(.released, claims.count, of: batch)

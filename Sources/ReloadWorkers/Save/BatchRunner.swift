@@ -4,7 +4,7 @@ import PostgresClient
 import WidgetModel
 import WidgetStore
 
-/// Takes one batch from the claim to its end: fetch → save → publish → complete, and what fails back to the database.
+/// Takes one batch from the claim to its end: snapshots of what is new → fetch → save → publish → complete, and what fails back to the database.
 ///
 /// Each step looks at the claim in its own statement, so a worker that was stopped in between changes nothing any more.
 /// What is cancelled in between keeps its lease, which the worker gives back when it stops.
@@ -12,6 +12,7 @@ struct BatchRunner: Sendable {
     let context: WorkerContext
 
     func run(_ batch: ReloadBatch) async {
+        await takeSnapshots(of: batch)
         do {
             let outcome = try await fetch(batch)
             try await settle(outcome, of: batch)
@@ -42,10 +43,13 @@ struct BatchRunner: Sendable {
             url: batch.kind.definition.providerURL, secret: batch.app.signingSecret, body: batch.requestBody,
             timeout: min(batch.kind.definition.timeout, left),
             maximumResponseBytes: context.configuration.maximumResponseBytes)
+        let began = context.clock.elapsed
         do {
-            return FetchOutcome(answer: try await context.fetcher.fetch(call), to: batch)
-        } catch let failure as ProviderFailure {
+            let answer = try await context.fetcher.fetch(call)
+            return FetchOutcome(answer: answer, to: batch, after: context.clock.elapsed - began)
+        } catch var failure as ProviderFailure {
             try Task.checkCancellation()
+            failure.fetchTime = context.clock.elapsed - began
             return FetchOutcome(failure, of: batch)
         }
     }
@@ -78,7 +82,9 @@ struct BatchRunner: Sendable {
                 .delay(attempt: Int(timeline.attempts) + 1, using: &generator)
             let asked = min(failure.retryAfter ?? .zero, context.configuration.maximumRetryAfter)
             return EndedClaim(
-                id: timeline.id, claim: timeline.claim, delay: max(backoff, asked), decision: .failed)
+                id: timeline.id, claim: timeline.claim, delay: max(backoff, asked), decision: .failed,
+                rule: failure.reason.rule, reason: timeline.reason ?? .policy, cause: timeline.cause,
+                fetchTime: failure.fetchTime)
         }
         context.statistics.count { counts in
             for (_, failure) in failed { counts.failed[failure.reason, default: 0] += 1 }

@@ -15,11 +15,11 @@ struct WorkerContext: Sendable {
     let sweepDemand: SweepDemand
     let statistics: WorkerStatistics
     let clock: WorkerClock
-    /// Time of day; see ``CompletionRule``.
-    let now: @Sendable () -> Timestamp
     /// Told of every timeline whose stored content has changed, with the event that caused the reload.
     let onStored: (@Sendable (TimelineID, EventPosition?) -> Void)?
     let logger: Logger
+    /// Providers that are not to be asked for snapshots, or placeholders, for a while.
+    let restingEndpoints = RestingEndpoints()
 
     var messages: TimelineMessages { TimelineMessages(topic: configuration.topic) }
 

@@ -35,6 +35,12 @@ extension WorkerStatistics {
         }
     }
 
+    func count(deferred batch: DeferralBatch, held: Set<TimelineID>) {
+        for (timeline, deferral) in zip(batch.timelines, batch.deferrals) where held.contains(deferral.id) {
+            count(kind: timeline.kindID) { $0.count(deferral.until == nil ? .slept : .deferred) }
+        }
+    }
+
     func count(_ decision: Decision, _ timelines: Int, of batch: ReloadBatch) {
         guard timelines > 0 else { return }
         count(kind: batch.kind.id) { $0.count(decision, timelines) }

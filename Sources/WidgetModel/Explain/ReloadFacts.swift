@@ -56,8 +56,14 @@ package struct ReloadFacts: Hashable, Sendable {
     package var ledger = BudgetLedger()
     package var views = ViewStatistics()
     package var viewClass: ViewClass?
-    /// Whether there is content to show; without any, devices show the kind's placeholder.
+    /// Whether there is content to show.
     package var isStored = false
+    /// Whether what was published last is known; else it is published anew, for which it waits for no budget.
+    package var isPublished = true
+    /// Without content: since when there is a snapshot to show, and, if there is none, since when a placeholder of the
+    /// provider's. Without either, devices show the manifest's placeholder.
+    package var snapshotAt: Timestamp?
+    package var placeholderAt: Timestamp?
 
     package var kindPausedAt: Timestamp?
     package var appPausedAt: Timestamp?
@@ -92,6 +98,7 @@ extension ReloadFacts {
     /// What it is wanted for.
     package var need: ReloadNeed {
         if renderedAt == nil { return .first }
+        if !isPublished { return .free }
         guard pending > 0 else { return .policy }
         let isFree = targeted.isFree || (!isEveryoneCancelled && (kind.isFree || app.isFree))
         return isFree ? .free : .budgeted

@@ -29,10 +29,7 @@ package enum ReloadReason: Int16, CaseIterable, Sendable {
 
     /// Whether it takes no budget and waits for no spacing (design, section 6, rule 2).
     package var isFree: Bool {
-        switch self {
-        case .placed, .configured, .environment, .foreground, .operator: true
-        case .push, .background, .policy: false
-        }
+        urgency > .budgeted
     }
 
     /// How urgent it is: somebody waits, something happened elsewhere, or it is merely time.
@@ -41,6 +38,29 @@ package enum ReloadReason: Int16, CaseIterable, Sendable {
         case .placed, .configured, .environment, .foreground, .operator: .interactive
         case .push, .background: .push
         case .policy: .scheduled
+        }
+    }
+}
+
+/// What holds a request back. Of requests that are folded into one, the most urgent counts. The raw values are stored:
+/// never renumber them.
+package enum RequestUrgency: Int16, CaseIterable, Comparable, Sendable {
+    /// It needs a token and the kind's spacing.
+    case budgeted = 0
+    /// It takes no token; a shared timeline keeps its spacing all the same.
+    case free = 1
+    /// An operator's: nothing holds it back.
+    case forced = 2
+
+    package static func < (left: RequestUrgency, right: RequestUrgency) -> Bool { left.rawValue < right.rawValue }
+}
+
+extension ReloadReason {
+    package var urgency: RequestUrgency {
+        switch self {
+        case .operator: .forced
+        case .placed, .configured, .environment, .foreground: .free
+        case .push, .background, .policy: .budgeted
         }
     }
 }

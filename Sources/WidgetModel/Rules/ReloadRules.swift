@@ -33,7 +33,8 @@ package struct ReloadRules: Hashable, Sendable {
 package enum ReloadNeed: Hashable, Sendable {
     /// It has never been rendered.
     case first
-    /// A request that takes no budget is pending.
+    /// A request that takes no budget is pending, or what was published last is not what is stored. It is due no sooner
+    /// than it may be: on a shared timeline the spacing is part of the time at which it becomes due.
     case free
     /// Only budgeted requests are pending.
     case budgeted
@@ -102,11 +103,6 @@ extension ReloadRules {
         return covered > spaced ? (covered, .budget) : (spaced, .spacing)
     }
 
-    /// When a free reason may reload it next; only a shared timeline keeps its spacing then.
-    package func freeEligible(renderedAt time: Timestamp) -> Timestamp {
-        isShared && !developerMode ? schedule.eligible(after: time) : .distantPast
-    }
-
     /// Whether nobody has looked at it, placed it or asked for it for the kind's `dormantAfter`.
     package func isDormant(_ state: ReloadState, at now: Timestamp) -> Bool {
         guard let viewed = state.views.lastActive else { return false }
@@ -122,6 +118,8 @@ extension ReloadRules {
         package var policyAt: Timestamp?
         /// Delay on top of the time that holds, by jitter.
         package var jitter: Duration
+        /// When it is due by its policy: not before spacing and budget allow, and with jitter; nil for `never`.
+        package var dueAt: Timestamp?
     }
 
     /// When a timeline that has just been rendered is wanted again.
@@ -134,11 +132,9 @@ extension ReloadRules {
         let state = ReloadState(need: .policy, renderedAt: now, ledger: ledger, views: views)
         let eligibleAt = eligible(state, from: now).time
         let policyAt = policy.earliestReload(lastEntry: lastEntry)
-        var jitter = Duration.zero
-        if let policyAt {
-            let due = max(policyAt, eligibleAt, now + schedule.spacing)
-            jitter = schedule.jitter(interval: due - now, timeline: timeline)
-        }
-        return Next(eligibleAt: eligibleAt, policyAt: policyAt, jitter: jitter)
+        guard let policyAt else { return Next(eligibleAt: eligibleAt, policyAt: nil, jitter: .zero, dueAt: nil) }
+        let due = max(policyAt, eligibleAt, now + schedule.spacing)
+        let jitter = schedule.jitter(interval: due - now, timeline: timeline)
+        return Next(eligibleAt: eligibleAt, policyAt: policyAt, jitter: jitter, dueAt: due + jitter)
     }
 }

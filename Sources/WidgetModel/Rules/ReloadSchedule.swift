@@ -1,6 +1,4 @@
-/// When a timeline that has just been rendered is due again by its policy.
-///
-/// A pure function of the policy, the kind's spacing and the time.
+/// How far apart the reloads of a kind's timelines are, and how far jitter spreads those that are due at one time.
 package struct ReloadSchedule: Hashable, Sendable {
     /// Least time between two reloads for budgeted reasons.
     package var minimumSpacing: Duration
@@ -30,19 +28,6 @@ package struct ReloadSchedule: Hashable, Sendable {
     /// - Parameter time: when the timeline was rendered.
     package func eligible(after time: Timestamp) -> Timestamp {
         developerMode ? time : time + spacing
-    }
-
-    /// The next reload by policy; nil when there is none.
-    ///
-    /// - Parameters:
-    ///   - lastEntry: date of the timeline's last entry.
-    ///   - time: when the timeline was rendered; an earlier policy date counts as soon as the spacing allows.
-    package func nextDue(
-        policy: ReloadPolicy, lastEntry: Timestamp, renderedAt time: Timestamp, timeline: TimelineID
-    ) -> Timestamp? {
-        guard let earliest = policy.earliestReload(lastEntry: lastEntry) else { return nil }
-        let due = max(earliest, time + spacing)
-        return due + jitter(interval: due - time, timeline: timeline)
     }
 
     /// A delay of at most a tenth of the interval and the tolerance, the same whenever timeline and interval are.

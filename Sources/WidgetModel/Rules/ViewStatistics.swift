@@ -36,6 +36,17 @@ package struct ViewStatistics: Hashable, Sendable {
         self.lastPlaced = lastPlaced
     }
 
+    /// Which views count, in the order in which they come: those at least ``interval`` after the last counted one. What is
+    /// skipped writes nothing.
+    package static func counted(_ times: some Sequence<Timestamp>, after last: Timestamp?) -> [Timestamp] {
+        var last = last
+        return times.filter { time in
+            if let last, time - last < interval { return false }
+            last = time
+            return true
+        }
+    }
+
     /// A widget's average after a counted view.
     ///
     /// - Parameter elapsed: since the last counted one; nil for the first.

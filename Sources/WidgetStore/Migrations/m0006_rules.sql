@@ -50,4 +50,24 @@ ALTER TABLE sweep
     ADD COLUMN forced boolean NOT NULL DEFAULT false,
     ADD COLUMN cause_reason smallint;
 
+COMMENT ON COLUMN widget.views IS 'hours in which it was viewed: views at least an hour after the last counted one';
+COMMENT ON COLUMN widget.view_rate IS
+    'hours a day in which it was viewed, an average that decays with a time constant of three days';
+
+-- Which of a widget's views count, in the order in which they came: those at least an hour after the last counted one.
+CREATE FUNCTION count_views(INOUT view_rate real, INOUT last_viewed_at timestamptz, times timestamptz[], OUT views int)
+LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+    at timestamptz;
+BEGIN
+    views := 0;
+    FOREACH at IN ARRAY times LOOP
+        CONTINUE WHEN at < last_viewed_at + interval '1 hour';
+        view_rate := 1 / 3.0 + view_rate
+            * exp(-coalesce(extract(epoch FROM at - last_viewed_at), 0)::float8 / (3 * 86400));
+        last_viewed_at := at;
+        views := views + 1;
+    END LOOP;
+END $$;
+
 COMMENT ON COLUMN sweep.forced IS 'an operator asked for it: not even shared timelines keep their spacing';

@@ -55,6 +55,7 @@ extension WidgetStore {
                 for kind in app.kinds {
                     _ = try await connection.execute(UpsertKind(appID: id, definition: kind))
                 }
+                _ = try await connection.execute(RenewPlaceholders(appID: id))
             }
             return changes
         }

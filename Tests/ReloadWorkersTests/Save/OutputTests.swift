@@ -91,7 +91,7 @@ struct OutputTests {
                 SavedTimeline(
                     fetched: FetchedTimeline(
                         timeline: batch.timelines[0], content: Array("{}".utf8), hash: ContentHash(of: []),
-                        policy: .never, lastEntry: WallClock.now()), isChanged: true)
+                        policy: .never, lastEntry: WallClock.now(), lints: [], fetchTime: .zero), isChanged: true)
             ]
             #expect(try await BatchRunner(context: worker.context).publish(saved, of: late).isEmpty)
             #expect(worker.publisher.messages.isEmpty)

@@ -16,7 +16,8 @@ extension TestStore {
         guard let app = directory.apps[app] else { return }
         let mark = TimelineMark(
             appID: app.id, audienceID: user, kindID: kind.flatMap { directory.kind($0, of: app)?.id }, matching: nil,
-            events: events, isFree: isFree, lane: lane.rawValue, cause: Self.cause)
+            events: events, urgency: isFree ? .free : .budgeted, lane: lane.rawValue, cause: Self.cause,
+            reason: isFree ? .foreground : .push)
         _ = try await pool.query(MarkUsers([mark], limit: 1_000))
     }
 
@@ -27,14 +28,17 @@ extension TestStore {
 
     /// Requests a reload of everyone, one kind.
     func bumpKind(_ kind: String, isFree: Bool = true) async throws {
-        let bump = GenerationBump(id: try await kindID(kind), events: 1, isFree: isFree)
+        let bump = GenerationBump(
+            id: try await kindID(kind), events: 1, urgency: isFree ? .free : .budgeted, cause: Self.cause,
+            reason: isFree ? .foreground : .push)
         _ = try await pool.execute(BumpKinds([bump]))
     }
 
     /// Requests a reload of everyone, all kinds of the app.
     func bumpApp(_ app: String = TestKinds.app) async throws {
         let id = try await directory().apps[app]?.id ?? -1
-        _ = try await pool.execute(BumpApps([GenerationBump(id: id, events: 1, isFree: true)]))
+        let bump = GenerationBump(id: id, events: 1, urgency: .free, cause: Self.cause, reason: .foreground)
+        _ = try await pool.execute(BumpApps([bump]))
     }
 
     /// Removes widgets as ingest does: their timelines are left to be collected if nothing shows them.
@@ -51,7 +55,10 @@ extension TestStore {
         try await sql(
             """
             UPDATE timeline_state SET due_at = due_at - interval '\(seconds) s',
-                retry_at = retry_at - interval '\(seconds) s', eligible_at = eligible_at - interval '\(seconds) s'
+                retry_at = retry_at - interval '\(seconds) s', eligible_at = eligible_at - interval '\(seconds) s',
+                free_at = free_at - interval '\(seconds) s', policy_at = policy_at - interval '\(seconds) s',
+                requested_at = requested_at - interval '\(seconds) s',
+                rendered_at = rendered_at - interval '\(seconds) s'
             """)
     }
 

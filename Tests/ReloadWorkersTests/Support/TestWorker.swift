@@ -40,7 +40,7 @@ struct TestWorker: Sendable {
             configuration: configuration, pool: store.pool, fetcher: fetcher,
             output: OutputGate(publisher, configuration: configuration, clock: clock),
             inFlight: InFlight(signal: signal), signal: signal, sweepDemand: SweepDemand(signal: signal),
-            statistics: WorkerStatistics(), clock: clock, now: WallClock.now, onStored: onStored, logger: .silent)
+            statistics: WorkerStatistics(), clock: clock, onStored: onStored, logger: .silent)
     }
 
     /// Claims once, and runs what was claimed to its end; answers how many batches there were.
@@ -70,6 +70,7 @@ struct TestWorker: Sendable {
                     switch work {
                     case .reload(let batch): await BatchRunner(context: context).run(batch)
                     case .collection(let batch): await CollectionRunner(context: context).run(batch)
+                    case .deferral(let batch): await DeferralRunner(context: context).run(batch)
                     }
                     context.inFlight.finish()
                 }

@@ -17,7 +17,8 @@ struct SweepRequestTests {
         guard let app = directory.apps[app] else { return }
         let request = SweepRequest(
             appID: app.id, audience: audience, kindIDs: kinds.compactMap { directory.kind($0, of: app)?.id }.sorted(),
-            matching: matching, events: events, isFree: isFree, cause: TestStore.cause)
+            matching: matching, events: events, urgency: isFree ? .free : .budgeted,
+            cause: TestStore.cause, reason: isFree ? .foreground : .push)
         _ = try await store.pool.execute(InsertSweep(request))
     }
 

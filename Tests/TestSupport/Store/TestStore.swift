@@ -118,7 +118,7 @@ extension TestStore {
             let id = identity.id
             ids.append(id)
             timelines[id] = TimelinePlacement(
-                id: id, kindID: kind.id, identity: identity, lane: .interactive, cause: nil)
+                id: id, kindID: kind.id, identity: identity, lane: .interactive, cause: nil, reason: .placed)
             writes.append(
                 WidgetWrite(
                     appID: app.id, id: placement.widget, kindID: kind.id, family: placement.family, timelineID: id,
@@ -155,5 +155,14 @@ extension WidgetPlacement {
         WidgetPlacement(
             app: app, widget: widget, user: user, device: device, kind: kind, family: family,
             configuration: WidgetConfiguration(storedCanonical: configuration), environment: environment)
+    }
+}
+
+extension GenerationBump {
+    /// A bump by one event.
+    package init(id: Int32, events: Int64, reason: ReloadReason) {
+        self.init(
+            id: id, events: events, urgency: reason.urgency, cause: EventPosition(topic: 0, partition: 0, offset: 0),
+            reason: reason)
     }
 }

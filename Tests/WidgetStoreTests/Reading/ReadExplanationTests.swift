@@ -80,14 +80,16 @@ struct ReadExplanationTests {
         }
     }
 
-    @Test("a row as it is after placing: nothing decided, nothing rendered, no causes")
+    @Test("a row as it is after placing: nothing decided, nothing rendered")
     func fresh() async throws {
         try await withStore { store in
             try await store.place([.test("w1")])
             let timeline = try #require(try await read("w1", store)?.timeline)
             #expect(timeline.facts.need == .first && timeline.facts.renderedAt == nil && !timeline.facts.isStored)
             #expect(timeline.facts.policyAt == .distantFuture && timeline.facts.freeAt == .distantPast)
-            #expect(timeline.facts.ledger == BudgetLedger() && timeline.causes.isEmpty && timeline.content == nil)
+            #expect(timeline.facts.ledger == BudgetLedger() && timeline.content == nil)
+            // Placed by hand in this test, so from no event.
+            #expect(timeline.causes.map(\.reason) == [.placed] && timeline.causes[0].position == nil)
             let explanation = try #require(try await read("w1", store)?.explanation)
             #expect(explanation.status == .due && explanation.next.rule == .first)
         }
@@ -124,6 +126,33 @@ struct ReadExplanationTests {
             let more = try #require(try await read("x7", store)?.timeline)
             #expect(more.widgets == 65 && more.facts.views.lastActive == nil)
             #expect(abs(more.facts.views.viewsADay - 64 * 90 / 16) < 0.1)
+        }
+    }
+
+    @Test("what stands in for a timeline: a snapshot, a placeholder of the provider's, the manifest's")
+    func standIns() async throws {
+        try await withStore { store in
+            let id = try await store.place([.test("w1")])[0]
+            func facts() async throws -> ReloadFacts? { try await read("w1", store)?.timeline?.facts }
+            #expect(try await facts()?.snapshotAt == nil)
+            #expect(try await facts()?.placeholderAt == nil)
+            let first = try await read("w1", store)?.explanation?.notes.first?.text
+            #expect(first?.hasSuffix("the manifest's placeholder") == true)
+            try await store.sql(
+                """
+                INSERT INTO placeholder (kind_id, family, locale, time_zone, fetched_at, content)
+                SELECT w.kind_id, w.family, w.locale, z, '2026-06-22T10:00:00Z', '{}'
+                FROM widget w, (VALUES ('Europe/London'), ('Asia/Tokyo')) v (z)
+                """)
+            #expect(try await facts()?.placeholderAt == Timestamp(rfc3339: "2026-06-22T10:00:00Z"))
+            try await store.sql(
+                """
+                INSERT INTO snapshot (timeline_id, revision, stored_at, entry)
+                VALUES ('\(id)', 1, '2026-06-22T11:00:00Z', '{}')
+                """)
+            #expect(try await facts()?.snapshotAt == Timestamp(rfc3339: "2026-06-22T11:00:00Z"))
+            let note = try await read("w1", store)?.explanation?.notes.first?.text
+            #expect(note?.contains("the snapshot that was taken at 2026-06-22T11:00:00Z") == true)
         }
     }
 

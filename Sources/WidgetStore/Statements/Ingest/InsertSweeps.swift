@@ -1,4 +1,5 @@
 package import PostgresClient
+package import WidgetModel
 
 /// A reload to be materialised by the sweeper: neither O(1) nor bounded.
 package struct SweepRequest: Hashable, Sendable {
@@ -15,20 +16,22 @@ package struct SweepRequest: Hashable, Sendable {
     /// Canonical JSON object that the configuration must contain; `nil`: any.
     package var matching: String?
     package var events: Int64
-    package var isFree: Bool
+    package var urgency: RequestUrgency
     package var cause: EventPosition
+    package var reason: ReloadReason
 
     package init(
-        appID: Int32, audience: Audience, kindIDs: [Int32], matching: String?, events: Int64, isFree: Bool,
-        cause: EventPosition
+        appID: Int32, audience: Audience, kindIDs: [Int32], matching: String?, events: Int64,
+        urgency: RequestUrgency, cause: EventPosition, reason: ReloadReason
     ) {
         self.appID = appID
         self.audience = audience
         self.kindIDs = kindIDs
         self.matching = matching
         self.events = events
-        self.isFree = isFree
+        self.urgency = urgency
         self.cause = cause
+        self.reason = reason
     }
 }
 
@@ -49,13 +52,15 @@ package struct InsertSweep: PostgresStatement {
                         ELSE (SELECT coalesce(array_agg(k.id ORDER BY k.id), '{}') FROM kind k
                               WHERE k.app_id = $1::int4 AND k.retired_at IS NULL) END AS kind_ids
         )
-        INSERT INTO sweep AS s (predicate, app_id, audience, audience_id, kind_ids, matching, events, free,
-                                cause_topic, cause_partition, cause_offset)
+        INSERT INTO sweep AS s (predicate, app_id, audience, audience_id, kind_ids, matching, events, free, forced,
+                                cause_topic, cause_partition, cause_offset, cause_reason)
         SELECT md5(ROW ($1::int4, $2::int2, $3::text, kind_ids, $5::text)::text)::uuid,
-               $1::int4, $2::int2, $3::text, kind_ids, $5::text, $6::int8, $7::bool, $8::int2, $9::int4, $10::int8
+               $1::int4, $2::int2, $3::text, kind_ids, $5::text, $6::int8, $7::bool, $11::bool, $8::int2, $9::int4, $10::int8,
+               $12::int2
         FROM scope
         ON CONFLICT (predicate) WHERE NOT started DO UPDATE
             SET events = s.events + excluded.events, free = s.free OR excluded.free,
+                forced = s.forced OR excluded.forced, cause_reason = excluded.cause_reason,
                 cause_topic = excluded.cause_topic, cause_partition = excluded.cause_partition,
                 cause_offset = excluded.cause_offset
         """
@@ -82,9 +87,11 @@ package struct InsertSweep: PostgresStatement {
         parameters.append(array: request.kindIDs)
         parameters.append(request.matching)
         parameters.append(request.events)
-        parameters.append(request.isFree)
+        parameters.append(request.urgency >= .free)
         parameters.append(request.cause.topic)
         parameters.append(request.cause.partition)
         parameters.append(request.cause.offset)
+        parameters.append(request.urgency >= .forced)
+        parameters.append(request.reason.rawValue)
     }
 }

@@ -1,4 +1,5 @@
 package import PostgresClient
+package import WidgetModel
 
 /// A targeted request, folded: every event of the batch for one audience, kind and match.
 package struct TimelineMark: Hashable, Sendable {
@@ -11,24 +12,26 @@ package struct TimelineMark: Hashable, Sendable {
     package var matching: String?
     /// How many events are folded into it.
     package var events: Int64
-    package var isFree: Bool
+    package var urgency: RequestUrgency
     /// Raw value of the lane.
     package var lane: Int16
-    /// The latest event folded into it.
+    /// The latest event folded into it, and its reason.
     package var cause: EventPosition
+    package var reason: ReloadReason
 
     package init(
-        appID: Int32, audienceID: String, kindID: Int32?, matching: String?, events: Int64, isFree: Bool, lane: Int16,
-        cause: EventPosition
+        appID: Int32, audienceID: String, kindID: Int32?, matching: String?, events: Int64, urgency: RequestUrgency,
+        lane: Int16, cause: EventPosition, reason: ReloadReason
     ) {
         self.appID = appID
         self.audienceID = audienceID
         self.kindID = kindID
         self.matching = matching
         self.events = events
-        self.isFree = isFree
+        self.urgency = urgency
         self.lane = lane
         self.cause = cause
+        self.reason = reason
     }
 }
 
@@ -46,10 +49,10 @@ package struct MarkOutcome: Sendable {
 private func markSQL(audience: String, limited: Bool) -> String {
     """
     WITH input AS MATERIALIZED (
-        SELECT * FROM unnest($1::int4[], $2::text[], $3::int4[], $4::text[], $5::int8[], $6::bool[], $7::int2[],
-                             $8::int2[], $9::int4[], $10::int8[])
-            WITH ORDINALITY AS i (app_id, audience_id, kind_id, matching, events, free, lane,
-                                  cause_topic, cause_partition, cause_offset, ord)
+        SELECT * FROM unnest($1::int4[], $2::text[], $3::int4[], $4::text[], $5::int8[], $6::int2[], $7::int2[],
+                             $8::int2[], $9::int4[], $10::int8[], $12::int2[])
+            WITH ORDINALITY AS i (app_id, audience_id, kind_id, matching, events, urgency, lane,
+                                  cause_topic, cause_partition, cause_offset, cause_reason, ord)
     ), hit AS MATERIALIZED (
         SELECT i.ord, w.timeline_id
         FROM input i CROSS JOIN LATERAL (
@@ -61,7 +64,7 @@ private func markSQL(audience: String, limited: Bool) -> String {
     ), too_many AS (
         \(limited ? "SELECT ord FROM hit GROUP BY ord HAVING count(*) > $11::int8" : "SELECT ord FROM hit WHERE false")
     ), target AS (
-        SELECT h.timeline_id, sum(i.events)::int8 AS events, bool_or(i.free) AS free, min(i.lane) AS lane,
+        SELECT h.timeline_id, sum(i.events)::int8 AS events, max(i.urgency) AS urgency, min(i.lane) AS lane,
                max(h.ord) AS last
         FROM (SELECT DISTINCT ord, timeline_id FROM hit WHERE ord NOT IN (SELECT ord FROM too_many)) h
         JOIN input i ON i.ord = h.ord
@@ -69,7 +72,7 @@ private func markSQL(audience: String, limited: Bool) -> String {
             SELECT 1 FROM timeline t WHERE t.id = h.timeline_id AND t.configuration::jsonb @> i.matching::jsonb)
         GROUP BY h.timeline_id
     ), locked AS (
-        SELECT s.timeline_id, t.events, t.free, t.lane, t.last
+        SELECT s.timeline_id, t.events, t.lane, t.last, t.urgency > 0 AS free, t.urgency > 1 AS forced
         FROM target t JOIN timeline_state s ON s.timeline_id = t.timeline_id
         ORDER BY s.timeline_id
         FOR NO KEY UPDATE OF s
@@ -77,8 +80,9 @@ private func markSQL(audience: String, limited: Bool) -> String {
         UPDATE timeline_state s
         SET requested = s.requested + l.events,
             free_requested = CASE WHEN l.free THEN s.requested + l.events ELSE s.free_requested END,
-            due_at = \(MarkFormula.dueAt(free: "l.free")),
-            lane = least(s.lane, l.lane),
+            due_at = \(MarkFormula.dueAt(free: "l.free", forced: "l.forced")),
+            free_at = \(MarkFormula.freeAt(forced: "l.forced")),
+            lane = least(s.lane, l.lane), requested_at = now(), cause_reason = i.cause_reason,
             cause_topic = i.cause_topic, cause_partition = i.cause_partition, cause_offset = i.cause_offset
         FROM locked l JOIN input i ON i.ord = l.last
         WHERE s.timeline_id = l.timeline_id
@@ -95,12 +99,13 @@ extension PostgresParameters {
         append(array: marks.map(\.kindID))
         append(array: marks.map(\.matching))
         append(array: marks.map(\.events))
-        append(array: marks.map(\.isFree))
+        append(array: marks.map(\.urgency.rawValue))
         append(array: marks.map(\.lane))
         append(array: marks.map(\.cause.topic))
         append(array: marks.map(\.cause.partition))
         append(array: marks.map(\.cause.offset))
         append(Int64(limit))
+        append(array: marks.map(\.reason.rawValue))
     }
 }
 

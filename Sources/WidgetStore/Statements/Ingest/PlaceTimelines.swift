@@ -8,13 +8,18 @@ package struct TimelinePlacement: Sendable {
     package var identity: TimelineIdentity
     package var lane: ReloadLane
     package var cause: EventPosition?
+    package var reason: ReloadReason
 
-    package init(id: TimelineID, kindID: Int32, identity: TimelineIdentity, lane: ReloadLane, cause: EventPosition?) {
+    package init(
+        id: TimelineID, kindID: Int32, identity: TimelineIdentity, lane: ReloadLane, cause: EventPosition?,
+        reason: ReloadReason
+    ) {
         self.id = id
         self.kindID = kindID
         self.identity = identity
         self.lane = lane
         self.cause = cause
+        self.reason = reason
     }
 }
 
@@ -35,33 +40,36 @@ package struct LockTimelines: PostgresStatement {
     }
 }
 
-/// Makes timelines exist. A new one, and one that was about to be collected, is requested at once, free of budget; one
-/// that other widgets show already is left as it is: its content serves the new widget too.
+/// Makes timelines exist. A new one, and one that was about to be collected, is requested at once, free of budget and of
+/// spacing; so is one that sleeps because nobody looked at it. Any other that widgets show already is left as it is: its
+/// content serves the new widget too.
 package struct PlaceTimelines: PostgresStatement {
     package static let sql = """
         WITH input AS MATERIALIZED (
             SELECT * FROM unnest($1::uuid[], $2::int4[], $3::int2[], $4::text[], $5::text[], $6::text[], $7::text[],
-                                 $8::int2[], $9::int2[], $10::int4[], $11::int8[])
+                                 $8::int2[], $9::int2[], $10::int4[], $11::int8[], $12::int2[])
                 AS i (id, kind_id, family, configuration, locale, time_zone, user_id, lane,
-                      cause_topic, cause_partition, cause_offset)
+                      cause_topic, cause_partition, cause_offset, cause_reason)
         ), cold AS (
             INSERT INTO timeline (id, kind_id, family, configuration, locale, time_zone, user_id)
             SELECT id, kind_id, family, configuration, locale, time_zone, user_id FROM input ORDER BY id
             ON CONFLICT (id) DO NOTHING
         ), hot AS (
             INSERT INTO timeline_state AS s (timeline_id, kind_id, requested, free_requested, swept_generation, due_at,
-                                             lane, cause_topic, cause_partition, cause_offset)
-            SELECT i.id, i.kind_id, 1, 1, k.generation + a.generation, now(), i.lane,
-                   i.cause_topic, i.cause_partition, i.cause_offset
+                                             lane, requested_at, cause_topic, cause_partition, cause_offset,
+                                             cause_reason)
+            SELECT i.id, i.kind_id, 1, 1, k.generation + a.generation, now(), i.lane, now(),
+                   i.cause_topic, i.cause_partition, i.cause_offset, i.cause_reason
             FROM input i JOIN kind k ON k.id = i.kind_id JOIN app a ON a.id = k.app_id
             ORDER BY i.id
             ON CONFLICT (timeline_id) DO UPDATE
                 SET orphaned = false, requested = s.requested + 1, free_requested = s.requested + 1,
-                    due_at = \(MarkFormula.dueAt(free: "true")), lane = least(s.lane, excluded.lane),
-                    published_hash = NULL,
+                    due_at = \(MarkFormula.dueAt(free: "true", forced: "s.orphaned")),
+                    free_at = \(MarkFormula.freeAt(forced: "s.orphaned")), lane = least(s.lane, excluded.lane),
+                    published_hash = CASE WHEN NOT s.orphaned THEN s.published_hash END, requested_at = now(),
                     cause_topic = excluded.cause_topic, cause_partition = excluded.cause_partition,
-                    cause_offset = excluded.cause_offset
-                WHERE s.orphaned
+                    cause_offset = excluded.cause_offset, cause_reason = excluded.cause_reason
+                WHERE s.orphaned OR s.view_class = \(ViewClass.dormant.rawValue)
             RETURNING s.timeline_id
         )
         SELECT count(*) FROM hot
@@ -85,6 +93,7 @@ package struct PlaceTimelines: PostgresStatement {
         parameters.append(array: placements.map(\.cause?.topic))
         parameters.append(array: placements.map(\.cause?.partition))
         parameters.append(array: placements.map(\.cause?.offset))
+        parameters.append(array: placements.map(\.reason.rawValue))
     }
 
     /// How many timelines were created or revived.

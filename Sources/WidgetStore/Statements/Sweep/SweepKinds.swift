@@ -46,11 +46,15 @@ package struct SweepKind: PostgresStatement {
     private static let isFree = """
         (g.app_free > s.rendered_app_generation OR g.kind_free > s.rendered_kind_generation)
         """
+    private static let isForced = """
+        (g.app_operator > s.rendered_app_generation OR g.kind_operator > s.rendered_kind_generation)
+        """
 
     package static let sql = """
         WITH goal AS (
             SELECT k.id, k.generation + a.generation AS generation, k.free_generation AS kind_free,
-                   a.free_generation AS app_free
+                   a.free_generation AS app_free, k.operator_generation AS kind_operator,
+                   a.operator_generation AS app_operator
             FROM kind k JOIN app a ON a.id = k.app_id
             WHERE k.id = $1::int4 AND k.retired_at IS NULL
         ), picked AS (
@@ -63,8 +67,9 @@ package struct SweepKind: PostgresStatement {
         )
         UPDATE timeline_state s
         SET swept_generation = g.generation,
-            due_at = \(MarkFormula.dueAt(free: isFree)),
-            lane = \(MarkFormula.bulkLane(free: isFree))
+            due_at = \(MarkFormula.dueAt(free: isFree, forced: isForced)),
+            free_at = \(MarkFormula.freeAt(forced: isForced)),
+            lane = \(MarkFormula.bulkLane(free: isFree, forced: isForced))
         FROM picked p, goal g WHERE s.timeline_id = p.timeline_id
         """
 

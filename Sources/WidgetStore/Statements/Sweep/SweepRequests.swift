@@ -10,8 +10,9 @@ package struct SweepProgress: Sendable {
     package let kindIDs: [Int32]
     package let matching: String?
     package let events: Int64
-    package let isFree: Bool
+    package let urgency: RequestUrgency
     package let cause: EventPosition
+    package let reason: ReloadReason
     package var cursorKind: Int32
     package var cursorTimeline: TimelineID
     package var cursorWidget: String
@@ -42,7 +43,7 @@ package struct StartSweeps: PostgresStatement {
 package struct NextSweep: PostgresStatement {
     package static let sql = """
         SELECT id, app_id, audience, audience_id, kind_ids, matching, events, free,
-               cause_topic, cause_partition, cause_offset, cursor_kind, cursor_timeline, cursor_widget
+               cause_topic, cause_partition, cause_offset, cursor_kind, cursor_timeline, cursor_widget, forced, cause_reason
         FROM sweep WHERE started AND id > $1::int8 ORDER BY id LIMIT 1
         FOR NO KEY UPDATE SKIP LOCKED
         """
@@ -70,11 +71,17 @@ package struct NextSweep: PostgresStatement {
         return SweepProgress(
             id: try row.value(0), appID: try row.value(1), audience: audience,
             kindIDs: try row.array(4, of: Int32.self).sorted(), matching: try row.optional(5),
-            events: try row.value(6), isFree: try row.value(7),
+            events: try row.value(6), urgency: try Self.urgency(row),
             cause: EventPosition(
                 topic: try row.value(8), partition: try row.value(9), offset: try row.value(10)),
+            reason: try row.optional(15, as: Int16.self).flatMap { ReloadReason(rawValue: $0) } ?? .push,
             cursorKind: try row.value(11), cursorTimeline: TimelineID(try row.value(12, as: PostgresUUID.self)),
             cursorWidget: try row.value(13))
+    }
+
+    private static func urgency(_ row: borrowing PostgresRow) throws(PostgresError) -> RequestUrgency {
+        if try row.value(14) { return .forced }
+        return try row.value(7) ? .free : .budgeted
     }
 }
 
@@ -88,7 +95,9 @@ package struct SweepChunkOutcome: Sendable {
     package let lastWidget: String?
 }
 
-private let chunkMark = """
+/// - Parameter requestedAt: an audience has asked for its timelines; everyone has not.
+private func chunkMark(requestedAt: String) -> String {
+    """
     , locked AS (
         SELECT s.timeline_id FROM hit h JOIN timeline_state s ON s.timeline_id = h.id
         ORDER BY s.timeline_id
@@ -97,21 +106,25 @@ private let chunkMark = """
         UPDATE timeline_state s
         SET requested = s.requested + $5::int8,
             free_requested = CASE WHEN $6::bool THEN s.requested + $5::int8 ELSE s.free_requested END,
-            due_at = \(MarkFormula.dueAt(free: "$6::bool")),
-            lane = \(MarkFormula.bulkLane(free: "$6::bool")),
-            cause_topic = $7::int2, cause_partition = $8::int4, cause_offset = $9::int8
+            due_at = \(MarkFormula.dueAt(free: "$6::bool", forced: "$10::bool")),
+            free_at = \(MarkFormula.freeAt(forced: "$10::bool")),
+            lane = \(MarkFormula.bulkLane(free: "$6::bool", forced: "$10::bool")), requested_at = \(requestedAt),
+            cause_topic = $7::int2, cause_partition = $8::int4, cause_offset = $9::int8, cause_reason = $11::int2
         FROM locked l WHERE s.timeline_id = l.timeline_id
         RETURNING 1
     )
     """
+}
 
 extension PostgresParameters {
     fileprivate mutating func appendEnd(of sweep: SweepProgress) {
         append(sweep.events)
-        append(sweep.isFree)
+        append(sweep.urgency >= .free)
         append(sweep.cause.topic)
         append(sweep.cause.partition)
         append(sweep.cause.offset)
+        append(sweep.urgency >= .forced)
+        append(sweep.reason.rawValue)
     }
 }
 
@@ -124,7 +137,7 @@ package struct SweepEveryoneChunk: PostgresStatement {
             ORDER BY t.id LIMIT $4::int8
         ), hit AS (
             SELECT id FROM page WHERE $3::text IS NULL OR configuration::jsonb @> $3::jsonb
-        )\(chunkMark)
+        )\(chunkMark(requestedAt: "s.requested_at"))
         SELECT (SELECT count(*) FROM page), (SELECT count(*) FROM marked),
                (SELECT id FROM page ORDER BY id DESC LIMIT 1)
         """
@@ -159,18 +172,18 @@ package struct SweepAudienceChunk: PostgresStatement {
     package static let sql = """
         WITH page AS MATERIALIZED (
             (SELECT w.id, w.timeline_id, w.kind_id FROM widget w
-             WHERE $10::int2 = 1 AND w.app_id = $1::int4 AND w.user_id = $11::text AND w.timeline_id IS NOT NULL
+             WHERE $12::int2 = 1 AND w.app_id = $1::int4 AND w.user_id = $13::text AND w.timeline_id IS NOT NULL
                  AND w.id > $2::text
              ORDER BY w.id LIMIT $4::int8)
             UNION ALL
             (SELECT w.id, w.timeline_id, w.kind_id FROM widget w
-             WHERE $10::int2 = 2 AND w.app_id = $1::int4 AND w.device_id = $11::text AND w.timeline_id IS NOT NULL
+             WHERE $12::int2 = 2 AND w.app_id = $1::int4 AND w.device_id = $13::text AND w.timeline_id IS NOT NULL
                  AND w.id > $2::text
              ORDER BY w.id LIMIT $4::int8)
         ), hit AS (
             SELECT DISTINCT p.timeline_id AS id FROM page p JOIN timeline t ON t.id = p.timeline_id
-            WHERE p.kind_id = ANY ($12::int4[]) AND ($3::text IS NULL OR t.configuration::jsonb @> $3::jsonb)
-        )\(chunkMark)
+            WHERE p.kind_id = ANY ($14::int4[]) AND ($3::text IS NULL OR t.configuration::jsonb @> $3::jsonb)
+        )\(chunkMark(requestedAt: "now()"))
         SELECT (SELECT count(*) FROM page), (SELECT count(*) FROM marked), (SELECT max(id) FROM page)
         """
 

@@ -87,14 +87,18 @@ struct PlaceImportedTimelines: PostgresStatement {
             ON CONFLICT (id) DO NOTHING
         ), hot AS (
             INSERT INTO timeline_state AS s (timeline_id, kind_id, requested, free_requested, swept_generation, due_at,
-                                             lane)
-            SELECT i.id, i.kind_id, 1, 1, k.generation + a.generation, now(), \(ReloadLane.bulk.rawValue)
+                                             lane, requested_at, cause_reason)
+            SELECT i.id, i.kind_id, 1, 1, k.generation + a.generation, now(), \(ReloadLane.bulk.rawValue), now(),
+                   \(ReloadReason.placed.rawValue)
             FROM input i JOIN kind k ON k.id = i.kind_id JOIN app a ON a.id = k.app_id
             ORDER BY i.id
             ON CONFLICT (timeline_id) DO UPDATE
                 SET orphaned = false, requested = s.requested + 1, free_requested = s.requested + 1,
-                    due_at = \(MarkFormula.dueAt(free: "true")), published_hash = NULL
-                WHERE s.orphaned
+                    due_at = \(MarkFormula.dueAt(free: "true", forced: "s.orphaned")),
+                    free_at = \(MarkFormula.freeAt(forced: "s.orphaned")),
+                    published_hash = CASE WHEN NOT s.orphaned THEN s.published_hash END, requested_at = now(),
+                    cause_reason = excluded.cause_reason
+                WHERE s.orphaned OR s.view_class = \(ViewClass.dormant.rawValue)
             RETURNING s.timeline_id
         )
         SELECT count(*) FROM hot

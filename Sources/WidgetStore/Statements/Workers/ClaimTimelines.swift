@@ -21,6 +21,8 @@ package struct ClaimedTimeline: Sendable {
     package let lane: ReloadLane
     /// Fencing token of the lease and revision of what will be published.
     package let claim: Int64
+    /// The database's time at the claim.
+    package let claimedAt: Timestamp
     package let requested: Int64
     package let kindGeneration: Int64
     package let appGeneration: Int64
@@ -33,39 +35,71 @@ package struct ClaimedTimeline: Sendable {
     package let locale: String?
     package let timeZone: String?
     package let user: String?
+    /// The latest request and its reason; `nil` when nothing that is pending was asked for.
     package let cause: EventPosition?
+    package let reason: ReloadReason?
+    /// What it is wanted for, and what the rules have to know of it.
+    package let state: ReloadState
+
+    /// `nil` when it has never been rendered.
+    package var renderedAt: Timestamp? { state.renderedAt }
 }
 
 /// Leases due timelines. An expired lease is a due row like any other, so the work of a crashed worker needs no rescue.
 ///
 /// The generations of the kind and the app are read in the statement's snapshot, the row's own under its lock: all of
-/// them before the fetch starts, so a request that comes later is never taken for rendered.
+/// them before the fetch starts, so a request that comes later is never taken for rendered. What has to be published anew
+/// (`published_hash` cleared) waits for no budget. Nothing is claimed of what is
+/// paused, and of a retired kind only what is to be collected.
 package struct ClaimTimelines: PostgresStatement {
+    /// The most widgets of a timeline whose views are looked at: what more of them would say changes no budget.
+    package static let viewedWidgets = 64
+
     package static let sql = """
         WITH want AS (
-            SELECT * FROM unnest($1::int4[], $2::int2[], $3::int4[]) AS w (kind_id, lane, n)
+            SELECT w.kind_id, w.lane, w.n, k.retired_at IS NOT NULL AS retired
+            FROM unnest($1::int4[], $2::int2[], $3::int4[]) AS w (kind_id, lane, n)
+            JOIN kind k ON k.id = w.kind_id
+            JOIN app a ON a.id = k.app_id
+            WHERE k.paused_at IS NULL AND a.paused_at IS NULL
         ), picked AS (
             SELECT p.timeline_id FROM want w CROSS JOIN LATERAL (
                 SELECT s.timeline_id FROM timeline_state s
-                WHERE s.kind_id = w.kind_id AND s.lane = w.lane AND s.due_at <= now()
+                WHERE s.kind_id = w.kind_id AND s.lane = w.lane AND s.due_at <= now() AND (s.orphaned OR NOT w.retired)
                 ORDER BY s.due_at
                 LIMIT w.n
                 FOR NO KEY UPDATE SKIP LOCKED
             ) p
         ), claimed AS (
             UPDATE timeline_state s
-            SET leased = true, due_at = now() + $4::int8 * interval '1 millisecond', claim = nextval('timeline_claim')
+            SET leased = true, due_at = now() + $4::int8 * interval '1 millisecond', claim = nextval('timeline_claim'),
+                free_at = greatest(s.free_at, now())
             FROM picked p WHERE s.timeline_id = p.timeline_id
             RETURNING s.timeline_id, s.kind_id, s.lane, s.claim, s.requested, s.published_hash, s.attempts, s.orphaned,
-                      s.cause_topic, s.cause_partition, s.cause_offset
+                      s.cause_topic, s.cause_partition, s.cause_offset, s.cause_reason, s.rendered, s.free_requested,
+                      s.rendered_kind_generation, s.rendered_app_generation, s.rendered_at, s.requested_at, s.budget
         )
         SELECT c.timeline_id, c.kind_id, c.lane, c.claim, c.requested, k.generation, a.generation, c.published_hash,
                c.attempts, c.orphaned, t.family, t.configuration, t.locale, t.time_zone, t.user_id,
-               c.cause_topic, c.cause_partition, c.cause_offset
+               c.cause_topic, c.cause_partition, c.cause_offset, c.cause_reason, c.rendered_at, c.requested_at, c.budget,
+               c.published_hash IS NULL OR c.free_requested > c.rendered OR k.free_generation > c.rendered_kind_generation
+                   OR a.free_generation > c.rendered_app_generation,
+               c.requested > c.rendered OR k.generation > c.rendered_kind_generation
+                   OR a.generation > c.rendered_app_generation,
+               c.requested > c.rendered, now(), v.n, v.rate, v.active, v.placed,
+               k.generation > c.rendered_kind_generation, k.cause_topic, k.cause_partition, k.cause_offset, k.cause_reason,
+               a.cause_topic, a.cause_partition, a.cause_offset, a.cause_reason
         FROM claimed c
         JOIN timeline t ON t.id = c.timeline_id
         JOIN kind k ON k.id = c.kind_id
         JOIN app a ON a.id = k.app_id
+        CROSS JOIN LATERAL (
+            SELECT count(*) AS n, max(w.placed_at) AS placed,
+                   max(greatest(w.placed_at, w.last_viewed_at)) AS active,
+                   sum(\(ViewAggregate.decayed("w")))::float8 AS rate
+            FROM (SELECT w.placed_at, w.last_viewed_at, w.view_rate FROM widget w
+                  WHERE NOT a.developer_mode AND w.timeline_id = c.timeline_id LIMIT \(viewedWidgets + 1)) w
+        ) v
         """
 
     let wishes: [ClaimWish]
@@ -84,26 +118,79 @@ package struct ClaimTimelines: PostgresStatement {
     }
 
     package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> ClaimedTimeline {
-        var cause: EventPosition?
-        if let topic = try row.optional(15, as: Int16.self), let partition = try row.optional(16, as: Int32.self),
-            let offset = try row.optional(17, as: Int64.self)
-        {
-            cause = EventPosition(topic: topic, partition: partition, offset: offset)
-        }
+        let (cause, reason) = try pendingCause(row)
         return ClaimedTimeline(
             id: TimelineID(try row.value(0, as: PostgresUUID.self)), kindID: try row.value(1), lane: try row.lane(2),
-            claim: try row.value(3), requested: try row.value(4), kindGeneration: try row.value(5),
-            appGeneration: try row.value(6),
+            claim: try row.value(3), claimedAt: Timestamp(try row.value(25, as: PostgresTimestamp.self)),
+            requested: try row.value(4), kindGeneration: try row.value(5), appGeneration: try row.value(6),
             publishedHash: try row.optional(7, as: PostgresUUID.self).map { ContentHash($0) },
             attempts: try row.value(8), isOrphaned: try row.value(9), family: try row.optionalFamily(10),
             configuration: WidgetConfiguration(storedCanonical: try row.value(11)), locale: try row.optional(12),
-            timeZone: try row.optional(13), user: try row.optional(14), cause: cause)
+            timeZone: try row.optional(13), user: try row.optional(14), cause: cause, reason: reason,
+            state: try state(row))
+    }
+
+    private static func state(_ row: borrowing PostgresRow) throws(PostgresError) -> ReloadState {
+        let renderedAt = try row.optional(19, as: PostgresTimestamp.self).map { Timestamp($0) }
+        let need: ReloadNeed
+        if renderedAt == nil {
+            need = .first
+        } else if try row.value(22) {
+            need = .free
+        } else {
+            need = try row.value(23) ? .budgeted : .policy
+        }
+        // What cannot be read was written by a newer version: a full bucket is the mild error.
+        let stored = try row.optional(21, as: PostgresBytes.self)?.bytes
+        return ReloadState(
+            need: need, renderedAt: renderedAt,
+            requestedAt: try row.optional(20, as: PostgresTimestamp.self).map { Timestamp($0) },
+            ledger: BudgetLedger(stored: stored) ?? BudgetLedger(), views: try views(row))
+    }
+
+    private static func views(_ row: borrowing PostgresRow) throws(PostgresError) -> ViewStatistics {
+        // Developer mode asks for none.
+        let count: Int64 = try row.value(26)
+        let rate = try row.optional(27, as: Double.self) ?? 0
+        let active = try row.optional(28, as: PostgresTimestamp.self).map { Timestamp($0) }
+        return ViewStatistics(
+            viewsADay: rate * ViewStatistics.viewsPerHour,
+            // Of so many widgets, others may be looked at.
+            lastActive: count > viewedWidgets ? nil : active,
+            lastPlaced: try row.optional(29, as: PostgresTimestamp.self).map { Timestamp($0) })
+    }
+
+    /// The event that made it stale: a targeted one, else a reload of everyone.
+    private static func pendingCause(
+        _ row: borrowing PostgresRow
+    ) throws(PostgresError) -> (EventPosition?, ReloadReason?) {
+        if try row.value(24) { return try cause(row, at: 15) }
+        guard try row.value(23) else { return (nil, nil) }
+        return try cause(row, at: row.value(30) ? 31 : 35)
+    }
+
+    private static func cause(
+        _ row: borrowing PostgresRow, at column: Int
+    ) throws(PostgresError) -> (EventPosition?, ReloadReason?) {
+        let reason = try row.optional(column + 3, as: Int16.self).flatMap { ReloadReason(rawValue: $0) }
+        return (try row.position(column), reason)
+    }
+}
+
+extension PostgresRow {
+    /// A position in Kafka, kept as three columns that are NULL together.
+    func position(_ column: Int) throws(PostgresError) -> EventPosition? {
+        guard let topic = try optional(column, as: Int16.self),
+            let partition = try optional(column + 1, as: Int32.self),
+            let offset = try optional(column + 2, as: Int64.self)
+        else { return nil }
+        return EventPosition(topic: topic, partition: partition, offset: offset)
     }
 }
 
 extension Duration {
     /// Whole milliseconds, for intervals in SQL; what does not fit is the largest that does.
-    var wholeMilliseconds: Int64 {
+    package var wholeMilliseconds: Int64 {
         let (seconds, attoseconds) = components
         let (product, overflow) = seconds.multipliedReportingOverflow(by: 1000)
         return overflow ? .max : product + attoseconds / 1_000_000_000_000_000

@@ -17,11 +17,27 @@ package struct Completion: Sendable {
     package var jitter: Duration
     /// The kind's minimum spacing; zero lifts it (developer mode).
     package var spacing: Duration
+    /// Whether free requests keep the spacing too: the timeline is shared.
+    package var isShared: Bool
+    /// When the budget allows the next budgeted reload, by the database's clock.
+    package var eligibleAt: Timestamp
+    /// With what this reload has spent.
+    package var ledger: BudgetLedger
+    package var viewClass: ViewClass
+    /// From the request to its answer.
+    package var fetchTime: Duration
     package var decision: Decision
+    package var rule: ReloadRule
+    package var reason: ReloadReason
+    /// The event that caused it; `nil`: its policy.
+    package var cause: EventPosition?
 
     package init(
         id: TimelineID, claim: Int64, requested: Int64, kindGeneration: Int64, appGeneration: Int64,
-        publishedHash: ContentHash?, nextReload: Timestamp?, jitter: Duration, spacing: Duration, decision: Decision
+        publishedHash: ContentHash?, nextReload: Timestamp?, jitter: Duration, spacing: Duration,
+        isShared: Bool = false, eligibleAt: Timestamp = .distantPast, ledger: BudgetLedger = BudgetLedger(),
+        viewClass: ViewClass = .often, fetchTime: Duration = .zero, decision: Decision, rule: ReloadRule = .none,
+        reason: ReloadReason = .policy, cause: EventPosition? = nil
     ) {
         self.id = id
         self.claim = claim
@@ -32,7 +48,15 @@ package struct Completion: Sendable {
         self.nextReload = nextReload
         self.jitter = jitter
         self.spacing = spacing
+        self.isShared = isShared
+        self.eligibleAt = eligibleAt
+        self.ledger = ledger
+        self.viewClass = viewClass
+        self.fetchTime = fetchTime
         self.decision = decision
+        self.rule = rule
+        self.reason = reason
+        self.cause = cause
     }
 }
 
@@ -45,45 +69,63 @@ package struct CompleteTimelines: PostgresStatement {
         package let id: TimelineID
         /// Whether it is due again at once.
         package let isDue: Bool
+        /// When it is due; `nil`: only on request.
+        package let dueAt: Timestamp?
+        package let eligibleAt: Timestamp
     }
 
     /// A policy whose time is always past must not turn into a loop, not even where the spacing is lifted.
     private static let policyFloor = ReloadSchedule.developerSpacing
 
-    /// Answers the rows whose claim held.
+    /// Answers the rows whose claim held. `forced`: an operator's request came during the fetch (`free_at`); what it finds
+    /// overwritten is published again at once, too.
     package static let sql = """
         WITH input AS (
             SELECT * FROM unnest($1::uuid[], $2::int8[], $3::int8[], $4::int8[], $5::int8[], $6::uuid[],
-                                 $7::timestamptz[], $8::int8[], $9::int8[], $10::int2[])
+                                 $7::timestamptz[], $8::int8[], $9::int8[], $10::int2[], $11::bool[],
+                                 $12::timestamptz[], $13::bytea[], $14::int2[], $15::int8[], $16::int2[], $17::int2[],
+                                 $18::int2[], $19::int4[], $20::int8[])
                 AS i (id, claim, requested, kind_generation, app_generation, published_hash, next_reload, jitter,
-                      spacing, decision)
-        ), live AS (
-            SELECT i.*, now() + i.spacing * interval '1 millisecond' AS eligible_at,
-                   coalesce(i.published_hash, s.published_hash) AS hash,
-                   s.requested > i.requested OR coalesce(i.published_hash, s.published_hash) IS NULL
-                       OR s.swept_generation > i.kind_generation + i.app_generation AS again,
-                   s.free_requested > i.requested OR coalesce(i.published_hash, s.published_hash) IS NULL AS free
+                      spacing, decision, shared, eligible_at, budget, view_class, fetch_ms, rule, reason,
+                      cause_topic, cause_partition, cause_offset)
+        ), held AS (
+            SELECT i.*, s.orphaned, s.requested > i.requested AS asked, s.free_requested > i.requested AS asked_free,
+                   s.free_at = '-infinity' AS asked_forced, coalesce(i.published_hash, s.published_hash) AS hash,
+                   s.swept_generation > i.kind_generation + i.app_generation AS swept,
+                   now() + i.spacing * interval '1 millisecond' AS spaced_at
             FROM input i JOIN timeline_state s ON s.timeline_id = i.id AND s.claim = i.claim AND s.leased
             ORDER BY s.timeline_id
             FOR NO KEY UPDATE OF s
+        ), live AS (
+            SELECT h.*, h.asked OR h.hash IS NULL OR h.swept AS again,
+                   h.hash IS NULL OR h.asked_free AND (h.asked_forced OR NOT h.shared) AS at_once,
+                   greatest(h.spaced_at, h.eligible_at) AS budgeted_at,
+                   CASE WHEN h.next_reload IS NULL THEN 'infinity'
+                        ELSE greatest(h.next_reload, h.spaced_at, h.eligible_at,
+                                      now() + \(policyFloor.wholeMilliseconds) * interval '1 millisecond')
+                             + h.jitter * interval '1 millisecond' END AS policy_at
+            FROM held h
         )
         UPDATE timeline_state s
         SET rendered = l.requested, rendered_kind_generation = l.kind_generation,
             rendered_app_generation = l.app_generation,
             swept_generation = greatest(s.swept_generation, l.kind_generation + l.app_generation),
             published_hash = l.hash, leased = false, attempts = 0, rendered_at = now(), retry_at = '-infinity',
-            eligible_at = l.eligible_at, last_decision = l.decision,
+            eligible_at = l.budgeted_at, free_at = CASE WHEN l.shared THEN l.spaced_at ELSE '-infinity' END,
+            policy_at = l.policy_at, budget = l.budget, view_class = l.view_class,
+            last_decision = l.decision, decision_rule = l.rule, decision_reason = l.reason, decided_at = now(),
+            decision_topic = l.cause_topic, decision_partition = l.cause_partition, decision_offset = l.cause_offset,
+            fetch_milliseconds = l.fetch_ms,
             due_at = CASE
-                WHEN s.orphaned THEN now()
-                WHEN l.again THEN CASE WHEN l.free THEN now() ELSE l.eligible_at END
-                WHEN l.next_reload IS NULL THEN 'infinity'
-                ELSE greatest(l.next_reload, now() + greatest(l.spacing, \(policyFloor.wholeMilliseconds))
-                                  * interval '1 millisecond') + l.jitter * interval '1 millisecond' END,
-            lane = CASE WHEN l.again AND NOT s.orphaned THEN s.lane
-                        WHEN s.orphaned THEN \(ReloadLane.bulk.rawValue)
+                WHEN l.orphaned THEN now()
+                WHEN l.again THEN CASE WHEN l.at_once OR l.swept THEN now() WHEN l.asked_free THEN l.spaced_at
+                                       ELSE l.budgeted_at END
+                ELSE l.policy_at END,
+            lane = CASE WHEN l.again AND NOT l.orphaned THEN s.lane
+                        WHEN l.orphaned THEN \(ReloadLane.bulk.rawValue)
                         ELSE \(ReloadLane.scheduled.rawValue) END
         FROM live l WHERE s.timeline_id = l.id
-        RETURNING s.timeline_id, s.due_at <= now()
+        RETURNING s.timeline_id, s.due_at <= now(), s.due_at, s.eligible_at
         """
 
     let completions: [Completion]
@@ -103,9 +145,23 @@ package struct CompleteTimelines: PostgresStatement {
         parameters.append(array: completions.map(\.jitter.wholeMilliseconds))
         parameters.append(array: completions.map(\.spacing.wholeMilliseconds))
         parameters.append(array: completions.map(\.decision.rawValue))
+        parameters.append(array: completions.map(\.isShared))
+        parameters.append(array: completions.map { PostgresTimestamp($0.eligibleAt) })
+        parameters.append(array: completions.map { $0.ledger.stored.map { PostgresBytes($0) } })
+        parameters.append(array: completions.map(\.viewClass.rawValue))
+        parameters.append(array: completions.map(\.fetchTime.wholeMilliseconds))
+        parameters.append(array: completions.map(\.rule.rawValue))
+        parameters.append(array: completions.map(\.reason.rawValue))
+        parameters.append(array: completions.map(\.cause?.topic))
+        parameters.append(array: completions.map(\.cause?.partition))
+        parameters.append(array: completions.map(\.cause?.offset))
     }
 
     package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row {
-        Row(id: TimelineID(try row.value(0, as: PostgresUUID.self)), isDue: try row.value(1))
+        let dueAt: PostgresTimestamp = try row.value(2)
+        return Row(
+            id: TimelineID(try row.value(0, as: PostgresUUID.self)), isDue: try row.value(1),
+            dueAt: dueAt.isFinite ? Timestamp(dueAt) : nil,
+            eligibleAt: Timestamp(try row.value(3, as: PostgresTimestamp.self)))
     }
 }

@@ -8,12 +8,25 @@ package struct EndedClaim: Sendable {
     /// Until when nothing makes it due.
     package var delay: Duration
     package var decision: Decision
+    package var rule: ReloadRule
+    /// The request that was claimed, and its event.
+    package var reason: ReloadReason
+    package var cause: EventPosition?
+    /// From the request to its failure; `nil` when there was none.
+    package var fetchTime: Duration?
 
-    package init(id: TimelineID, claim: Int64, delay: Duration, decision: Decision) {
+    package init(
+        id: TimelineID, claim: Int64, delay: Duration, decision: Decision, rule: ReloadRule = .none,
+        reason: ReloadReason = .policy, cause: EventPosition? = nil, fetchTime: Duration? = nil
+    ) {
         self.id = id
         self.claim = claim
         self.delay = delay
         self.decision = decision
+        self.rule = rule
+        self.reason = reason
+        self.cause = cause
+        self.fetchTime = fetchTime
     }
 }
 
@@ -23,20 +36,31 @@ extension PostgresParameters {
         append(array: claims.map(\.claim))
         append(array: claims.map(\.delay.wholeMilliseconds))
         append(array: claims.map(\.decision.rawValue))
+        append(array: claims.map(\.rule.rawValue))
+        append(array: claims.map(\.reason.rawValue))
+        append(array: claims.map(\.cause?.topic))
+        append(array: claims.map(\.cause?.partition))
+        append(array: claims.map(\.cause?.offset))
+        append(array: claims.map { $0.fetchTime?.wholeMilliseconds })
     }
 }
 
 private func endSQL(retryAt: String, attempts: String) -> String {
     """
     WITH live AS (
-        SELECT s.timeline_id, i.decision, now() + i.delay * interval '1 millisecond' AS again_at
-        FROM unnest($1::uuid[], $2::int8[], $3::int8[], $4::int2[]) AS i (id, claim, delay, decision)
+        SELECT s.timeline_id, i.*, now() + i.delay * interval '1 millisecond' AS again_at
+        FROM unnest($1::uuid[], $2::int8[], $3::int8[], $4::int2[], $5::int2[], $6::int2[], $7::int2[], $8::int4[],
+                    $9::int8[], $10::int8[])
+            AS i (id, claim, delay, decision, rule, reason, cause_topic, cause_partition, cause_offset, fetch_ms)
         JOIN timeline_state s ON s.timeline_id = i.id AND s.claim = i.claim AND s.leased
         ORDER BY s.timeline_id
         FOR NO KEY UPDATE OF s
     )
     UPDATE timeline_state s
-    SET leased = false, due_at = l.again_at, retry_at = \(retryAt), attempts = \(attempts), last_decision = l.decision
+    SET leased = false, due_at = l.again_at, retry_at = \(retryAt), attempts = \(attempts), last_decision = l.decision,
+        decision_rule = l.rule, decision_reason = l.reason, decided_at = now(), decision_topic = l.cause_topic,
+        decision_partition = l.cause_partition, decision_offset = l.cause_offset,
+        fetch_milliseconds = coalesce(l.fetch_ms, s.fetch_milliseconds)
     FROM live l WHERE s.timeline_id = l.timeline_id
     """
 }
@@ -84,7 +108,7 @@ package struct RepublishTimelines: PostgresStatement {
         )
         UPDATE timeline_state s
         SET published_hash = NULL, leased = false, claim = nextval('timeline_claim'),
-            due_at = least(s.due_at, \(MarkFormula.dueTime(free: "true")))
+            due_at = least(s.due_at, \(MarkFormula.dueTime(free: "true", forced: "true")))
         FROM locked l WHERE s.timeline_id = l.timeline_id
         RETURNING s.timeline_id
         """
@@ -124,6 +148,8 @@ package struct CollectTimelines: PostgresStatement {
             FROM mine m WHERE s.timeline_id = m.timeline_id AND NOT m.gone
         ), content AS (
             DELETE FROM timeline_content c USING mine m WHERE c.timeline_id = m.timeline_id AND m.gone
+        ), stand_in AS (
+            DELETE FROM snapshot p USING mine m WHERE p.timeline_id = m.timeline_id AND m.gone
         ), cold AS (
             DELETE FROM timeline t USING mine m WHERE t.id = m.timeline_id AND m.gone
         ), hot AS (

@@ -1,0 +1,94 @@
+package import PostgresClient
+package import WidgetModel
+
+/// A claimed timeline that the rules do not let be fetched now.
+package struct Deferral: Sendable {
+    package var id: TimelineID
+    package var claim: Int64
+    /// The generations as captured by the claim.
+    package var requested: Int64
+    package var kindGeneration: Int64
+    package var appGeneration: Int64
+    /// When it may be fetched, by the database's clock; `nil`: not before somebody looks at it, or asks.
+    package var until: Timestamp?
+    package var rule: ReloadRule
+    package var reason: ReloadReason
+    package var cause: EventPosition?
+
+    package init(
+        id: TimelineID, claim: Int64, requested: Int64, kindGeneration: Int64, appGeneration: Int64,
+        until: Timestamp?, rule: ReloadRule, reason: ReloadReason, cause: EventPosition?
+    ) {
+        self.id = id
+        self.claim = claim
+        self.requested = requested
+        self.kindGeneration = kindGeneration
+        self.appGeneration = appGeneration
+        self.until = until
+        self.rule = rule
+        self.reason = reason
+        self.cause = cause
+    }
+}
+
+/// Ends claims that the rules defer: nothing is dropped, and nothing is claimed again before its time. What was asked for
+/// since the claim counts by the mark's formula; what the sweeper had made due for a generation that the claim did not see
+/// is due at once, as with a completion.
+package struct DeferTimelines: PostgresStatement {
+    package struct Row: Sendable {
+        package let id: TimelineID
+        package let isDue: Bool
+    }
+
+    package static let sql = """
+        WITH input AS (
+            SELECT * FROM unnest($1::uuid[], $2::int8[], $3::int8[], $4::int8[], $5::timestamptz[], $6::int2[], $7::int2[],
+                                 $8::int2[], $9::int4[], $10::int8[])
+                AS i (id, claim, requested, generation, until, rule, reason, cause_topic, cause_partition, cause_offset)
+        ), live AS (
+            SELECT i.*, s.free_requested > i.requested AS asked_free, s.requested > i.requested AS asked,
+                   s.swept_generation > i.generation AS swept,
+                   coalesce(i.until, s.eligible_at) AS eligible_at
+            FROM input i JOIN timeline_state s ON s.timeline_id = i.id AND s.claim = i.claim AND s.leased
+            ORDER BY s.timeline_id
+            FOR NO KEY UPDATE OF s
+        )
+        UPDATE timeline_state s
+        SET leased = false, eligible_at = l.eligible_at,
+            due_at = CASE WHEN s.orphaned OR l.swept THEN now()
+                          WHEN l.asked_free THEN greatest(now(), s.free_at)
+                          WHEN l.asked OR l.until IS NOT NULL THEN l.eligible_at
+                          ELSE 'infinity' END,
+            lane = CASE WHEN s.orphaned THEN \(ReloadLane.bulk.rawValue) ELSE s.lane END,
+            view_class = CASE WHEN l.until IS NULL THEN \(ViewClass.dormant.rawValue) ELSE s.view_class END,
+            last_decision = CASE WHEN l.until IS NULL THEN \(Decision.slept.rawValue)
+                                 ELSE \(Decision.deferred.rawValue) END,
+            decision_rule = l.rule, decision_reason = l.reason, decided_at = now(), decision_topic = l.cause_topic,
+            decision_partition = l.cause_partition, decision_offset = l.cause_offset
+        FROM live l WHERE s.timeline_id = l.id
+        RETURNING s.timeline_id, s.due_at <= now()
+        """
+
+    let deferrals: [Deferral]
+
+    package init(_ deferrals: [Deferral]) {
+        self.deferrals = deferrals
+    }
+
+    package func bind(_ parameters: inout PostgresParameters) {
+        parameters.append(array: deferrals.map { PostgresUUID($0.id) })
+        parameters.append(array: deferrals.map(\.claim))
+        parameters.append(array: deferrals.map(\.requested))
+        parameters.append(array: deferrals.map { $0.kindGeneration + $0.appGeneration })
+        parameters.append(array: deferrals.map { $0.until.map { PostgresTimestamp($0) } })
+        parameters.append(array: deferrals.map(\.rule.rawValue))
+        parameters.append(array: deferrals.map(\.reason.rawValue))
+        parameters.append(array: deferrals.map(\.cause?.topic))
+        parameters.append(array: deferrals.map(\.cause?.partition))
+        parameters.append(array: deferrals.map(\.cause?.offset))
+    }
+
+    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row {
+        Row(id: TimelineID(try row.value(0, as: PostgresUUID.self)), isDue: try row.value(1))
+    }
+}

@@ -1,0 +1,168 @@
+import Testing
+
+@testable import WidgetModel
+
+@Suite(.tags(.rules), .timeLimit(.minutes(5)))
+struct BudgetLedgerTests {
+    /// The beginning of ten minutes, where the ledger loses the most.
+    private let start = time("2020-06-22T10:00:00Z")
+
+    @Test(
+        "two fifths at will, the others evenly",
+        arguments: [
+            (1, 0, 86_400), (2, 0, 43_200), (3, 1, 43_200), (5, 2, 28_800), (8, 3, 17_280), (40, 16, 3600),
+            (70, 28, 2057),
+            (100, 40, 1440), (0, 0, 86_400), (-5, 0, 86_400),
+        ])
+    func shares(budget: Int, atWill: Int, pace: Int) {
+        #expect(BudgetLedger.atWill(of: budget) == atWill)
+        #expect(BudgetLedger.pace(of: budget).components.seconds == Int64(pace))
+    }
+
+    @Test("the pace is whole microseconds, and never so short that there were one too many")
+    func paceIsWhole() {
+        for budget in 1...1000 {
+            let pace = BudgetLedger.pace(of: budget)
+            let shares = budget - BudgetLedger.atWill(of: budget)
+            #expect(pace == .microseconds(pace.wholeMicroseconds))
+            #expect(pace * shares >= .days(1) && (pace - .microseconds(1)) * shares < .days(1))
+        }
+    }
+
+    @Test("any size of budget can be asked for")
+    func extremeBudgets() {
+        #expect(BudgetLedger.atWill(of: .max) == .max / 5 * 2)
+        #expect(BudgetLedger.pace(of: .max) == .microseconds(1))
+        #expect(BudgetLedger.pace(of: .min) == .days(1))
+    }
+
+    @Test("a day in the life of eight tokens")
+    func story() {
+        var ledger = BudgetLedger()
+        #expect(ledger.tokens(of: 8, at: start) == 4, "three at will, and the first of those that come evenly")
+        #expect((0..<4).map { _ in ledger.spend(of: 8, at: start) } == [.paced, .token, .token, .token])
+        #expect(ledger.tokens(of: 8, at: start) == 0)
+        #expect(ledger.available(of: 8, from: start) == start + .seconds(17_280))
+        for share in 1...4 {
+            let time = start + .seconds(17_280 * share)
+            #expect(ledger.tokens(of: 8, at: time - .microseconds(1)) == 0)
+            #expect(ledger.spend(of: 8, at: time) == .paced)
+        }
+        // The fifth share would be back after exactly a day; the others when their ten minutes are over as well.
+        #expect(ledger.available(of: 8, from: start + .hours(20)) == start + .days(1))
+        #expect(ledger.tokens(of: 8, at: start + .days(1)) == 1)
+        #expect(ledger.tokens(of: 8, at: start + .days(1) + .minutes(10)) == 4)
+        #expect(ledger.lastPaced == start + .seconds(69_120))
+    }
+
+    @Test("a smaller budget owes first; a greater one gives at once")
+    func changes() {
+        var ledger = BudgetLedger()
+        for _ in 0..<29 { ledger.spend(of: 70, at: start) }
+        #expect(ledger.available(of: 70, from: start) == start + BudgetLedger.pace(of: 70))
+        #expect(ledger.available(of: 8, from: start) == start + BudgetLedger.pace(of: 8))
+        #expect(ledger.available(of: 1, from: start) == start + .days(1))
+        #expect(ledger.tokens(of: 100, at: start) == 12)
+        #expect(ledger.available(of: 100, from: start) == start)
+    }
+
+    @Test(
+        "under constant pressure: no wait longer than spacing and pace; the budget within one a day",
+        arguments: [1, 2, 3, 5, 8, 13, 21, 40, 55, 70, 85, 100], [Duration.zero, .minutes(5)])
+    func constantPressure(budget: Int, spacing: Duration) {
+        let rules = ReloadRules.test(spacing: spacing, budget: .always(budget))
+        let longest = max(spacing, BudgetLedger.pace(of: budget))
+        var state = ReloadState(need: .budgeted)
+        var reloads: [Timestamp] = []
+        var now = start
+        let end = start + .days(30)
+        while now < end {
+            switch rules.plan(state, at: now) {
+            case .reload(_, let ledger):
+                if let last = reloads.last, now - last > longest {
+                    Issue.record("\(now - last) after \(last)")
+                    return
+                }
+                reloads.append(now)
+                state.ledger = ledger
+                state.renderedAt = now
+            case .wait(let time, _):
+                guard time > now else {
+                    Issue.record("waits for now")
+                    return
+                }
+                now = time
+            case .sleep:
+                Issue.record("sleeps")
+                return
+            }
+            if spacing == .zero, reloads.count > 101 * 30 { break }
+        }
+        #expect(mostInADay(reloads) <= budget)
+        #expect(reloads.count >= (budget - 1) * 30, "\(Double(reloads.count) / 30) a day")
+        #expect(state.ledger.stored?.count ?? 0 <= 10 + 2 * BudgetLedger.atWill(of: budget))
+    }
+
+    @Test("a burst does not hold up what comes evenly")
+    func burst() {
+        var ledger = BudgetLedger()
+        let pace = BudgetLedger.pace(of: 40)
+        var rules: [ReloadRule] = []
+        for minute in stride(from: 0, through: 60, by: 5) {
+            rules.append(ledger.spend(of: 40, at: start + .minutes(minute)))
+        }
+        #expect(pace == .hours(1))
+        #expect(rules == [.paced] + Array(repeating: .token, count: 11) + [.paced])
+        #expect(ledger.tokens(of: 40, at: start + .hours(1)) == 5)
+    }
+
+    @Test("what an often-viewed widget's ledger takes in the hot row")
+    func size() {
+        var ledger = BudgetLedger()
+        #expect(ledger.stored == nil)
+        ledger.spend(of: 70, at: start)
+        #expect(ledger.stored?.count == 9)
+        var minute = 0
+        while ledger.spent(at: start) < 28 {
+            minute += 5
+            ledger.spend(of: 70, at: start + .minutes(minute))
+        }
+        #expect(minute == 160)
+        #expect(ledger.stored?.count == 10 + 2 * 17)
+    }
+
+    /// What follows the form and the time.
+    @Test(
+        "what is not a stored ledger is refused",
+        arguments: [
+            [0], [0, 0], [145, 0, 1], [3, 1, 1], [0, 0, 0], [0, 145, 1], [0, 255, 1], [0, 0, 0x80], [0, 0, 0x80, 0],
+            [0, 0, 0xFF, 0xFF, 0xFF, 0xFF, 1], [0, 3, 1, 3, 1], [0, 3, 1, 2, 1], [0, 3, 1, 4], [255, 0, 1],
+        ] as [[UInt8]])
+    func garbage(rest: [UInt8]) {
+        #expect(BudgetLedger(stored: [1, 0, 0, 0, 0, 0, 0, 0, 5] + rest) == nil)
+    }
+
+    @Test(
+        "nor is what has another form or no time",
+        arguments: [
+            [], [1], [1, 0, 0, 0, 0, 0, 0, 0], [0, 0, 0, 0, 0, 0, 0, 0, 5], [2, 0, 0, 0, 0, 0, 0, 0, 5],
+            [1, 0x7F, 255, 255, 255, 255, 255, 255, 255], [1, 0x80, 0, 0, 0, 0, 0, 0, 0],
+        ] as [[UInt8]])
+    func otherForms(bytes: [UInt8]) {
+        #expect(BudgetLedger(stored: bytes) == nil)
+    }
+
+    @Test("the stored form of a ledger stays as it is: databases hold it")
+    func storedForm() {
+        let time = Timestamp(microseconds: 0x0102_0304_0506_0708)
+        var ledger = BudgetLedger()
+        for _ in 0..<200 { ledger.spend(of: 1000, at: time) }
+        #expect(ledger.stored == [1, 1, 2, 3, 4, 5, 6, 7, 8, 0, 0, 0xC7, 1])
+        // An evenly coming one, which moves the time, and one at will ten minutes later.
+        ledger.spend(of: 1000, at: time + .minutes(10))
+        #expect(ledger.stored?.suffix(4) == [0, 1, 0xC7, 1])
+        ledger.spend(of: 5, at: time + .minutes(20))
+        #expect(ledger.stored?.suffix(6) == [1, 0, 1, 2, 0xC7, 1])
+        #expect(BudgetLedger(stored: nil) == BudgetLedger())
+    }
+}

@@ -1,0 +1,222 @@
+import Testing
+
+@testable import WidgetModel
+
+/// The rows of the design's table of definitions. What is asked of a kind is asked of `KindDefinition`, what is asked
+/// of many placements of `TimelineIdentity`.
+@Suite("Design, part A: definition", .tags(.rules), .timeLimit(.minutes(5)))
+struct DesignPartATests {
+    private func kind(_ name: String, families: [WidgetFamily] = []) -> KindDefinition {
+        KindDefinition(name: name, families: families, providerURL: "http://provider", placeholder: [:])
+    }
+
+    private func placement(
+        _ widget: String, _ kind: String, family: WidgetFamily = .systemSmall, configuration: JSONValue = [:]
+    ) throws -> WidgetPlacement {
+        WidgetPlacement(
+            app: "com.example.app", widget: widget, user: "u1", device: "d1", kind: kind, family: family,
+            configuration: try WidgetConfiguration(configuration),
+            environment: try WidgetEnvironment(locale: "en-US", timeZone: "UTC"))
+    }
+
+    @Test("an app has many kinds, a kind is named by a string: Stocks overview and Stocks detail in one app")
+    func manyKinds() throws {
+        let app = try AppDefinition.validate([
+            "app": "com.example.stocks",
+            "kinds": .array(
+                ["Stocks overview", "Stocks detail"].map {
+                    ["name": .string($0), "providerURL": "http://provider", "placeholder": [:]]
+                }),
+        ]).get()
+        #expect(app.kinds.map(\.name) == ["Stocks overview", "Stocks detail"])
+        let ids = try app.kinds.map { $0.identity(of: try placement("w", $0.name)).id }
+        #expect(ids[0] != ids[1])
+    }
+
+    @Test("a kind is static: all of a person's Fitness widgets of one family show one timeline")
+    func staticKind() throws {
+        let fitness = kind("Fitness")
+        let ids = try ["phone", "tablet", "watch"].map { fitness.identity(of: try placement($0, "Fitness")).id }
+        #expect(Set(ids).count == 1)
+    }
+
+    @Test(
+        "a kind is configurable; one kind can be placed many times, each configured differently",
+        arguments: [("Reminders", "list", ["Home", "Work"]), ("Due Date", "card", ["acme", "soup", "gold"])])
+    func configurable(name: String, parameter: String, values: [String]) throws {
+        let kind = kind(name)
+        let ids = try values.map { value in
+            kind.identity(of: try placement(value, name, configuration: [parameter: .string(value)])).id
+        }
+        #expect(Set(ids).count == values.count)
+        let again = try placement("another", name, configuration: [parameter: .string(values[0])])
+        #expect(kind.identity(of: again).id == ids[0], "the same content, once")
+    }
+
+    @Test("a kind supports all families unless it lists some")
+    func families() throws {
+        #expect(kind("Hero").families == WidgetFamily.allCases)
+        let json: JSONValue = ["name": "Hero", "providerURL": "http://provider", "placeholder": [:]]
+        #expect(try KindDefinition.validate(json).get().families == WidgetFamily.allCases)
+        #expect(kind("Hero", families: [.systemSmall]).families == [.systemSmall])
+    }
+
+    @Test("content differs by family: small shows the avatar, medium adds the biography")
+    func contentByFamily() throws {
+        var rangers = kind("Emoji Rangers", families: [.systemSmall, .systemMedium])
+        func ids() throws -> [TimelineID] {
+            try rangers.families.map { rangers.identity(of: try placement("w", "Emoji Rangers", family: $0)).id }
+        }
+        #expect(Set(try ids()).count == 2)
+        rangers.variesBy = [.locale]
+        #expect(Set(try ids()).count == 1, "unless the kind says that it does not")
+    }
+
+    @Test("a placeholder is required, holds no user data: it is the kind's, whoever looks")
+    func placeholder() throws {
+        let json: JSONValue = ["name": "Hero", "providerURL": "http://provider"]
+        guard case .failure(let errors) = KindDefinition.validate(json) else {
+            Issue.record("accepted without a placeholder")
+            return
+        }
+        #expect(errors.errors.map(\.pointer) == ["/placeholder"])
+    }
+
+    @Test("display name, description, accent and background colour by name")
+    func presentation() throws {
+        let json: JSONValue = [
+            "name": "Hero", "providerURL": "http://provider", "placeholder": [:], "displayName": "Ranger detail",
+            "description": "See your favourite ranger.", "accentColor": "AccentColor", "backgroundColor": "Night",
+        ]
+        let kind = try KindDefinition.validate(json).get()
+        #expect(kind.displayName == "Ranger detail" && kind.description == "See your favourite ranger.")
+        #expect(kind.accentColor == "AccentColor" && kind.backgroundColor == "Night")
+        #expect(try KindDefinition(json: kind.json()) == kind)
+    }
+
+    @Test("links follow the configuration: a Power Panda widget opens Power Panda")
+    func links() throws {
+        let heroes = ["power-panda", "egghead", "spouty"]
+        let kind = kind("Hero")
+        let ids = try heroes.map {
+            kind.identity(of: try placement($0, "Hero", configuration: ["hero": .string($0)])).id
+        }
+        let elements = zip(ids, heroes).map { id, hero in
+            // One link of its own for the smallest family; what else a larger one links to is part of the content.
+            #"{"id":"\#(id)","policy":"never","entries":[{"date":"2020-06-22T10:00:00Z","#
+                + #""content":{"links":["game:///\#(hero)","game:///all"]},"url":"game:///\#(hero)"}]}"#
+        }
+        let response = try ProviderResponse.parse(
+            bytes(#"{"timelines":[\#(elements.joined(separator: ","))]}"#), requested: ids, volatileFields: [])
+        for (outcome, hero) in zip(response.outcomes, heroes) {
+            guard case .timeline(let parsed) = outcome else {
+                Issue.record("\(outcome)")
+                continue
+            }
+            let entry = try Timeline(stored: parsed.content).entries[0]
+            #expect(entry.url == "game:///\(hero)")
+            #expect(entry.content == ["links": [.string("game:///\(hero)"), "game:///all"]])
+        }
+    }
+}
+
+@Suite("Design, part B: snapshot, timeline", .tags(.rules), .timeLimit(.minutes(5)))
+struct DesignPartBTests {
+    private let now = time("2020-06-22T10:00:00Z")
+    private let id = TimelineID(high: 1, low: 2)
+
+    private func parse(_ entries: [String], policy: String = #""atEnd""#) throws -> (ParsedTimeline, Timeline) {
+        let text =
+            #"{"timelines":[{"id":"\#(id)","policy":\#(policy),"entries":[\#(entries.joined(separator: ","))]}]}"#
+        let response = try ProviderResponse.parse(bytes(text), requested: [id], volatileFields: [])
+        guard case .timeline(let parsed) = response.outcomes[0] else {
+            throw ModelError(message: "\(response.outcomes[0])")
+        }
+        return (parsed, try Timeline(stored: parsed.content))
+    }
+
+    @Test("a snapshot is usually the timeline's first entry: a timeline of that one entry is whole")
+    func snapshot() throws {
+        let (parsed, timeline) = try parse([#"{"date":"2020-06-22T10:00:00Z","content":{"real":true}}"#])
+        #expect(parsed.entryCount == 1 && timeline.entry(at: now)?.content == ["real": true])
+        #expect(KindDefinition(name: "Hero", providerURL: "http://provider", placeholder: nil).hasSnapshots)
+    }
+
+    @Test("entries (date, content, optional relevance) + a policy; light and dark variants")
+    func parts() throws {
+        let (_, timeline) = try parse([
+            #"{"date":"2020-06-22T10:00:00Z","content":{"light":{"ink":"black"},"dark":{"ink":"white"}},"#
+                + #""relevance":{"score":16.29,"duration":1800}}"#,
+            #"{"date":"2020-06-22T11:00:00Z","content":null}"#,
+        ])
+        #expect(timeline.entries[0].content == ["light": ["ink": "black"], "dark": ["ink": "white"]])
+        #expect(timeline.entries[0].relevance == EntryRelevance(score: 16.29, duration: 1800))
+        #expect(timeline.entries[1].relevance == nil && timeline.policy == .atEnd)
+    }
+
+    @Test("equal dates are legal; any order is accepted: of those that begin together the last one given is shown")
+    func equalDates() throws {
+        let (_, timeline) = try parse(
+            [("11", "c"), ("10", "a"), ("12", "d"), ("10", "b"), ("12", "e")].map {
+                #"{"date":"2020-06-22T\#($0.0):00:00Z","content":"\#($0.1)"}"#
+            })
+        #expect(timeline.entries.map(\.content) == ["a", "b", "c", "d", "e"])
+        #expect(timeline.entry(at: now)?.content == "b")
+        #expect(timeline.entry(at: now + .hours(2))?.content == "e")
+    }
+
+    @Test("days' worth: a week of entries, one every quarter of an hour")
+    func days() throws {
+        let dates = (0..<672).map { now + .minutes(15 * $0) }
+        let (parsed, timeline) = try parse(dates.map { #"{"date":"\#($0.rfc3339)","content":0}"# })
+        #expect(parsed.entryCount == 672 && timeline.lastEntryDate == now + .days(7) - .minutes(15))
+        #expect(ReloadRules.test().due(timeline.policy, lastEntry: parsed.lastEntryDate, renderedAt: now) == dates[671])
+    }
+
+    @Test(
+        "the entry shown at time t is the last one whose date <= t",
+        arguments: [
+            ("2020-06-22T09:59:59.999999Z", nil), ("2020-06-22T10:00:00Z", "a"), ("2020-06-22T10:29:59.999999Z", "a"),
+            ("2020-06-22T10:30:00Z", "b"), ("2020-06-22T10:59:59Z", "b"), ("2020-06-22T11:00:00Z", "d"),
+            ("2020-06-29T11:00:00Z", "d"),
+        ] as [(String, String?)])
+    func shown(at text: String, content: String?) throws {
+        let dates = [("10:00", "a"), ("10:30", "b"), ("11:00", "c"), ("11:00", "d")]
+        let entries = dates.map { date, name in
+            TimelineEntry(date: time("2020-06-22T\(date):00Z"), content: .string(name))
+        }
+        let timeline = try #require(Timeline(entries: entries.shuffledKeepingEquals(), policy: .never))
+        #expect(timeline.entry(at: time(text))?.content == content.map { .string($0) })
+    }
+
+    /// "Entries every minute from now while before the end (end excluded), relevance = health".
+    @Test(
+        "healing: healed in 10 min → 10 entries, then atEnd",
+        arguments: [(10, 10), (1, 1), (60, 60)])
+    func healing(minutes: Int, count: Int) throws {
+        let end = now + .minutes(minutes)
+        var entries: [String] = []
+        var date = now
+        while date < end {
+            let health = 1 - Double((end - date).components.seconds) / Double(60 * minutes)
+            entries.append(#"{"date":"\#(date.rfc3339)","content":null,"relevance":{"score":\#(health)}}"#)
+            date = date + .minutes(1)
+        }
+        let (parsed, timeline) = try parse(entries)
+        #expect(parsed.entryCount == count)
+        #expect(timeline.entries.allSatisfy { $0.date < end })
+        #expect(timeline.entries[0].relevance?.score == 0)
+        #expect(timeline.lastEntryDate == end - .minutes(1))
+        // Then atEnd: the next one is asked for when the last entry is reached, or the spacing allows it.
+        let due = ReloadRules.test().due(timeline.policy, lastEntry: parsed.lastEntryDate, renderedAt: now)
+        #expect(due == max(end - .minutes(1), now + .minutes(5)))
+    }
+}
+
+extension [TimelineEntry] {
+    /// In another order, those of equal dates in theirs.
+    fileprivate func shuffledKeepingEquals() -> [TimelineEntry] {
+        let halves = Dictionary(grouping: self, by: \.date)
+        return halves.sorted { $0.key > $1.key }.flatMap(\.value)
+    }
+}

@@ -1,0 +1,341 @@
+import Testing
+
+@testable import WidgetModel
+
+@Suite("Design, part C: reloads", .tags(.rules), .timeLimit(.minutes(5)))
+struct DesignPartCTests {
+    private let now = time("2020-06-22T10:00:00Z")
+
+    /// A case of the table of policies: a timeline rendered at 10:00 with the default spacing of five minutes.
+    struct PolicyCase: CustomTestStringConvertible, Sendable {
+        let testDescription: String
+        let policy: ReloadPolicy
+        /// Minutes from 10:00.
+        let entries: [Int]
+        /// Minutes from 10:00; nil: never.
+        let due: Int?
+
+        init(_ name: String, _ policy: ReloadPolicy, entries: [Int], due: Int?) {
+            testDescription = name
+            self.policy = policy
+            self.entries = entries
+            self.due = due
+        }
+    }
+
+    private static let evening = time("2020-06-22T22:00:00Z")
+
+    @Test(
+        "atEnd, after, never give the earliest time; each timeline has its own policy",
+        arguments: [
+            PolicyCase("atEnd: when the last entry is reached", .atEnd, entries: [0, 20, 40], due: 40),
+            PolicyCase("atEnd, entries in any order", .atEnd, entries: [40, 0, 20], due: 40),
+            PolicyCase("atEnd, entries of one date", .atEnd, entries: [30, 30, 30], due: 30),
+            PolicyCase("atEnd, one entry that is now: as soon as the spacing allows", .atEnd, entries: [0], due: 5),
+            PolicyCase("atEnd, all past: as soon as the spacing allows", .atEnd, entries: [-60, -90], due: 5),
+            PolicyCase("atEnd before the spacing is over", .atEnd, entries: [0, 4], due: 5),
+            PolicyCase("after(22:00), entries end earlier", .after(evening), entries: [0, 60], due: 720),
+            PolicyCase("after(22:00), entries end later", .after(evening), entries: [0, 1440], due: 720),
+            PolicyCase("after(22:00), entries are past", .after(evening), entries: [-1440], due: 720),
+            PolicyCase("after(22:00), entries begin later", .after(evening), entries: [1440], due: 720),
+            PolicyCase(
+                "after a past date: as soon as the spacing allows", .after(evening - .days(1)), entries: [0], due: 5),
+            PolicyCase("after the beginning of time", .after(.distantPast), entries: [0], due: 5),
+            PolicyCase("never", .never, entries: [0, 20], due: nil),
+            PolicyCase("never, past", .never, entries: [-20], due: nil),
+        ])
+    func policies(_ row: PolicyCase) throws {
+        let entries = row.entries.map { TimelineEntry(date: now + .minutes($0), content: nil) }
+        let timeline = try #require(Timeline(entries: entries, policy: row.policy))
+        let due = ReloadRules.test().due(timeline.policy, lastEntry: timeline.lastEntryDate, renderedAt: now)
+        #expect(due == row.due.map { now + .minutes($0) })
+    }
+
+    @Test("never: only an explicit request: a widget that waits for the person to sign in")
+    func signIn() {
+        var timeline = TimelineStateMachine.rendered(at: now, policy: .never)
+        #expect(timeline.dueAt == .distantFuture)
+        #expect(timeline.claim(number: 2, lease: .minutes(1), in: ScopeGenerations(), at: now + .days(3650)) == nil)
+        #expect(timeline.request(urgency: .free, lane: .interactive, at: now + .days(1)) == .due)
+        #expect(timeline.claim(number: 2, lease: .minutes(1), in: ScopeGenerations(), at: now + .days(1)) != nil)
+    }
+
+    @Test("reload per kind, or all")
+    func scopes() {
+        let timeline = TimelineStateMachine.rendered(at: now, policy: .never)
+        var overview = ScopeGenerations()
+        var detail = ScopeGenerations()
+        overview.kind.bump(urgency: .budgeted)
+        #expect(timeline.need(in: overview) == .budgeted && timeline.need(in: detail) == .policy)
+        // The app's counter is one for both kinds.
+        overview.app.bump(urgency: .free)
+        detail.app = overview.app
+        #expect(timeline.need(in: overview) == .free && timeline.need(in: detail) == .free)
+        #expect(KindScope.all.contains("anything"))
+        #expect(KindScope(names: ["Stocks detail"])?.contains("Stocks overview") == false)
+    }
+
+    @Test(
+        "a push or a change in the background takes budget; foreground, time, locale and environment changes are free",
+        arguments: [
+            (.placed, .free, .interactive), (.configured, .free, .interactive), (.environment, .free, .interactive),
+            (.foreground, .free, .interactive), (.operator, .forced, .interactive), (.push, .budgeted, .push),
+            (.background, .budgeted, .push), (.policy, .budgeted, .scheduled),
+        ] as [(ReloadReason, RequestUrgency, ReloadLane)])
+    func reasons(reason: ReloadReason, urgency: RequestUrgency, lane: ReloadLane) {
+        #expect(reason.urgency == urgency && reason.lane == lane)
+        #expect(reason.isFree == (urgency != .budgeted))
+    }
+
+    /// A ledger whose tokens are all spent.
+    private func spent(_ budget: Int, at time: Timestamp) -> BudgetLedger {
+        var ledger = BudgetLedger()
+        while ledger.tokens(of: budget, at: time) > 0 { ledger.spend(of: budget, at: time) }
+        return ledger
+    }
+
+    @Test("foreground changes are free of budget: lunch moved in the app, the widget follows at once")
+    func lunchMoved() {
+        let rules = ReloadRules.test()
+        let ledger = spent(70, at: now)
+        let pushed = ReloadState(need: .budgeted, renderedAt: now, ledger: ledger, views: .often)
+        #expect(rules.plan(pushed, at: now + .seconds(1)).reloadRule == nil)
+        let moved = ReloadState(need: .free, renderedAt: now, ledger: ledger, views: .often)
+        #expect(
+            rules.plan(moved, at: now + .seconds(1)) == .reload(rule: .free, ledger: ledger), "no token, no spacing")
+    }
+
+    @Test("a push to a widget in budget waits for the spacing, and no longer")
+    func pushed() {
+        let rules = ReloadRules.test()
+        let state = ReloadState(need: .budgeted, renderedAt: now, views: .often)
+        #expect(rules.plan(state, at: now + .seconds(60)) == .wait(until: now + .minutes(5), rule: .spacing))
+        #expect(rules.plan(state, at: now + .minutes(5)).reloadRule == .paced)
+    }
+
+    @Test("a significant time change is one free reload of each timeline, and of a shared one after its spacing")
+    func significantTimeChange() {
+        for isShared in [false, true] {
+            var scope = ScopeGenerations()
+            var timeline = TimelineStateMachine.rendered(at: now, policy: .never, isShared: isShared)
+            scope.app.bump(urgency: ReloadReason.environment.urgency)
+            let outcome = timeline.sweep(to: scope, at: now + .seconds(60))
+            #expect(outcome == (isShared ? .deferred(until: now + .minutes(5)) : .due))
+            #expect(timeline.need(in: scope) == .free)
+            #expect(timeline.sweep(to: scope, at: now + .seconds(61)) == nil, "once")
+        }
+    }
+
+    @Test("ten million people opening an app are one reload a spacing of a shared timeline")
+    func sharedForeground() throws {
+        var timeline = TimelineStateMachine.rendered(at: now, policy: .never, isShared: true)
+        let rules = ReloadRules.test(isShared: true)
+        var renders: [Timestamp] = []
+        // A person a second for an hour stands for ten million in an hour: what comes before a fetch is one.
+        for second in 1...3600 {
+            let time = now + .seconds(second)
+            _ = timeline.request(events: 2778, urgency: .free, lane: .interactive, at: time)
+            guard
+                let claim = timeline.claim(
+                    number: Int64(second) + 1, lease: .minutes(1), in: ScopeGenerations(), at: time)
+            else { continue }
+            guard case .reload(.free, let ledger) = rules.plan(claim.state, at: time) else {
+                Issue.record("not free at \(time)")
+                return
+            }
+            #expect(ledger == BudgetLedger(), "free of budget")
+            // During the fetch as well.
+            _ = timeline.request(urgency: .free, lane: .interactive, at: time)
+            _ = timeline.complete(
+                rules.completion(
+                    of: claim, timeline: .punctual, policy: .never, lastEntry: time, ledger: ledger,
+                    publishedHash: nil, at: time), at: time)
+            renders.append(time)
+        }
+        #expect(renders == (1...12).map { now + .minutes(5 * $0) })
+    }
+
+    @Test(
+        "viewed often → more reloads; rarely → fewer: clamp(views a day, 8, 70)",
+        arguments: [(0, 8), (1, 8), (8, 8), (8.4, 8), (8.6, 9), (40, 40), (55, 55), (70, 70), (90, 70), (1e300, 70)])
+    func budgetByViews(views: Double, reloads: Int) {
+        #expect(DailyBudget().reloads(for: ViewStatistics(viewsADay: views), at: now) == reloads)
+    }
+
+    @Test("often viewed: 40 to 70 a day, every 15 to 60 min", arguments: 40...70)
+    func oftenViewed(reloads: Int) {
+        // On the average, and at the slowest while something is asked for all the time.
+        let average = Duration.days(1) / reloads
+        #expect(average >= .minutes(15) && average <= .minutes(60))
+        let pace = BudgetLedger.pace(of: reloads)
+        #expect(pace >= .minutes(15) && pace <= .minutes(60), "\(pace)")
+    }
+
+    @Test("a person sees the home screen over 90 times a day: the widgets there are viewed often")
+    func ninetyTimesADay() {
+        var rate = 0.0
+        var last: Timestamp?
+        var start = time("2020-06-01T07:00:00Z")
+        for _ in 0..<30 {
+            // 90 times in 16 waking hours: every 640 seconds.
+            for time in ViewStatistics.counted((0..<90).map { start + .seconds(640 * $0) }, after: last) {
+                rate = ViewStatistics.rate(rate, viewedAfter: last.map { time - $0 })
+                last = time
+            }
+            start = start + .days(1)
+        }
+        let views = rate * ViewStatistics.viewsPerHour
+        #expect(views > 70 && views < 110, "\(views)")
+        #expect(DailyBudget().reloads(for: ViewStatistics(viewsADay: views), at: start) == 70)
+    }
+
+    @Test("24 h rolling window, not midnight: what was spent at 23:50 is not back at 00:00")
+    func rollingWindow() {
+        let late = time("2020-06-22T23:50:00Z")
+        let midnight = time("2020-06-23T00:00:00Z")
+        let ledger = spent(70, at: late)
+        #expect(ledger.tokens(of: 70, at: midnight) == 0)
+        #expect(ledger.spent(at: midnight) == 28)
+        #expect(ledger.spent(at: late + .days(1) - .seconds(1)) == 28)
+        #expect(ledger.spent(at: late + .days(1) + .minutes(10)) == 0)
+    }
+
+    @Test(
+        "a learning period of days: the first three days after placing count as often-viewed",
+        arguments: [(0, 40), (1, 40), (71, 40), (72, 8), (1000, 8)])
+    func learning(hours: Int, reloads: Int) {
+        let views = ViewStatistics(lastActive: now, lastPlaced: now)
+        #expect(DailyBudget().reloads(for: views, at: now + .hours(hours)) == reloads)
+        var looked = views
+        looked.viewsADay = 60
+        #expect(DailyBudget().reloads(for: looked, at: now + .hours(hours)) == 60, "it learns upwards at once")
+        #expect(DailyBudget(minimum: 4, maximum: 20).reloads(for: views, at: now) == 20, "the kind's maximum holds")
+    }
+
+    @Test("a kind's own budget", arguments: [(0, 0, 1), (0, 1, 1), (5, 5, 5), (0, 100, 50), (60, 100, 60), (9, 3, 9)])
+    func ownBudget(minimum: Int, maximum: Int, reloads: Int) {
+        let budget = DailyBudget(minimum: minimum, maximum: maximum)
+        #expect(budget.reloads(for: ViewStatistics(viewsADay: 50), at: now) == reloads)
+    }
+
+    @Test("as little network as needed: any number of requests before a fetch are one, during it one more")
+    func coalescing() throws {
+        var timeline = TimelineStateMachine.rendered(at: now, policy: .never)
+        let later = now + .hours(1)
+        for _ in 0..<1000 { _ = timeline.request(urgency: .free, lane: .interactive, at: later) }
+        var fetches = 0
+        while let claim = timeline.claim(
+            number: Int64(fetches) + 2, lease: .minutes(1), in: ScopeGenerations(), at: later)
+        {
+            fetches += 1
+            if fetches == 1 {
+                for _ in 0..<1000 {
+                    #expect(timeline.request(urgency: .free, lane: .interactive, at: later) == .inFlight)
+                }
+            }
+            _ = timeline.complete(
+                ReloadRules.test().completion(
+                    of: claim, timeline: .punctual, policy: .never, lastEntry: later, ledger: claim.state.ledger,
+                    publishedHash: nil, at: later), at: later)
+        }
+        #expect(fetches == 2)
+    }
+
+    @Test("developer mode lifts the limits")
+    func developerMode() {
+        let rules = ReloadRules.test(developerMode: true, isShared: true)
+        let ledger = spent(70, at: now)
+        for need in [ReloadNeed.budgeted, .policy] {
+            let state = ReloadState(need: need, renderedAt: now, ledger: ledger, views: .often)
+            #expect(rules.plan(state, at: now) == .reload(rule: .developerMode, ledger: ledger))
+        }
+        #expect(rules.eligible(ReloadState(need: .budgeted, renderedAt: now, ledger: ledger), from: now).time == now)
+        // A policy that is always past does not turn into a loop all the same.
+        #expect(rules.due(.atEnd, lastEntry: now - .seconds(5), renderedAt: now) == now + .seconds(1))
+    }
+}
+
+@Suite("Design, part H: what users of the existing systems miss", .tags(.rules), .timeLimit(.minutes(5)))
+struct DesignPartHTests {
+    private let now = time("2020-06-22T10:00:00Z")
+
+    @Test("explain: every decision and every rule has a name of its own, and keeps the number that is stored")
+    func names() {
+        #expect(Set(Decision.allCases.map(\.name)).count == Decision.allCases.count)
+        #expect(Set(ReloadRule.allCases.map(\.name)).count == ReloadRule.allCases.count)
+        #expect(
+            [Decision.reloaded, .unchanged, .failed, .deferred, .released, .slept, .cancelled].map(\.rawValue)
+                == [1, 2, 3, 4, 5, 6, 7])
+        #expect(
+            [ReloadRule.free, .first, .developerMode, .paced, .token, .spacing, .budget, .dormant].map(\.rawValue)
+                == [1, 2, 3, 4, 5, 10, 11, 12])
+    }
+
+    @Test("a gate that spends nothing when nothing visible changed: the policy alone is no change")
+    func gate() throws {
+        let id = TimelineID(high: 1, low: 2)
+        func hash(_ policy: String, content: String) throws -> ContentHash? {
+            let text =
+                #"{"timelines":[{"id":"\#(id)","policy":\#(policy),"entries":[{"date":"2020-06-22T10:00:00Z","#
+                + #""content":\#(content)}]}]}"#
+            let response = try ProviderResponse.parse(bytes(text), requested: [id], volatileFields: [])
+            guard case .timeline(let parsed) = response.outcomes[0] else { return nil }
+            return parsed.hash
+        }
+        let first = try #require(try hash(#"{"after":"2020-06-22T11:00:00Z"}"#, content: #"{"sky":"blue"}"#))
+        #expect(try hash(#"{"after":"2020-06-22T12:00:00Z"}"#, content: #"{ "sky" : "blue" }"#) == first)
+        #expect(try hash(#""never""#, content: #"{"sky":"blue"}"#) == first)
+        #expect(try hash(#""never""#, content: #"{"sky":"grey"}"#) != first)
+    }
+
+    @Test("a fetch that finds nothing changed still spends its token")
+    func gateSpends() throws {
+        let rules = ReloadRules.test(budget: .always(1))
+        var timeline = TimelineStateMachine.rendered(at: now - .days(1), policy: .after(now))
+        let claimed = timeline.claim(number: 2, lease: .minutes(1), in: ScopeGenerations(), at: now)
+        let claim = try #require(claimed)
+        let ledger = try #require(rules.plan(claim.state, at: now).ledger)
+        _ = timeline.complete(
+            rules.completion(
+                of: claim, timeline: .punctual, policy: .after(now), lastEntry: now, ledger: ledger,
+                publishedHash: nil, at: now), at: now)
+        #expect(timeline.decision == .unchanged)
+        #expect(timeline.dueAt == now + .days(1))
+    }
+
+    @Test("last good timeline kept on failure: nothing that is rendered or asked for changes")
+    func failure() throws {
+        var timeline = TimelineStateMachine.rendered(at: now, policy: .never)
+        _ = timeline.request(urgency: .budgeted, lane: .push, at: now)
+        let later = now + .hours(1)
+        let claimed = timeline.claim(number: 2, lease: .minutes(1), in: ScopeGenerations(), at: later)
+        let claim = try #require(claimed)
+        let before = timeline
+        #expect(
+            timeline.fail(claim, delay: .seconds(30), at: later) == .waiting(until: later + .seconds(30), for: .retry))
+        #expect(timeline.publishedHash == before.publishedHash && timeline.rendered == before.rendered)
+        #expect(timeline.requested == before.requested && timeline.ledger == before.ledger)
+        // Not even a free request reaches a provider that asked to be left alone.
+        #expect(
+            timeline.request(urgency: .forced, lane: .interactive, at: later)
+                == .deferred(until: later + .seconds(30)))
+    }
+
+    @Test("lints: gaps under 5 min, a single entry with atEnd, round-hour after are counted, never refused")
+    func lints() {
+        func lints(_ policy: ReloadPolicy, _ seconds: [Int]) -> TimelineLints {
+            TimelineLints(policy: policy, dates: seconds.map { now + .seconds($0) })
+        }
+        #expect(lints(.atEnd, [0]) == .singleEntryAtEnd)
+        #expect(lints(.never, [0]) == [])
+        #expect(lints(.atEnd, [0, 300, 600]) == [])
+        #expect(lints(.atEnd, [0, 299]) == .shortGap)
+        #expect(lints(.atEnd, [0, 0, 300, 300]) == [], "equal dates are no gap")
+        #expect(lints(.atEnd, [0, 0, 1]) == .shortGap)
+        #expect(lints(.after(now), [0]) == .roundHour)
+        #expect(lints(.after(now + .microseconds(1)), [0, 1]) == .shortGap)
+        #expect(lints(.after(now), [0, 1]) == [.shortGap, .roundHour])
+        #expect(lints(.after(Timestamp(microseconds: -3_600_000_000)), [0]) == .roundHour)
+        #expect(TimelineLints.named.map(\.name) == ["shortGap", "singleEntryAtEnd", "roundHour"])
+    }
+}

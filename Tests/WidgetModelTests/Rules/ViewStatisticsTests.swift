@@ -1,0 +1,120 @@
+import Testing
+
+@testable import WidgetModel
+
+@Suite(.tags(.rules), .timeLimit(.minutes(5)))
+struct ViewStatisticsTests {
+    private let now = time("2020-06-22T10:00:00Z")
+
+    /// Seconds at which a widget is looked at, and those that count.
+    @Test(
+        "a view within an hour after a counted one changes nothing",
+        arguments: [
+            ([], nil, []), ([0], nil, [0]), ([0, 3599, 3600], nil, [0, 3600]),
+            ([0, 1800, 3600, 5400, 7200], nil, [0, 3600, 7200]),
+            ([0, 3000, 6000, 9000], nil, [0, 6000]), ([3599], 0, []), ([3600], 0, [3600]),
+            ([3599, 7198, 7199], 0, [7198]),
+            // An event that is late is older than what was counted, and counts for nothing.
+            ([5000, 100, 9000], nil, [5000, 9000]), ([-50], 0, []),
+        ] as [([Int], Int?, [Int])])
+    func counted(views: [Int], last: Int?, counted: [Int]) {
+        let times = ViewStatistics.counted(views.map { now + .seconds($0) }, after: last.map { now + .seconds($0) })
+        #expect(times == counted.map { now + .seconds($0) })
+    }
+
+    @Test("which views count does not depend on how they are batched", .tags(.property))
+    func batches() {
+        var random = SeededGenerator(seed: 5)
+        for _ in 0..<200 {
+            var times: [Timestamp] = []
+            var time = now
+            for _ in 0..<30 {
+                time = time + .seconds(Int.random(in: -600...4000, using: &random))
+                times.append(time)
+            }
+            var last: Timestamp?
+            var batched: [Timestamp] = []
+            var rest = times[...]
+            while !rest.isEmpty {
+                let batch = rest.prefix(Int.random(in: 1...10, using: &random))
+                rest = rest.dropFirst(batch.count)
+                let counted = ViewStatistics.counted(batch, after: last)
+                last = counted.last ?? last
+                batched += counted
+            }
+            #expect(batched == ViewStatistics.counted(times, after: nil))
+        }
+    }
+
+    @Test("100,000 views of 10,000 widgets in an hour change at most 10,000 rates")
+    func manyViews() {
+        var random = SeededGenerator(seed: 6)
+        var last: [Timestamp?] = Array(repeating: nil, count: 10_000)
+        // Half of them were counted in the hour before.
+        for widget in stride(from: 0, to: 10_000, by: 2) {
+            last[widget] = now - .seconds(Int.random(in: 0..<3600, using: &random))
+        }
+        let seconds = (0..<100_000).map { _ in Int.random(in: 0..<3600, using: &random) }.sorted()
+        var changes = 0
+        for second in seconds {
+            let widget = Int.random(in: 0..<10_000, using: &random)
+            guard let counted = ViewStatistics.counted([now + .seconds(second)], after: last[widget]).first else {
+                continue
+            }
+            last[widget] = counted
+            changes += 1
+        }
+        #expect(changes <= 10_000)
+        #expect(changes > 9_000, "nearly every widget was looked at: \(changes)")
+    }
+
+    @Test("the average falls to 1/e in three days, and not at all without time")
+    func decay() {
+        #expect(ViewStatistics.decayed(9, for: .zero) == 9)
+        #expect(abs(ViewStatistics.decayed(9, for: .days(3)) - 9 / 2.718281828) < 1e-6)
+        #expect(ViewStatistics.decayed(9, for: .days(365)) < 1e-9)
+        #expect(ViewStatistics.decayed(9, for: .seconds(-5)) == 9, "a late event")
+        #expect(ViewStatistics.decayed(0, for: .days(1)) == 0)
+        #expect(ViewStatistics.decayed(9, for: .seconds(Int64.max)) == 0)
+    }
+
+    @Test("the average tends to the hours a day in which it is viewed", arguments: [1, 2, 8, 16, 24])
+    func steady(hours: Int) {
+        var rate = 0.0
+        var last: Timestamp?
+        for day in 0..<30 {
+            for hour in 0..<hours {
+                let time = now + .days(day) + .hours(hour)
+                rate = ViewStatistics.rate(rate, viewedAfter: last.map { time - $0 })
+                last = time
+            }
+        }
+        // Over the day, as it stands when the day begins and after the last view of it.
+        let low = ViewStatistics.decayed(rate, for: .hours(25 - hours))
+        #expect(low < Double(hours) * 1.02 && rate > Double(hours) * 0.98, "\(low) to \(rate)")
+        #expect(rate - low <= Double(hours) / 3 + 0.1)
+    }
+
+    @Test("a widget that is no longer looked at has the least budget after some weeks")
+    func forgotten() {
+        let views = 90.0
+        let later = ViewStatistics.decayed(views, for: .days(14))
+        #expect(DailyBudget().reloads(for: ViewStatistics(viewsADay: later), at: now) == 8)
+        #expect(DailyBudget().reloads(for: ViewStatistics(viewsADay: .nan), at: now) == 8)
+        #expect(DailyBudget().reloads(for: ViewStatistics(viewsADay: -5), at: now) == 8)
+        #expect(DailyBudget().reloads(for: ViewStatistics(viewsADay: .infinity), at: now) == 8)
+    }
+
+    @Test(
+        "the order in which a reload of everyone takes the timelines",
+        arguments: [
+            (90, nil, .often), (40, nil, .often), (39.9, nil, .regular), (8, nil, .regular), (7.9, nil, .seldom),
+            (0, nil, .seldom),
+            (0, 0, .often), (0, 71, .often), (0, 72, .seldom), (20, 100, .regular),
+        ] as [(Double, Int?, ViewClass)])
+    func viewClass(viewsADay: Double, placedHoursAgo: Int?, viewClass: ViewClass) {
+        let views = ViewStatistics(viewsADay: viewsADay, lastPlaced: placedHoursAgo.map { now - .hours($0) })
+        #expect(ViewClass(views, at: now) == viewClass)
+        #expect(ViewClass.allCases.map(\.rawValue) == [0, 1, 2, 3])
+    }
+}
