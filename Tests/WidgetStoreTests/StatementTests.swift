@@ -24,7 +24,8 @@ struct StatementTests {
         NextPlaceholderKind.self, ClaimPlaceholders.self, FinishPlaceholders.self, DropPlaceholders.self,
         ExpirePlaceholders.self, ListPlaceholders.self,
         ReadExplanation.self, RefusedRequests.self,
-        AddKindStatistics.self, PruneKindStatistics.self, ReadKindStatistics.self, ForecastDue.self,
+        AddKindStatistics.self, PruneKindStatistics.self, MarkedTimelines.self, ReadKindStatistics.self,
+        ForecastDue.self,
     ]
 
     @Test("PREPARE succeeds for every statement")

@@ -103,5 +103,6 @@ extension BatchRunner {
         _ = try await context.persistently(until: batch.leaseEnds) {
             try await context.pool.execute(ReleaseTimelines(claims))
         }
+        context.decisions?.record(claims, of: batch)
     }
 }

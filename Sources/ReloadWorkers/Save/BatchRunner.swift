@@ -99,6 +99,7 @@ struct BatchRunner: Sendable {
         _ = try await context.persistently(until: batch.leaseEnds) {
             try await context.pool.execute(FailTimelines(claims))
         }
+        context.decisions?.record(claims, of: batch)
     }
 }
 
