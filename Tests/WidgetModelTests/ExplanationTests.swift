@@ -250,7 +250,8 @@ struct ExplanationTests {
         }
         #expect(cancelled.facts.isEveryoneCancelled && cancelled.facts.pending == 0)
         #expect(cancelled.facts.isStale, "what is shown is as old as ever")
-        #expect(cancelled.facts.need == .policy)
+        #expect(cancelled.facts.wait == .policy && cancelled.next.rule == .policy)
+        #expect(cancelled.facts.need == .free, "rendered with whatever makes it due")
         #expect(cancelled.notes == [.init("3 reloads of everyone cancelled by an operator", .operatorCommand)])
 
         let since = Self.explain {

@@ -50,7 +50,7 @@ extension Explanation {
     /// What keeps it from being due now. Not before its time of the row, whatever the rules say by now.
     private var holdingBack: (time: Timestamp, rule: ReloadRule) {
         if facts.retryAt > now { return (facts.dueAt, .backoff) }
-        switch facts.need {
+        switch facts.wait {
         case .first: return (facts.dueAt, facts.attempts > 0 ? .backoff : facts.storedWait)
         case .free: return (facts.dueAt, .spacing)
         case .budgeted:

@@ -95,13 +95,17 @@ extension ReloadFacts {
     /// Whether any generation it was rendered at is behind the current one.
     package var isStale: Bool { targeted.pending > 0 || everyonePending > 0 }
 
-    /// What it is wanted for.
+    /// What it is wanted for, as a claim takes it: what was cancelled does not make it due, but once it is due for
+    /// something else, it is rendered with it.
     package var need: ReloadNeed {
         if renderedAt == nil { return .first }
-        if !isPublished { return .free }
-        guard pending > 0 else { return .policy }
-        let isFree = targeted.isFree || (!isEveryoneCancelled && (kind.isFree || app.isFree))
-        return isFree ? .free : .budgeted
+        if !isPublished || targeted.isFree || kind.isFree || app.isFree { return .free }
+        return isStale ? .budgeted : .policy
+    }
+
+    /// What makes it due; nothing that was cancelled.
+    package var wait: ReloadNeed {
+        pending == 0 && renderedAt != nil && isPublished ? .policy : need
     }
 
     /// As the plan takes it.
