@@ -284,7 +284,7 @@ struct ExplanationTests {
         let full = Self.explain().budget
         #expect(full.reloadsADay == 50 && full.left == 21 && full.nextTokenAt == nil && !full.isLifted)
 
-        // The first of them was covered by the evenly coming half.
+        // The first of them was one of the evenly coming ones.
         let some = Self.explain { $0.ledger = Self.spent(6, of: 50) }.budget
         #expect(some.spentAtWill == 5 && some.left == 15)
         #expect(some.nextTokenAt == Self.now - .seconds(360) + BudgetLedger.pace(of: 50))

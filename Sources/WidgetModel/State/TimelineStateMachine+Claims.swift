@@ -106,16 +106,15 @@ extension TimelineStateMachine {
         return isAsked ? end(until: eligibleAt, for: .request) : end(until: .distantFuture, for: .nothing)
     }
 
-    /// Its tombstone was published: whether the row is to be deleted. A timeline that a widget shows by now is
-    /// published anew.
-    package mutating func collect(_ claim: TimelineClaim, isShown: Bool, at now: Timestamp) -> Bool {
-        guard self.claim == claim.number else { return false }
-        guard !isOrphaned || isShown else { return true }
+    /// Its tombstone was published. A timeline that a widget shows by now is published anew.
+    package mutating func collect(_ claim: TimelineClaim, isShown: Bool, at now: Timestamp) -> CollectionEnding {
+        guard self.claim == claim.number else { return .fenced }
+        guard !isOrphaned || isShown else { return .collected }
         isOrphaned = false
         publishedHash = nil
         lane = min(lane, .push)
         phase = .waiting(until: now)
-        return false
+        return .revived
     }
 
     // MARK: What the ends have in common

@@ -116,6 +116,16 @@ package enum ClaimEnding: Hashable, Sendable {
     case waiting(until: Timestamp, for: Want)
 }
 
+/// How a claim to collect a timeline ended.
+package enum CollectionEnding: Hashable, Sendable {
+    /// The claim was not his any more; nothing changed.
+    case fenced
+    /// Its rows are to be deleted.
+    case collected
+    /// A widget shows it again.
+    case revived
+}
+
 /// A lease of a timeline, with what its fetch will have rendered.
 package struct TimelineClaim: Hashable, Sendable {
     package let number: Int64

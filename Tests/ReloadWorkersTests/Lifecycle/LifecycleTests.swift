@@ -121,7 +121,7 @@ struct LifecycleTests {
         try await withWidgets { worker in
             worker.provider.respond { _ in .status(503) }
             try await worker.store.apply([.placed(.test("w1"))], at: at)
-            try await worker.drain()
+            try await worker.turn()
             let id = try #require(try await worker.store.timelineID(of: "w1"))
             #expect(try await worker.store.standIn(of: "w1")?.isSnapshot == true)
             try await worker.store.apply([.removed(app: TestKinds.app, widget: "w1")], at: at + .seconds(1))

@@ -1,3 +1,5 @@
+import Logging
+import ServiceLifecycle
 import TestSupport
 import Testing
 import WidgetEvents
@@ -163,6 +165,55 @@ struct PlaceholderLoopTests {
                 Set(asked.flatMap(\.items).compactMap { $0["family"]?.stringValue })
                     == ["systemSmall", "systemMedium", "systemLarge", "accessoryInline"])
             #expect(try await worker.store.integer("SELECT count(*) FROM placeholder") == 4)
+        }
+    }
+
+    private func service(of worker: TestWorker) -> WorkerService {
+        var configuration = worker.context.configuration
+        configuration.placeholderInterval = .milliseconds(20)
+        return WorkerService(
+            configuration: configuration, pool: worker.store.pool, directory: worker.directory,
+            fetcher: worker.context.fetcher, publisher: worker.publisher, signal: WorkSignal(),
+            statistics: worker.context.statistics, logger: .silent)
+    }
+
+    @Test func theServiceFetchesWhatBecomesDueWhileItRuns() async throws {
+        try await withWorker { worker in
+            worker.provider.respond(to: .placeholder, answers)
+            let group = ServiceGroup(services: [service(of: worker)], logger: .silent)
+            async let running: Void = group.run()
+            try await worker.store.apply([.placed(.test("w1"))], at: at)
+            try await move(worker, to: sydney)
+            try await eventually("a placeholder for Sydney") {
+                try await worker.store.integer("SELECT count(*) FROM placeholder WHERE content LIKE '%en-AU%'") == 1
+            }
+            await group.triggerGracefulShutdown()
+            try await running
+        }
+    }
+
+    @Test func stoppingDoesNotWaitForAPlaceholder() async throws {
+        try await withWorker(timeout: .seconds(120)) { worker in
+            worker.provider.respond(to: .placeholder) { _ in
+                try await Gate().pass()
+                return .status(200)
+            }
+            try await worker.store.apply([.placed(.test("w1"))], at: at)
+            try await move(worker, to: sydney)
+            let group = ServiceGroup(services: [service(of: worker)], logger: .silent)
+            async let running: Void = group.run()
+            try await eventually("the request for a placeholder") {
+                !worker.provider.requests(to: .placeholder).isEmpty
+            }
+            let start = ContinuousClock.now
+            await group.triggerGracefulShutdown()
+            try await running
+            #expect(start.duration(to: .now) < .seconds(60))
+            #expect(worker.counts.placeholderFailures.isEmpty)
+            // Its lease ends by itself.
+            #expect(
+                try await worker.store.integer(
+                    "SELECT count(*) FROM placeholder WHERE attempts = 0 AND due_at < now() + interval '131 s'") == 1)
         }
     }
 

@@ -37,7 +37,12 @@ struct SnapshotStepTests {
             }
             #expect(try await worker.store.integer("SELECT count(*) FROM snapshot") == 0)
             // Rendered once, it needs none any more.
-            try await worker.store.sql("UPDATE timeline_state SET due_at = now(), lane = 0, requested = requested + 1")
+            worker.provider.respond { .timelines($0.ids.map { .stubTimeline($0) }) }
+            try await worker.store.sql(
+                """
+                UPDATE timeline_state
+                SET due_at = now(), lane = 0, requested = requested + 1, free_requested = requested + 1
+                """)
             try await worker.drain()
             #expect(worker.provider.requests(to: .snapshot).count == 1)
             #expect(worker.provider.requests.count == 2)
@@ -49,9 +54,9 @@ struct SnapshotStepTests {
             worker.provider.respond(to: .snapshot, answers)
             worker.provider.respond { _ in .status(503) }
             let id = try await worker.store.place([.test("w1")])[0]
-            try await worker.drain()
+            try await worker.turn()
             try await worker.store.passTime(3_600)
-            try await worker.drain()
+            try await worker.turn()
             #expect(worker.provider.requests.count == 2)
             #expect(worker.provider.requests(to: .snapshot).count == 1)
             #expect(try await worker.store.store.timeline(id, of: TestKinds.app)?.standIn?.isSnapshot == true)
@@ -120,14 +125,14 @@ struct SnapshotStepTests {
                     ])
             }
             worker.provider.respond { _ in .status(503) }
-            try await worker.drain()
+            try await worker.turn()
             #expect(
                 worker.counts.snapshotFailures == [.provider: 1, .duplicate: 1, .invalid: 1, .missing: 1])
             #expect(worker.counts.snapshots == 1 && worker.counts.foreign == 1)
             #expect(try await worker.store.integer("SELECT count(*) FROM snapshot") == 1)
             // The endpoint as a whole works: it is asked for the next widget.
             try await worker.store.place([.test("w9", user: "u9")])
-            try await worker.drain()
+            try await worker.turn()
             #expect(worker.provider.requests(to: .snapshot).count == 2)
         }
     }
