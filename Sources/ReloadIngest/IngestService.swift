@@ -24,12 +24,15 @@ package final class IngestService: Service {
     private let onDeadLetters: @Sendable () -> Void
     /// Called whenever partitions have been assigned and are about to be read.
     private let onAssigned: @Sendable () -> Void
+    /// Told what was decided about the requests of each transaction.
+    private let onDecisions: (@Sendable ([DecisionRecord]) -> Void)?
     private let current = Mutex<KafkaConsumer?>(nil)
 
     package init(
         configuration: IngestConfiguration, pool: PostgresPool, directory: DirectoryCache, logger: Logger,
         onDue: @escaping @Sendable () -> Void, onDeadLetters: @escaping @Sendable () -> Void,
         onAssigned: @escaping @Sendable () -> Void = {},
+        onDecisions: (@Sendable ([DecisionRecord]) -> Void)? = nil,
         makeConsumer: @escaping @Sendable () throws -> KafkaConsumer
     ) {
         self.configuration = configuration
@@ -39,8 +42,10 @@ package final class IngestService: Service {
         self.onDue = onDue
         self.onDeadLetters = onDeadLetters
         self.onAssigned = onAssigned
+        self.onDecisions = onDecisions
         self.makeConsumer = makeConsumer
-        applier = BatchApplier(pool: pool, audienceLimit: configuration.audienceLimit)
+        applier = BatchApplier(
+            pool: pool, audienceLimit: configuration.audienceLimit, recordsDecisions: onDecisions != nil)
         decoder = EventDecoder(maximumEventBytes: configuration.maximumEventBytes)
     }
 
@@ -218,6 +223,7 @@ package final class IngestService: Service {
                 let fold = try await fold(items, &directory)
                 let outcome = try await applier.apply(fold, advancing: advances) { batch.deadLetter($0) }
                 committed(fold, outcome, advances, &positions, consumer)
+                onDecisions?(decisions(fold, outcome, batch))
                 return
             } catch {
                 switch ApplyFailure(error) {
@@ -321,6 +327,18 @@ package final class IngestService: Service {
                 metadata: ["count": "\(outcome.rejected.count)", "first": "\(first.code): \(first.message)"])
             onDeadLetters()
         }
+    }
+
+    private func decisions(
+        _ fold: BatchFold, _ outcome: BatchApplier.Outcome, _ batch: PreparedBatch
+    ) -> [DecisionRecord] {
+        let refused = MarkDecisions.records(of: outcome.rejected) { event in
+            let record = batch.batch.records[event.record]
+            return configuration.topics.all.firstIndex(of: batch.batch.topic(event.record)).map { topic in
+                EventPosition(topic: Int16(topic), partition: record.partition, offset: record.offset)
+            }
+        }
+        return MarkDecisions.records(of: outcome.marks, directory: fold.directory) + refused
     }
 
     /// After a failed compare-and-set: the positions may be where this very batch would have left them, when a COMMIT

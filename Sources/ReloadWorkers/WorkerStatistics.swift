@@ -1,4 +1,5 @@
 import Synchronization
+package import WidgetModel
 
 /// What the workers of this process have done since it started.
 package final class WorkerStatistics: Sendable {
@@ -40,6 +41,8 @@ package final class WorkerStatistics: Sendable {
         package var placeholders = 0
         package var placeholderFailures: [ProviderFailure.Reason: Int] = [:]
         package var databaseErrors = 0
+        /// By row id of the kind.
+        package var kinds: [Int32: KindCounters] = [:]
 
         /// Timelines asked for in a request, on average; 0 before the first.
         package var timelinesPerRequest: Double {
@@ -55,5 +58,10 @@ package final class WorkerStatistics: Sendable {
 
     func count(_ body: (inout sending Snapshot) -> Void) {
         counts.withLock { body(&$0) }
+    }
+
+    /// Counts for one kind.
+    func count(kind id: Int32, _ body: (inout KindCounters) -> Void) {
+        counts.withLock { body(&$0.kinds[id, default: KindCounters()]) }
     }
 }

@@ -23,7 +23,7 @@ struct SchemaTests {
 
     @Test func everyTypeHasItsSchema() throws {
         let files = try FileManager.default.contentsOfDirectory(atPath: Self.directory.appending(path: "events").path())
-        let types = EventType.allCases.map(\.rawValue) + [TimelineUpdatedEvent.type]
+        let types = EventType.allCases.map(\.rawValue) + [TimelineUpdatedEvent.type, TimelineDecidedEvent.type]
         #expect(Set(files) == Set(types.map { "\($0).schema.json" }))
         for type in types {
             let schema = try schema("events/\(type).schema.json")

@@ -250,7 +250,8 @@ struct ExplanationTests {
         }
         #expect(cancelled.facts.isEveryoneCancelled && cancelled.facts.pending == 0)
         #expect(cancelled.facts.isStale, "what is shown is as old as ever")
-        #expect(cancelled.facts.need == .policy)
+        #expect(cancelled.facts.wait == .policy && cancelled.next.rule == .policy)
+        #expect(cancelled.facts.need == .free, "rendered with whatever makes it due")
         #expect(cancelled.notes == [.init("3 reloads of everyone cancelled by an operator", .operatorCommand)])
 
         let since = Self.explain {
@@ -286,7 +287,7 @@ struct ExplanationTests {
         // The first of them was one of the evenly coming ones.
         let some = Self.explain { $0.ledger = Self.spent(6, of: 50) }.budget
         #expect(some.spentAtWill == 5 && some.left == 15)
-        #expect(some.nextTokenAt == Self.now - .seconds(360) + .seconds(86_400) / 30)
+        #expect(some.nextTokenAt == Self.now - .seconds(360) + BudgetLedger.pace(of: 50))
 
         let none = Self.explain { $0.ledger = Self.spent(60, of: 50) }
         #expect(none.budget.left == 0)

@@ -30,6 +30,8 @@ struct StatementTests {
         WidgetsShowing.self, RemoveWidgets.self, MarkRetired.self,
         CountStrays.self, BeginMove.self, LockMove.self, MovePage.self, AdvanceMove.self, EndMovePass.self,
         ListMoves.self,
+        AddKindStatistics.self, PruneKindStatistics.self, MarkedTimelines.self, ReadKindStatistics.self,
+        ForecastDue.self,
     ]
 
     @Test("PREPARE succeeds for every statement")

@@ -38,6 +38,7 @@ struct BatchRunner: Sendable {
             counts.requests += 1
             counts.requestedTimelines += batch.timelines.count
         }
+        context.statistics.count(asked: batch)
         let call = ProviderCall(
             url: batch.kind.definition.providerURL, secret: batch.app.signingSecret, body: batch.requestBody,
             timeout: min(batch.kind.definition.timeout, left),
@@ -58,6 +59,7 @@ struct BatchRunner: Sendable {
             counts.fetched += outcome.fetched.count
             counts.foreign += outcome.foreign
         }
+        context.statistics.count(fetched: outcome.fetched, of: batch)
         if outcome.foreign > 0 {
             context.logger.warning(
                 "a provider answered for timelines that were not asked for",
@@ -87,6 +89,7 @@ struct BatchRunner: Sendable {
         context.statistics.count { counts in
             for (_, failure) in failed { counts.failed[failure.reason, default: 0] += 1 }
         }
+        context.statistics.count(.failed, failed.count, of: batch)
         context.logger.warning(
             "timelines failed",
             metadata: [
@@ -96,6 +99,7 @@ struct BatchRunner: Sendable {
         _ = try await context.persistently(until: batch.leaseEnds) {
             try await context.pool.execute(FailTimelines(claims))
         }
+        context.decisions?.record(claims, of: batch)
     }
 }
 

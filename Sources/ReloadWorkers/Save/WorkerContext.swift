@@ -20,6 +20,8 @@ struct WorkerContext: Sendable {
     let logger: Logger
     /// Providers that are not to be asked for snapshots, or placeholders, for a while.
     let restingEndpoints = RestingEndpoints()
+    /// Told of every decision; nil: nobody wants to know.
+    var decisions: (any DecisionPublishing)?
 
     var messages: TimelineMessages { TimelineMessages(topic: configuration.topic) }
 

@@ -58,7 +58,10 @@ extension WidgetExplanation {
 
 extension WidgetExplanation.Timeline {
     fileprivate var shownJSON: JSONValue {
-        guard let content else { return ["content": "placeholder"] }
+        guard let content else {
+            if let time = facts.snapshotAt { return ["content": "snapshot", "storedAt": .time(time)] }
+            return ["content": "placeholder", "fetchedAt": .time(facts.placeholderAt)]
+        }
         return [
             "content": "timeline", "revision": .count(content.revision), "storedAt": .time(content.storedAt),
             "bytes": .count(Int64(content.bytes)),

@@ -50,7 +50,7 @@ extension Explanation {
     /// What keeps it from being due now. Not before its time of the row, whatever the rules say by now.
     private var holdingBack: (time: Timestamp, rule: ReloadRule) {
         if facts.retryAt > now { return (facts.dueAt, .backoff) }
-        switch facts.need {
+        switch facts.wait {
         case .first: return (facts.dueAt, facts.attempts > 0 ? .backoff : facts.storedWait)
         case .free: return (facts.dueAt, .spacing)
         case .budgeted:
@@ -97,10 +97,17 @@ extension Explanation {
         }
     }
 
+    /// What is shown in a timeline's stead.
+    private var standIn: String {
+        if let time = facts.snapshotAt { return "the snapshot that was taken \(time.words(from: now))" }
+        guard let time = facts.placeholderAt else { return "the manifest's placeholder" }
+        return "the placeholder that the provider made \(time.words(from: now))"
+    }
+
     /// What else is worth knowing, the most important first.
     package var notes: [Sentence] {
         var notes: [Sentence] = []
-        if !facts.isStored { notes.append(Sentence("there is no timeline yet: devices show the kind's placeholder")) }
+        if !facts.isStored { notes.append(Sentence("there is no timeline yet: devices show \(standIn)")) }
         if facts.pending > 1 {
             notes.append(Sentence("merged: \(facts.pending) requests are one reload", .coalescing))
         }

@@ -56,8 +56,14 @@ package struct ReloadFacts: Hashable, Sendable {
     package var ledger = BudgetLedger()
     package var views = ViewStatistics()
     package var viewClass: ViewClass?
-    /// Whether there is content to show; without any, devices show the kind's placeholder.
+    /// Whether there is content to show.
     package var isStored = false
+    /// Whether what was published last is known; else it is published anew, for which it waits for no budget.
+    package var isPublished = true
+    /// Without content: since when there is a snapshot to show, and, if there is none, since when a placeholder of the
+    /// provider's. Without either, devices show the manifest's placeholder.
+    package var snapshotAt: Timestamp?
+    package var placeholderAt: Timestamp?
 
     package var kindPausedAt: Timestamp?
     package var appPausedAt: Timestamp?
@@ -89,12 +95,17 @@ extension ReloadFacts {
     /// Whether any generation it was rendered at is behind the current one.
     package var isStale: Bool { targeted.pending > 0 || everyonePending > 0 }
 
-    /// What it is wanted for.
+    /// What it is wanted for, as a claim takes it: what was cancelled does not make it due, but once it is due for
+    /// something else, it is rendered with it.
     package var need: ReloadNeed {
         if renderedAt == nil { return .first }
-        guard pending > 0 else { return .policy }
-        let isFree = targeted.isFree || (!isEveryoneCancelled && (kind.isFree || app.isFree))
-        return isFree ? .free : .budgeted
+        if !isPublished || targeted.isFree || kind.isFree || app.isFree { return .free }
+        return isStale ? .budgeted : .policy
+    }
+
+    /// What makes it due; nothing that was cancelled.
+    package var wait: ReloadNeed {
+        pending == 0 && renderedAt != nil && isPublished ? .policy : need
     }
 
     /// As the plan takes it.

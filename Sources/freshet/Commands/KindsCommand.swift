@@ -9,7 +9,7 @@ struct KindsCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "kinds",
         abstract: "Registers apps and their kinds of widgets from a manifest, shows them, and retires them.",
-        subcommands: [Apply.self, Diff.self, List.self, Show.self, Delete.self])
+        subcommands: [Apply.self, Diff.self, List.self, Show.self, Stats.self, Delete.self])
 
     struct Apply: AsyncParsableCommand {
         static let configuration = CommandConfiguration(

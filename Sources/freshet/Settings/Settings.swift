@@ -50,6 +50,8 @@ struct TopicSettings: Sendable, Equatable {
     var widgets = "freshet.widgets"
     var timelines = "freshet.timelines"
     var deadLetters = "freshet.dead-letters"
+    /// Written only if `workers.publishDecisions` says so.
+    var decisions = "freshet.decisions"
 
     /// The topics that ingest consumes.
     var inputs: [String] { [pushes, appChanges, widgets] }
@@ -81,6 +83,8 @@ struct WorkerSettings: Sendable, Equatable {
     var sweepChunk = 5_000
     /// The sweeper waits while more timelines than this are due in the bulk lane.
     var bulkHighWater = 20_000
+    /// Publish every decision on `topics.decisions`: why timelines are reloaded, or not.
+    var publishDecisions = false
 }
 
 struct ProviderSettings: Sendable, Equatable {

@@ -129,6 +129,33 @@ struct ReadExplanationTests {
         }
     }
 
+    @Test("what stands in for a timeline: a snapshot, a placeholder of the provider's, the manifest's")
+    func standIns() async throws {
+        try await withStore { store in
+            let id = try await store.place([.test("w1")])[0]
+            func facts() async throws -> ReloadFacts? { try await read("w1", store)?.timeline?.facts }
+            #expect(try await facts()?.snapshotAt == nil)
+            #expect(try await facts()?.placeholderAt == nil)
+            let first = try await read("w1", store)?.explanation?.notes.first?.text
+            #expect(first?.hasSuffix("the manifest's placeholder") == true)
+            try await store.sql(
+                """
+                INSERT INTO placeholder (kind_id, family, locale, time_zone, fetched_at, content)
+                SELECT w.kind_id, w.family, w.locale, z, '2026-06-22T10:00:00Z', '{}'
+                FROM widget w, (VALUES ('Europe/London'), ('Asia/Tokyo')) v (z)
+                """)
+            #expect(try await facts()?.placeholderAt == Timestamp(rfc3339: "2026-06-22T10:00:00Z"))
+            try await store.sql(
+                """
+                INSERT INTO snapshot (timeline_id, revision, stored_at, entry)
+                VALUES ('\(id)', 1, '2026-06-22T11:00:00Z', '{}')
+                """)
+            #expect(try await facts()?.snapshotAt == Timestamp(rfc3339: "2026-06-22T11:00:00Z"))
+            let note = try await read("w1", store)?.explanation?.notes.first?.text
+            #expect(note?.contains("the snapshot that was taken at 2026-06-22T11:00:00Z") == true)
+        }
+    }
+
     @Test("a widget of another app is not found, one that was removed has no timeline")
     func tenancy() async throws {
         try await withStore { store in

@@ -10,7 +10,11 @@ package struct ReadExplanation: PostgresStatement {
         JOIN kind k ON k.id = w.kind_id AND k.app_id = a.id
         JOIN kind_definition d ON d.kind_id = k.id
         LEFT JOIN timeline_state s ON s.timeline_id = w.timeline_id AND s.kind_id = k.id
+        LEFT JOIN timeline t ON t.id = s.timeline_id
         LEFT JOIN timeline_content c ON c.timeline_id = s.timeline_id
+        LEFT JOIN snapshot p ON p.timeline_id = s.timeline_id
+        LEFT JOIN placeholder h ON h.kind_id = k.id AND h.family = w.family AND h.locale = w.locale
+            AND h.time_zone = coalesce(t.time_zone, '') AND h.content IS NOT NULL
         LEFT JOIN LATERAL (
         \(ViewAggregate.sql(timeline: "s.timeline_id"))
         ) v ON s.timeline_id IS NOT NULL
@@ -102,6 +106,9 @@ package struct ReadExplanation: PostgresStatement {
             lastPlaced: try row.optionalTime(.lastPlaced))
         facts.viewClass = ViewClass(rawValue: try row.value(.viewClass))
         facts.isStored = isStored
+        facts.isPublished = try row.value(.published)
+        facts.snapshotAt = try row.optionalTime(.snapshotAt)
+        facts.placeholderAt = try row.optionalTime(.placeholderAt)
         facts.kindPausedAt = try row.optionalTime(.kindPausedAt)
         facts.appPausedAt = try row.optionalTime(.appPausedAt)
         facts.isRetired = try row.optionalTime(.retiredAt) != nil
@@ -147,7 +154,7 @@ extension ReadExplanation {
         case causeTopic, causePartition, causeOffset, causeReason
         case decision, rule, decidedAt, decisionTopic, decisionPartition, decisionOffset, decisionReason
         case fetchMilliseconds, attempts, budget, viewClass
-        case revision, storedAt, contentBytes
+        case published, revision, storedAt, contentBytes, snapshotAt, placeholderAt
         case widgets, timelineViews, lastActive, lastPlaced
         case now
 
@@ -215,6 +222,9 @@ extension ReadExplanation {
             case .attempts: "s.attempts"
             case .budget: "s.budget"
             case .viewClass: "s.view_class"
+            case .published: "s.published_hash IS NOT NULL"
+            case .snapshotAt: "p.stored_at"
+            case .placeholderAt: "h.fetched_at"
             case .revision: "c.revision"
             case .storedAt: "c.stored_at"
             case .contentBytes: "octet_length(c.content)"

@@ -95,8 +95,7 @@ package struct ClaimTimelines: PostgresStatement {
         CROSS JOIN LATERAL (
             SELECT count(*) AS n, max(w.placed_at) AS placed,
                    max(greatest(w.placed_at, w.last_viewed_at)) AS active,
-                   sum(w.view_rate * exp(-greatest(extract(epoch FROM now() - w.last_viewed_at), 0)::float8
-                                         / \(ViewStatistics.timeConstant)))::float8 AS rate
+                   sum(\(ViewAggregate.decayed("w")))::float8 AS rate
             FROM (SELECT w.placed_at, w.last_viewed_at, w.view_rate FROM widget w
                   WHERE NOT a.developer_mode AND w.timeline_id = c.timeline_id LIMIT \(viewedWidgets + 1)) w
         ) v
