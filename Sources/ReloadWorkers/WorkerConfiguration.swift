@@ -13,6 +13,8 @@ package struct WorkerConfiguration: Sendable {
     package var maximumTimelinesInFlight = 10_000
     /// Most timelines claimed at once.
     package var claimBatch = 1_000
+    /// Most timelines of patient lanes (scheduled, bulk) claimed at once: what is urgent waits meanwhile.
+    var patientClaimBatch: Int { max(1, claimBatch / 4) }
 
     /// How long a claimed timeline is left to this worker before another may take it. Kinds whose timeout does not fit
     /// into it get a longer one.

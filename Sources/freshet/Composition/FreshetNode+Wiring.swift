@@ -74,6 +74,7 @@ extension FreshetNode {
                     work.signal()
                     notification.signal()
                 },
+                onTargeted: { [work] in work.mark(apps: $0) },
                 onDeadLetters: { deadLetters.signal() },
                 onAssigned: { assignment.signal() },
                 makeConsumer: { [logger] in try KafkaConsumer(configuration: consumer, logger: logger) })
