@@ -30,9 +30,11 @@ package struct WorkerConfiguration: Sendable {
     package var directoryAge = Duration.seconds(5)
 
     /// Most timelines that the sweeper makes due in one statement.
-    package var sweepChunk = 2_000
+    package var sweepChunk = 1_000
     /// The sweeper leaves a kind alone while this many of its timelines are due in the bulk lane.
     package var bulkHighWater = 5_000
+    /// Least time between two looks at what is to be swept: every claim makes room for a little more.
+    package var sweepSpacing = Duration.milliseconds(50)
 
     /// Largest answer that is read from a provider.
     package var maximumResponseBytes = 16 * 1_024 * 1_024
