@@ -21,6 +21,8 @@ package final class IngestService: Service {
     package let statistics = IngestStatistics()
     /// Signalled after every transaction that made something due, and after dead letters.
     private let onDue: @Sendable () -> Void
+    /// Told, before ``onDue``, the apps that targeted requests and lifecycle events of a transaction were of.
+    private let onTargeted: @Sendable (Set<Int32>) -> Void
     private let onDeadLetters: @Sendable () -> Void
     /// Called whenever partitions have been assigned and are about to be read.
     private let onAssigned: @Sendable () -> Void
@@ -30,7 +32,8 @@ package final class IngestService: Service {
 
     package init(
         configuration: IngestConfiguration, pool: PostgresPool, directory: DirectoryCache, logger: Logger,
-        onDue: @escaping @Sendable () -> Void, onDeadLetters: @escaping @Sendable () -> Void,
+        onDue: @escaping @Sendable () -> Void, onTargeted: @escaping @Sendable (Set<Int32>) -> Void = { _ in },
+        onDeadLetters: @escaping @Sendable () -> Void,
         onAssigned: @escaping @Sendable () -> Void = {},
         onDecisions: (@Sendable ([DecisionRecord]) -> Void)? = nil,
         makeConsumer: @escaping @Sendable () throws -> KafkaConsumer
@@ -40,6 +43,7 @@ package final class IngestService: Service {
         self.directory = directory
         self.logger = logger
         self.onDue = onDue
+        self.onTargeted = onTargeted
         self.onDeadLetters = onDeadLetters
         self.onAssigned = onAssigned
         self.onDecisions = onDecisions
@@ -319,6 +323,7 @@ package final class IngestService: Service {
             $0.timelines += outcome.timelines
         }
         if outcome.due > 0 || bumps > 0 || outcome.sweeps > 0 || !fold.sweeps.isEmpty || outcome.widgets > 0 {
+            onTargeted(fold.targetedApps)
             onDue()
         }
         if let first = outcome.rejected.first {

@@ -13,6 +13,8 @@ package struct WorkerConfiguration: Sendable {
     package var maximumTimelinesInFlight = 10_000
     /// Most timelines claimed at once.
     package var claimBatch = 1_000
+    /// Most timelines of patient lanes (scheduled, bulk) claimed at once: what is urgent waits meanwhile.
+    var patientClaimBatch: Int { max(1, claimBatch / 4) }
 
     /// How long a claimed timeline is left to this worker before another may take it. Kinds whose timeout does not fit
     /// into it get a longer one.
@@ -28,9 +30,11 @@ package struct WorkerConfiguration: Sendable {
     package var directoryAge = Duration.seconds(5)
 
     /// Most timelines that the sweeper makes due in one statement.
-    package var sweepChunk = 2_000
+    package var sweepChunk = 1_000
     /// The sweeper leaves a kind alone while this many of its timelines are due in the bulk lane.
     package var bulkHighWater = 5_000
+    /// Least time between two looks at what is to be swept: every claim makes room for a little more.
+    package var sweepSpacing = Duration.milliseconds(50)
 
     /// How long after a change of a kind's definition any process may still place widgets by the old one: longer than
     /// the directories of all of them may be old.

@@ -75,6 +75,13 @@ package struct BatchFold: Sendable {
     /// Rows of SQL input that the targeted requests came down to.
     package var markCount: Int { userMarks.count + deviceMarks.count + widgetMarks.count }
 
+    /// The apps that targeted requests and lifecycle events are of.
+    var targetedApps: Set<Int32> {
+        var apps = Set(lifecycle.lazy.map(\.app.id))
+        for marks in [userMarks, deviceMarks, widgetMarks] { apps.formUnion(marks.values.lazy.map(\.appID)) }
+        return apps
+    }
+
     package mutating func reject(_ event: RejectedEvent) {
         rejected.append(event)
     }

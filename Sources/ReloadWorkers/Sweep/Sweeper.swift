@@ -28,6 +28,7 @@ struct Sweeper {
         while true {
             try Task.checkCancellation()
             let mark = context.signal.mark(.sweeps)
+            let began = context.clock.elapsed
             do {
                 // What was swept may not be due yet, for spacing or a back-off, and then takes no room: look again.
                 while try await pass().isProgress {}
@@ -43,6 +44,8 @@ struct Sweeper {
             _ = try await context.signal.wait(
                 past: mark, timeout: WorkerClock.jittered(context.configuration.pollInterval),
                 clock: context.clock.clock)
+            let rest = context.configuration.sweepSpacing - (context.clock.elapsed - began)
+            if rest > .zero { try await context.clock.sleep(for: rest) }
         }
     }
 

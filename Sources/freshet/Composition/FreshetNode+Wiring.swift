@@ -85,6 +85,7 @@ extension FreshetNode {
                     work.signal()
                     notification.signal()
                 },
+                onTargeted: { [work] in work.mark(apps: $0) },
                 onDeadLetters: { deadLetters.signal() },
                 onAssigned: { assignment.signal() },
                 onDecisions: onDecisions,

@@ -48,6 +48,10 @@ package struct KindsToSweep: PostgresStatement {
 /// Makes one chunk of a kind's timelines due that a generation bump has made stale: the oldest generation first,
 /// often-viewed ones first within it, in the bulk lane unless something better wants them sooner. The index is the
 /// cursor; leased rows are passed over and found again once they are complete.
+///
+/// The kind is compared with the parameter and the limit is hidden from the planner, so that it walks the index in
+/// order: joined to the goal, or with statistics from before the bump, it would read and sort all that is left to sweep
+/// for every chunk.
 package struct SweepKind: PostgresStatement {
     private static let isFree = """
         (g.app_free > s.rendered_app_generation OR g.kind_free > s.rendered_kind_generation)
@@ -65,10 +69,10 @@ package struct SweepKind: PostgresStatement {
             WHERE k.id = $1::int4 AND k.retired_at IS NULL AND \(mayBeSwept)
         ), picked AS (
             SELECT s.timeline_id
-            FROM goal g JOIN timeline_state s ON s.kind_id = g.id
-            WHERE s.swept_generation < g.generation AND NOT s.leased
+            FROM timeline_state s
+            WHERE s.kind_id = $1::int4 AND s.swept_generation < (SELECT generation FROM goal) AND NOT s.leased
             ORDER BY s.swept_generation, s.view_class
-            LIMIT $2::int8
+            LIMIT (SELECT $2::int8)
             FOR NO KEY UPDATE OF s SKIP LOCKED
         )
         UPDATE timeline_state s
