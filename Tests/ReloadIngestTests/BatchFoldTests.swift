@@ -45,8 +45,8 @@ struct BatchFoldTests {
             fold.add(BatchEvent(record: offset, position: .at(offset), time: nil, event: .operatorReload(request)))
         }
         let mark = try #require(fold.userMarks.values.first)
-        #expect(mark.isFree && mark.lane == ReloadLane.interactive.rawValue)
-        #expect(fold.kindBumps[SampleKind.purchases]?.isFree == true)
+        #expect(mark.urgency == .forced && mark.lane == ReloadLane.interactive.rawValue)
+        #expect(fold.kindBumps[SampleKind.purchases]?.urgency == .forced)
         #expect(fold.accepted == 2)
     }
 

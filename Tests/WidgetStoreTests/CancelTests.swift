@@ -24,7 +24,7 @@ struct CancelTests {
     }
 
     private func bump(_ store: TestStore) async throws {
-        let bump = GenerationBump(id: try await kindID(store), events: 1, isFree: true)
+        let bump = GenerationBump(id: try await kindID(store), events: 1, reason: .foreground)
         _ = try await store.pool.execute(BumpKinds([bump]))
     }
 
@@ -71,7 +71,7 @@ struct CancelTests {
             _ = try await sweep(store, limit: 2)
             _ = try await cancel(store)
             let app = try #require(try await store.directory().apps[TestKinds.app])
-            _ = try await store.pool.execute(BumpApps([GenerationBump(id: app.id, events: 1, isFree: true)]))
+            _ = try await store.pool.execute(BumpApps([GenerationBump(id: app.id, events: 1, reason: .foreground)]))
             #expect(try await sweep(store) == 4)
             #expect(try await due(store) == 4)
         }
@@ -128,7 +128,8 @@ struct CancelTests {
             func record(_ audience: SweepRequest.Audience, _ kindIDs: [Int32]) async throws {
                 let request = SweepRequest(
                     appID: app.id, audience: audience, kindIDs: kindIDs.sorted(), matching: #"{"card":"acme"}"#,
-                    events: 1, isFree: true, cause: EventPosition(topic: 0, partition: 0, offset: 1))
+                    events: 1, urgency: .free,
+                    cause: EventPosition(topic: 0, partition: 0, offset: 1), reason: .foreground)
                 _ = try await store.pool.execute(InsertSweep(request))
             }
             try await record(.everyone, [purchases])
@@ -156,7 +157,7 @@ struct CancelTests {
             try await store.settle()
             try await store.sql("UPDATE timeline_state SET published_hash = timeline_id, policy_at = 'infinity'")
             let app = try #require(try await store.directory().apps[TestKinds.app])
-            _ = try await store.pool.execute(BumpApps([GenerationBump(id: app.id, events: 1, isFree: true)]))
+            _ = try await store.pool.execute(BumpApps([GenerationBump(id: app.id, events: 1, reason: .foreground)]))
             _ = try await sweep(store)
             let dueDate = try await kindID(store, "DueDate")
             _ = try await store.pool.execute(SweepKind(kindID: dueDate, limit: 10))

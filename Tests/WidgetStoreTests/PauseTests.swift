@@ -87,7 +87,7 @@ struct PauseTests {
             try await store.settle()
             _ = try await store.store.pause(app: TestKinds.app, kind: "Purchases")
             let app = try #require(try await store.directory().apps[TestKinds.app])
-            _ = try await store.pool.execute(BumpApps([GenerationBump(id: app.id, events: 1, isFree: true)]))
+            _ = try await store.pool.execute(BumpApps([GenerationBump(id: app.id, events: 1, reason: .foreground)]))
             let kinds = try await store.pool.query(KindsToSweep(highWater: 10)).map(\.kindID)
             #expect(kinds.count == 1)
             let paused = try #require(try await store.directory().kind("Purchases", of: app)).id

@@ -108,7 +108,7 @@ struct PausedKindTests {
                     InsertSweep(
                         SweepRequest(
                             appID: app.id, audience: audience, kindIDs: [], matching: configuration, events: 1,
-                            isFree: true, cause: TestStore.cause)))
+                            urgency: .free, cause: TestStore.cause, reason: .foreground)))
             }
             try await pause(worker)
             for _ in 0..<3 {
