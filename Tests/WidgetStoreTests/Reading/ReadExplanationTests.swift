@@ -202,3 +202,19 @@ struct ReadExplanationTests {
         }
     }
 }
+
+@Suite("Views of long ago", .timeLimit(.minutes(5)))
+struct OldViewTests {
+    @Test("a widget last viewed decades ago does not keep its timeline from being claimed")
+    func claim() async throws {
+        try await withStore { store in
+            let id = try await store.place([.test("w1")])[0]
+            try await store.sql("UPDATE widget SET view_rate = 1, last_viewed_at = '1990-01-01T00:00:00Z'")
+            let kindID = Int32(try await store.integer("SELECT kind_id FROM timeline_state"))
+            let claimed = try await store.pool.query(
+                ClaimTimelines([ClaimWish(kindID: kindID, lane: .interactive, count: 1)], lease: .seconds(30)))
+            #expect(claimed.map(\.id) == [id])
+            #expect(claimed.first.map { $0.state.views.viewsADay < 0.001 } == true)
+        }
+    }
+}
