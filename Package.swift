@@ -128,8 +128,8 @@ let package = Package(
         .testTarget(
             name: "ReloadWorkersTests",
             dependencies: [
-                "ReloadWorkers", "KafkaClient", "PostgresClient", "WidgetEvents", "WidgetModel", "WidgetStore",
-                "TestSupport", logging, lifecycle, httpClient, nio,
+                "ReloadWorkers", "ReloadIngest", "KafkaClient", "PostgresClient", "WidgetEvents", "WidgetModel",
+                "WidgetStore", "TestSupport", logging, lifecycle, httpClient, nio,
             ],
             swiftSettings: strict),
         .testTarget(

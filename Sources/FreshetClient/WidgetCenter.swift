@@ -84,6 +84,17 @@ public final class WidgetCenter: Sendable {
         try await publish(.appChange(request(scope, audience, values, reason)))
     }
 
+    /// Asks for new timelines as the app's operators do: nothing holds the reload back, neither budget nor spacing. For
+    /// their tools only; what happens in the app is for the other calls to tell.
+    ///
+    /// - Parameter kinds: that are reloaded; nil means all.
+    public func requestReload(
+        for audience: Audience, kinds: [String]? = nil, matching values: [String: Value] = [:]
+    ) async throws(WidgetCenterError) {
+        let scope = if let kinds { try scope(kinds) } else { KindScope.all }
+        try await publish(.operatorReload(request(scope, audience, values, .operator)))
+    }
+
     // MARK: Widgets
 
     public func widgetPlaced(_ widget: Widget) async throws(WidgetCenterError) {

@@ -3,7 +3,7 @@ package struct PostgresConfiguration: Sendable {
     /// libpq's `keyword=value …` or URI; every libpq keyword is allowed (TLS, several hosts, service files, …).
     ///
     /// Unless it names them: `application_name`, `connect_timeout`, and keep-alives that notice a silently dead peer
-    /// within a minute come from here. The client encoding is always UTF-8.
+    /// within a minute come from here. The client encoding is always UTF-8, and `jit` is off.
     package var connectionString: String
     /// Connections the pool opens at most.
     package var maximumConnections: Int

@@ -21,15 +21,21 @@ package final class IngestService: Service {
     package let statistics = IngestStatistics()
     /// Signalled after every transaction that made something due, and after dead letters.
     private let onDue: @Sendable () -> Void
+    /// Told, before ``onDue``, the apps that targeted requests and lifecycle events of a transaction were of.
+    private let onTargeted: @Sendable (Set<Int32>) -> Void
     private let onDeadLetters: @Sendable () -> Void
     /// Called whenever partitions have been assigned and are about to be read.
     private let onAssigned: @Sendable () -> Void
+    /// Told what was decided about the requests of each transaction.
+    private let onDecisions: (@Sendable ([DecisionRecord]) -> Void)?
     private let current = Mutex<KafkaConsumer?>(nil)
 
     package init(
         configuration: IngestConfiguration, pool: PostgresPool, directory: DirectoryCache, logger: Logger,
-        onDue: @escaping @Sendable () -> Void, onDeadLetters: @escaping @Sendable () -> Void,
+        onDue: @escaping @Sendable () -> Void, onTargeted: @escaping @Sendable (Set<Int32>) -> Void = { _ in },
+        onDeadLetters: @escaping @Sendable () -> Void,
         onAssigned: @escaping @Sendable () -> Void = {},
+        onDecisions: (@Sendable ([DecisionRecord]) -> Void)? = nil,
         makeConsumer: @escaping @Sendable () throws -> KafkaConsumer
     ) {
         self.configuration = configuration
@@ -37,10 +43,13 @@ package final class IngestService: Service {
         self.directory = directory
         self.logger = logger
         self.onDue = onDue
+        self.onTargeted = onTargeted
         self.onDeadLetters = onDeadLetters
         self.onAssigned = onAssigned
+        self.onDecisions = onDecisions
         self.makeConsumer = makeConsumer
-        applier = BatchApplier(pool: pool, audienceLimit: configuration.audienceLimit)
+        applier = BatchApplier(
+            pool: pool, audienceLimit: configuration.audienceLimit, recordsDecisions: onDecisions != nil)
         decoder = EventDecoder(maximumEventBytes: configuration.maximumEventBytes)
     }
 
@@ -204,6 +213,7 @@ package final class IngestService: Service {
     ) async throws {
         var items = items
         var attempt = 0
+        // Forgotten whenever something may take long: kinds may be retired or changed meanwhile.
         var directory: KindDirectory?
         while true {
             items.removeAll {
@@ -217,12 +227,14 @@ package final class IngestService: Service {
                 let fold = try await fold(items, &directory)
                 let outcome = try await applier.apply(fold, advancing: advances) { batch.deadLetter($0) }
                 committed(fold, outcome, advances, &positions, consumer)
+                onDecisions?(decisions(fold, outcome, batch))
                 return
             } catch {
                 switch ApplyFailure(error) {
                 case .stopped:
                     throw CancellationError()
                 case .fenced:
+                    directory = nil
                     try await resolveFence(advances, &positions, consumer)
                 case .directoryIsBehind:
                     directory = nil
@@ -251,6 +263,7 @@ package final class IngestService: Service {
                     return
                 case .wait(let message):
                     attempt += 1
+                    directory = nil
                     statistics.update { $0.retries += 1 }
                     logger.warning(
                         "the database did not take a batch; trying again",
@@ -310,6 +323,7 @@ package final class IngestService: Service {
             $0.timelines += outcome.timelines
         }
         if outcome.due > 0 || bumps > 0 || outcome.sweeps > 0 || !fold.sweeps.isEmpty || outcome.widgets > 0 {
+            onTargeted(fold.targetedApps)
             onDue()
         }
         if let first = outcome.rejected.first {
@@ -318,6 +332,18 @@ package final class IngestService: Service {
                 metadata: ["count": "\(outcome.rejected.count)", "first": "\(first.code): \(first.message)"])
             onDeadLetters()
         }
+    }
+
+    private func decisions(
+        _ fold: BatchFold, _ outcome: BatchApplier.Outcome, _ batch: PreparedBatch
+    ) -> [DecisionRecord] {
+        let refused = MarkDecisions.records(of: outcome.rejected) { event in
+            let record = batch.batch.records[event.record]
+            return configuration.topics.all.firstIndex(of: batch.batch.topic(event.record)).map { topic in
+                EventPosition(topic: Int16(topic), partition: record.partition, offset: record.offset)
+            }
+        }
+        return MarkDecisions.records(of: outcome.marks, directory: fold.directory) + refused
     }
 
     /// After a failed compare-and-set: the positions may be where this very batch would have left them, when a COMMIT

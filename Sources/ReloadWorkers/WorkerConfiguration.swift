@@ -13,6 +13,8 @@ package struct WorkerConfiguration: Sendable {
     package var maximumTimelinesInFlight = 10_000
     /// Most timelines claimed at once.
     package var claimBatch = 1_000
+    /// Most timelines of patient lanes (scheduled, bulk) claimed at once: what is urgent waits meanwhile.
+    var patientClaimBatch: Int { max(1, claimBatch / 4) }
 
     /// How long a claimed timeline is left to this worker before another may take it. Kinds whose timeout does not fit
     /// into it get a longer one.
@@ -28,9 +30,15 @@ package struct WorkerConfiguration: Sendable {
     package var directoryAge = Duration.seconds(5)
 
     /// Most timelines that the sweeper makes due in one statement.
-    package var sweepChunk = 2_000
+    package var sweepChunk = 1_000
     /// The sweeper leaves a kind alone while this many of its timelines are due in the bulk lane.
     package var bulkHighWater = 5_000
+    /// Least time between two looks at what is to be swept: every claim makes room for a little more.
+    package var sweepSpacing = Duration.milliseconds(50)
+
+    /// How long after a change of a kind's definition any process may still place widgets by the old one: longer than
+    /// the directories of all of them may be old.
+    package var definitionSettling = Duration.seconds(60)
 
     /// Largest answer that is read from a provider.
     package var maximumResponseBytes = 16 * 1_024 * 1_024
@@ -38,6 +46,11 @@ package struct WorkerConfiguration: Sendable {
     package var providerBackoff = Backoff(base: .seconds(1), cap: .seconds(900))
     /// The longest that a provider's `retryAfter` is believed.
     package var maximumRetryAfter = Duration.seconds(86_400)
+
+    /// How often to look for placeholders to fetch; jittered by a fifth.
+    package var placeholderInterval = Duration.seconds(15)
+    /// Delays between attempts for a placeholder whose fetch fails.
+    package var placeholderBackoff = Backoff(base: .seconds(60), cap: .seconds(6 * 3_600))
 
     /// Delays between attempts of a database statement.
     package var databaseBackoff = Backoff(base: .milliseconds(50), cap: .seconds(2))

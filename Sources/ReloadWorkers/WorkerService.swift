@@ -20,18 +20,20 @@ package struct WorkerService: Service {
     ///   - clock: measures leases, intervals and time limits.
     ///   - onStored: told of every timeline whose stored content has changed, with the event that caused the reload.
     ///     Called on a worker's task: it must be quick.
+    ///   - decisions: told of every decision; nil: nobody wants to know.
     package init(
         configuration: WorkerConfiguration, pool: PostgresPool, directory: DirectoryCache,
         fetcher: any ProviderFetching, publisher: any TimelinePublishing, signal: WorkSignal = WorkSignal(),
         statistics: WorkerStatistics = WorkerStatistics(), clock: any Clock<Duration> = ContinuousClock(),
-        onStored: (@Sendable (TimelineID, EventPosition?) -> Void)? = nil, logger: Logger
+        onStored: (@Sendable (TimelineID, EventPosition?) -> Void)? = nil,
+        decisions: (any DecisionPublishing)? = nil, logger: Logger
     ) {
         let clock = WorkerClock(clock)
         context = WorkerContext(
             configuration: configuration, pool: pool, fetcher: fetcher,
             output: OutputGate(publisher, configuration: configuration, clock: clock),
             inFlight: InFlight(signal: signal), signal: signal, sweepDemand: SweepDemand(signal: signal),
-            statistics: statistics, clock: clock, onStored: onStored, logger: logger)
+            statistics: statistics, clock: clock, onStored: onStored, logger: logger, decisions: decisions)
         self.directory = directory
     }
 
@@ -45,6 +47,7 @@ package struct WorkerService: Service {
                 try await withThrowingTaskGroup(of: Void.self) { group in
                     group.addTask { try await sweep() }
                     group.addTask { try await reload() }
+                    group.addTask { try await fetchPlaceholders() }
                     try await group.waitForAll()
                 }
                 return .success(())
@@ -63,6 +66,16 @@ package struct WorkerService: Service {
         do {
             try await cancelWhenGracefulShutdown {
                 try await Sweeper(context: context, directory: directory).run()
+            }
+        } catch {
+            guard isStopping.isSet || Task.isCancelled else { throw error }
+        }
+    }
+
+    private func fetchPlaceholders() async throws {
+        do {
+            try await cancelWhenGracefulShutdown {
+                try await PlaceholderLoop(context: context, directory: directory).run()
             }
         } catch {
             guard isStopping.isSet || Task.isCancelled else { throw error }

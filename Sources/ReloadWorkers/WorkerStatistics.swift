@@ -1,4 +1,5 @@
 import Synchronization
+package import WidgetModel
 
 /// What the workers of this process have done since it started.
 package final class WorkerStatistics: Sendable {
@@ -30,7 +31,18 @@ package final class WorkerStatistics: Sendable {
         package var collected = 0
         /// Timelines that the sweeper has made due.
         package var swept = 0
+        /// Requests for snapshots, and the snapshots stored.
+        package var snapshotRequests = 0
+        package var snapshots = 0
+        /// Snapshots that were asked for and not got; their timelines were fetched all the same.
+        package var snapshotFailures: [ProviderFailure.Reason: Int] = [:]
+        /// Requests for placeholders, the placeholders stored, and those that were not got.
+        package var placeholderRequests = 0
+        package var placeholders = 0
+        package var placeholderFailures: [ProviderFailure.Reason: Int] = [:]
         package var databaseErrors = 0
+        /// By row id of the kind.
+        package var kinds: [Int32: KindCounters] = [:]
 
         /// Timelines asked for in a request, on average; 0 before the first.
         package var timelinesPerRequest: Double {
@@ -46,5 +58,10 @@ package final class WorkerStatistics: Sendable {
 
     func count(_ body: (inout sending Snapshot) -> Void) {
         counts.withLock { body(&$0) }
+    }
+
+    /// Counts for one kind.
+    func count(kind id: Int32, _ body: (inout KindCounters) -> Void) {
+        counts.withLock { body(&$0.kinds[id, default: KindCounters()]) }
     }
 }

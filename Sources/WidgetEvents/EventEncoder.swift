@@ -48,7 +48,8 @@ package enum EventEncoder {
     /// widget; the app for everyone.
     package static func key(of event: FreshetEvent) -> String {
         switch event {
-        case .push(let request), .appChange(let request): request.audience.identifier ?? request.app
+        case .push(let request), .appChange(let request), .operatorReload(let request):
+            request.audience.identifier ?? request.app
         case .placed(let placement): placement.user
         case .configured(_, let widget, _), .removed(_, let widget), .viewed(_, let widget): widget
         case .environmentChanged(_, let device, _, _): device
@@ -61,7 +62,7 @@ package enum EventEncoder {
         var members = MemberWriter()
         members.append("app", event.app, to: &out)
         switch event {
-        case .push(let request):
+        case .push(let request), .operatorReload(let request):
             append(request, to: &out, &members)
         case .appChange(let request):
             append(request, to: &out, &members)

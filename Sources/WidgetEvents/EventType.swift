@@ -2,6 +2,7 @@
 package enum EventType: String, CaseIterable, Sendable {
     case pushReceived = "freshet.push.received.v1"
     case appChanged = "freshet.app.changed.v1"
+    case reloadRequested = "freshet.reload.requested.v1"
     case widgetPlaced = "freshet.widget.placed.v1"
     case widgetConfigured = "freshet.widget.configured.v1"
     case widgetRemoved = "freshet.widget.removed.v1"
@@ -12,7 +13,7 @@ package enum EventType: String, CaseIterable, Sendable {
     package var topic: EventTopic {
         switch self {
         case .pushReceived: .pushes
-        case .appChanged: .appChanges
+        case .appChanged, .reloadRequested: .appChanges
         case .widgetPlaced, .widgetConfigured, .widgetRemoved, .widgetViewed, .deviceEnvironmentChanged: .widgets
         }
     }

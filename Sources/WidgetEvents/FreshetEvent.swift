@@ -6,6 +6,8 @@ package enum FreshetEvent: Hashable, Sendable {
     case push(ReloadRequest)
     /// Something relevant changed in the app (reason `foreground` or `background`).
     case appChange(ReloadRequest)
+    /// An operator asks for a reload (reason `operator`).
+    case operatorReload(ReloadRequest)
     case placed(WidgetPlacement)
     case configured(app: String, widget: String, configuration: WidgetConfiguration)
     case removed(app: String, widget: String)
@@ -17,6 +19,7 @@ package enum FreshetEvent: Hashable, Sendable {
         switch self {
         case .push: .pushReceived
         case .appChange: .appChanged
+        case .operatorReload: .reloadRequested
         case .placed: .widgetPlaced
         case .configured: .widgetConfigured
         case .removed: .widgetRemoved
@@ -27,7 +30,7 @@ package enum FreshetEvent: Hashable, Sendable {
 
     package var app: String {
         switch self {
-        case .push(let request), .appChange(let request): request.app
+        case .push(let request), .appChange(let request), .operatorReload(let request): request.app
         case .placed(let placement): placement.app
         case .configured(let app, _, _), .removed(let app, _), .viewed(let app, _),
             .environmentChanged(let app, _, _, _):

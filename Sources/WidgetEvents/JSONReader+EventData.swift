@@ -5,8 +5,9 @@ extension JSONReader {
     mutating func event(of type: EventType) throws(JSONError) -> FreshetEvent {
         try expect(.object)
         switch type {
-        case .pushReceived: return .push(try reloadRequest(hasState: false))
-        case .appChanged: return .appChange(try reloadRequest(hasState: true))
+        case .pushReceived: return .push(try reloadRequest(for: .push))
+        case .appChanged: return .appChange(try reloadRequest(for: nil))
+        case .reloadRequested: return .operatorReload(try reloadRequest(for: .operator))
         case .widgetPlaced: return .placed(try placement())
         case .widgetConfigured: return try configured()
         case .widgetRemoved:
@@ -19,13 +20,15 @@ extension JSONReader {
         }
     }
 
-    private mutating func reloadRequest(hasState: Bool) throws(JSONError) -> ReloadRequest {
+    /// - Parameter reason: nil when the data's `state` tells it.
+    private mutating func reloadRequest(for reason: ReloadReason?) throws(JSONError) -> ReloadRequest {
         let offset = position
         var app: String?
         var audience: Audience?
         var kinds: KindScope?
         var matching: WidgetConfiguration?
-        var state: ReloadReason?
+        var reason = reason
+        let hasState = reason == nil
         var object = try beginObject()
         while let key = try nextKey(&object) {
             if matches(key, "app") {
@@ -40,7 +43,7 @@ extension JSONReader {
                 // Every configuration contains the empty one, so that such a request stays O(1).
                 matching = predicate.isEmpty ? nil : predicate
             } else if hasState, matches(key, "state") {
-                state = try appState()
+                reason = try appState()
             } else {
                 try skip()
             }
@@ -48,9 +51,8 @@ extension JSONReader {
         guard let app else { throw missing("app", inObjectAt: offset) }
         guard let audience else { throw missing("audience", inObjectAt: offset) }
         guard let kinds else { throw missing("kinds", inObjectAt: offset) }
-        guard !hasState || state != nil else { throw missing("state", inObjectAt: offset) }
-        return ReloadRequest(
-            app: app, audience: audience, kinds: kinds, matching: matching, reason: state ?? .push)
+        guard let reason else { throw missing("state", inObjectAt: offset) }
+        return ReloadRequest(app: app, audience: audience, kinds: kinds, matching: matching, reason: reason)
     }
 
     private mutating func placement() throws(JSONError) -> WidgetPlacement {

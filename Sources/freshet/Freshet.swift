@@ -27,8 +27,9 @@ struct Freshet: AsyncParsableCommand {
         version: "0.1.0",
         subcommands: [
             RunCommand.self, MigrateCommand.self, KindsCommand.self, PublishCommand.self, WidgetsCommand.self,
-            TimelinesCommand.self, UsersCommand.self, PositionsCommand.self, ConfigCommand.self, KafkaCommand.self,
-            ProviderCommand.self, DemoCommand.self, LoadCommand.self,
+            TimelinesCommand.self, ExplainCommand.self, ForecastCommand.self, PlaceholdersCommand.self,
+            UsersCommand.self, PositionsCommand.self, ConfigCommand.self, KafkaCommand.self, ProviderCommand.self, DemoCommand.self,
+            LoadCommand.self, ReloadCommand.self, PauseCommand.self, ResumeCommand.self, CancelCommand.self,
         ])
 
     static func main() async {

@@ -66,10 +66,11 @@ struct WidgetCenterTests {
     @Test("every call becomes the event of its type, under a key that keeps one person's events in order")
     func events() async throws {
         let environment = WidgetCenter.Environment(locale: "de-DE", timeZone: "Europe/Berlin")
-        let received = try await published(count: 8) { center in
+        let received = try await published(count: 9) { center in
             try await center.reloadTimelines(ofKind: "Purchases", for: .user("u1"), matching: ["card": "acme"])
             try await center.reloadAllTimelines()
             try await center.appChanged(.foreground, for: .device("d1"), kinds: ["B", "A", "B"])
+            try await center.requestReload(for: .everyone, kinds: ["A"], matching: ["card": "acme"])
             try await center.widgetPlaced(
                 WidgetCenter.Widget(
                     id: "w1", user: "u1", device: "d1", kind: "Purchases", family: .systemMedium,
@@ -96,7 +97,11 @@ struct WidgetCenterTests {
             received.filter { $0.topic == "freshet.app-changes" }.map(\.event.event) == [
                 .appChange(
                     ReloadRequest(
-                        app: app, audience: .device("d1"), kinds: .kinds(["A", "B"]), reason: .foreground))
+                        app: app, audience: .device("d1"), kinds: .kinds(["A", "B"]), reason: .foreground)),
+                .operatorReload(
+                    ReloadRequest(
+                        app: app, audience: .everyone, kinds: .kinds(["A"]),
+                        matching: WidgetConfiguration(storedCanonical: #"{"card":"acme"}"#), reason: .operator)),
             ])
         let widgets = received.filter { $0.topic == "freshet.widgets" }
         #expect(widgets.allSatisfy { $0.key == "u1" })
@@ -118,7 +123,7 @@ struct WidgetCenterTests {
             ])
         let times = widgets.compactMap(\.event.envelope.time)
         #expect(times.count == 5 && times == times.sorted())
-        #expect(Set(received.map(\.event.envelope.id)).count == 8)
+        #expect(Set(received.map(\.event.envelope.id)).count == 9)
         #expect(received.allSatisfy { $0.event.envelope.source == "/tests" })
     }
 

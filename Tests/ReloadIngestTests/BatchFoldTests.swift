@@ -36,6 +36,20 @@ struct BatchFoldTests {
         #expect(mark.cause.offset == 2)
     }
 
+    @Test("An operator's reload is folded like any other, free and interactive; of everyone it is a bump")
+    func operators() throws {
+        var fold = BatchFold(directory: .sample)
+        for (offset, audience) in [Audience.user("u1"), .everyone].enumerated() {
+            let request = ReloadRequest(
+                app: SampleKind.appName, audience: audience, kinds: .kinds(["Purchases"]), reason: .operator)
+            fold.add(BatchEvent(record: offset, position: .at(offset), time: nil, event: .operatorReload(request)))
+        }
+        let mark = try #require(fold.userMarks.values.first)
+        #expect(mark.isFree && mark.lane == ReloadLane.interactive.rawValue)
+        #expect(fold.kindBumps[SampleKind.purchases]?.isFree == true)
+        #expect(fold.accepted == 2)
+    }
+
     @Test("All kinds, one kind and a match are targets of their own")
     func scopes() throws {
         var fold = BatchFold(directory: .sample)

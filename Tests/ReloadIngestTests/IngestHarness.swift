@@ -53,13 +53,16 @@ struct IngestHarness: Sendable {
         }
     }
 
-    func service(onConsumer: @escaping @Sendable (KafkaConsumer) -> Void = { _ in }) -> IngestService {
+    func service(
+        onConsumer: @escaping @Sendable (KafkaConsumer) -> Void = { _ in },
+        onDecisions: (@Sendable ([DecisionRecord]) -> Void)? = nil
+    ) -> IngestService {
         let consumer = KafkaConsumerConfiguration(
             kafka: kafka.configuration, group: configuration.group, topics: configuration.topics.all,
             maximumBatchMessages: configuration.maximumBatch)
         return IngestService(
             configuration: configuration, pool: store.pool, directory: DirectoryCache(pool: store.pool),
-            logger: Self.quiet, onDue: {}, onDeadLetters: {}, onAssigned: {},
+            logger: Self.quiet, onDue: {}, onDeadLetters: {}, onAssigned: {}, onDecisions: onDecisions,
             makeConsumer: {
                 let made = try KafkaConsumer(configuration: consumer, logger: Self.quiet)
                 onConsumer(made)

@@ -125,4 +125,26 @@ struct LifecycleFoldTests {
             _ = try LifecycleFold(stored: [stored], directory: .sample)
         }
     }
+
+    @Test("A widget of a retired kind cannot be configured, keeps its environment, and can still be removed")
+    func retiredKind() throws {
+        let stored = StoredWidget.sample("w1", kindID: SampleKind.retired, changedAt: at(1))
+        let environment = WidgetEnvironment(storedLocale: "en-AU", timeZone: "Australia/Sydney")
+        let (writes, rejected) = try fold(
+            [stored], [.widget("w1", .configured(.empty, at: at(2))), .device("d1", environment, at: at(3))])
+        #expect(rejected.map(\.code) == ["unknownKind"] && rejected[0].record == 0)
+        #expect(writes.updates.isEmpty && writes.placements.isEmpty)
+
+        let (removal, none) = try fold([stored], [.widget("w1", .removed(at: at(2)))])
+        #expect(none.isEmpty)
+        #expect(removal.updates.map(\.timelineID) == [nil] && removal.departures == [stored.timelineID])
+
+        let (other, _) = try fold(
+            [stored],
+            [
+                .widget("w1", .placed(.sample("w1", kind: "DueDate"), at: at(2))),
+                .widget("w1", .configured(.empty, at: at(3))),
+            ])
+        #expect(other.updates.map(\.kindID) == [SampleKind.dueDate], "placed anew, it is of a kind that lives")
+    }
 }

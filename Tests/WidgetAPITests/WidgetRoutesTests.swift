@@ -25,6 +25,22 @@ struct WidgetRoutesTests {
         }
     }
 
+    @Test("a widget of a retired kind, and its timeline, are not found")
+    func retired() async throws {
+        try await withStore { store in
+            try await store.place([.test("w1"), .test("w2", kind: "DueDate")])
+            _ = try await store.store.retire(app: TestKinds.app, kind: "Purchases")
+            try await withAPI(store) { client in
+                for path in ["/v1/apps/com.example.bank/widgets/w1", "/v1/apps/com.example.bank/widgets/w1/timeline"] {
+                    let status = try await client.json(path).status
+                    #expect(status == 404)
+                }
+                let other = try await client.json("/v1/apps/com.example.bank/widgets/w2").status
+                #expect(other == 200)
+            }
+        }
+    }
+
     @Test("the timeline tells that it was never rendered, then its current entry")
     func timeline() async throws {
         try await withStore { store in

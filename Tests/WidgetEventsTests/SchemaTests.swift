@@ -23,7 +23,7 @@ struct SchemaTests {
 
     @Test func everyTypeHasItsSchema() throws {
         let files = try FileManager.default.contentsOfDirectory(atPath: Self.directory.appending(path: "events").path())
-        let types = EventType.allCases.map(\.rawValue) + [TimelineUpdatedEvent.type]
+        let types = EventType.allCases.map(\.rawValue) + [TimelineUpdatedEvent.type, TimelineDecidedEvent.type]
         #expect(Set(files) == Set(types.map { "\($0).schema.json" }))
         for type in types {
             let schema = try schema("events/\(type).schema.json")
@@ -117,6 +117,76 @@ struct SchemaTests {
             }
         }
         #expect(sorts == ["timeline", "failed"])
+    }
+
+    @Test func placeholderRequests() throws {
+        let schema = try schema("provider/placeholder.request.schema.json")
+        for example in try examples(schema) {
+            #expect(SchemaCheck.problems(of: example, by: schema) == [])
+            let kind = try #require(example["kind"]?.stringValue)
+            let requests = try #require(example["requests"]?.arrayValue)
+            let items = try requests.map { request in
+                PlaceholderIdentity(
+                    kind: kind, family: try #require(WidgetFamily(name: request["family"]?.stringValue ?? "")),
+                    locale: try #require(request["environment"]?["locale"]?.stringValue),
+                    timeZone: request["environment"]?["timeZone"]?.stringValue)
+            }
+            let written = try JSONValue.parse(PlaceholderRequest(kind: kind, items: items).encode())
+            #expect(SchemaCheck.problems(of: written, by: schema) == [])
+            #expect(written["kind"] == example["kind"])
+            // All but the ids, which the program makes from the rest.
+            for (request, item) in zip(try #require(written["requests"]?.arrayValue), requests) {
+                #expect(request["family"] == item["family"] && request["environment"] == item["environment"])
+            }
+        }
+    }
+
+    @Test(arguments: ["snapshot", "placeholder"])
+    func standIns(endpoint: String) throws {
+        let schema = try schema("provider/\(endpoint).response.schema.json")
+        var sorts: Set<String> = []
+        for example in try examples(schema) {
+            #expect(SchemaCheck.problems(of: example, by: schema) == [])
+            let elements = try #require(example["\(endpoint)s"]?.arrayValue)
+            let ids = elements.compactMap { $0["id"]?.stringValue.flatMap { TimelineID($0) } }
+            let response =
+                endpoint == "snapshot"
+                ? try StandInResponse.snapshots(example.encoded, requested: ids)
+                : try StandInResponse.placeholders(example.encoded, requested: ids)
+            #expect(response.outcomes.count == elements.count && response.foreignCount == 0)
+            for outcome in response.outcomes {
+                switch outcome {
+                case .value: sorts.insert("value")
+                case .failed: sorts.insert("failed")
+                case .missing, .duplicate, .invalid: Issue.record("\(outcome)")
+                }
+            }
+            // What the schema requires of an element, the parser requires too.
+            for key in ["entry", "content", "date"] {
+                var broken = elements
+                for index in broken.indices { broken[index] = Self.without(key, broken[index]) }
+                guard broken != elements else { continue }
+                let document: JSONValue = .object(JSONObject([.init(key: "\(endpoint)s", value: .array(broken))]))
+                let refused =
+                    try endpoint == "snapshot"
+                    ? StandInResponse.snapshots(document.encoded, requested: ids)
+                    : StandInResponse.placeholders(document.encoded, requested: ids)
+                guard case .invalid = refused.outcomes[0] else {
+                    Issue.record("without \(key): \(refused.outcomes[0])")
+                    continue
+                }
+                #expect(SchemaCheck.problems(of: document, by: schema) != [])
+            }
+        }
+        #expect(sorts == ["value", "failed"])
+    }
+
+    /// The value without a member of this name, at any depth but in the app's own content.
+    private static func without(_ key: String, _ value: JSONValue) -> JSONValue {
+        guard case .object(var object) = value else { return value }
+        object[key] = nil
+        if let entry = object["entry"] { object["entry"] = without(key, entry) }
+        return .object(object)
     }
 }
 

@@ -85,6 +85,10 @@ enum Samples {
             .appChange(
                 ReloadRequest(
                     app: "a.b", audience: .everyone, kinds: .all, matching: configuration, reason: .background)),
+            .operatorReload(
+                ReloadRequest(
+                    app: "a.b", audience: .everyone, kinds: named, matching: configuration, reason: .operator)),
+            .operatorReload(ReloadRequest(app: "a.b", audience: .user("u1"), kinds: .all, reason: .operator)),
             .placed(
                 WidgetPlacement(
                     app: "a.b", widget: "w", user: "u", device: "d", kind: "K", family: .accessoryInline,

@@ -43,15 +43,21 @@ struct KindsTests {
         }
     }
 
-    @Test("What is part of every timeline's identity cannot change by the way; nothing of the manifest is applied")
+    @Test("A change of the timelines' identity tells how many move, and records the move")
     func identity() async throws {
         try await withStore { store in
-            var apps = TestKinds.apps()
-            apps[0].kinds[0].maxBatch = 7
-            apps[0].kinds[1].variesBy = []
-            await #expect(throws: KindConflict.self) { _ = try await apply(apps, store) }
-            let kinds = try await store.pool.query(ListKinds(app: TestKinds.app))
-            #expect(kinds.first { $0.definition.name == "Purchases" }?.definition.maxBatch == 100)
+            try await store.place([.test("w1", kind: "DueDate"), .test("w2", user: "u2", kind: "DueDate")])
+            let apps = try await store.changing("DueDate") { $0.variesBy = [.family] }
+            let expected = try await store.store.difference(apps)
+            #expect(expected.first { $0.kind == "DueDate" }?.moving == 2)
+            #expect(expected.first { $0.kind == "DueDate" }?.fields == ["variesBy"])
+            #expect(expected.filter { $0.kind != "DueDate" }.allSatisfy { $0.moving == nil })
+            #expect(try await store.pool.query(ListMoves()).isEmpty, "nothing but told")
+            #expect(try await apply(apps, store) == expected)
+            let moves = try await store.pool.query(ListMoves())
+            #expect(moves.count == 1 && moves[0].pass == 1 && moves[0].movedInAll == 0)
+            #expect(try await apply(apps, store).allSatisfy { $0.action != .change })
+            #expect(try await store.pool.query(ListMoves()) == moves, "applied again, it does not begin anew")
         }
     }
 

@@ -20,6 +20,18 @@ struct StatementTests {
         ListWidgets.self, ReadTimeline.self, Overview.self, RenderTimes.self,
         DeleteWidgetsOfUser.self, DeleteContentOfUser.self, DeleteDeadLettersOfUser.self,
         NotifyDue.self,
+        SaveSnapshots.self, ReadStandIn.self, RecordPlaceholders.self, RenewPlaceholders.self,
+        NextPlaceholderKind.self, ClaimPlaceholders.self, FinishPlaceholders.self, DropPlaceholders.self,
+        ExpirePlaceholders.self, ListPlaceholders.self,
+        ReadExplanation.self, RefusedRequests.self,
+        ReadKind.self, PauseApp.self, PauseKind.self, KindStates.self,
+        CancelKind.self, CancelSweeps.self, CancelTimelines.self, SplitSweep.self,
+        RetireKind.self, CountTimelines.self, KindsToChange.self, LockRetiredKind.self, TimelinesToRetire.self,
+        WidgetsShowing.self, RemoveWidgets.self, MarkRetired.self,
+        CountStrays.self, BeginMove.self, LockMove.self, MovePage.self, AdvanceMove.self, EndMovePass.self,
+        ListMoves.self,
+        AddKindStatistics.self, PruneKindStatistics.self, MarkedTimelines.self, ReadKindStatistics.self,
+        ForecastDue.self,
     ]
 
     @Test("PREPARE succeeds for every statement")

@@ -39,12 +39,9 @@ final class ConnectionDriver {
         self.notices = LibpqNotices(logger: logger)
         self.notified = notified
         notices.attach(to: self.connection)
-        let settings = ConfigureSession(configuration)
-        if !settings.names.isEmpty {
-            var pipeline = PostgresPipeline()
-            _ = pipeline.append(settings)
-            _ = try run(Exchange(pipeline.items))
-        }
+        var pipeline = PostgresPipeline()
+        _ = pipeline.append(ConfigureSession(configuration))
+        _ = try run(Exchange(pipeline.items))
     }
 
     var socket: Int32 { connection.socket }
@@ -219,8 +216,9 @@ private struct ConfigureSession: PostgresStatement {
         FROM unnest($1::text[], $2::text[]) AS s(name, setting)
         """
 
-    var names: [String] = []
-    var settings: [String] = []
+    // A short statement whose cost is overestimated must not be compiled for tens of milliseconds at every execution.
+    var names = ["jit"]
+    var settings = ["off"]
 
     init(_ configuration: PostgresConfiguration) {
         for (name, value) in [

@@ -13,10 +13,14 @@ struct BatchApplier: Sendable {
         var timelines = 0
         var sweeps = 0
         var rejected: [RejectedEvent] = []
+        /// The timelines that were marked, if decisions are recorded.
+        var marks: [MarkedTimeline] = []
     }
 
     let pool: PostgresPool
     let audienceLimit: Int
+    /// Also read what was marked: a second statement for the marks of a batch.
+    var recordsDecisions = false
 
     /// - Parameter deadLetter: makes the dead letter of a rejected event from the polled batch.
     /// - Throws: `PostgresError`, ``LifecycleFoldError``.
@@ -54,6 +58,8 @@ struct BatchApplier: Sendable {
             let placed = append(writes, to: &second)
             let marks = appendMarks(of: fold, to: &second)
             append(outcome.rejected.map(deadLetter), to: &second)
+            // Last: whoever waits for one of these rows holds nothing that their owner still needs.
+            if !writes.placeholders.isEmpty { _ = second.append(RecordPlaceholders(writes.placeholders)) }
             if !second.isEmpty {
                 let results = try await connection.run(second)
                 outcome.timelines = placed.flatMap { results.rows($0).first }.map { Int($0) } ?? 0
@@ -96,6 +102,7 @@ struct BatchApplier: Sendable {
         var handles: [(handle: PostgresPipeline.Handle<MarkOutcome>, input: [TimelineMark], audience: AudienceSort)] =
             []
         var views: PostgresPipeline.Handle<RecordViews.Outcome>?
+        var marked: PostgresPipeline.Handle<MarkedTimeline>?
     }
 
     private enum AudienceSort {
@@ -116,6 +123,12 @@ struct BatchApplier: Sendable {
             let input = Array(fold.widgetMarks.values)
             marks.handles.append((pipeline.append(MarkWidgets(input)), input, .widget))
         }
+        if recordsDecisions, fold.markCount > 0 {
+            marks.marked = pipeline.append(
+                MarkedTimelines(
+                    users: Array(fold.userMarks.values), devices: Array(fold.deviceMarks.values),
+                    widgets: Array(fold.widgetMarks.values), limit: audienceLimit))
+        }
         if !fold.views.isEmpty { marks.views = pipeline.append(RecordViews(Array(fold.views.values))) }
         return marks
     }
@@ -125,6 +138,7 @@ struct BatchApplier: Sendable {
         _ marks: Marks, _ results: PostgresPipelineResults, _ outcome: inout Outcome, on connection: PostgresConnection
     ) async throws {
         if let views = marks.views, let done = results.rows(views).first { outcome.due += Int(done.woken) }
+        if let marked = marks.marked { outcome.marks = results.rows(marked) }
         var sweeps = PostgresPipeline()
         for (handle, input, audience) in marks.handles {
             guard let done = results.rows(handle).first else { continue }

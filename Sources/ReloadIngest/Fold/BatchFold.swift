@@ -75,6 +75,13 @@ package struct BatchFold: Sendable {
     /// Rows of SQL input that the targeted requests came down to.
     package var markCount: Int { userMarks.count + deviceMarks.count + widgetMarks.count }
 
+    /// The apps that targeted requests and lifecycle events are of.
+    var targetedApps: Set<Int32> {
+        var apps = Set(lifecycle.lazy.map(\.app.id))
+        for marks in [userMarks, deviceMarks, widgetMarks] { apps.formUnion(marks.values.lazy.map(\.appID)) }
+        return apps
+    }
+
     package mutating func reject(_ event: RejectedEvent) {
         rejected.append(event)
     }
@@ -82,7 +89,7 @@ package struct BatchFold: Sendable {
     package mutating func add(_ event: BatchEvent) {
         do throws(RejectedEvent.Reason) {
             switch event.event {
-            case .push(let request), .appChange(let request):
+            case .push(let request), .appChange(let request), .operatorReload(let request):
                 try add(request, at: event.position)
             case .placed(let placement):
                 try addPlacement(placement, event)

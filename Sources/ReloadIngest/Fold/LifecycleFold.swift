@@ -29,6 +29,8 @@ struct LifecycleFold {
         /// The latest event that had an effect, and why it moves the widget.
         var cause: EventPosition?
         var reason = ReloadReason.placed
+        /// An event has moved its device into another environment.
+        var isMoved = false
     }
 
     /// How many widgets of one device a change of its environment may move.
@@ -73,6 +75,14 @@ struct LifecycleFold {
         switch step.operation {
         case .widget(let id, let change):
             let key = ScopedIdentifier(step.app.id, id)
+            if case .configured = change, let kind = retiredKind(of: key, step.app) {
+                rejected.append(
+                    RejectedEvent(
+                        record: step.record, app: step.app.name, code: "unknownKind",
+                        message: "/widget: widget \(Text.quoted(id)) is of kind \(Text.quoted(kind)), which was retired"
+                    ))
+                return
+            }
             let outcome = apply(change, to: key, at: step.position)
             if outcome == .ignored(.unknown) {
                 rejected.append(
@@ -90,10 +100,20 @@ struct LifecycleFold {
                         message: "/device: device \(Text.quoted(id)) has more than \(Self.deviceLimit) widgets"))
                 return
             }
-            for key in moved {
-                _ = apply(.environment(environment, at: time), to: key, at: step.position)
+            for key in moved where retiredKind(of: key, step.app) == nil {
+                if case .changed = apply(.environment(environment, at: time), to: key, at: step.position) {
+                    widgets[key]?.isMoved = true
+                }
             }
         }
+    }
+
+    /// The kind's name when it was retired: nothing new is placed of it, its widgets are being removed.
+    private func retiredKind(of key: ScopedIdentifier, _ app: RegisteredApp) -> String? {
+        guard let record = widgets[key]?.record, !record.removed, directory.kind(record.kind, of: app) == nil else {
+            return nil
+        }
+        return record.kind
     }
 
     private mutating func apply(
@@ -132,6 +152,8 @@ struct LifecycleWrites: Sendable {
     var placements: [TimelinePlacement] = []
     /// Timelines that a widget has stopped showing.
     var departures: [TimelineID] = []
+    /// Placeholders of the environments that widgets were moved into.
+    var placeholders: [PlaceholderKey] = []
 }
 
 extension LifecycleFold {
@@ -139,6 +161,7 @@ extension LifecycleFold {
         var writes = LifecycleWrites()
         var placed: [TimelineID: TimelinePlacement] = [:]
         var departed: Set<TimelineID> = []
+        var placeholders: Set<PlaceholderKey> = []
         let apps = Dictionary(directory.apps.values.map { ($0.id, $0) }, uniquingKeysWith: { $1 })
         for (key, state) in widgets where state.isWritten {
             guard let record = state.record else { continue }
@@ -157,6 +180,10 @@ extension LifecycleFold {
                         reason: state.reason)
                 }
             }
+            if state.isMoved, !record.removed, !kind.isRetired {
+                placeholders.insert(
+                    PlaceholderKey(kind: kind, family: record.family, environment: record.environment))
+            }
             if let old = state.stored?.timelineID, old != timelineID {
                 departed.insert(old)
             }
@@ -173,6 +200,7 @@ extension LifecycleFold {
         writes.placements = Array(placed.values)
         // A timeline that one widget leaves and another takes up in the same batch is locked and looked at all the same.
         writes.departures = Array(departed)
+        writes.placeholders = Array(placeholders)
         return writes
     }
 

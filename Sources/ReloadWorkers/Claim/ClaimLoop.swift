@@ -22,6 +22,7 @@ struct ClaimLoop {
     let context: WorkerContext
     let directory: DirectoryCache
     private var scheduler = ClaimScheduler()
+    private var pace: ClaimPace
     private var failures = 0
 
     /// A batch to be run.
@@ -34,6 +35,7 @@ struct ClaimLoop {
     init(context: WorkerContext, directory: DirectoryCache) {
         self.context = context
         self.directory = directory
+        pace = ClaimPace(spacing: context.configuration.claimSpacing)
     }
 
     /// Claims until `isStopping`, and hands each batch to `start`.
@@ -45,6 +47,7 @@ struct ClaimLoop {
             try Task.checkCancellation()
             let mark = context.signal.mark(.timelines)
             let began = context.clock.elapsed
+            pace.turnBegins()
             let next = try await turnOrBackOff(start)
             switch next {
             case .again:
@@ -53,10 +56,19 @@ struct ClaimLoop {
                 _ = try await wait(past: mark, atMost: limit, isStopping)
             case .wait(let limit):
                 guard try await wait(past: mark, atMost: limit, isStopping) else { continue }
-                // Under a trickle of events, let a batch gather; an idle worker has waited longer than this already.
-                let rest = context.configuration.claimSpacing - (context.clock.elapsed - began)
-                if rest > .zero, !isStopping() { try await context.clock.sleep(for: rest) }
+                try await gather(since: began, isStopping)
             }
+        }
+    }
+
+    /// Under a trickle of events, lets a batch gather; an idle worker has waited longer than that already.
+    private mutating func gather(since began: Duration, _ isStopping: () -> Bool) async throws {
+        while !isStopping() {
+            let mark = context.signal.mark(.timelines)
+            let now = context.clock.elapsed
+            let next = pace.next(after: began, apps: context.signal.takeMarkedApps(), now: now)
+            guard next > now else { return }
+            _ = try await context.signal.wait(past: mark, timeout: next - now, clock: context.clock.clock)
         }
     }
 
@@ -123,20 +135,22 @@ struct ClaimLoop {
         return next
     }
 
-    /// The directory, read anew when something is due of a kind that it does not have.
+    /// The directory, read anew when something is due of a kind that it does not have, or has as paused.
     private func complete(_ known: KindDirectory, for due: [DueWork.Row]) async throws -> KindDirectory {
-        guard due.contains(where: { known.kinds[$0.kindID] == nil }) else { return known }
+        guard due.contains(where: { known.kinds[$0.kindID]?.isPaused ?? true }) else { return known }
         return try await directory.directory(maximumAge: context.configuration.pollInterval)
     }
 
-    /// Claims and starts; answers how many timelines were claimed.
-    private func claim(
+    /// Claims and starts, what is urgent first and by itself; answers how many timelines were claimed.
+    private mutating func claim(
         _ wishes: [ClaimWish], _ directory: KindDirectory, _ start: (Work) -> Void
     ) async throws -> Int {
-        guard !wishes.isEmpty else { return 0 }
         let leases = LeasePlan(configuration: context.configuration, longestPublish: context.output.longestPublish)
+        let urgent = leases.grouped(wishes.filter(\.lane.isUrgent), kinds: directory.kinds)
+        let patient = leases.grouped(wishes.filter { !$0.lane.isUrgent }, kinds: directory.kinds)
         var count = 0
-        for (lease, wishes) in leases.grouped(wishes, kinds: directory.kinds) {
+        let began = context.clock.elapsed
+        for (lease, wishes) in urgent + patient {
             // Counted from before the statement: the database's lease ends no sooner.
             let startedAt = context.clock.elapsed
             let leaseEnds = startedAt + lease
@@ -144,6 +158,9 @@ struct ClaimLoop {
             guard !claimed.isEmpty else { continue }
             count += claimed.count
             context.inFlight.hold(claimed)
+            for kindID in Set(claimed.lazy.filter(\.lane.isUrgent).map(\.kindID)) {
+                if let kind = directory.kinds[kindID] { pace.claimed(kind.appID, at: began) }
+            }
             context.statistics.count { counts in
                 counts.claims += 1
                 counts.claimed += claimed.count
@@ -180,9 +197,9 @@ extension KindDirectory {
         kinds.values.lazy.filter { !$0.isRetired }.map(\.definition.maxBatch).max() ?? 1
     }
 
-    /// The kinds whose timelines may be claimed.
+    /// The kinds whose timelines may be claimed: of retired ones those that are to be collected.
     var claimTargets: [Int32: ClaimTarget] {
-        kinds.filter { !$0.value.isRetired && apps[$0.value.app]?.id == $0.value.appID }.mapValues { ClaimTarget($0) }
+        kinds.filter { !$0.value.isPaused && apps[$0.value.app]?.id == $0.value.appID }.mapValues { ClaimTarget($0) }
     }
 }
 

@@ -8,21 +8,36 @@ struct ClaimRoom {
         let lane: ReloadLane
     }
 
-    /// Timelines that may still be claimed.
-    private(set) var timelines: Int
+    /// What shares requests: a kind's urgent lanes, and its patient ones.
+    private struct Group: Hashable {
+        let kindID: Int32
+        let isUrgent: Bool
+
+        init(_ queue: Queue) {
+            kindID = queue.kindID
+            isUrgent = queue.lane.isUrgent
+        }
+    }
+
+    /// Timelines that may still be claimed, and how many of them for patient lanes.
+    private var timelines: Int
+    private var patientTimelines: Int
     private var requests: Int
     private var slots: [ProviderKey: Int] = [:]
-    /// Places left in requests that are planned already, by kind: lanes share them.
-    private var openPlaces: [Int32: Int] = [:]
+    /// Places left in requests that are planned already.
+    private var openPlaces: [Group: Int] = [:]
     private var due: [Queue: Int] = [:]
     private let targets: [Int32: ClaimTarget]
+    private let capacity: ClaimCapacity
     /// The queues with due work and room for it.
     private(set) var eligible: [Queue: ClaimTarget] = [:]
 
     init(due rows: [DueWork.Row], targets: [Int32: ClaimTarget], capacity: ClaimCapacity) {
         timelines = capacity.timelines
+        patientTimelines = min(capacity.timelines, capacity.patientTimelines)
         requests = capacity.requests
         self.targets = targets
+        self.capacity = capacity
         for row in rows where row.count > 0 {
             guard let target = targets[row.kindID] else { continue }
             due[Queue(kindID: row.kindID, lane: row.lane), default: 0] += row.count
@@ -33,8 +48,11 @@ struct ClaimRoom {
         }
     }
 
-    /// Whether anything that may be claimed is still due.
-    var hasWork: Bool { !due.isEmpty }
+    /// Whether due work stays behind for want of slots.
+    var isHeldBack: Bool { due.keys.contains { seats(for: $0, target(of: $0)) == 0 } }
+
+    /// Whether due work stays behind that there are slots for: the claim has as many timelines as it may.
+    var isFull: Bool { due.keys.contains { seats(for: $0, target(of: $0)) > 0 } }
 
     /// Only queues of known kinds are ever made.
     func target(of queue: Queue) -> ClaimTarget {
@@ -45,24 +63,31 @@ struct ClaimRoom {
     }
 
     private func places(for queue: Queue, _ target: ClaimTarget) -> Int {
-        let free = min(requests, slots[target.provider, default: 0])
-        return min(timelines, openPlaces[queue.kindID, default: 0] + free * target.maxBatch)
+        min(queue.lane.isUrgent ? timelines : min(timelines, patientTimelines), seats(for: queue, target))
+    }
+
+    /// Timelines that there are requests for, open ones or new ones.
+    private func seats(for queue: Queue, _ target: ClaimTarget) -> Int {
+        let reserve = capacity.reserve(queue.lane)
+        let free = min(requests - reserve.requests, slots[target.provider, default: 0] - reserve.ofProvider)
+        return openPlaces[Group(queue), default: 0] + max(0, free) * target.maxBatch
     }
 
     /// Takes timelines of an eligible queue, opening requests as they are needed.
     mutating func take(from queue: Queue, atMost limit: Int) -> Int {
         let target = target(of: queue)
         let count = min(due[queue, default: 0], limit, places(for: queue, target))
-        let beyond = count - openPlaces[queue.kindID, default: 0]
+        let beyond = count - openPlaces[Group(queue), default: 0]
         if beyond > 0 {
             let opened = (beyond + target.maxBatch - 1) / target.maxBatch
             requests -= opened
             slots[target.provider, default: 0] -= opened
-            openPlaces[queue.kindID] = opened * target.maxBatch - beyond
+            openPlaces[Group(queue)] = opened * target.maxBatch - beyond
         } else {
-            openPlaces[queue.kindID] = -beyond
+            openPlaces[Group(queue)] = -beyond
         }
         timelines -= count
+        if !queue.lane.isUrgent { patientTimelines -= count }
         due[queue, default: 0] -= count
         if due[queue] == 0 { due[queue] = nil }
         eligible = eligible.filter { due[$0.key] != nil && places(for: $0.key, $0.value) > 0 }

@@ -18,8 +18,12 @@ struct ClaimTarget: Hashable, Sendable {
 struct ClaimCapacity: Sendable {
     /// Timelines that may be claimed.
     var timelines: Int
+    /// Timelines of those that may be of patient lanes: while they are being claimed, urgent ones wait.
+    var patientTimelines: Int
     /// Requests that may be started, over all providers.
     var requests: Int
+    /// Requests that may be under way at a time, over all providers.
+    var concurrency: Int
     /// Requests that one provider takes at a time.
     var requestsPerProvider: Int
     /// Requests in flight, by provider.
@@ -27,6 +31,11 @@ struct ClaimCapacity: Sendable {
 
     func free(_ provider: ProviderKey) -> Int {
         requestsPerProvider - inFlight[provider, default: 0]
+    }
+
+    /// Slots that a lane leaves free, over all providers and of each.
+    func reserve(_ lane: ReloadLane) -> (requests: Int, ofProvider: Int) {
+        (lane.reserve(of: concurrency), lane.reserve(of: requestsPerProvider))
     }
 }
 
@@ -42,7 +51,8 @@ struct ClaimPlan: Sendable, Equatable {
 
 /// Shares what there is room for between lanes, apps and kinds: lanes by weight, in a lane apps by deficit round-robin,
 /// in an app kinds likewise. Only what a provider has free slots for is claimed, so a slow provider's work stays due,
-/// where any process finds it.
+/// where any process finds it. Patient lanes leave slots free for urgent ones, and do not fill up their requests: a
+/// single reload waits neither for a slot nor for the hundred timelines beside it.
 ///
 /// Pure: no I/O, no clock. What it remembers between claims is whose turn it is.
 struct ClaimScheduler: Sendable {
@@ -79,8 +89,7 @@ struct ClaimScheduler: Sendable {
             }
         }
         return ClaimPlan(
-            wishes: granted, isHeldBack: room.hasWork && room.timelines > 0,
-            isFull: room.hasWork && room.timelines == 0)
+            wishes: granted, isHeldBack: room.isHeldBack, isFull: room.isFull)
     }
 
     private mutating func begin(_ eligible: [ClaimRoom.Queue: ClaimTarget]) {

@@ -38,7 +38,9 @@ final class InFlight: Sendable {
         state.withLock { state in
             let capacity = ClaimCapacity(
                 timelines: max(0, configuration.maximumTimelinesInFlight - state.leases.count),
+                patientTimelines: configuration.patientClaimBatch,
                 requests: max(0, configuration.concurrency - state.batches),
+                concurrency: configuration.concurrency,
                 requestsPerProvider: configuration.providerConcurrency, inFlight: state.requests)
             return (capacity, state.ended)
         }

@@ -1,5 +1,21 @@
 import WidgetModel
 
+extension ReloadLane {
+    /// Whether somebody may be waiting for it. The other lanes are patient: what is in them was not asked for just now,
+    /// or is a part of something so large that nobody looks at any one timeline of it.
+    var isUrgent: Bool { self <= .push }
+
+    /// How many of a number of slots this lane must leave free, for what better lanes will want while its own requests
+    /// are on their way: a quarter for scheduled work, half for bulk. One slot is every lane's.
+    func reserve(of slots: Int) -> Int {
+        switch self {
+        case .interactive, .push: 0
+        case .scheduled: slots / 4
+        case .bulk: slots / 2
+        }
+    }
+}
+
 /// Which lane is served next: the one that has been served least for its weight, the more urgent of equals.
 ///
 /// When all lanes have work they share 8 : 4 : 2 : 1, so each is guaranteed its part and none starves; what a lane does

@@ -66,12 +66,7 @@ struct FetchOutcome: Sendable {
 
 extension ReloadBatch {
     /// The body of the request for it.
-    var requestBody: [UInt8] {
-        ProviderRequest(
-            kind: kind.definition.name,
-            items: timelines.map { ProviderRequest.Item(id: $0.id, identity: $0.identity(of: kind)) }
-        ).encode()
-    }
+    var requestBody: [UInt8] { requestBody(for: timelines) }
 }
 
 extension ClaimedTimeline {

@@ -68,7 +68,7 @@ package final class ProviderClient: ProviderFetching {
     private func exchange(_ call: ProviderCall, _ url: ProviderURL) async throws -> [UInt8] {
         let timestamp = now().microseconds / 1_000_000
         let id = WebhookSignature.makeID()
-        var message = HTTPClientRequest(url: url.appending("/timelines"))
+        var message = HTTPClientRequest(url: url.appending(call.endpoint.path))
         message.method = .POST
         message.headers = [
             "content-type": "application/json", "accept": "application/json", "user-agent": "freshet",
@@ -82,7 +82,7 @@ package final class ProviderClient: ProviderFetching {
             let seconds = response.headers.first(name: "retry-after").flatMap { Int64($0) }
             throw ProviderFailure(
                 .status, "answered with status \(response.status.code)",
-                retryAfter: seconds.flatMap { $0 >= 0 ? .seconds($0) : nil })
+                retryAfter: seconds.flatMap { $0 >= 0 ? .seconds($0) : nil }, status: Int(response.status.code))
         }
         try Self.requireJSON(response.headers.first(name: "content-type"))
         return try await Self.read(response.body, atMost: call.maximumResponseBytes, headers: response.headers)

@@ -34,11 +34,14 @@ package struct ProviderFailure: Error, Hashable, Sendable {
     package var fetchTime: Duration?
     /// How long the provider asked to be left alone with it.
     package var retryAfter: Duration?
+    /// The status that was answered, if that is why.
+    package var status: Int?
 
-    package init(_ reason: Reason, _ message: String, retryAfter: Duration? = nil) {
+    package init(_ reason: Reason, _ message: String, retryAfter: Duration? = nil, status: Int? = nil) {
         self.reason = reason
         self.message = message
         self.retryAfter = retryAfter
+        self.status = status
     }
 }
 
@@ -59,4 +62,9 @@ extension ProviderFailure.Reason {
         case .storage: .storage
         }
     }
+}
+
+extension ProviderFailure {
+    /// Whether the provider says that it has no such endpoint.
+    var saysAbsent: Bool { status == 404 || status == 405 || status == 501 }
 }

@@ -1,7 +1,10 @@
+package import WidgetModel
+
 /// One request to a provider.
 package struct ProviderCall: Sendable {
-    /// As registered, without `/timelines`.
+    /// As registered, without the endpoint.
     package var url: String
+    package var endpoint: ProviderEndpoint
     /// The app's, to sign with. Never printed or logged.
     package var secret: [UInt8]
     package var body: [UInt8]
@@ -10,8 +13,12 @@ package struct ProviderCall: Sendable {
     /// Longest answer that is read.
     package var maximumResponseBytes: Int
 
-    package init(url: String, secret: [UInt8], body: [UInt8], timeout: Duration, maximumResponseBytes: Int) {
+    package init(
+        url: String, endpoint: ProviderEndpoint = .timelines, secret: [UInt8], body: [UInt8], timeout: Duration,
+        maximumResponseBytes: Int
+    ) {
         self.url = url
+        self.endpoint = endpoint
         self.secret = secret
         self.body = body
         self.timeout = timeout
@@ -19,7 +26,7 @@ package struct ProviderCall: Sendable {
     }
 }
 
-/// Asks providers for timelines.
+/// Asks providers.
 package protocol ProviderFetching: Sendable {
     /// The body of a complete answer with status 200 and JSON in it.
     ///

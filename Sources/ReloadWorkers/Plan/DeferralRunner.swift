@@ -19,6 +19,8 @@ struct DeferralRunner: Sendable {
                     if deferral.until == nil { counts.slept += 1 } else { counts.deferred += 1 }
                 }
             }
+            context.statistics.count(deferred: batch, held: held)
+            context.decisions?.record(batch, held: held)
             // Something was asked for meanwhile that does not have to wait.
             if rows.contains(where: \.isDue) { context.signal.signal(.timelines) }
         } catch {

@@ -37,6 +37,8 @@ struct DeferralBatch: Sendable {
     let timelines: [ClaimedTimeline]
     let deferrals: [Deferral]
     let leaseEnds: Duration
+    /// By row id; for telling what was decided.
+    var kinds: [Int32: RegisteredKind] = [:]
 }
 
 /// What is to be done with claimed timelines.
@@ -86,7 +88,8 @@ struct BatchPlan: Sendable {
             }
         }
         if !deferrals.isEmpty {
-            deferral = DeferralBatch(timelines: waiting, deferrals: deferrals, leaseEnds: leaseEnds)
+            deferral = DeferralBatch(
+                timelines: waiting, deferrals: deferrals, leaseEnds: leaseEnds, kinds: directory.kinds)
         }
     }
 }

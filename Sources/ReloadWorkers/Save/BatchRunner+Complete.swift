@@ -20,6 +20,8 @@ extension BatchRunner {
             counts.completed += rows.count
             counts.fenced += saved.count - rows.count
         }
+        context.statistics.count(completed: completions, held: rows, of: batch)
+        context.decisions?.record(completions, held: rows, of: batch)
         // More was requested meanwhile: no need to wait for the poll.
         if rows.contains(where: \.isDue) { context.signal.signal(.timelines) }
         guard rows.count < saved.count else { return }

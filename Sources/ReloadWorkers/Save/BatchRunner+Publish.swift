@@ -46,6 +46,7 @@ extension BatchRunner {
             counts.unchanged += saved.count { !$0.needsPublishing }
             counts.fenced += fetched.count - saved.count
         }
+        context.statistics.count(saved: saved, of: batch)
         if let onStored = context.onStored {
             for saved in saved where saved.isChanged {
                 onStored(saved.fetched.timeline.id, saved.fetched.timeline.cause)
@@ -76,6 +77,7 @@ extension BatchRunner {
             counts.published += outcome.acknowledged.count
             counts.unpublished += outcome.failed.count + outcome.refused.count
         }
+        context.statistics.count(kind: batch.kind.id) { $0.messagesPublished += outcome.acknowledged.count }
         let refused = outcome.refused.map { index, error in
             (saved[indices[index]].fetched.timeline, ProviderFailure(.storage, "\(error)"))
         }
@@ -97,8 +99,10 @@ extension BatchRunner {
                 reason: saved.fetched.timeline.reason ?? .policy, cause: saved.fetched.timeline.cause)
         }
         context.statistics.count { $0.released += claims.count }
+        context.statistics.count(.released, claims.count, of: batch)
         _ = try await context.persistently(until: batch.leaseEnds) {
             try await context.pool.execute(ReleaseTimelines(claims))
         }
+        context.decisions?.record(claims, of: batch)
     }
 }

@@ -4,7 +4,7 @@ import PostgresClient
 import WidgetModel
 import WidgetStore
 
-/// Takes one batch from the claim to its end: fetch → save → publish → complete, and what fails back to the database.
+/// Takes one batch from the claim to its end: snapshots of what is new → fetch → save → publish → complete, and what fails back to the database.
 ///
 /// Each step looks at the claim in its own statement, so a worker that was stopped in between changes nothing any more.
 /// What is cancelled in between keeps its lease, which the worker gives back when it stops.
@@ -12,6 +12,7 @@ struct BatchRunner: Sendable {
     let context: WorkerContext
 
     func run(_ batch: ReloadBatch) async {
+        await takeSnapshots(of: batch)
         do {
             let outcome = try await fetch(batch)
             try await settle(outcome, of: batch)
@@ -37,6 +38,7 @@ struct BatchRunner: Sendable {
             counts.requests += 1
             counts.requestedTimelines += batch.timelines.count
         }
+        context.statistics.count(asked: batch)
         let call = ProviderCall(
             url: batch.kind.definition.providerURL, secret: batch.app.signingSecret, body: batch.requestBody,
             timeout: min(batch.kind.definition.timeout, left),
@@ -57,6 +59,7 @@ struct BatchRunner: Sendable {
             counts.fetched += outcome.fetched.count
             counts.foreign += outcome.foreign
         }
+        context.statistics.count(fetched: outcome.fetched, of: batch)
         if outcome.foreign > 0 {
             context.logger.warning(
                 "a provider answered for timelines that were not asked for",
@@ -86,6 +89,7 @@ struct BatchRunner: Sendable {
         context.statistics.count { counts in
             for (_, failure) in failed { counts.failed[failure.reason, default: 0] += 1 }
         }
+        context.statistics.count(.failed, failed.count, of: batch)
         context.logger.warning(
             "timelines failed",
             metadata: [
@@ -95,6 +99,7 @@ struct BatchRunner: Sendable {
         _ = try await context.persistently(until: batch.leaseEnds) {
             try await context.pool.execute(FailTimelines(claims))
         }
+        context.decisions?.record(claims, of: batch)
     }
 }
 

@@ -18,6 +18,10 @@ struct WorkerContext: Sendable {
     /// Told of every timeline whose stored content has changed, with the event that caused the reload.
     let onStored: (@Sendable (TimelineID, EventPosition?) -> Void)?
     let logger: Logger
+    /// Providers that are not to be asked for snapshots, or placeholders, for a while.
+    let restingEndpoints = RestingEndpoints()
+    /// Told of every decision; nil: nobody wants to know.
+    var decisions: (any DecisionPublishing)?
 
     var messages: TimelineMessages { TimelineMessages(topic: configuration.topic) }
 

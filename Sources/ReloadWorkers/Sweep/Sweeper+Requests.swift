@@ -77,10 +77,15 @@ extension Sweeper {
     private func sweepEveryone(
         _ sweep: SweepProgress, _ room: SweepRoom, _ connection: PostgresConnection
     ) async throws -> Turn {
-        let kindIDs = try await claimable(sweep.kindIDs)
-        guard let kindID = kindIDs.first(where: { $0 >= sweep.cursorKind }) else {
-            return try await finish(sweep, marked: 0, [], connection)
+        // Those before the cursor are done.
+        let left = sweep.kindIDs.filter { $0 >= sweep.cursorKind }
+        let kindIDs: [Int32]
+        switch try await scope(left, connection) {
+        case .kinds(let ids): kindIDs = ids
+        case .paused(let paused, let others):
+            return try await leave(paused, of: sweep, keeping: others, connection)
         }
+        guard let kindID = kindIDs.first else { return try await finish(sweep, marked: 0, [], connection) }
         guard let limit = room.chunk(of: kindID) else { return .heldBack(id: sweep.id) }
         var progress = sweep
         if kindID != sweep.cursorKind {
@@ -107,7 +112,13 @@ extension Sweeper {
     private func sweepAudience(
         _ sweep: SweepProgress, _ room: SweepRoom, _ connection: PostgresConnection
     ) async throws -> Turn {
-        let kindIDs = try await claimable(sweep.kindIDs)
+        let kindIDs: [Int32]
+        switch try await scope(sweep.kindIDs, connection) {
+        case .kinds(let ids): kindIDs = ids
+        case .paused(let paused, let others):
+            return try await leave(paused, of: sweep, keeping: others, connection)
+        }
+        guard !kindIDs.isEmpty else { return try await finish(sweep, marked: 0, [], connection) }
         guard let limit = room.chunk(of: kindIDs) else { return .heldBack(id: sweep.id) }
         let outcome = try await connection.query(SweepAudienceChunk(sweep, limit: limit)).first
         let (examined, marked) = (outcome?.examined ?? 0, outcome?.marked ?? 0)
@@ -120,11 +131,29 @@ extension Sweeper {
         return .chunk(id: sweep.id, marked: marked, kindIDs: kindIDs, isDone: false)
     }
 
-    /// The kinds that have not been retired since: nobody would claim their timelines, and their backlog would hold the
-    /// sweep back for ever.
-    private func claimable(_ kindIDs: [Int32]) async throws -> [Int32] {
-        let kinds = try await directory.directory(maximumAge: context.configuration.directoryAge).kinds
-        return kindIDs.filter { kinds[$0]?.isRetired != true }
+    /// What of a sweep may be swept now.
+    private enum Scope {
+        /// The kinds that have not been retired since: nobody would claim their timelines, and their backlog would hold
+        /// the sweep back for ever.
+        case kinds([Int32])
+        /// Some of them are paused, and all the others.
+        case paused([Int32], others: [Int32])
+    }
+
+    private func scope(_ kindIDs: [Int32], _ connection: PostgresConnection) async throws -> Scope {
+        let states = try await connection.query(KindStates(kindIDs)).filter { !$0.isRetired }
+        let paused = states.filter(\.isPaused).map(\.kindID)
+        let others = states.filter { !$0.isPaused }.map(\.kindID)
+        return paused.isEmpty ? .kinds(others) : .paused(paused, others: others)
+    }
+
+    /// What is paused waits in a sweep of its own, and holds up nothing else.
+    private func leave(
+        _ paused: [Int32], of sweep: SweepProgress, keeping others: [Int32], _ connection: PostgresConnection
+    ) async throws -> Turn {
+        guard !others.isEmpty else { return .heldBack(id: sweep.id) }
+        _ = try await connection.execute(SplitSweep(sweep.id, keeping: others, leaving: paused))
+        return .chunk(id: sweep.id, marked: 0, kindIDs: [], isDone: false)
     }
 
     private func finish(

@@ -11,6 +11,10 @@ struct Sweeper {
         var marked = 0
         /// Something is left that has to wait: for room in the bulk lane, for a lease to end, for another process.
         var isHeldBack = false
+        /// Chunks of work on retired kinds, and on those whose widgets move.
+        var changed = 0
+
+        var isProgress: Bool { marked + changed > 0 }
     }
 
     let context: WorkerContext
@@ -24,9 +28,10 @@ struct Sweeper {
         while true {
             try Task.checkCancellation()
             let mark = context.signal.mark(.sweeps)
+            let began = context.clock.elapsed
             do {
                 // What was swept may not be due yet, for spacing or a back-off, and then takes no room: look again.
-                while try await pass().marked > 0 {}
+                while try await pass().isProgress {}
                 failures = 0
             } catch let error as PostgresError {
                 guard error.canPass else { throw error }
@@ -39,6 +44,8 @@ struct Sweeper {
             _ = try await context.signal.wait(
                 past: mark, timeout: WorkerClock.jittered(context.configuration.pollInterval),
                 clock: context.clock.clock)
+            let rest = context.configuration.sweepSpacing - (context.clock.elapsed - began)
+            if rest > .zero { try await context.clock.sleep(for: rest) }
         }
     }
 
@@ -48,7 +55,9 @@ struct Sweeper {
         var pass = try await sweepKinds()
         let requests = try await sweepRequests()
         pass.marked += requests.marked
-        pass.isHeldBack = pass.isHeldBack || requests.isHeldBack
+        let changes = try await changeKinds()
+        pass.changed = changes.changed
+        pass.isHeldBack = pass.isHeldBack || requests.isHeldBack || changes.isHeldBack
         context.sweepDemand.passEnded(isHeldBack: pass.isHeldBack)
         return pass
     }

@@ -5,9 +5,11 @@ package import WidgetStore
 extension TimelineDetail {
     /// The timeline as the API and the commands show it.
     ///
-    /// - Parameter time: of which the current entry is told; when it was read, if nil.
+    /// - Parameters:
+    ///   - time: of which the current entry is told; when it was read, if nil.
+    ///   - standIn: what is shown while nothing is stored.
     /// - Throws: `JSONError` when the stored content is broken.
-    package func json(at time: Timestamp? = nil) throws(JSONError) -> JSONValue {
+    package func json(at time: Timestamp? = nil, standIn: StandIn? = nil) throws(JSONError) -> JSONValue {
         var object = JSONObject()
         object["timeline"] = .string(id.description)
         object["app"] = .string(app)
@@ -21,6 +23,7 @@ extension TimelineDetail {
         object["revision"] = revision.map { .number(JSONNumber(Int($0))) } ?? .null
         object["storedAt"] = .optional(storedAt?.rfc3339)
         object["age"] = age.map { .number(JSONNumber(Int($0.wholeMicroseconds / 1_000_000))) } ?? .null
+        object["shown"] = try shown(at: time ?? readAt, standIn: standIn)
         object["currentEntry"] = try currentEntry(at: time ?? readAt) ?? .null
         object["content"] = try content.map { text throws(JSONError) in try JSONValue.parse(text) } ?? .null
         return .object(object)

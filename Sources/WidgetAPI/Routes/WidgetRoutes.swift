@@ -15,10 +15,10 @@ struct WidgetRoutes: Sendable {
         group.get("apps/:app/widgets/:widget/timeline") { request, context in
             let widget = try await widget(context)
             guard let id = widget.timelineID else { throw Problem.notFound("the widget was removed") }
-            guard let timeline = try await store.pool.query(ReadTimeline(id: id, app: widget.app)).first else {
+            guard let (timeline, standIn) = try await store.timeline(id, of: widget.app, shownBy: widget) else {
                 throw Problem.notFound("the widget's timeline is being replaced; ask again")
             }
-            return try timeline.json().response()
+            return try timeline.json(standIn: standIn).response()
         }
     }
 

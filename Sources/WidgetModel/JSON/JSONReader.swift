@@ -203,7 +203,7 @@ package struct JSONReader: Sendable {
         /// Where the element begins in the bytes.
         let start: Int
         /// JSON pointer to the array.
-        let array: StaticString
+        let array: String
         let index: Int
     }
 

@@ -16,6 +16,10 @@ package enum Decision: Int16, CaseIterable, Sendable {
     case slept = 6
     /// An operator cancelled the bulk work that it waited for.
     case cancelled = 7
+    /// A reload was wanted already: the request is part of that one. Never stored.
+    case merged = 8
+    /// The request could not be applied and became a dead letter. Never stored.
+    case refused = 9
 
     package var name: String {
         switch self {
@@ -27,6 +31,8 @@ package enum Decision: Int16, CaseIterable, Sendable {
         case .released: "released"
         case .slept: "slept"
         case .cancelled: "cancelled"
+        case .merged: "merged"
+        case .refused: "refused"
         }
     }
 }
@@ -58,6 +64,10 @@ package enum ReloadRule: Int16, CaseIterable, Sendable {
     case dormant = 12
     /// A back-off, or the provider's own wish to be left alone.
     case backoff = 13
+    /// It is being fetched: what is requested meanwhile is one more reload after it (section 3).
+    case inFlight = 14
+    /// Nothing is asked for, and it is not the policy's time (rule 1).
+    case policy = 15
 
     // What came of it.
 
@@ -69,6 +79,10 @@ package enum ReloadRule: Int16, CaseIterable, Sendable {
     case output = 22
     /// An operator's command.
     case operatorCommand = 23
+    /// Any number of requests before a fetch starts are one reload (section 3).
+    case coalescing = 24
+    /// The event is none that can be applied (section 4).
+    case invalidEvent = 25
 
     // Why the provider's answer was none.
 
@@ -96,10 +110,14 @@ package enum ReloadRule: Int16, CaseIterable, Sendable {
         case .budget: "budget"
         case .dormant: "dormant"
         case .backoff: "backoff"
+        case .inFlight: "inFlight"
+        case .policy: "policy"
         case .gate: "gate"
         case .stopped: "stopped"
         case .output: "output"
         case .operatorCommand: "operator"
+        case .coalescing: "coalescing"
+        case .invalidEvent: "invalidEvent"
         case .providerRefused: "provider.refused"
         case .providerUnresolved: "provider.unresolved"
         case .providerConnection: "provider.connection"

@@ -24,9 +24,13 @@ enum MarkFormula {
     /// The lane of a row that bulk work touches: the bulk lane, unless the row is due by then for a better reason.
     /// (`least` would leave a row that waits for its policy's time in the scheduled lane, and so let a reload of
     /// everyone flood that lane.)
+    ///
+    /// Due by then also means: by a mark that has committed since this transaction began, whose `now()` is later than
+    /// this one's. That mark would else wait in the bulk lane behind all that is swept.
     static func bulkLane(free: String, forced: String) -> String {
         """
-        CASE WHEN s.leased OR s.due_at <= \(dueTime(free: free, forced: forced)) THEN s.lane ELSE \(ReloadLane.bulk.rawValue) END
+        CASE WHEN s.leased OR s.due_at <= greatest(clock_timestamp(), \(dueTime(free: free, forced: forced))) THEN s.lane
+             ELSE \(ReloadLane.bulk.rawValue) END
         """
     }
 }

@@ -76,6 +76,13 @@ extension WidgetStore {
 
     private func importChunk(_ widgets: [ImportedWidget]) async throws -> ImportCounts {
         try await pool.withTransaction { connection in
+            // An import may take hours: by now the kind's definition, and so its timelines' identity, may be another.
+            let kinds = Dictionary(try await connection.query(ListKinds()).map { ($0.id, $0) }) { $1 }
+            let widgets = widgets.map { widget in
+                var widget = widget
+                widget.kind = kinds[widget.kind.id] ?? widget.kind
+                return widget
+            }
             try await connection.simple(ImportTable.create)
             _ = try await connection.copyIn(ImportTable.copy, rows: widgets) { widget, row in
                 widget.append(to: &row)

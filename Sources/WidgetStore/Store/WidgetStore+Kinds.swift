@@ -25,27 +25,36 @@ package struct KindChange: Hashable, Sendable {
     package let action: Action
     /// Names of the fields that differ, sorted.
     package let fields: [String]
+    /// When the identity of the kind's timelines changes: how many there are to move the widgets from, counted up to
+    /// ``WidgetStore/timelineCountLimit``.
+    package var moving: Int?
 }
 
 extension WidgetStore {
     /// What ``apply(_:secrets:freshSecret:)`` would do, without doing it.
+    ///
+    /// - Throws: ``KindConflict``; `PostgresError`.
     package func difference(_ apps: [AppDefinition]) async throws -> [KindChange] {
-        try await difference(apps, registered: pool.query(ListKinds()))
+        try await pool.withConnection { connection in
+            try await difference(apps, registered: connection.query(ListKinds()), connection)
+        }
     }
 
     /// Registers apps and kinds as the manifest says, in one transaction. Kinds that it does not list are left alone.
     ///
+    /// Where `sharing` or `variesBy` changes, the sweepers move the widgets to timelines of the new identity afterwards.
+    ///
     /// - Parameters:
     ///   - secrets: signing secrets that the manifest gives, by app; the others keep theirs.
     ///   - freshSecret: makes the secret of a new app that is given none.
-    /// - Throws: ``KindConflict`` when a kind's identity would change; `PostgresError`.
+    /// - Throws: ``KindConflict`` when a kind is still being retired; `PostgresError`.
     package func apply(
         _ apps: [AppDefinition], secrets: [String: [UInt8]], freshSecret: @Sendable () -> [UInt8]
     ) async throws -> [KindChange] {
-        try await pool.withTransaction { connection in
+        let changes = try await pool.withTransaction { connection in
             _ = try await connection.query(LockManifests())
             let registered = try await connection.query(ListKinds())
-            let changes = try difference(apps, registered: registered)
+            let changes = try await difference(apps, registered: registered, connection)
             for app in apps {
                 let ids = try await connection.query(
                     UpsertApp(
@@ -54,15 +63,22 @@ extension WidgetStore {
                 guard let id = ids.first else { continue }
                 for kind in app.kinds {
                     _ = try await connection.execute(UpsertKind(appID: id, definition: kind))
+                    let old = registered.first { $0.isNamed(kind.name, of: app.name) }
+                    if let old, old.definition.hasOtherIdentity(than: kind) {
+                        _ = try await connection.execute(BeginMove(appID: id, kind: kind.name))
+                    }
                 }
+                _ = try await connection.execute(RenewPlaceholders(appID: id))
             }
             return changes
         }
+        if changes.contains(where: { $0.moving != nil }) { await notifyWorkers() }
+        return changes
     }
 
     private func difference(
-        _ apps: [AppDefinition], registered: [RegisteredKind]
-    ) throws(KindConflict) -> [KindChange] {
+        _ apps: [AppDefinition], registered: [RegisteredKind], _ connection: PostgresConnection
+    ) async throws -> [KindChange] {
         var changes: [KindChange] = []
         for app in apps {
             var unlisted = Dictionary(
@@ -70,21 +86,20 @@ extension WidgetStore {
                 uniquingKeysWith: { $1 })
             for kind in app.kinds {
                 guard let old = unlisted.removeValue(forKey: kind.name) else {
+                    if let retired = registered.first(where: { $0.isNamed(kind.name, of: app.name) && $0.isRetired }) {
+                        try await requireCollected(retired, connection)
+                    }
                     changes.append(KindChange(app: app.name, kind: kind.name, action: .add, fields: []))
                     continue
                 }
-                // Moving the widgets to timelines of another identity is a sweep of its own, not a side effect of
-                // applying a manifest.
-                guard old.definition.sharing == kind.sharing, old.definition.variesBy == kind.variesBy else {
-                    throw KindConflict(
-                        app: app.name, kind: kind.name,
-                        message: "sharing and variesBy are part of every timeline's identity and cannot change; "
-                            + "register a kind of another name, or restore the old values")
-                }
                 let fields = differingFields(old.definition, kind)
-                changes.append(
-                    KindChange(
-                        app: app.name, kind: kind.name, action: fields.isEmpty ? .keep : .change, fields: fields))
+                var change = KindChange(
+                    app: app.name, kind: kind.name, action: fields.isEmpty ? .keep : .change, fields: fields)
+                if old.definition.hasOtherIdentity(than: kind) {
+                    let strays = CountStrays(kindID: old.id, definition: kind, limit: Self.timelineCountLimit)
+                    change.moving = try await connection.query(strays).first ?? 0
+                }
+                changes.append(change)
             }
             for name in unlisted.keys.sorted() {
                 changes.append(KindChange(app: app.name, kind: name, action: .unlisted, fields: []))
@@ -93,9 +108,35 @@ extension WidgetStore {
         return changes
     }
 
+    /// A retired kind can live again once nothing of it is left: else what is being removed would come back.
+    private func requireCollected(_ kind: RegisteredKind, _ connection: PostgresConnection) async throws {
+        let limit = Self.timelineCountLimit
+        let left = try await connection.query(CountTimelines(kindID: kind.id, limit: limit)).first ?? 0
+        guard left > 0 else { return }
+        throw KindConflict(
+            app: kind.app, kind: kind.definition.name,
+            message: "is being retired: \(left < limit ? "" : "at least ")\(left) timelines left; "
+                + (kind.isPaused
+                    ? "it is paused, so nothing of it is removed until `freshet resume`"
+                    : "apply it again when they are gone, or register a kind of another name"))
+    }
+
     private func differingFields(_ old: KindDefinition, _ new: KindDefinition) -> [String] {
         guard case .object(let before) = old.json(), case .object(let after) = new.json() else { return [] }
         let names = Set(before.keys).union(after.keys)
         return names.filter { before[$0]?.canonical != after[$0]?.canonical }.sorted()
+    }
+}
+
+extension KindDefinition {
+    /// Whether the same widget would show another timeline.
+    fileprivate func hasOtherIdentity(than other: KindDefinition) -> Bool {
+        sharing != other.sharing || variesBy != other.variesBy
+    }
+}
+
+extension RegisteredKind {
+    fileprivate func isNamed(_ kind: String, of app: String) -> Bool {
+        Text.equal(self.app, app) && Text.equal(definition.name, kind)
     }
 }

@@ -29,6 +29,8 @@ package final class WorkSignal: Sendable {
         var seen: UInt64 = 0
         var waiters: [UInt64: Waiter] = [:]
         var nextWaiter: UInt64 = 0
+        /// Apps for which somebody is waiting; see ``mark(apps:)``.
+        var apps: Set<Int32> = []
 
         func isPast(_ mark: Mark) -> Bool { counts[mark.work.rawValue] > mark.count }
     }
@@ -55,6 +57,19 @@ package final class WorkSignal: Sendable {
             return woken.values.map(\.continuation)
         }
         for continuation in woken { continuation.resume() }
+    }
+
+    /// Notes apps whose timelines have become due just now, before the signal that goes with it. It wakes nobody.
+    package func mark(apps: some Sequence<Int32>) {
+        state.withLock { $0.apps.formUnion(apps) }
+    }
+
+    /// The apps noted since this was asked last; for one who asks.
+    package func takeMarkedApps() -> Set<Int32> {
+        state.withLock { state in
+            defer { state.apps = [] }
+            return state.apps
+        }
     }
 
     /// Take it before looking for work, and wait past it afterwards.

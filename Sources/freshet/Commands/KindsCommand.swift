@@ -8,8 +8,8 @@ import WidgetStore
 struct KindsCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "kinds",
-        abstract: "Registers apps and their kinds of widgets from a manifest, and shows them.",
-        subcommands: [Apply.self, Diff.self, List.self, Show.self])
+        abstract: "Registers apps and their kinds of widgets from a manifest, shows them, and retires them.",
+        subcommands: [Apply.self, Diff.self, List.self, Show.self, Stats.self, Delete.self])
 
     struct Apply: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
@@ -19,6 +19,9 @@ struct KindsCommand: AsyncParsableCommand {
                 in one transaction. Kinds that it does not list are left as they are.
 
                 An app that is given no signing secret gets a random one when it is new, and keeps its own otherwise.
+
+                Where sharing or variesBy changes, the kind's widgets are moved to new timelines afterwards, at the \
+                pace of a reload of everyone; `freshet kinds show` tells how far that is.
 
                 Examples:
                   freshet kinds apply bank.yaml
@@ -92,15 +95,16 @@ struct KindsCommand: AsyncParsableCommand {
         func run() async throws {
             try await settings.withStore { store, _ in
                 let kinds = try await store.pool.query(ListKinds(app: app))
+                let moves = try await KindsCommand.moves(in: store)
                 if json {
-                    Terminal.print(.array(kinds.map(\.json)))
+                    Terminal.print(.array(kinds.map { $0.json(move: moves[$0.id]) }))
                     return
                 }
-                var table = TextTable("APP", "KIND", "SHARING", "SPACING", "MAX BATCH", "PROVIDER")
-                for kind in kinds where !kind.isRetired {
+                var table = TextTable("APP", "KIND", "STATE", "SHARING", "SPACING", "MAX BATCH", "PROVIDER")
+                for kind in kinds {
                     let definition = kind.definition
                     table.add(
-                        kind.app, definition.name, definition.sharing.name,
+                        kind.app, definition.name, kind.state(move: moves[kind.id]), definition.sharing.name,
                         kind.isDeveloperMode
                             ? "none (developer mode)" : DurationText.write(definition.minimumSpacing),
                         "\(definition.maxBatch)", definition.providerURL)
@@ -131,19 +135,18 @@ struct KindsCommand: AsyncParsableCommand {
 
         func run() async throws {
             try await settings.withStore { store, _ in
-                let kinds = try await store.pool.query(ListKinds(app: app))
-                guard let found = kinds.first(where: { $0.definition.name == kind }) else {
-                    let known = kinds.map(\.definition.name)
-                    let meant = Suggestion.closest(to: kind, among: known).map { "; did you mean \($0)?" } ?? ""
-                    throw CommandFailure(
-                        .failure,
-                        kinds.isEmpty
-                            ? "no app \(Text.quoted(app)) with kinds is registered; `freshet kinds list` shows all"
-                            : "app \(Text.quoted(app)) has no kind \(Text.quoted(kind))\(meant)")
-                }
-                Terminal.print(found.json)
+                let found = try await KindLookup.kind(kind, of: app, in: store)
+                let move = try await KindsCommand.moves(in: store)[found.id]
+                let count = CountTimelines(kindID: found.id, limit: WidgetStore.timelineCountLimit)
+                let left = found.isRetired ? try await store.pool.query(count).first : nil
+                Terminal.print(found.json(move: move, timelinesLeft: left))
             }
         }
+    }
+
+    /// The moves under way, by the kind's row id.
+    private static func moves(in store: WidgetStore) async throws -> [Int32: KindMove] {
+        Dictionary(try await store.pool.query(ListMoves()).map { ($0.kindID, $0) }) { $1 }
     }
 
     private static func report(_ changes: [KindChange], json: Bool) {
@@ -151,17 +154,20 @@ struct KindsCommand: AsyncParsableCommand {
             Terminal.print(
                 .array(
                     changes.map { change in
-                        [
-                            "app": .string(change.app), "kind": .string(change.kind),
-                            "action": .string(change.action.rawValue),
-                            "fields": .array(change.fields.map { .string($0) }),
-                        ]
+                        var object = JSONObject()
+                        object["app"] = .string(change.app)
+                        object["kind"] = .string(change.kind)
+                        object["action"] = .string(change.action.rawValue)
+                        object["fields"] = .array(change.fields.map { .string($0) })
+                        object["moving"] = change.moving.map { .number(JSONNumber($0)) }
+                        return .object(object)
                     }))
             return
         }
         for change in changes {
             let fields = change.fields.isEmpty ? "" : ": " + change.fields.joined(separator: ", ")
-            Terminal.print("\(change.action.mark) \(change.app) \(change.kind)\(fields)")
+            let moving = change.moving.map { "; \(count($0)) timelines will move" } ?? ""
+            Terminal.print("\(change.action.mark) \(change.app) \(change.kind)\(fields)\(moving)")
         }
     }
 }
@@ -194,12 +200,41 @@ extension SymmetricKey {
 }
 
 extension RegisteredKind {
-    var json: JSONValue {
+    /// In a word or two.
+    fileprivate func state(move: KindMove?) -> String {
+        var words: [String] = []
+        if isRetired { words.append("retired") }
+        if pausedAt != nil { words.append("paused") }
+        if appPausedAt != nil { words.append("app paused") }
+        if move != nil { words.append("moving") }
+        return words.isEmpty ? "live" : words.joined(separator: ", ")
+    }
+
+    /// - Parameters:
+    ///   - move: of its widgets to timelines of another identity, when that is under way.
+    ///   - timelinesLeft: of a retired kind.
+    fileprivate func json(move: KindMove?, timelinesLeft: Int? = nil) -> JSONValue {
         var object = JSONObject()
         object["app"] = .string(app)
         object["developerMode"] = .bool(isDeveloperMode)
         object["retired"] = .bool(isRetired)
+        if let timelinesLeft { object["timelinesLeft"] = .number(JSONNumber(timelinesLeft)) }
+        object["paused"] = .bool(isPaused)
+        object["pausedAt"] = pausedAt.map { .string($0.rfc3339) } ?? .null
+        object["appPausedAt"] = appPausedAt.map { .string($0.rfc3339) } ?? .null
+        object["move"] = move?.json ?? .null
         object["definition"] = definition.json()
         return .object(object)
+    }
+}
+
+extension KindMove {
+    fileprivate var json: JSONValue {
+        [
+            "startedAt": .string(startedAt.rfc3339), "pass": .number(JSONNumber(pass)),
+            "passBeginsAt": .string(passBeginsAt.rfc3339),
+            "passProgress": JSONNumber((passProgress * 1000).rounded() / 1000).map { .number($0) } ?? .null,
+            "movedInPass": .number(JSONNumber(Int(moved))), "moved": .number(JSONNumber(Int(movedInAll))),
+        ]
     }
 }

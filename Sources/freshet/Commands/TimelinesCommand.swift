@@ -52,12 +52,12 @@ struct TimelinesCommand: AsyncParsableCommand {
         func run() async throws {
             let time = at.flatMap { Timestamp(rfc3339: $0) }
             try await settings.withStore { store, _ in
-                let detail = try await detail(in: store)
+                let (detail, standIn) = try await detail(in: store)
                 do throws(JSONError) {
                     if json {
-                        Terminal.print(try detail.json(at: time))
+                        Terminal.print(try detail.json(at: time, standIn: standIn))
                     } else {
-                        try print(detail, at: time ?? detail.readAt)
+                        try print(detail, standIn, at: time ?? detail.readAt)
                     }
                 } catch {
                     throw CommandFailure(.failure, "the stored timeline \(detail.id) is not JSON: \(error)")
@@ -65,28 +65,31 @@ struct TimelinesCommand: AsyncParsableCommand {
             }
         }
 
-        private func detail(in store: WidgetStore) async throws -> TimelineDetail {
+        private func detail(in store: WidgetStore) async throws -> (TimelineDetail, StandIn?) {
             let id: TimelineID
+            var shownBy: WidgetDetail?
             if let widget {
-                guard let shown = try await WidgetLookup.widget(widget, of: app, in: store).timelineID else {
+                let found = try await WidgetLookup.widget(widget, of: app, in: store)
+                guard let shown = found.timelineID else {
                     throw CommandFailure(.failure, "the widget \(Text.quoted(widget)) was removed")
                 }
                 id = shown
+                shownBy = found
             } else if let read = timeline.flatMap({ TimelineID($0) }) {
                 id = read
             } else {
                 throw ValidationError("expected either the id of a timeline or --widget")
             }
-            guard let detail = try await store.pool.query(ReadTimeline(id: id, app: app)).first else {
+            guard let detail = try await store.timeline(id, of: app, shownBy: shownBy) else {
                 throw CommandFailure(.failure, "app \(Text.quoted(app)) has no timeline \(id)")
             }
             return detail
         }
 
-        private func print(_ detail: TimelineDetail, at time: Timestamp) throws(JSONError) {
+        private func print(_ detail: TimelineDetail, _ standIn: StandIn?, at time: Timestamp) throws(JSONError) {
             Terminal.print("timeline     \(detail.id)  \(detail.app) \(detail.kind)")
             Terminal.print("shows        \(identity(of: detail))")
-            let age = detail.age.map { ", rendered \(Self.text($0)) ago" } ?? ", never rendered"
+            let age = detail.age.map { ", rendered \($0.words) ago" } ?? ", never rendered"
             Terminal.print("state        \(detail.isStale ? "stale" : "fresh")\(age)")
             Terminal.print(
                 "generations  requested \(detail.rendered)/\(detail.requested), kind "
@@ -96,11 +99,27 @@ struct TimelinesCommand: AsyncParsableCommand {
             Terminal.print("last         \(detail.decision?.name ?? "unknown")\(cause(of: detail))")
             let revision = detail.revision.map { "\($0)" } ?? "none"
             Terminal.print("revision     \(revision), stored \(detail.storedAt?.rfc3339 ?? "never")")
-            let entry = try detail.currentEntry(at: time)
-            Terminal.print("entry at \(time.rfc3339)")
-            Terminal.print(entry.map(PrettyJSON.text) ?? "none")
+            if let standIn {
+                try print(standIn)
+            } else {
+                let entry = try detail.currentEntry(at: time)
+                Terminal.print("entry at \(time.rfc3339)")
+                Terminal.print(entry.map(PrettyJSON.text) ?? "none")
+            }
             if let content = detail.content {
                 Terminal.print("content")
+                Terminal.print(try JSONValue.parse(content))
+            }
+        }
+
+        private func print(_ standIn: StandIn) throws(JSONError) {
+            switch standIn {
+            case .snapshot(let entry, let storedAt):
+                Terminal.print("snapshot, stored \(storedAt.rfc3339), until there is a timeline")
+                Terminal.print(try JSONValue.parse(entry))
+            case .placeholder(let content, let fetchedAt):
+                let source = fetchedAt.map { "made by the provider, \($0.rfc3339)" } ?? "of the manifest"
+                Terminal.print("placeholder \(source), until there is a timeline")
                 Terminal.print(try JSONValue.parse(content))
             }
         }
@@ -124,18 +143,6 @@ struct TimelinesCommand: AsyncParsableCommand {
             let topics = EventSource.names
             let topic = topics.indices.contains(Int(cause.topic)) ? topics[Int(cause.topic)] : "topic \(cause.topic)"
             return ", caused by \(topic) partition \(cause.partition) offset \(cause.offset)"
-        }
-
-        /// Rounded to the two largest units.
-        private static func text(_ duration: Duration) -> String {
-            let seconds = duration.components.seconds
-            switch seconds {
-            case ..<10: return "\(Double(duration.wholeMicroseconds / 100_000) / 10) s"
-            case ..<60: return "\(seconds) s"
-            case ..<3_600: return "\(seconds / 60) min \(seconds % 60) s"
-            case ..<86_400: return "\(seconds / 3_600) h \(seconds % 3_600 / 60) min"
-            default: return "\(seconds / 86_400) d \(seconds % 86_400 / 3_600) h"
-            }
         }
     }
 }

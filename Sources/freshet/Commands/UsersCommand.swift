@@ -1,13 +1,6 @@
 import ArgumentParser
-import Foundation
 import WidgetModel
 import WidgetStore
-
-#if canImport(Darwin)
-import Darwin
-#else
-import Glibc
-#endif
 
 struct UsersCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -46,7 +39,11 @@ struct UsersCommand: AsyncParsableCommand {
         }
 
         func run() async throws {
-            try await confirm()
+            if !yes {
+                try await Confirmation.ask(
+                    "erasing", question: "Erase \(Text.quoted(user)) of \(Text.quoted(app))?",
+                    refusal: "nothing was erased")
+            }
             try await settings.withStore { store, _ in
                 guard let erasure = try await store.erase(user: user, of: app) else {
                     throw CommandFailure(.failure, "no app \(Text.quoted(app)) is registered")
@@ -62,20 +59,6 @@ struct UsersCommand: AsyncParsableCommand {
                         "erased \(erasure.widgets) widgets, \(erasure.timelines) timelines, "
                             + "\(erasure.deadLetters) dead letters")
                 }
-            }
-        }
-
-        private func confirm() async throws {
-            guard !yes else { return }
-            guard isatty(STDIN_FILENO) == 1 else {
-                throw CommandFailure(.usage, "erasing cannot be undone: give --yes when nobody can be asked")
-            }
-            Terminal.complain("Erase \(Text.quoted(user)) of \(Text.quoted(app))? This cannot be undone. [y/N]")
-            let lines = LineReader(.standardInput, name: "standard input", maximumBytes: 1_024)
-            var iterator = lines.makeAsyncIterator()
-            let answer = try await iterator.next()?.bytes.map { String(decoding: $0, as: UTF8.self) } ?? ""
-            guard ["y", "yes"].contains(answer.lowercased()) else {
-                throw CommandFailure(.failure, "nothing was erased")
             }
         }
     }

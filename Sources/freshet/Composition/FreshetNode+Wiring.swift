@@ -62,20 +62,33 @@ extension FreshetNode {
                 configuration: kafka, deliveryTimeout: settings.kafka.deliveryTimeout, logger: logger)
         }
 
-        func ingest(deadLettersTo producer: KafkaProducer) -> IngestParts {
+        /// Publishes what is decided, if that is wanted; to be stopped after those who decide.
+        func decisions(publishingTo producer: KafkaProducer) -> DecisionLog? {
+            guard settings.workers.publishDecisions else { return nil }
+            return DecisionLog(
+                publisher: KafkaTimelinePublisher(
+                    producer: producer, deliveryTimeout: settings.kafka.deliveryTimeout),
+                topic: settings.topics.decisions, inputs: settings.topics.inputs, logger: logger)
+        }
+
+        func ingest(deadLettersTo producer: KafkaProducer, decisions: DecisionLog?) -> IngestParts {
             // Not the workers' signal: what a notification wakes must not send the next one.
             let notification = WorkSignal()
             let deadLetters = WorkSignal()
             let assignment = WorkSignal()
             let consumer = settings.consumerConfiguration(kafka)
+            var onDecisions: (@Sendable ([DecisionRecord]) -> Void)?
+            if let decisions { onDecisions = { decisions.record($0) } }
             let service = IngestService(
                 configuration: settings.ingestConfiguration, pool: pool, directory: directory, logger: logger,
                 onDue: { [work] in
                     work.signal()
                     notification.signal()
                 },
+                onTargeted: { [work] in work.mark(apps: $0) },
                 onDeadLetters: { deadLetters.signal() },
                 onAssigned: { assignment.signal() },
+                onDecisions: onDecisions,
                 makeConsumer: { [logger] in try KafkaConsumer(configuration: consumer, logger: logger) })
             let notifier = DueNotifier(pool: pool, signal: notification, logger: logger)
             let forwarder = DeadLetterForwarder(
@@ -91,7 +104,7 @@ extension FreshetNode {
         /// - Throws: ``CommandFailure`` when the list of private networks cannot be read.
         func workers(
             publishingTo producer: KafkaProducer, countingIn statistics: WorkerStatistics,
-            onStored: (@Sendable (TimelineID, EventPosition?) -> Void)?
+            onStored: (@Sendable (TimelineID, EventPosition?) -> Void)?, decisions: DecisionLog?
         ) throws(CommandFailure) -> WorkerRunner {
             let policy: EgressPolicy
             do throws(EgressPolicy.InvalidPattern) {
@@ -108,8 +121,13 @@ extension FreshetNode {
                 WorkerService(
                     configuration: configuration, pool: pool, directory: directory,
                     fetcher: ProviderClient(http: http, egress: egress), publisher: publisher, signal: work,
-                    statistics: statistics, onStored: onStored, logger: logger)
+                    statistics: statistics, onStored: onStored, decisions: decisions, logger: logger)
             }
+        }
+
+        /// Adds the workers' counts to the database; to be stopped after them.
+        func flusher(of statistics: WorkerStatistics) -> StatisticsFlusher {
+            StatisticsFlusher(pool: pool, statistics: statistics, logger: logger)
         }
 
         /// - Throws: ``CommandFailure`` when the token cannot be one.

@@ -58,11 +58,15 @@ final class FreshetNode: Sendable {
 
         let wiring = Wiring(settings: settings, kafka: kafka, pool: pool, logger: logger)
         let producer = roles.runsIngest || roles.runsWorkers ? try wiring.producer() : nil
-        let ingest = producer.flatMap { roles.runsIngest ? wiring.ingest(deadLettersTo: $0) : nil }
+        let decisions = producer.flatMap { wiring.decisions(publishingTo: $0) }
+        let ingest = producer.flatMap {
+            roles.runsIngest ? wiring.ingest(deadLettersTo: $0, decisions: decisions) : nil
+        }
         let statistics = WorkerStatistics()
         let workers = try producer.flatMap {
             roles.runsWorkers
-                ? try wiring.workers(publishingTo: $0, countingIn: statistics, onStored: onStored) : nil
+                ? try wiring.workers(
+                    publishingTo: $0, countingIn: statistics, onStored: onStored, decisions: decisions) : nil
         }
         let port = roles.runsAPI ? ListeningPort() : nil
         self.producer = producer
@@ -74,7 +78,8 @@ final class FreshetNode: Sendable {
 
         var parts: [any Service] = []
         if let port { parts.append(try wiring.api(port: port, ingest: ingest?.service)) }
-        if let workers { parts += [wiring.listener(postgres), workers] }
+        if let decisions { parts.append(decisions) }
+        if let workers { parts += [wiring.listener(postgres), wiring.flusher(of: statistics), workers] }
         parts += ingest?.services ?? []
         services = [
             NodeService(
@@ -93,7 +98,7 @@ final class FreshetNode: Sendable {
     ) throws(KafkaError) -> (KafkaConfiguration, EmbeddedKafka?) {
         if let named = settings.namedKafka { return (named, nil) }
         let embedded = try EmbeddedCluster.start(
-            topics: settings.topics.all, partitions: settings.kafka.embeddedPartitions, logger: logger)
+            topics: settings.topics.embedded, partitions: settings.kafka.embeddedPartitions, logger: logger)
         var configuration = embedded.configuration
         configuration.properties.merge(settings.kafka.properties) { $1 }
         return (configuration, embedded)

@@ -77,6 +77,9 @@ extension Settings {
 }
 
 extension TopicSettings {
-    /// Every topic that Freshet reads or writes.
+    /// Every topic that Freshet cannot do without.
     var all: [String] { inputs + [timelines, deadLetters] }
+
+    /// What an embedded cluster has.
+    var embedded: [String] { all + [decisions] }
 }

@@ -1,4 +1,5 @@
 import Foundation
+import FreshetClient
 import KafkaClient
 import Logging
 import PostgresClient
@@ -54,11 +55,7 @@ struct Demo: Sendable {
 
     func prepare() async throws {
         try await node.prepare(migrate: true)
-        let overview = try await node.pool.query(Overview())
-        guard overview.first?.timelines == 0 else {
-            throw CommandFailure(
-                .failure, "the database holds timelines already; the demo expects an empty one (see deploy/local/demo)")
-        }
+        try await node.requireEmptyDatabase()
     }
 
     private func readOutput() async throws {
@@ -77,15 +74,16 @@ struct Demo: Sendable {
         screen.say("Freshet demo: \(plan.world.widgets) widgets of \(plan.world.users) people in three apps")
         let port = try await provider.port()
         let apps = DemoKinds.apps(port: port, rules: plan.rules)
-        _ = try await node.store.apply(apps, secrets: [:]) { (0..<32).map { _ in UInt8.random(in: 0...255) } }
+        try await node.register(apps)
         let endpoint = try await node.ready()
         screen.say("  Kafka (embedded) \(endpoint.bootstrapServers) · provider http://127.0.0.1:\(port)/stats")
 
         let producer = try KafkaProducer(
             configuration: node.kafka, deliveryTimeout: settings.kafka.deliveryTimeout, logger: logger)
         let traffic = DemoTraffic(
-            world: plan.world, producer: producer, topics: settings.topics, latency: latency,
-            now: SampleProvider.systemTime)
+            world: plan.world,
+            publisher: EventPublisher(producer: producer, topics: settings.topicNames, source: "/freshet/demo"),
+            latency: latency, now: SampleProvider.systemTime)
         let watch = DemoWatch(node: node, provider: provider, latency: latency, world: plan.world, start: start)
         do {
             screen = try await phases(traffic, watch, screen, start)
@@ -124,7 +122,7 @@ struct Demo: Sendable {
     private func settle(_ traffic: DemoTraffic) async throws {
         let deadline = ContinuousClock.now + .seconds(120)
         while ContinuousClock.now < deadline {
-            let isApplied = try await appliedEvents() >= traffic.counts.events - traffic.failures
+            let isApplied = try await node.appliedEvents() >= traffic.counts.events - traffic.failures
             if isApplied, let overview = try await node.pool.query(Overview()).first {
                 let isQuiet = overview.sweeps == 0 && overview.leased == 0 && overview.due == 0
                 let isSeen = output.snapshot.revisions.count >= Int(overview.stored)
@@ -135,15 +133,11 @@ struct Demo: Sendable {
         }
     }
 
-    private func appliedEvents() async throws -> Int {
-        Int(try await node.pool.query(ListPositions()).compactMap(\.nextOffset).reduce(0, +))
-    }
-
     private func judge(_ traffic: DemoTraffic, _ start: ContinuousClock.Instant) async throws -> DemoVerdict {
         guard let overview = try await node.pool.query(Overview()).first else {
             throw CommandFailure(.failure, "PostgreSQL answered nothing")
         }
-        let applied = try await appliedEvents()
+        let applied = try await node.appliedEvents()
         // With the rules on, deferred reloads are not missing; what must be there is what is due.
         let rendered = plan.rules ? [] : try await node.pool.query(RenderTimes())
         let output = output.snapshot

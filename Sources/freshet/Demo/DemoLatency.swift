@@ -1,5 +1,3 @@
-import Histogram
-import KafkaClient
 import Synchronization
 import WidgetModel
 import WidgetStore
@@ -12,18 +10,14 @@ final class DemoLatency: Sendable {
         /// The event that each timeline was last stored for: a timeline that is stored again for another reason (a
         /// reload of everyone, its policy) still names it.
         var served: [TimelineID: EventPosition] = [:]
-        var all = DemoLatency.histogram()
-        var recent = DemoLatency.histogram()
+        var all = LatencyHistogram()
+        var recent = LatencyHistogram()
     }
 
     /// More than this many unanswered events are not remembered.
     private static let maximumRemembered = 200_000
 
     private let state = Mutex(State())
-
-    private static func histogram() -> Histogram<UInt32> {
-        Histogram(highestTrackableValue: 600_000_000, numberOfSignificantValueDigits: .three)
-    }
 
     func sent(_ position: EventPosition, at time: ContinuousClock.Instant) {
         state.withLock { state in
@@ -39,34 +33,21 @@ final class DemoLatency: Sendable {
             guard state.served.updateValue(cause, forKey: timeline) != cause else { return }
             // Kept: one event may cause many timelines.
             guard let sent = state.sent[cause] else { return }
-            let microseconds = UInt64(max(0, sent.duration(to: now) / .microseconds(1)))
-            _ = state.all.record(microseconds)
-            _ = state.recent.record(microseconds)
+            state.all.record(sent.duration(to: now))
+            state.recent.record(sent.duration(to: now))
         }
     }
 
-    struct Percentiles: Sendable {
-        var samples: UInt64
-        var p50: Double
-        var p99: Double
-    }
-
-    /// Of the whole run, in milliseconds.
-    func overall() -> Percentiles {
-        state.withLock { Self.percentiles($0.all) }
+    /// Of the whole run.
+    func overall() -> LatencySummary {
+        state.withLock { $0.all.summary }
     }
 
     /// Of what was stored since this was asked last.
-    func takeRecent() -> Percentiles {
+    func takeRecent() -> LatencySummary {
         state.withLock { state in
             defer { state.recent.reset() }
-            return Self.percentiles(state.recent)
+            return state.recent.summary
         }
-    }
-
-    private static func percentiles(_ histogram: Histogram<UInt32>) -> Percentiles {
-        Percentiles(
-            samples: histogram.totalCount, p50: Double(histogram.valueAtPercentile(50)) / 1000,
-            p99: Double(histogram.valueAtPercentile(99)) / 1000)
     }
 }

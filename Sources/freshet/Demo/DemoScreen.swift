@@ -11,7 +11,7 @@ struct DemoFrame: Sendable {
     var timelinesPerSecond: Double
     var providerRequests: Int
     var meanBatch: Double
-    var latency: DemoLatency.Percentiles
+    var latency: LatencySummary
     var sample: String
 }
 

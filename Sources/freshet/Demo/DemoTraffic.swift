@@ -1,5 +1,5 @@
+import FreshetClient
 import KafkaClient
-import Logging
 import Synchronization
 import WidgetEvents
 import WidgetModel
@@ -35,19 +35,16 @@ final class DemoTraffic: Sendable {
     }
 
     private let world: DemoWorld
-    private let producer: KafkaProducer
-    private let topics: TopicSettings
+    private let publisher: EventPublisher
     private let latency: DemoLatency
     private let now: @Sendable () -> Timestamp
     private let state = Mutex(State())
 
     init(
-        world: DemoWorld, producer: KafkaProducer, topics: TopicSettings, latency: DemoLatency,
-        now: @escaping @Sendable () -> Timestamp
+        world: DemoWorld, publisher: EventPublisher, latency: DemoLatency, now: @escaping @Sendable () -> Timestamp
     ) {
         self.world = world
-        self.producer = producer
-        self.topics = topics
+        self.publisher = publisher
         self.latency = latency
         self.now = now
     }
@@ -164,30 +161,13 @@ final class DemoTraffic: Sendable {
     private func publish(_ events: [FreshetEvent]) async {
         let time = now()
         let instant = ContinuousClock.now
-        let messages = events.map { event in
-            let encoded = EventEncoder.encode(
-                event, id: "demo-\(UInt64.random(in: .min ... .max))", source: "/freshet/demo", time: time,
-                key: key(of: event))
-            return KafkaMessage(
-                topic: topic(of: event), key: encoded.key, value: encoded.value,
-                headers: encoded.headers.map { KafkaHeader(name: $0.name, value: $0.value) })
-        }
-        let results = await producer.send(messages)
+        let results = await publisher.publish(events.map { OutgoingEvent($0, time: time, key: key(of: $0)) })
         for (event, result) in zip(events, results) {
             guard case .success(let delivery) = result else {
                 state.withLock { $0.failures += 1 }
                 continue
             }
-            if let offset = delivery.offset {
-                let sort: Int16 =
-                    switch event.type.topic {
-                    case .pushes: 0
-                    case .appChanges: 1
-                    case .widgets: 2
-                    }
-                latency.sent(
-                    EventPosition(topic: sort, partition: delivery.partition, offset: offset), at: instant)
-            }
+            if let position = EventPosition(delivery, of: event) { latency.sent(position, at: instant) }
             note(event, at: time)
         }
     }
@@ -225,13 +205,5 @@ final class DemoTraffic: Sendable {
     private func key(of event: FreshetEvent) -> String? {
         guard case .viewed(_, let widget) = event, let index = Int(widget.dropFirst()) else { return nil }
         return world.user(index / DemoWorld.widgetsPerUser)
-    }
-
-    private func topic(of event: FreshetEvent) -> String {
-        switch event.type.topic {
-        case .pushes: topics.pushes
-        case .appChanges: topics.appChanges
-        case .widgets: topics.widgets
-        }
     }
 }

@@ -12,7 +12,7 @@ struct DemoVerdict: Sendable {
     /// Scopes that were asked to reload, and among what they cover, groups whose rendering is older than the request.
     var scopesRequested = 0
     var lost: [String] = []
-    var latency: DemoLatency.Percentiles
+    var latency: LatencySummary
     var seconds: Double
 
     /// Compares what was requested with what has been rendered, stored and published.

@@ -1,10 +1,11 @@
 import ArgumentParser
+import Logging
 
 struct LoadCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "load",
         abstract: "Loads Freshet with synthetic events and counts what they cost.",
-        subcommands: [LoadIngestCommand.self])
+        subcommands: [LoadIngestCommand.self, LoadFairnessCommand.self, LoadGlobalCommand.self])
 }
 
 struct LoadIngestCommand: AsyncParsableCommand {
@@ -28,46 +29,103 @@ struct LoadIngestCommand: AsyncParsableCommand {
     @Option(help: "How many timelines they are for.")
     var targets = 1_000
 
-    @Option(help: "What the stream follows from.")
-    var seed: UInt64 = 1
-
-    @Flag(help: "Print the result as JSON.")
-    var json = false
-
-    @OptionGroup var settings: SettingsOptions
+    @OptionGroup var options: LoadOptions
 
     func validate() throws {
-        guard (1...100_000_000).contains(events) else {
-            throw ValidationError("--events \(events): expected 1 to 100000000")
-        }
-        guard (1...1_000_000).contains(targets) else {
-            throw ValidationError("--targets \(targets): expected 1 to 1000000")
-        }
+        try LoadOptions.check("--events", events, in: 1...100_000_000)
+        try LoadOptions.check("--targets", targets, in: 1...1_000_000)
     }
 
     func run() async throws {
-        var values = try settings.load(requiring: ["postgres.url"]).settings
-        values.role = .ingest
-        values.kafka.bootstrapServers = nil
-        if !settings.assignments.contains(where: { $0.hasPrefix("log.level=") }) { values.log.level = .warning }
-        let logger = values.log.logger()
-        let (events, targets, seed, json) = (events, targets, seed, json)
-        let outcome = DemoOutcome()
-        try await SignalScope.run(logger: logger) { [values] scope in
-            let node = try FreshetNode(settings: values, roles: .ingest, logger: logger)
-            try await node.prepare(migrate: true)
-            let load = LoadIngest(node: node, events: events, targets: targets, seed: seed, logger: logger)
-            let work = BackgroundService("load") {
-                let result = try await load.run()
-                if json { Terminal.print(result.json) } else { result.lines.forEach(Terminal.print) }
-                outcome.end(lost: result.lost)
-            }
-            try await scope.run(node.services + [work])
+        try await options.run(.ingest) { [self] settings, logger in
+            LoadIngest(
+                node: try FreshetNode(settings: settings, roles: .ingest, logger: logger), events: events,
+                targets: targets, seed: options.seed, logger: logger)
         }
-        switch outcome.lost {
-        case nil: throw CommandFailure(.failure, "stopped before all events were applied")
-        case 0?: return
-        case let lost?: throw CommandFailure(.failure, "\(lost) events are missing")
+    }
+}
+
+struct LoadFairnessCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "fairness",
+        abstract: "A small app's reload latency alone, and beside an app with a hundred times its load.",
+        discussion: """
+            Needs an empty PostgreSQL database (postgres.url). Embedded Kafka, every role and a sample provider run in \
+            this process. Imports and renders the widgets of both apps, then publishes single reloads at fixed rates. \
+            Latencies count from the time at which an event was to be sent until the timeline's content is committed; \
+            they are for the ratio within one run, not for absolute speed. The exit code is 1 if anything is lost, \
+            whatever the ratio.
+
+            Examples:
+              deploy/local/postgres run -- freshet load fairness
+              freshet load fairness --duration 120 --rate 5 --json
+            """)
+
+    @Option(help: "How long to measure in each of the two phases, in seconds.")
+    var duration = 60
+
+    @Option(help: "Events a second of the small app; the big one's are a hundred times as many.")
+    var rate = 10
+
+    @Option(help: "Timelines of the big app; the small one has a hundredth of them.")
+    var timelines = 20_000
+
+    @OptionGroup var options: LoadOptions
+
+    func validate() throws {
+        try LoadOptions.check("--duration", duration, in: 1...86_400)
+        try LoadOptions.check("--rate", rate, in: 1...200)
+        try LoadOptions.check("--timelines", timelines, in: 1...10_000_000)
+    }
+
+    func run() async throws {
+        let plan = LoadFairness.Plan(
+            rate: rate, length: .seconds(duration), timelines: timelines, seed: options.seed)
+        try await options.run(.all) { [options] settings, logger in
+            LoadFairness(plan: plan, bench: try LoadBench(settings: settings, seed: options.seed, logger: logger))
+        }
+    }
+}
+
+struct LoadGlobalCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "global",
+        abstract: "The latency of single reloads alone, and beside one reload of everything.",
+        discussion: """
+            Needs an empty PostgreSQL database (postgres.url). Embedded Kafka, every role and a sample provider run in \
+            this process. Imports and renders one widget for each timeline, publishes single reloads at a fixed rate, \
+            then, while they go on, one reload of everyone and all kinds, until all timelines are regenerated. \
+            Latencies count from the time at which an event was to be sent until the timeline's content is committed; \
+            they are for the ratio within one run, not for absolute speed. The exit code is 1 if anything is lost, \
+            whatever the ratio.
+
+            Examples:
+              deploy/local/postgres run -- freshet load global
+              freshet load global --timelines 1000000 --rate 500 --json
+            """)
+
+    @Option(help: "How long to measure the single reloads alone, in seconds.")
+    var duration = 30
+
+    @Option(help: "Single reloads a second, of people chosen at random.")
+    var rate = 200
+
+    @Option(help: "How many timelines the reload of everything is for.")
+    var timelines = 200_000
+
+    @OptionGroup var options: LoadOptions
+
+    func validate() throws {
+        try LoadOptions.check("--duration", duration, in: 1...86_400)
+        try LoadOptions.check("--rate", rate, in: 1...20_000)
+        try LoadOptions.check("--timelines", timelines, in: 1...10_000_000)
+    }
+
+    func run() async throws {
+        let plan = LoadGlobal.Plan(
+            rate: rate, length: .seconds(duration), timelines: timelines, seed: options.seed)
+        try await options.run(.all) { [options] settings, logger in
+            LoadGlobal(plan: plan, bench: try LoadBench(settings: settings, seed: options.seed, logger: logger))
         }
     }
 }

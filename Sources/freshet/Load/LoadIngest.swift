@@ -1,20 +1,21 @@
+import FreshetClient
 import KafkaClient
 import Logging
 import PostgresClient
 import ReloadIngest
-import WidgetEvents
+import ServiceLifecycle
 import WidgetModel
 import WidgetStore
 
 /// Publishes pushes for a number of users with one widget each, and measures how they are applied.
-struct LoadIngest: Sendable {
+struct LoadIngest: LoadScenario {
     let node: FreshetNode
     let events: Int
     let targets: Int
     let seed: UInt64
     let logger: Logger
 
-    struct Result: Sendable {
+    struct Result: LoadReport {
         var events: Int
         var targets: Int
         var wallSeconds: Double
@@ -23,18 +24,27 @@ struct LoadIngest: Sendable {
         var lost: Int
     }
 
-    func run() async throws -> Result {
-        guard try await node.pool.query(Overview()).first?.timelines == 0 else {
-            throw CommandFailure(.failure, "the database holds timelines already; expected an empty one")
-        }
-        try await preload()
+    private var app: LoadApp { LoadApp(name: DemoWorld.bank, people: targets, kinds: ["DueDate"]) }
+
+    var services: [any Service] { node.services }
+
+    func prepare() async throws {
+        try await node.prepare(migrate: true)
+        try await node.requireEmptyDatabase()
+    }
+
+    func run() async throws -> any LoadReport {
+        // Nobody asks the provider: this process runs no workers.
+        try await node.register([app.definition(port: 9)])
+        try await node.importWidgets(of: app)
         _ = try await node.ready()
         let producer = try KafkaProducer(
             configuration: node.kafka, deliveryTimeout: node.settings.kafka.deliveryTimeout, logger: logger)
         let before = try await requested()
         let start = ContinuousClock.now
         do {
-            try await publish(producer)
+            try await publish(
+                EventPublisher(producer: producer, topics: node.settings.topicNames, source: "/freshet/load"))
             while applied < events { try await Task.sleep(for: .milliseconds(2)) }
         } catch {
             await producer.shutdown()
@@ -59,45 +69,18 @@ struct LoadIngest: Sendable {
         Int(try await node.pool.query(Overview()).first?.requested ?? 0)
     }
 
-    private func preload() async throws {
-        _ = try await node.store.apply(DemoKinds.apps(port: 9, rules: false), secrets: [:]) {
-            (0..<32).map { _ in UInt8.random(in: 0...255) }
-        }
-        let directory = try await DirectoryCache(pool: node.pool).refresh()
-        guard let app = directory.apps[DemoWorld.bank], let kind = directory.kind("DueDate", of: app) else {
-            throw CommandFailure(.failure, "the sample kinds could not be registered")
-        }
-        let environment = WidgetEnvironment(storedLocale: "en-GB", timeZone: "Europe/London")
-        for first in stride(from: 0, to: targets, by: 10_000) {
-            _ = try await node.store.importWidgets(
-                (first..<min(first + 10_000, targets)).map { index in
-                    ImportedWidget(
-                        placement: WidgetPlacement(
-                            app: app.name, widget: "w\(index)", user: "u\(index)", device: "d\(index)",
-                            kind: kind.definition.name, family: .systemSmall, environment: environment),
-                        kind: kind, time: SampleProvider.systemTime())
-                })
-        }
-    }
-
     /// Held back when ingest is far behind: the embedded cluster keeps only the last 5 MiB of a partition.
-    private func publish(_ producer: KafkaProducer) async throws {
+    private func publish(_ publisher: EventPublisher) async throws {
         var random = DemoRandom(seed: seed)
         var sent = 0
         while sent < events {
-            let messages = (0..<min(5_000, events - sent)).map { index in
-                let user = "u\(Int.random(in: 0..<targets, using: &random))"
-                let encoded = EventEncoder.encode(
-                    .push(
-                        ReloadRequest(
-                            app: DemoWorld.bank, audience: .user(user), kinds: .kinds(["DueDate"]), reason: .push)),
-                    id: "load-\(sent + index)", source: "/freshet/load", time: nil)
-                return KafkaMessage(
-                    topic: node.settings.topics.pushes, key: encoded.key, value: encoded.value,
-                    headers: encoded.headers.map { KafkaHeader(name: $0.name, value: $0.value) })
+            let chunk = (0..<min(5_000, events - sent)).map { index in
+                OutgoingEvent(
+                    app.reload(Int.random(in: 0..<targets, using: &random)), id: "load-\(sent + index)",
+                    time: SampleProvider.systemTime())
             }
-            for result in await producer.send(messages) { _ = try result.get() }
-            sent += messages.count
+            for result in await publisher.publish(chunk) { _ = try result.get() }
+            sent += chunk.count
             while sent - applied > 40_000 { try await Task.sleep(for: .milliseconds(1)) }
         }
     }

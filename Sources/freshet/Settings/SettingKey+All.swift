@@ -54,6 +54,7 @@ extension SettingKey {
         .topic("topics.widgets", \.topics.widgets, "Widgets placed, configured, viewed and removed, in."),
         .topic("topics.timelines", \.topics.timelines, "Timelines out; compacted, keyed by timeline."),
         .topic("topics.deadLetters", \.topics.deadLetters, "Messages that could not be understood, out."),
+        .topic("topics.decisions", \.topics.decisions, "Every decision, out; only with workers.publishDecisions."),
     ]
 
     private static let ingest: [SettingKey] = [
@@ -87,6 +88,10 @@ extension SettingKey {
         .integer(
             "workers.bulkHighWater", \.workers.bulkHighWater, 1...10_000_000,
             "The sweeper waits while more timelines than this are due in the bulk lane."),
+        .flag(
+            "workers.publishDecisions", \.workers.publishDecisions,
+            "Publish every decision, ingest's too: why timelines are reloaded, or not. For looking on; some may be lost."
+        ),
     ]
 
     private static let providers: [SettingKey] = [

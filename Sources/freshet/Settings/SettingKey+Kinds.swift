@@ -88,6 +88,18 @@ extension SettingKey {
             write: { $0[keyPath: path].rawValue })
     }
 
+    static func flag(
+        _ name: String, _ path: any WritableKeyPath<Settings, Bool> & Sendable, _ summary: String
+    ) -> SettingKey {
+        SettingKey(
+            name: name, summary: summary, expectation: "true, false", isSecret: false, shape: .scalar,
+            assign: { settings, text throws(SettingMismatch) in
+                guard let value = Bool(text) else { throw SettingMismatch() }
+                settings[keyPath: path] = value
+            },
+            write: { "\($0[keyPath: path])" })
+    }
+
     /// A list whose items `isValid` accepts.
     static func list(
         _ name: String, _ path: any WritableKeyPath<Settings, [String]> & Sendable, expectation: String,

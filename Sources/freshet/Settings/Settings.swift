@@ -50,6 +50,8 @@ struct TopicSettings: Sendable, Equatable {
     var widgets = "freshet.widgets"
     var timelines = "freshet.timelines"
     var deadLetters = "freshet.dead-letters"
+    /// Written only if `workers.publishDecisions` says so.
+    var decisions = "freshet.decisions"
 
     /// The topics that ingest consumes.
     var inputs: [String] { [pushes, appChanges, widgets] }
@@ -78,9 +80,11 @@ struct WorkerSettings: Sendable, Equatable {
     /// How long a stopping worker may go on to finish what is in flight.
     var graceTime = Duration.seconds(20)
     /// Most timelines that the sweeper makes due in one statement.
-    var sweepChunk = 5_000
+    var sweepChunk = 1_000
     /// The sweeper waits while more timelines than this are due in the bulk lane.
-    var bulkHighWater = 20_000
+    var bulkHighWater = 5_000
+    /// Publish every decision on `topics.decisions`: why timelines are reloaded, or not.
+    var publishDecisions = false
 }
 
 struct ProviderSettings: Sendable, Equatable {

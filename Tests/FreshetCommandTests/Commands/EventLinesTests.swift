@@ -45,6 +45,7 @@ struct EventLinesTests {
         let data =
             switch type {
             case .pushReceived: Self.data
+            case .reloadRequested: #"{"app":"a","audience":{"user":"u"},"kinds":"all"}"#
             case .appChanged: #"{"app":"a","audience":{"everyone":true},"kinds":"all","state":"background"}"#
             case .widgetPlaced:
                 #"{"app":"a","widget":"w","user":"u","device":"d","kind":"K","family":"systemSmall","#

@@ -20,7 +20,9 @@ struct ExitStatusTests {
             ["positions", "set", "freshet.pushes", "0", "-1"], ["positions", "set", "freshet.pushes", "0", "latest"],
             ["timelines", "show", "--app", "a"], ["timelines", "show", "--app", "a", "no-uuid"],
             ["config", "show", "--set", "api.port"], ["kafka", "--topic", "x"],
-            ["provider", "--failing-requests", "2"],
+            ["provider", "--failing-requests", "2"], ["reload", "--app", "a"],
+            ["reload", "--app", "a", "--user", "u", "--everyone"], ["pause"], ["cancel", "--app", "a"],
+            ["pause", "--app", "a", "--kind", ""], ["kinds", "delete", "K"],
         ])
     func usage(_ arguments: [String]) async throws {
         let (status, out, err) = try await FreshetProcess.run(arguments)

@@ -44,6 +44,7 @@ struct Installation: Sendable {
         for (variable, topic) in [
             ("PUSHES", "freshet.pushes"), ("APP_CHANGES", "freshet.app-changes"), ("WIDGETS", "freshet.widgets"),
             ("TIMELINES", "freshet.timelines"), ("DEAD_LETTERS", "freshet.dead-letters"),
+            ("DECISIONS", "freshet.decisions"),
         ] {
             environment["FRESHET_TOPICS_\(variable)"] = kafka.name(topic)
         }
@@ -82,6 +83,7 @@ struct Installation: Sendable {
 func withInstallation(_ body: @Sendable (Installation) async throws -> Void) async throws {
     let topics = [
         "freshet.pushes", "freshet.app-changes", "freshet.widgets", "freshet.timelines", "freshet.dead-letters",
+        "freshet.decisions",
     ]
     let provider = SampleProvider(seed: 7, logger: quietLogger)
     try await withThrowingTaskGroup(of: Void.self) { group in

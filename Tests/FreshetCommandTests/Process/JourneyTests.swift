@@ -139,9 +139,8 @@ struct JourneyTests {
             let shown = try await freshet("kinds", "show", "com.example.bank", "DueDate")
             #expect(try JSONValue.parse(shown.out)["definition"]?["maxBatch"] == 50)
             try write(maxBatch: 50, sharing: "shared")
-            let conflict = try await freshet("kinds", "apply", good)
-            #expect(conflict.status == 1)
-            #expect(conflict.err.contains("sharing"))
+            let moved = try await freshet("kinds", "apply", good)
+            #expect(moved.status == 0 && moved.out.contains("sharing; 0 timelines will move"))
             let unknown = try await freshet("kinds", "show", "com.example.bank", "DueDat")
             #expect(unknown.status == 1 && unknown.err.contains("did you mean DueDate"))
         }

@@ -118,6 +118,49 @@ struct SampleContentTests {
         #expect(entries.allSatisfy { $0["content"]?["city"] == "Osaka" })
     }
 
+    // MARK: Stand-ins
+
+    @Test(arguments: kinds)
+    func workersAcceptSnapshotsOfEveryKindInEveryFamily(app: SampleApp, kind: String) throws {
+        let items = try WidgetFamily.allCases.map { try item(app, kind, family: $0) }
+        let provider = provider()
+        let batch = try SampleBatch.parse(ProviderRequest(kind: kind, items: items).encode(), app: app)
+        let content = try #require(app.content(of: kind))
+        let response = try StandInResponse.snapshots(
+            provider.snapshots(batch, content: content, at: Self.now), requested: items.map(\.id))
+        #expect(response.foreignCount == 0 && response.unreadable.isEmpty)
+        for outcome in response.outcomes {
+            guard case .value(let bytes) = outcome else {
+                Issue.record("\(outcome)")
+                continue
+            }
+            // What is shown now, and no regeneration.
+            let entry = try JSONValue.parse(bytes)
+            #expect(entry["date"]?.stringValue.flatMap { Timestamp(rfc3339: $0) } == Self.now.wholeSecond)
+            #expect(entry["content"]?["revision"] == 0)
+        }
+        let first = try fetch(provider, app, kind, [items[0]])[0]
+        #expect(try self.content(first)["entries"]?.arrayValue?.first?["content"]?["revision"] == 1)
+    }
+
+    @Test(arguments: kinds)
+    func workersAcceptPlaceholdersOfEveryKindInEveryFamily(app: SampleApp, kind: String) throws {
+        let items = WidgetFamily.allCases.map {
+            PlaceholderIdentity(kind: kind, family: $0, locale: "en-GB", timeZone: "Europe/London")
+        }
+        let batch = try SampleBatch.parse(PlaceholderRequest(kind: kind, items: items).encode(), app: app)
+        let content = try #require(app.content(of: kind))
+        let response = try StandInResponse.placeholders(
+            provider().placeholders(batch, content: content), requested: items.map(\.id))
+        #expect(response.foreignCount == 0 && response.unreadable.isEmpty)
+        for outcome in response.outcomes {
+            guard case .value = outcome else {
+                Issue.record("\(outcome)")
+                continue
+            }
+        }
+    }
+
     // MARK: Healing
 
     @Test func healedInTenMinutesThereAreTenEntries() throws {

@@ -158,10 +158,17 @@ struct SampleProviderTests {
             #expect(trusted.status == 200)
             let changed = try await post("\(url)/bank/timelines", body + " ", headers: headers)
             #expect(changed.status == 401)
+            // So are the other questions.
+            for endpoint in SampleEndpoint.allCases {
+                let unsigned = try await post("\(url)/bank/\(endpoint.rawValue)", body)
+                #expect(unsigned.status == 401, "\(endpoint)")
+                let trusted = try await post("\(url)/bank/\(endpoint.rawValue)", body, headers: headers)
+                #expect(trusted.status == 200, "\(endpoint)")
+            }
             // An app without a secret takes everything.
             let other = try await post("\(url)/weather/timelines", #"{"kind":"Weather","requests":[]}"#)
             #expect(other.status == 200)
-            #expect(provider.statistics().rejectedRequests == 2)
+            #expect(provider.statistics().rejectedRequests == 2 + SampleEndpoint.allCases.count)
         }
     }
 

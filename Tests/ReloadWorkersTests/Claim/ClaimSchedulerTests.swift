@@ -24,10 +24,12 @@ struct ClaimSchedulerTests {
     }
 
     private static func capacity(
-        _ timelines: Int, requests: Int = 100, perProvider: Int = 100, inFlight: [ProviderKey: Int] = [:]
+        _ timelines: Int, patient: Int? = nil, requests: Int = 100, concurrency: Int? = nil, perProvider: Int = 100,
+        inFlight: [ProviderKey: Int] = [:]
     ) -> ClaimCapacity {
         ClaimCapacity(
-            timelines: timelines, requests: requests, requestsPerProvider: perProvider, inFlight: inFlight)
+            timelines: timelines, patientTimelines: patient ?? timelines, requests: requests,
+            concurrency: concurrency ?? requests, requestsPerProvider: perProvider, inFlight: inFlight)
     }
 
     private func count(_ plan: ClaimPlan, _ lane: ReloadLane) -> Int {
@@ -129,12 +131,58 @@ struct ClaimSchedulerTests {
         #expect(plan.isHeldBack)
     }
 
-    @Test func lanesOfAKindShareARequest() {
+    @Test func urgentLanesOfAKindShareARequestAndSoDoPatientOnes() {
+        var scheduler = ClaimScheduler()
+        let urgent = scheduler.plan(
+            due: [Self.row(11, .interactive, 5), Self.row(11, .push, 1_000)], targets: Self.targets(11),
+            capacity: Self.capacity(1_000, requests: 1))
+        #expect(count(urgent, .interactive) == 5 && count(urgent, .push) == 95)
+        let patient = scheduler.plan(
+            due: [Self.row(11, .scheduled, 5), Self.row(11, .bulk, 1_000)], targets: Self.targets(11),
+            capacity: Self.capacity(1_000, requests: 1))
+        #expect(count(patient, .scheduled) == 5 && count(patient, .bulk) == 95)
+    }
+
+    @Test func patientLanesDoNotFillUpAnUrgentRequest() {
         var scheduler = ClaimScheduler()
         let plan = scheduler.plan(
-            due: [Self.row(11, .interactive, 5), Self.row(11, .bulk, 1_000)], targets: Self.targets(11),
-            capacity: Self.capacity(1_000, requests: 1))
-        #expect(count(plan, .interactive) == 5 && count(plan, .bulk) == 95)
+            due: [Self.row(11, .push, 5), Self.row(11, .bulk, 1_000)], targets: Self.targets(11),
+            capacity: Self.capacity(1_000, requests: 4, perProvider: 4))
+        #expect(count(plan, .push) == 5 && count(plan, .bulk) == 100)
+        #expect(plan.isHeldBack && !plan.isFull)
+    }
+
+    @Test(arguments: [
+        // Slots, those in flight, and how many requests each lane may still start.
+        (8, 0, [8, 8, 6, 4]), (8, 3, [5, 5, 3, 1]), (8, 4, [4, 4, 2, 0]), (8, 8, [0, 0, 0, 0]), (3, 0, [3, 3, 3, 2]),
+        (2, 0, [2, 2, 2, 1]), (1, 0, [1, 1, 1, 1]), (1, 1, [0, 0, 0, 0]),
+    ])
+    func patientLanesLeaveSlotsFree(slots: Int, taken: Int, requests: [Int]) {
+        for (lane, expected) in zip(ReloadLane.allCases, requests) {
+            let due = [Self.row(11, lane, 1_000)]
+            let targets = Self.targets(maxBatch: 10, 11)
+            var scheduler = ClaimScheduler()
+            let ofProvider = scheduler.plan(
+                due: due, targets: targets,
+                capacity: Self.capacity(
+                    1_000, perProvider: slots, inFlight: [ProviderKey(appID: 1, url: "http://p1"): taken]))
+            #expect(count(ofProvider, lane) == expected * 10, "\(lane)")
+            #expect(ofProvider.isHeldBack && !ofProvider.isFull)
+            let ofAll = scheduler.plan(
+                due: due, targets: targets,
+                capacity: Self.capacity(1_000, requests: slots - taken, concurrency: slots))
+            #expect(count(ofAll, lane) == expected * 10, "\(lane)")
+        }
+    }
+
+    @Test func patientLanesTakeASmallPartOfAClaim() {
+        var scheduler = ClaimScheduler()
+        let due = [Self.row(11, .push, 300), Self.row(11, .scheduled, 1_000), Self.row(12, .bulk, 1_000)]
+        let plan = scheduler.plan(
+            due: due, targets: Self.targets(11, 12), capacity: Self.capacity(1_000, patient: 250))
+        #expect(count(plan, .push) == 300)
+        #expect(count(plan, .scheduled) + count(plan, .bulk) == 250)
+        #expect(plan.isFull && !plan.isHeldBack, "there is room for the next claim at once")
     }
 
     @Test func unknownKindsAndASaturatedWorkerGetNothing() {
@@ -158,13 +206,21 @@ struct ClaimSchedulerTests {
                 ReloadLane.allCases.map { Self.row(kind, $0, Int.random(in: 0...300, using: &generator)) }
             }
             let capacity = Self.capacity(
-                Int.random(in: 0...800, using: &generator), requests: Int.random(in: 0...9, using: &generator),
+                Int.random(in: 0...800, using: &generator), patient: Int.random(in: 0...300, using: &generator),
+                requests: Int.random(in: 0...9, using: &generator), concurrency: 9,
                 perProvider: Int.random(in: 0...4, using: &generator))
             let plan = scheduler.plan(
                 due: due, targets: Self.targets(maxBatch: maxBatch, 11, 12, 21, 22, 31), capacity: capacity)
             let claimed = plan.wishes.map(\.count).reduce(0, +)
             #expect(claimed <= capacity.timelines)
-            let requests = kinds.map { (count(plan, kind: $0) + maxBatch - 1) / maxBatch }
+            let patient = count(plan, .scheduled) + count(plan, .bulk)
+            #expect(patient <= capacity.patientTimelines)
+            let requests = kinds.map { kind in
+                [true, false].map { isUrgent in
+                    let wishes = plan.wishes.filter { $0.kindID == kind && $0.lane.isUrgent == isUrgent }
+                    return (wishes.map(\.count).reduce(0, +) + maxBatch - 1) / maxBatch
+                }.reduce(0, +)
+            }
             #expect(requests.reduce(0, +) <= capacity.requests)
             #expect(requests[0] + requests[1] <= capacity.requestsPerProvider)
             for wish in plan.wishes {

@@ -15,9 +15,16 @@ struct LeasePlanTests {
 
     @Test func aLeaseHoldsTheRequestThePublishingAndTheDatabase() {
         let plan = LeasePlan(configuration: WorkerConfiguration(), longestPublish: .seconds(20))
-        #expect(plan.lease(for: kind(1, timeout: .seconds(1))) == .seconds(30))
-        #expect(plan.lease(for: kind(1, timeout: .seconds(10))) == .seconds(35))
-        #expect(plan.lease(for: kind(1, timeout: .seconds(120))) == .seconds(145))
+        #expect(plan.lease(for: kind(1, timeout: .seconds(1)), lane: .push) == .seconds(30))
+        #expect(plan.lease(for: kind(1, timeout: .seconds(10)), lane: .push) == .seconds(35))
+        #expect(plan.lease(for: kind(1, timeout: .seconds(120)), lane: .bulk) == .seconds(145))
+    }
+
+    @Test func inTheInteractiveLaneItHoldsTheSnapshotToo() {
+        let plan = LeasePlan(configuration: WorkerConfiguration(), longestPublish: .seconds(20))
+        #expect(plan.lease(for: kind(1, timeout: .seconds(10)), lane: .interactive) == .seconds(37))
+        #expect(plan.lease(for: kind(1, timeout: .seconds(120)), lane: .interactive) == .seconds(147))
+        #expect(SnapshotStep.limit(for: kind(1, timeout: .seconds(1))) == .seconds(1), "never longer than the kind's")
     }
 
     @Test func slowKindsAreClaimedApart() {

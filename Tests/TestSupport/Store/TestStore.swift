@@ -99,11 +99,14 @@ package func withStore<Result: Sendable>(
 
 extension TestStore {
     /// Places widgets as ingest does, each with a timeline by its kind's identity; answers the timelines in order.
+    ///
+    /// - Parameter known: the kinds as the process knows them, when it does not know the latest.
     @discardableResult
-    package func place(_ placements: [WidgetPlacement], at time: Timestamp = Timestamp(microseconds: 1)) async throws
-        -> [TimelineID]
-    {
-        let directory = try await directory()
+    package func place(
+        _ placements: [WidgetPlacement], at time: Timestamp = Timestamp(microseconds: 1), known: KindDirectory? = nil
+    ) async throws -> [TimelineID] {
+        let latest = try await directory()
+        let directory = known ?? latest
         var timelines: [TimelineID: TimelinePlacement] = [:]
         var writes: [WidgetWrite] = []
         var ids: [TimelineID] = []

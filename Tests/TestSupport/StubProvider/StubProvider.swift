@@ -21,6 +21,8 @@ package final class StubProvider: Sendable {
     package enum Answer: Sendable {
         /// Status 200 and JSON with these elements of `timelines`.
         case timelines([JSONValue])
+        /// Likewise of another list, such as `snapshots`.
+        case list(String, [JSONValue])
         /// Status 200 and these bytes.
         case body([UInt8], contentType: String = "application/json")
         case status(Int, headers: [String: String] = [:])
@@ -31,13 +33,15 @@ package final class StubProvider: Sendable {
     package typealias Script = @Sendable (Request) async throws -> Answer
 
     private struct State {
-        var script: Script
-        var requests: [Request] = []
+        var scripts: [ProviderEndpoint: Script] = [.timelines: { .timelines($0.ids.map { .stubTimeline($0) }) }]
+        var requests: [ProviderEndpoint: [Request]] = [:]
     }
 
-    private let state = Mutex(State(script: { .timelines($0.ids.map { .stubTimeline($0) }) }))
-    /// Requests that have come in.
+    private let state = Mutex(State())
+    /// Requests for timelines that have come in.
     package let received = Tally()
+    /// Requests for anything else.
+    package let receivedOthers = Tally()
     private let listening = Tally()
     private let port = Mutex(0)
     /// Opened at the end, so that what a script holds back is let go.
@@ -48,22 +52,28 @@ package final class StubProvider: Sendable {
     /// To be registered as a kind's provider.
     package var url: String { "http://127.0.0.1:\(port.withLock { $0 })/widgets" }
 
-    package var requests: [Request] { state.withLock { $0.requests } }
+    /// Requests for timelines.
+    package var requests: [Request] { requests(to: .timelines) }
+
+    package func requests(to endpoint: ProviderEndpoint) -> [Request] {
+        state.withLock { $0.requests[endpoint] ?? [] }
+    }
 
     /// Every timeline that was asked for, as often as it was.
     package var requestedIDs: [TimelineID] { requests.flatMap(\.ids) }
 
-    /// Answers by the script from now on. The first script answers every timeline that is asked for.
-    package func respond(_ script: @escaping Script) {
-        state.withLock { $0.script = script }
+    /// Answers by the script from now on. The first script answers every timeline that is asked for; of the other
+    /// endpoints a new provider has none.
+    package func respond(to endpoint: ProviderEndpoint = .timelines, _ script: @escaping Script) {
+        state.withLock { $0.scripts[endpoint] = script }
     }
 
-    private func answer(_ request: Request) async throws -> Answer {
+    private func answer(_ request: Request, _ endpoint: ProviderEndpoint) async throws -> Answer {
         let script = state.withLock { state in
-            state.requests.append(request)
-            return state.script
+            state.requests[endpoint, default: []].append(request)
+            return state.scripts[endpoint] ?? { _ in .status(404) }
         }
-        received.add()
+        if endpoint == .timelines { received.add() } else { receivedOthers.add() }
         return try await withThrowingTaskGroup(of: Answer.self) { group in
             group.addTask { try await script(request) }
             group.addTask {
@@ -77,11 +87,14 @@ package final class StubProvider: Sendable {
 
     fileprivate func application() -> some ApplicationProtocol {
         let router = Router()
-        router.post("/widgets/timelines") { [self] request, _ in
-            let buffer = try await request.body.collect(upTo: 64 << 20)
-            let headers = Dictionary(
-                request.headers.map { ($0.name.canonicalName, $0.value) }, uniquingKeysWith: { $1 })
-            return try await answer(Request(body: Array(buffer.readableBytesView), headers: headers)).response()
+        for endpoint in ProviderEndpoint.allCases {
+            router.post("/widgets\(endpoint.path)") { [self] request, _ in
+                let buffer = try await request.body.collect(upTo: 64 << 20)
+                let headers = Dictionary(
+                    request.headers.map { ($0.name.canonicalName, $0.value) }, uniquingKeysWith: { $1 })
+                return try await answer(Request(body: Array(buffer.readableBytesView), headers: headers), endpoint)
+                    .response()
+            }
         }
         return Application(
             router: router, configuration: ApplicationConfiguration(address: .hostname("127.0.0.1", port: 0)),
@@ -115,8 +128,11 @@ extension StubProvider.Answer {
     func response() -> Response {
         switch self {
         case .timelines(let timelines):
-            let document: JSONValue = ["timelines": .array(timelines)]
-            return Self.response(document.encoded, "application/json")
+            return Self.list("timelines", timelines).response()
+        case .list(let name, let elements):
+            var document = JSONObject()
+            document[name] = .array(elements)
+            return Self.response(JSONValue.object(document).encoded, "application/json")
         case .body(let bytes, let contentType):
             return Self.response(bytes, contentType)
         case .status(let code, let headers):
@@ -154,6 +170,13 @@ extension JSONValue {
             "id": .string(id.description), "policy": policy,
             "entries": [["date": .string(date), "content": content]],
         ]
+    }
+
+    /// A snapshot as a provider answers it.
+    package static func stubSnapshot(
+        _ id: TimelineID, content: JSONValue = ["text": "at once"], date: String = "2026-01-01T00:00:00Z"
+    ) -> JSONValue {
+        ["id": .string(id.description), "entry": ["date": .string(date), "content": content]]
     }
 
     /// An error for one timeline, as a provider answers it.

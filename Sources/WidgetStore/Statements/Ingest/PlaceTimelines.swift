@@ -64,6 +64,7 @@ package struct PlaceTimelines: PostgresStatement {
             ORDER BY i.id
             ON CONFLICT (timeline_id) DO UPDATE
                 SET orphaned = false, requested = s.requested + 1, free_requested = s.requested + 1,
+                    swept_generation = least(s.swept_generation, excluded.swept_generation),
                     due_at = \(MarkFormula.dueAt(free: "true", forced: "s.orphaned")),
                     free_at = \(MarkFormula.freeAt(forced: "s.orphaned")), lane = least(s.lane, excluded.lane),
                     published_hash = CASE WHEN NOT s.orphaned THEN s.published_hash END, requested_at = now(),

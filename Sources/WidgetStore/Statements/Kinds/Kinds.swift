@@ -9,9 +9,17 @@ package struct RegisteredKind: Hashable, Sendable {
     package let isDeveloperMode: Bool
     package let definition: KindDefinition
     package let isRetired: Bool
+    /// Since when its reloads wait; nil: they do not.
+    package let pausedAt: Timestamp?
+    /// Since when those of all the app's kinds wait.
+    package let appPausedAt: Timestamp?
+
+    /// Whether nothing of it is claimed or swept.
+    package var isPaused: Bool { pausedAt != nil || appPausedAt != nil }
 
     package init(
-        id: Int32, appID: Int32, app: String, isDeveloperMode: Bool, definition: KindDefinition, isRetired: Bool = false
+        id: Int32, appID: Int32, app: String, isDeveloperMode: Bool, definition: KindDefinition,
+        isRetired: Bool = false, pausedAt: Timestamp? = nil, appPausedAt: Timestamp? = nil
     ) {
         self.id = id
         self.appID = appID
@@ -19,14 +27,36 @@ package struct RegisteredKind: Hashable, Sendable {
         self.isDeveloperMode = isDeveloperMode
         self.definition = definition
         self.isRetired = isRetired
+        self.pausedAt = pausedAt
+        self.appPausedAt = appPausedAt
     }
+}
+
+private let kindSQL = """
+    SELECT k.id, a.id, a.name, a.developer_mode, d.definition::text, k.retired_at IS NOT NULL, k.paused_at, a.paused_at
+    FROM kind k JOIN app a ON a.id = k.app_id JOIN kind_definition d ON d.kind_id = k.id
+    """
+
+private func decodeKind(_ row: borrowing PostgresRow) throws(PostgresError) -> RegisteredKind {
+    let app: String = try row.value(2)
+    let text: String = try row.value(4)
+    let definition: KindDefinition
+    do {
+        definition = try KindDefinition(json: JSONValue.parse(Array(text.utf8)))
+    } catch {
+        throw PostgresError(.decoding, "stored definition of a kind of \(app): \(error)")
+    }
+    return RegisteredKind(
+        id: try row.value(0), appID: try row.value(1), app: app, isDeveloperMode: try row.value(3),
+        definition: definition, isRetired: try row.value(5),
+        pausedAt: try row.optional(6, as: PostgresTimestamp.self).map { Timestamp($0) },
+        appPausedAt: try row.optional(7, as: PostgresTimestamp.self).map { Timestamp($0) })
 }
 
 /// All kinds with their definitions, by app and name.
 package struct ListKinds: PostgresStatement {
     package static let sql = """
-        SELECT k.id, a.id, a.name, a.developer_mode, d.definition::text, k.retired_at IS NOT NULL
-        FROM kind k JOIN app a ON a.id = k.app_id JOIN kind_definition d ON d.kind_id = k.id
+        \(kindSQL)
         WHERE $1::text IS NULL OR a.name = $1::text
         ORDER BY a.name, k.name
         """
@@ -43,17 +73,26 @@ package struct ListKinds: PostgresStatement {
     }
 
     package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> RegisteredKind {
-        let app: String = try row.value(2)
-        let text: String = try row.value(4)
-        let definition: KindDefinition
-        do {
-            definition = try KindDefinition(json: JSONValue.parse(Array(text.utf8)))
-        } catch {
-            throw PostgresError(.decoding, "stored definition of a kind of \(app): \(error)")
-        }
-        return RegisteredKind(
-            id: try row.value(0), appID: try row.value(1), app: app, isDeveloperMode: try row.value(3),
-            definition: definition, isRetired: try row.value(5))
+        try decodeKind(row)
+    }
+}
+
+/// One kind by its row id, a retired one too.
+package struct ReadKind: PostgresStatement {
+    package static let sql = "\(kindSQL) WHERE k.id = $1::int4"
+
+    let id: Int32
+
+    package init(id: Int32) {
+        self.id = id
+    }
+
+    package func bind(_ parameters: inout PostgresParameters) {
+        parameters.append(id)
+    }
+
+    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> RegisteredKind {
+        try decodeKind(row)
     }
 }
 

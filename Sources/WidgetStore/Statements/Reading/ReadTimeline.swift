@@ -53,7 +53,7 @@ package struct ReadTimeline: PostgresStatement {
         JOIN kind k ON k.id = s.kind_id
         JOIN app a ON a.id = k.app_id
         LEFT JOIN timeline_content c ON c.timeline_id = s.timeline_id
-        WHERE s.timeline_id = $1::uuid AND a.name = $2::text
+        WHERE s.timeline_id = $1::uuid AND a.name = $2::text AND k.retired_at IS NULL
         """
 
     let id: TimelineID

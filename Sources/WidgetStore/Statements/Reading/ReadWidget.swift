@@ -43,23 +43,49 @@ package struct WidgetFilter: Hashable, Sendable {
 }
 
 /// Lists an app's widgets in id order, removed ones only when asked for by id.
+///
+/// A branch for each way in, of which one is taken: a single condition for all would read every widget of the app for
+/// those of one person.
 package struct ListWidgets: PostgresStatement {
+    private static func branch(_ condition: String) -> String {
+        """
+        (SELECT w.* FROM widget w
+         WHERE \(condition) AND w.app_id = (SELECT a.id FROM app a WHERE a.name = $1::text) AND w.id > $6::text
+             AND w.kind_id NOT IN (SELECT k.id FROM kind k WHERE k.retired_at IS NOT NULL)
+             AND ($4::text IS NULL OR w.kind_id = (
+                 SELECT k.id FROM kind k JOIN app a ON a.id = k.app_id WHERE a.name = $1::text AND k.name = $4::text))
+         ORDER BY w.id LIMIT $7::int8)
+        """
+    }
+
     package static let sql = """
+        WITH page AS (
+            \(branch("""
+                $5::text IS NOT NULL AND w.id = $5::text AND ($2::text IS NULL OR w.user_id = $2::text)
+                    AND ($3::text IS NULL OR w.device_id = $3::text)
+                """))
+            UNION ALL
+            \(branch("""
+                $5::text IS NULL AND $2::text IS NOT NULL AND w.user_id = $2::text AND w.timeline_id IS NOT NULL
+                    AND ($3::text IS NULL OR w.device_id = $3::text)
+                """))
+            UNION ALL
+            \(branch("""
+                $5::text IS NULL AND $2::text IS NULL AND $3::text IS NOT NULL AND w.device_id = $3::text
+                    AND w.timeline_id IS NOT NULL
+                """))
+            UNION ALL
+            \(branch("""
+                $5::text IS NULL AND $2::text IS NULL AND $3::text IS NULL AND w.timeline_id IS NOT NULL
+                """))
+        )
         SELECT a.name, w.id, k.name, w.family, w.user_id, w.device_id, w.locale, w.time_zone, w.timeline_id,
                t.configuration, w.placed_at, w.changed_at, w.last_viewed_at, w.views
-        FROM app a
-        JOIN widget w ON w.app_id = a.id
+        FROM page w
+        JOIN app a ON a.id = w.app_id
         JOIN kind k ON k.id = w.kind_id
         LEFT JOIN timeline t ON t.id = w.timeline_id
-        WHERE a.name = $1::text
-            AND ($2::text IS NULL OR w.user_id = $2::text)
-            AND ($3::text IS NULL OR w.device_id = $3::text)
-            AND ($4::text IS NULL OR k.name = $4::text)
-            AND ($5::text IS NULL OR w.id = $5::text)
-            AND ($5::text IS NOT NULL OR w.timeline_id IS NOT NULL)
-            AND w.id > $6::text
         ORDER BY w.id
-        LIMIT $7::int8
         """
 
     let filter: WidgetFilter

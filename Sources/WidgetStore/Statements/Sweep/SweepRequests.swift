@@ -242,6 +242,42 @@ package struct MoveSweep: PostgresStatement {
     }
 }
 
+/// Leaves some of a sweep's kinds to a sweep of their own, which goes on from the same cursor, so that kinds that are
+/// paused do not hold up the others.
+package struct SplitSweep: PostgresStatement {
+    package static let sql = """
+        WITH others AS (
+            UPDATE sweep s SET kind_ids = $2::int4[] WHERE s.id = $1::int8 RETURNING s.*
+        )
+        INSERT INTO sweep (predicate, app_id, audience, audience_id, kind_ids, matching, events, free, forced, started,
+                           cursor_kind, cursor_timeline, cursor_widget, cause_topic, cause_partition, cause_offset,
+                           cause_reason, created_at)
+        SELECT predicate, app_id, audience, audience_id, $3::int4[], matching, events, free, forced, true,
+               cursor_kind, cursor_timeline, cursor_widget, cause_topic, cause_partition, cause_offset,
+               cause_reason, created_at
+        FROM others
+        """
+
+    let id: Int64
+    let kindIDs: [Int32]
+    let paused: [Int32]
+
+    /// - Parameters:
+    ///   - kindIDs: what the sweep keeps.
+    ///   - paused: what the new one has.
+    package init(_ id: Int64, keeping kindIDs: [Int32], leaving paused: [Int32]) {
+        self.id = id
+        self.kindIDs = kindIDs
+        self.paused = paused
+    }
+
+    package func bind(_ parameters: inout PostgresParameters) {
+        parameters.append(id)
+        parameters.append(array: kindIDs)
+        parameters.append(array: paused)
+    }
+}
+
 /// Ends a sweep: everything in its scope has been made due.
 package struct FinishSweep: PostgresStatement {
     package static let sql = "DELETE FROM sweep WHERE id = $1::int8"

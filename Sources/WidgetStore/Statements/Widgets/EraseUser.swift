@@ -44,6 +44,8 @@ package struct DeleteContentOfUser: PostgresStatement {
             SET claim = nextval('timeline_claim'), leased = false, due_at = now(), published_hash = NULL
             FROM own o WHERE s.timeline_id = o.id
             RETURNING s.timeline_id
+        ), snapshots AS (
+            DELETE FROM snapshot p USING fenced f WHERE p.timeline_id = f.timeline_id
         )
         DELETE FROM timeline_content c USING fenced f WHERE c.timeline_id = f.timeline_id
         """

@@ -49,8 +49,7 @@ package struct ClaimedTimeline: Sendable {
 ///
 /// The generations of the kind and the app are read in the statement's snapshot, the row's own under its lock: all of
 /// them before the fetch starts, so a request that comes later is never taken for rendered. What has to be published anew
-/// (`published_hash` cleared) waits for no budget. Nothing is claimed of what is
-/// paused, and of a retired kind only what is to be collected.
+/// (`published_hash` cleared) waits for no budget. Nothing is claimed of what is paused, and of a retired kind only what is to be collected.
 package struct ClaimTimelines: PostgresStatement {
     /// The most widgets of a timeline whose views are looked at: what more of them would say changes no budget.
     package static let viewedWidgets = 64
@@ -93,14 +92,13 @@ package struct ClaimTimelines: PostgresStatement {
         JOIN timeline t ON t.id = c.timeline_id
         JOIN kind k ON k.id = c.kind_id
         JOIN app a ON a.id = k.app_id
-        LEFT JOIN LATERAL (
+        CROSS JOIN LATERAL (
             SELECT count(*) AS n, max(w.placed_at) AS placed,
                    max(greatest(w.placed_at, w.last_viewed_at)) AS active,
-                   sum(w.view_rate * exp(-greatest(extract(epoch FROM now() - w.last_viewed_at), 0)::float8
-                                         / \(ViewStatistics.timeConstant)))::float8 AS rate
+                   sum(\(ViewAggregate.decayed("w")))::float8 AS rate
             FROM (SELECT w.placed_at, w.last_viewed_at, w.view_rate FROM widget w
-                  WHERE w.timeline_id = c.timeline_id LIMIT \(viewedWidgets + 1)) w
-        ) v ON NOT a.developer_mode
+                  WHERE NOT a.developer_mode AND w.timeline_id = c.timeline_id LIMIT \(viewedWidgets + 1)) w
+        ) v
         """
 
     let wishes: [ClaimWish]
@@ -151,7 +149,7 @@ package struct ClaimTimelines: PostgresStatement {
 
     private static func views(_ row: borrowing PostgresRow) throws(PostgresError) -> ViewStatistics {
         // Developer mode asks for none.
-        guard let count = try row.optional(26, as: Int64.self) else { return ViewStatistics() }
+        let count: Int64 = try row.value(26)
         let rate = try row.optional(27, as: Double.self) ?? 0
         let active = try row.optional(28, as: PostgresTimestamp.self).map { Timestamp($0) }
         return ViewStatistics(

@@ -2,7 +2,8 @@ package import PostgresClient
 package import WidgetModel
 
 /// How much is due, by kind and lane: a skip scan over the claim's index, so its cost goes with the number of kinds,
-/// not of timelines.
+/// not of timelines. What may not be claimed is left out: all of a paused kind, and of a retired one what widgets still
+/// show. (The order keeps the planner from reading the table where much of it is due.)
 package struct DueWork: PostgresStatement {
     package struct Row: Hashable, Sendable {
         package let kindID: Int32
@@ -28,11 +29,23 @@ package struct DueWork: PostgresStatement {
             ) n
         )
         SELECT h.kind_id, h.lane, d.n
-        FROM head h CROSS JOIN LATERAL (
+        FROM head h
+        JOIN kind k ON k.id = h.kind_id AND k.paused_at IS NULL
+        JOIN app a ON a.id = k.app_id AND a.paused_at IS NULL
+        CROSS JOIN LATERAL (
             SELECT count(*) AS n FROM (
-                SELECT 1 FROM timeline_state s
-                WHERE s.kind_id = h.kind_id AND s.lane = h.lane AND s.due_at <= now()
-                LIMIT $1::int8
+                (SELECT 1 FROM timeline_state s
+                 WHERE k.retired_at IS NULL AND s.kind_id = h.kind_id AND s.lane = h.lane AND s.due_at <= now()
+                 ORDER BY s.due_at
+                 LIMIT $1::int8)
+                UNION ALL
+                (SELECT 1 FROM (
+                     SELECT s.orphaned FROM timeline_state s
+                     WHERE k.retired_at IS NOT NULL AND s.kind_id = h.kind_id AND s.lane = h.lane
+                         AND s.due_at <= now()
+                     ORDER BY s.due_at
+                     LIMIT $1::int8
+                 ) earliest WHERE earliest.orphaned)
             ) due
         ) d
         WHERE d.n > 0

@@ -148,6 +148,8 @@ package struct CollectTimelines: PostgresStatement {
             FROM mine m WHERE s.timeline_id = m.timeline_id AND NOT m.gone
         ), content AS (
             DELETE FROM timeline_content c USING mine m WHERE c.timeline_id = m.timeline_id AND m.gone
+        ), stand_in AS (
+            DELETE FROM snapshot p USING mine m WHERE p.timeline_id = m.timeline_id AND m.gone
         ), cold AS (
             DELETE FROM timeline t USING mine m WHERE t.id = m.timeline_id AND m.gone
         ), hot AS (

@@ -17,7 +17,8 @@ package struct ContentWrite: Sendable {
     }
 }
 
-/// Stores content where it differs from what is stored, only for rows whose claim is still this worker's.
+/// Stores content where it differs from what is stored, only for rows whose claim is still this worker's. The first
+/// timeline replaces its snapshot.
 package struct SaveContent: PostgresStatement {
     package struct Row: Sendable {
         package let id: TimelineID
@@ -30,7 +31,7 @@ package struct SaveContent: PostgresStatement {
         WITH input AS (
             SELECT * FROM unnest($1::uuid[], $2::int8[], $3::uuid[], $4::text[]) AS i (id, claim, hash, content)
         ), live AS MATERIALIZED (
-            SELECT i.id, i.claim, i.hash, i.content
+            SELECT i.id, i.claim, i.hash, i.content, s.rendered_at IS NULL AS is_first
             FROM input i JOIN timeline_state s ON s.timeline_id = i.id AND s.claim = i.claim
             ORDER BY s.timeline_id
             FOR NO KEY UPDATE OF s
@@ -41,6 +42,8 @@ package struct SaveContent: PostgresStatement {
                 SET hash = excluded.hash, revision = excluded.revision, content = excluded.content, stored_at = now()
                 WHERE c.hash <> excluded.hash
             RETURNING c.timeline_id
+        ), replaced AS (
+            DELETE FROM snapshot p USING live l WHERE p.timeline_id = l.id AND l.is_first
         )
         SELECT l.id, st.timeline_id IS NOT NULL FROM live l LEFT JOIN stored st ON st.timeline_id = l.id
         """

@@ -42,7 +42,7 @@ struct KafkaCommand: AsyncParsableCommand {
         let values = try settings.load().settings
         let logger = values.log.logger()
         var partitions = Dictionary(
-            uniqueKeysWithValues: values.topics.all.map { ($0, values.kafka.embeddedPartitions) })
+            uniqueKeysWithValues: values.topics.embedded.map { ($0, values.kafka.embeddedPartitions) })
         for topic in topics {
             if let (name, count) = Self.parse(topic) { partitions[name] = count }
         }

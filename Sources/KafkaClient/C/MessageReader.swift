@@ -1,0 +1,75 @@
+internal import CRdKafka
+internal import Logging
+
+/// A client that reads one message, on one thread. It blocks.
+struct MessageReader: ~Copyable {
+    private let client: ClientHandle
+    /// Kept alive for the client's sake.
+    private let callbacks: ClientCallbacks
+
+    private static let operation = "read a message"
+
+    init(_ configuration: KafkaConfiguration, logger: Logger) throws(KafkaError) {
+        var configuration = configuration
+        // For other consumers; here the end has to be told.
+        configuration.properties["enable.partition.eof"] = nil
+        let callbacks = ClientCallbacks(logger: logger, configuration: configuration)
+        // No group: the simple consumer needs none, so nobody else's partitions move.
+        let properties = try ClientProperties(
+            .consumer, configuration,
+            // No more is fetched than what was asked for.
+            defaults: ["client.id": "freshet-reader", "queued.min.messages": "1", "fetch.message.max.bytes": "65536"],
+            fixed: [
+                "allow.auto.create.topics": "false", "enable.auto.commit": "false", "enable.partition.eof": "true",
+                "auto.offset.reset": "error",
+            ],
+            logs: .direct, callbacks: callbacks, operation: Self.operation)
+        client = try ClientHandle(.consumer, properties: properties, operation: Self.operation)
+        self.callbacks = callbacks
+    }
+
+    deinit { client.destroy() }
+
+    /// The message at the offset; nil when the log has none there.
+    func read(_ place: TopicPartition, at offset: Int64, timeout: Duration) -> Result<KafkaBatch?, KafkaError> {
+        let context = KafkaError.Context(
+            operation: Self.operation, topic: place.topic, partition: place.partition)
+        // librdkafka takes negative offsets for names of places, and refuses what is no partition.
+        guard offset >= 0, place.partition >= 0 else { return .success(nil) }
+        guard let topic = unsafe rd_kafka_topic_new(client.pointer, place.topic, nil) else {
+            return .failure(KafkaError(rd_kafka_last_error(), context: context))
+        }
+        defer { unsafe rd_kafka_topic_destroy(topic) }
+        guard unsafe rd_kafka_consume_start(topic, place.partition, offset) == 0 else {
+            return .failure(KafkaError(rd_kafka_last_error(), context: context))
+        }
+        defer { _ = unsafe rd_kafka_consume_stop(topic, place.partition) }
+
+        let deadline = ContinuousClock.now + timeout
+        var failure = RD_KAFKA_RESP_ERR__TIMED_OUT
+        while true {
+            let left = ContinuousClock.now.duration(to: deadline) / .milliseconds(1)
+            guard left > 0 else { return .failure(KafkaError(failure, context: context)) }
+            guard let message = unsafe rd_kafka_consume(topic, place.partition, Int32(min(left.rounded(.up), 60_000)))
+            else { continue }
+            defer { unsafe rd_kafka_message_destroy(message) }
+            switch unsafe message.pointee.err {
+            case RD_KAFKA_RESP_ERR_NO_ERROR:
+                // Compaction, or the end of a transaction, leaves offsets without a message.
+                guard unsafe message.pointee.offset == offset else { return .success(nil) }
+                var builder = BatchBuilder(maximumMessages: 1, maximumBytes: .max)
+                unsafe builder.append(message, topicIndex: 0)
+                return .success(builder.take(topics: [place.topic]))
+            case RD_KAFKA_RESP_ERR__PARTITION_EOF, RD_KAFKA_RESP_ERR__AUTO_OFFSET_RESET,
+                RD_KAFKA_RESP_ERR_OFFSET_OUT_OF_RANGE:
+                return .success(nil)
+            case RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC, RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION,
+                RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART:
+                return .failure(KafkaError(RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART, context: context))
+            case let response:
+                // librdkafka goes on from most errors by itself; what does not pass is told when the time is over.
+                failure = response
+            }
+        }
+    }
+}

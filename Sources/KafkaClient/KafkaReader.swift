@@ -1,0 +1,43 @@
+package import Logging
+
+/// Reads single messages that are known by their place. Each call connects anew and works on a thread of its own; it
+/// never blocks the caller's thread, joins no group and commits nothing.
+package struct KafkaReader: Sendable {
+    private let configuration: KafkaConfiguration
+    private let logger: Logger
+
+    package init(configuration: KafkaConfiguration, logger: Logger) {
+        self.configuration = configuration
+        self.logger = logger
+    }
+
+    /// The message at an offset, as a batch of one; nil when the log has none there (any more, or yet).
+    ///
+    /// - Parameter timeout: of all of it, connecting included.
+    /// - Throws: `timedOut` when no broker has answered by then; `unknownTopicOrPartition`.
+    package func message(
+        topic: String, partition: Int32, offset: Int64, timeout: Duration = .seconds(3)
+    ) async throws(KafkaError) -> KafkaBatch? {
+        let place = TopicPartition(topic: topic, partition: partition)
+        let configuration = configuration
+        let logger = logger
+        let result = await withCheckedContinuation {
+            (continuation: CheckedContinuation<Result<KafkaBatch?, KafkaError>, Never>) in
+            let work: @Sendable () -> Void = {
+                do throws(KafkaError) {
+                    let reader = try MessageReader(configuration, logger: logger)
+                    // Answered before the client is closed, which takes a moment.
+                    continuation.resume(returning: reader.read(place, at: offset, timeout: timeout))
+                } catch {
+                    continuation.resume(returning: .failure(error))
+                }
+            }
+            do throws(KafkaError) {
+                try PollThread.run("kafka-reader", work)
+            } catch {
+                continuation.resume(returning: .failure(error))
+            }
+        }
+        return try result.get()
+    }
+}

@@ -1,0 +1,64 @@
+import Synchronization
+import WidgetModel
+
+/// Providers' endpoints that are not asked for a while, because they are not there or have failed. Only of those that
+/// nothing depends on: snapshots and placeholders. Each process learns it by itself.
+final class RestingEndpoints: Sendable {
+    private struct Key: Hashable {
+        let provider: ProviderKey
+        let endpoint: ProviderEndpoint
+    }
+
+    private struct Rest {
+        /// On the worker's clock.
+        var end: Duration
+        var failures: Int
+    }
+
+    private let rests = Mutex<[Key: Rest]>([:])
+    private let capacity: Int
+    /// After requests that fail as a whole, one after the other.
+    private static let failureRest = Backoff(base: .seconds(1), cap: .seconds(600))
+
+    /// - Parameter capacity: the most endpoints that are remembered.
+    init(capacity: Int = 10_000) {
+        self.capacity = capacity
+    }
+
+    func isResting(_ endpoint: ProviderEndpoint, of provider: ProviderKey, at time: Duration) -> Bool {
+        rests.withLock { rests in
+            guard let rest = rests[Key(provider: provider, endpoint: endpoint)] else { return false }
+            return time < rest.end
+        }
+    }
+
+    /// The endpoint has answered.
+    func succeeded(_ endpoint: ProviderEndpoint, of provider: ProviderKey) {
+        rests.withLock { $0[Key(provider: provider, endpoint: endpoint)] = nil }
+    }
+
+    /// The endpoint has failed: it rests for a time that doubles with each failure, for as long as the provider asks, or
+    /// for `absence` when the provider says that it does not have it.
+    func failed(
+        _ failure: ProviderFailure, _ endpoint: ProviderEndpoint, of provider: ProviderKey, at time: Duration,
+        absence: Duration
+    ) {
+        rests.withLock { rests in
+            let key = Key(provider: provider, endpoint: endpoint)
+            let failures = (rests[key]?.failures ?? 0) + 1
+            let rest =
+                failure.saysAbsent
+                ? absence : max(Self.failureRest.bound(attempt: failures), min(failure.retryAfter ?? .zero, absence))
+            if rests[key] == nil, rests.count >= capacity { Self.makeRoom(in: &rests, at: time) }
+            rests[key] = Rest(end: time + rest, failures: failures)
+        }
+    }
+
+    private static func makeRoom(in rests: inout [Key: Rest], at time: Duration) {
+        rests = rests.filter { time < $0.value.end }
+        // Whoever is forgotten is asked once more.
+        if let first = rests.min(by: { $0.value.end < $1.value.end })?.key { rests[first] = nil }
+    }
+
+    var count: Int { rests.withLock { $0.count } }
+}

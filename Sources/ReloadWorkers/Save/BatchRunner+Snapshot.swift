@@ -1,0 +1,91 @@
+import Logging
+import PostgresClient
+import WidgetModel
+import WidgetStore
+
+extension BatchRunner {
+    /// Gives those who have just placed a widget something to look at: one entry, fast, while the timeline is made.
+    ///
+    /// The claim is the single flight: however many widgets show the timeline, one worker asks once. What fails here is
+    /// counted and costs the timeline no more than ``SnapshotStep/limit(for:)``.
+    func takeSnapshots(of batch: ReloadBatch) async {
+        let wanted = SnapshotStep.wanted(of: batch)
+        let limit = SnapshotStep.limit(for: batch.kind)
+        // The lease must still hold the timelines' own request.
+        let left =
+            batch.leaseEnds - context.clock.elapsed - context.output.longestPublish - batch.kind.definition.timeout
+        guard !wanted.isEmpty, left >= limit,
+            !context.restingEndpoints.isResting(.snapshot, of: batch.provider, at: context.clock.elapsed)
+        else { return }
+        context.statistics.count { $0.snapshotRequests += 1 }
+        do {
+            let answer = try await context.fetcher.fetch(
+                ProviderCall(
+                    url: batch.kind.definition.providerURL, endpoint: .snapshot, secret: batch.app.signingSecret,
+                    body: batch.requestBody(for: wanted), timeout: limit,
+                    maximumResponseBytes: context.configuration.maximumResponseBytes))
+            let writes = try snapshots(in: answer, of: wanted, batch)
+            context.restingEndpoints.succeeded(.snapshot, of: batch.provider)
+            guard !writes.isEmpty else { return }
+            let stored = try await context.pool.query(SaveSnapshots(writes)).first ?? 0
+            context.statistics.count { $0.snapshots += Int(stored) }
+        } catch let failure as ProviderFailure {
+            guard !Task.isCancelled else { return }
+            context.restingEndpoints.failed(
+                failure, .snapshot, of: batch.provider, at: context.clock.elapsed, absence: SnapshotStep.absence)
+            count(failure, wanted.count, batch)
+        } catch {
+            guard !Task.isCancelled else { return }
+            count(ProviderFailure(.storage, "\(error)"), wanted.count, batch)
+        }
+    }
+
+    /// What the answer has; the rest is counted.
+    ///
+    /// - Throws: ``ProviderFailure`` for an answer that is wrong as a whole.
+    private func snapshots(
+        in answer: [UInt8], of wanted: [ClaimedTimeline], _ batch: ReloadBatch
+    ) throws(ProviderFailure) -> [SnapshotWrite] {
+        let response: StandInResponse
+        do throws(JSONError) {
+            response = try StandInResponse.snapshots(answer, requested: wanted.map(\.id))
+        } catch {
+            throw ProviderFailure(.invalid, "the answer is not what the contract says: \(error)")
+        }
+        context.statistics.count { $0.foreign += response.foreignCount }
+        var writes: [SnapshotWrite] = []
+        for (timeline, outcome) in zip(wanted, response.outcomes) {
+            if case .value(let entry) = outcome {
+                writes.append(
+                    SnapshotWrite(
+                        id: timeline.id, claim: timeline.claim, entry: String(decoding: entry, as: UTF8.self)))
+            } else if let failure = ProviderFailure(outcome) {
+                count(failure, 1, batch)
+            }
+        }
+        return writes
+    }
+
+    private func count(_ failure: ProviderFailure, _ timelines: Int, _ batch: ReloadBatch) {
+        context.statistics.count { $0.snapshotFailures[failure.reason, default: 0] += timelines }
+        context.logger.debug(
+            "no snapshots",
+            metadata: [
+                "app": "\(batch.kind.app)", "kind": "\(batch.kind.definition.name)", "count": "\(timelines)",
+                "reason": "\(failure.reason)", "message": "\(failure.message)",
+            ])
+    }
+}
+
+extension ProviderFailure {
+    /// What is wrong with one stand-in of an answer; nil when nothing is.
+    init?(_ outcome: StandInOutcome) {
+        switch outcome {
+        case .value: return nil
+        case .failed(let code, let message): self.init(.provider, "\(code): \(message)")
+        case .missing: self.init(.missing, "the answer leaves it out")
+        case .duplicate: self.init(.duplicate, "the answer has it more than once")
+        case .invalid(let error): self.init(.invalid, "\(error)")
+        }
+    }
+}

@@ -1,0 +1,89 @@
+package import KafkaClient
+package import WidgetEvents
+import WidgetModel
+package import WidgetStore
+
+/// An event that explains something, with what Kafka still knows of it.
+package struct ExplainedEvent: Sendable {
+    package enum Lookup: Hashable, Sendable {
+        case found(EventEnvelope)
+        /// The log does not have it any more, or another one has taken its place.
+        case gone
+        /// No brokers are named, or they did not answer in time.
+        case notLookedUp(String)
+    }
+
+    package let cause: ExplainedCause
+    /// Name of the topic that it stands on; nil without a position.
+    package let topic: String?
+    /// Nil without a position.
+    package let lookup: Lookup?
+
+    package init(cause: ExplainedCause, topic: String?, lookup: Lookup?) {
+        self.cause = cause
+        self.topic = topic
+        self.lookup = lookup
+    }
+}
+
+/// Finds the events at stored positions: the store keeps where they stand, Kafka what they are.
+package struct EventLookup: Sendable {
+    private let reader: KafkaReader?
+    private let topics: [String]
+    private let timeout: Duration
+
+    /// - Parameters:
+    ///   - reader: nil looks nothing up.
+    ///   - topics: names of the input topics, in the order of `EventPosition.topic`.
+    ///   - timeout: of all look-ups together.
+    package init(reader: KafkaReader?, topics: [String], timeout: Duration = .seconds(3)) {
+        self.reader = reader
+        self.topics = topics
+        self.timeout = timeout
+    }
+
+    /// Looks the events of an app up, all at once, each place once.
+    package func events(_ causes: [ExplainedCause], of app: String) async -> [ExplainedEvent] {
+        let positions = Set(causes.compactMap(\.position))
+        var found: [EventPosition: ExplainedEvent.Lookup] = [:]
+        await withTaskGroup(of: (EventPosition, ExplainedEvent.Lookup).self) { group in
+            for position in positions { group.addTask { (position, await look(at: position, app)) } }
+            for await (position, lookup) in group { found[position] = lookup }
+        }
+        return causes.map { cause in
+            ExplainedEvent(
+                cause: cause, topic: cause.position.map { topic($0) }, lookup: cause.position.flatMap { found[$0] })
+        }
+    }
+
+    private func topic(_ position: EventPosition) -> String {
+        let index = Int(position.topic)
+        return topics.indices.contains(index) ? topics[index] : "topic \(index)"
+    }
+
+    private func look(at position: EventPosition, _ app: String) async -> ExplainedEvent.Lookup {
+        guard let reader else { return .notLookedUp("kafka.bootstrapServers is not set") }
+        let index = Int(position.topic)
+        guard topics.indices.contains(index), EventTopic.allCases.indices.contains(index) else {
+            return .notLookedUp("no such input topic")
+        }
+        let batch: KafkaBatch?
+        do throws(KafkaError) {
+            batch = try await reader.message(
+                topic: topics[index], partition: position.partition, offset: position.offset, timeout: timeout)
+        } catch {
+            return error.code == .unknownTopicOrPartition ? .gone : .notLookedUp(error.message)
+        }
+        guard let batch, !batch.isEmpty else { return .gone }
+        let headers = batch.headers(0).lazy.map { (name: $0.name, value: $0.value) }
+        let result = EventDecoder().decode(
+            bytes: batch.bytes, value: batch.value(0), headers: headers, topic: EventTopic.allCases[index])
+        // It was applied to this app when it was read: anything else is the event of another log, and not to be told.
+        guard case .success(let decoded) = result, Text.equal(decoded.event.app, app) else { return .gone }
+        var envelope = decoded.envelope
+        if envelope.time == nil, batch.records[0].timestampMilliseconds >= 0 {
+            envelope.time = Timestamp(microseconds: batch.records[0].timestampMilliseconds * 1_000)
+        }
+        return .found(envelope)
+    }
+}

@@ -1,0 +1,192 @@
+// What an explanation says in words.
+
+extension Explanation {
+    /// What happens next, and why not sooner.
+    package var next: Sentence {
+        switch status {
+        case .retired: Sentence("its kind was retired: nothing is reloaded")
+        case .orphaned: Sentence("no widget shows it any more: it is being collected")
+        case .fetching:
+            Sentence("a worker is fetching it; its lease ends \(facts.dueAt.words(from: now))", .inFlight)
+        case .leaseEnded:
+            Sentence(
+                "the worker that was fetching it did not come back before \(facts.dueAt.wholeSeconds): "
+                    + "the next one takes it", .inFlight)
+        case .paused:
+            Sentence(
+                "reloads of the \(facts.appPausedAt == nil ? "kind" : "app") are paused by an operator since "
+                    + "\((pausedAt ?? now).wholeSeconds): they wait", .operatorCommand)
+        case .sleeping: Sentence("sleeps: \(unseen); it wakes when it is viewed, placed or asked for", .dormant)
+        case .due: due
+        case .waiting: waiting
+        case .onRequest: Sentence("its policy names no time: only a request reloads it", .policy)
+        }
+    }
+
+    private var unseen: String {
+        facts.views.lastActive.map { "not viewed since \($0.wholeSeconds)" } ?? "nobody looks at it"
+    }
+
+    private var due: Sentence {
+        let place = "due since \(facts.dueAt.wholeSeconds) in the \(facts.lane.name) lane"
+        switch rules.plan(state, at: now) {
+        case .reload(let rule, _):
+            return Sentence("\(place): reloaded as soon as a worker has room; \(rule.meaning)", rule)
+        case .wait(let until, let rule):
+            return Sentence("\(place), but it will be deferred: \(wait(for: rule, until: until))", rule)
+        case .sleep:
+            return Sentence("\(place), but it will sleep: \(unseen)", .dormant)
+        }
+    }
+
+    private var waiting: Sentence {
+        guard facts.dueAt != .distantFuture else {
+            return Sentence("waits for the sweeper, which takes a kind's timelines in paced chunks")
+        }
+        let (time, rule) = holdingBack
+        return Sentence(wait(for: rule, until: time), rule)
+    }
+
+    /// What keeps it from being due now. Not before its time of the row, whatever the rules say by now.
+    private var holdingBack: (time: Timestamp, rule: ReloadRule) {
+        if facts.retryAt > now { return (facts.dueAt, .backoff) }
+        switch facts.wait {
+        case .first: return (facts.dueAt, facts.attempts > 0 ? .backoff : facts.storedWait)
+        case .free: return (facts.dueAt, .spacing)
+        case .budgeted:
+            let (time, rule) = eligible
+            return time > now ? (facts.dueAt, rule) : (facts.dueAt, facts.storedWait)
+        case .policy:
+            guard facts.dueAt > facts.policyAt else { return (facts.dueAt, .policy) }
+            let (time, rule) = eligible
+            return (facts.dueAt, time > facts.policyAt ? rule : facts.storedWait)
+        }
+    }
+
+    private func wait(for rule: ReloadRule, until time: Timestamp) -> String {
+        let when = time.words(from: now)
+        switch rule {
+        case .budget: return "waits for a token: next \(when)"
+        case .spacing: return "waits for the kind's spacing of \(rules.schedule.spacing.words): next \(when)"
+        case .backoff: return "waits after \(counted(facts.attempts, "failure")): tries again \(when)"
+        case .policy: return "waits for its policy's time: next \(when)"
+        default: return "waits: next \(when)"
+        }
+    }
+}
+
+extension Explanation {
+    /// What was decided last, and why.
+    package var last: Sentence {
+        let when = facts.decidedAt.map { " \($0.words(from: now))" } ?? ""
+        let rule = facts.rule == .none ? facts.decision.usualRule : facts.rule
+        let why = rule.map { ": \($0.meaning)" } ?? ""
+        switch facts.decision {
+        case .none: return Sentence("nothing has been decided yet")
+        case .reloaded: return Sentence("reloaded\(when)\(why)", rule)
+        case .unchanged:
+            return Sentence(
+                "fetched\(when), and what it shows had not changed: the gate spared a write and a message", rule)
+        case .failed: return Sentence("the fetch failed\(when)\(why); what was shown before stays", rule)
+        case .deferred: return Sentence("deferred\(when)\(why)", rule)
+        case .released: return Sentence("given back\(when) without a fetch that counts\(why)", rule)
+        case .slept: return Sentence("put to sleep\(when)\(why)", rule)
+        case .cancelled: return Sentence("the reload that it waited for was cancelled\(when)\(why)", rule)
+        case .merged: return Sentence("merged\(when) with a reload that was wanted already", rule)
+        case .refused: return Sentence("a request was refused\(when)\(why)", rule)
+        }
+    }
+
+    /// What is shown in a timeline's stead.
+    private var standIn: String {
+        if let time = facts.snapshotAt { return "the snapshot that was taken \(time.words(from: now))" }
+        guard let time = facts.placeholderAt else { return "the manifest's placeholder" }
+        return "the placeholder that the provider made \(time.words(from: now))"
+    }
+
+    /// What else is worth knowing, the most important first.
+    package var notes: [Sentence] {
+        var notes: [Sentence] = []
+        if !facts.isStored { notes.append(Sentence("there is no timeline yet: devices show \(standIn)")) }
+        if facts.pending > 1 {
+            notes.append(Sentence("merged: \(facts.pending) requests are one reload", .coalescing))
+        }
+        if facts.isEveryoneCancelled {
+            notes.append(
+                Sentence(
+                    "\(counted(facts.everyonePending, "reload")) of everyone cancelled by an operator", .operatorCommand
+                ))
+        } else if facts.unswept > 0 {
+            notes.append(
+                Sentence("\(counted(facts.unswept, "reload")) of everyone not swept yet: it is not due for that"))
+        }
+        if facts.attempts > 0 {
+            notes.append(Sentence("\(counted(facts.attempts, "failure")) since the last success", .backoff))
+        }
+        if isDormant, status != .sleeping {
+            notes.append(Sentence("\(unseen): no reloads by policy until somebody looks at it", .dormant))
+        }
+        return notes
+    }
+}
+
+private func counted(_ count: some BinaryInteger, _ noun: String) -> String {
+    "\(count) \(noun)\(count == 1 ? "" : "s")"
+}
+
+extension ReloadFacts {
+    /// The rule that the last decision named, if it was one to wait.
+    fileprivate var storedWait: ReloadRule { decision == .deferred && rule != .none ? rule : .spacing }
+}
+
+extension Decision {
+    /// The rule of a decision that was stored without one.
+    fileprivate var usualRule: ReloadRule? {
+        switch self {
+        case .unchanged: .gate
+        case .slept: .dormant
+        case .released: .stopped
+        case .cancelled: .operatorCommand
+        case .merged: .coalescing
+        case .refused: .invalidEvent
+        case .none, .reloaded, .failed, .deferred: nil
+        }
+    }
+}
+
+extension ReloadRule {
+    /// The rule as the second half of a sentence.
+    package var meaning: String {
+        switch self {
+        case .none: "for no rule that was noted"
+        case .free: "a free reason takes no budget and waits for no spacing"
+        case .first: "it had never been rendered"
+        case .developerMode: "developer mode lifts budget and spacing"
+        case .paced: "the evenly coming part of the budget covers it"
+        case .token: "a token of the daily budget covers it"
+        case .spacing: "the kind's spacing since the last reload is not over"
+        case .budget: "the tokens of the daily budget are spent"
+        case .dormant: "nobody has looked at it for the kind's dormantAfter"
+        case .backoff: "it is left alone for a while after a failure"
+        case .inFlight: "it is being fetched, and one more reload follows"
+        case .policy: "it is not its policy's time"
+        case .gate: "what it shows is what it showed before"
+        case .stopped: "the worker stopped"
+        case .output: "Kafka did not take the message"
+        case .operatorCommand: "an operator's command"
+        case .coalescing: "any number of requests before a fetch starts are one reload"
+        case .invalidEvent: "the event is none that can be applied"
+        case .providerRefused: "the provider's address is none that may be called"
+        case .providerUnresolved: "the provider's host has no address"
+        case .providerConnection: "there was no connection to the provider, or it broke"
+        case .providerTimeout: "the provider did not answer in time"
+        case .providerStatus: "the provider answered with an error status"
+        case .providerTooLarge: "the provider's answer was too large"
+        case .providerInvalid: "the provider's answer was not what the contract says"
+        case .providerMissing: "the provider's answer left it out"
+        case .providerDuplicate: "the provider's answer had it more than once"
+        case .providerError: "the provider said that it failed for this timeline"
+        case .storage: "it could not be stored, or was too large to be published"
+        }
+    }
+}

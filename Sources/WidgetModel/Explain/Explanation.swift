@@ -1,0 +1,104 @@
+/// Why a timeline was or was not reloaded, and when it will be: facts of the store seen through the kind's rules (design,
+/// section 6, rule 6). Pure: it says what the workers' plan would do, by the same functions.
+package struct Explanation: Hashable, Sendable {
+    package enum Status: String, Hashable, CaseIterable, Sendable {
+        /// Its kind was retired.
+        case retired
+        /// No widget shows it: it is collected.
+        case orphaned
+        /// A worker has it.
+        case fetching
+        /// The worker that had it has not come back in time.
+        case leaseEnded
+        case paused
+        /// Nobody looks at it.
+        case sleeping
+        /// A worker takes it as soon as it has room.
+        case due
+        case waiting
+        /// Only a request reloads it.
+        case onRequest
+    }
+
+    /// Something said with the rule that it follows from.
+    package struct Sentence: Hashable, Sendable, CustomStringConvertible {
+        package var text: String
+        package var rule: ReloadRule?
+
+        package init(_ text: String, _ rule: ReloadRule? = nil) {
+            self.text = text
+            self.rule = rule
+        }
+
+        package var description: String { rule.map { "\(text) (rule \($0.name))" } ?? text }
+    }
+
+    /// What is left of the daily budget.
+    package struct Budget: Hashable, Sendable {
+        /// Budgeted reloads in any 24 hours.
+        package var reloadsADay: Int
+        /// Tokens that could be spent now.
+        package var left: Int
+        /// Of these, half of the budget may be spent at any time; so many of them are not back yet.
+        package var spentAtWill: Int
+        /// When there will be one more, if nothing is spent meanwhile; nil when all are there.
+        package var nextTokenAt: Timestamp?
+        /// Developer mode: neither budget nor spacing holds.
+        package var isLifted: Bool
+    }
+
+    package let facts: ReloadFacts
+    package let rules: ReloadRules
+
+    package init(_ facts: ReloadFacts, rules: ReloadRules) {
+        self.facts = facts
+        self.rules = rules
+    }
+
+    var now: Timestamp { facts.readAt }
+    var state: ReloadState { facts.state }
+
+    package var status: Status {
+        if facts.isRetired { return .retired }
+        if facts.isOrphaned { return .orphaned }
+        if facts.isLeased { return facts.dueAt > now ? .fetching : .leaseEnded }
+        if pausedAt != nil { return .paused }
+        if facts.dueAt <= now { return .due }
+        guard facts.dueAt == .distantFuture else { return .waiting }
+        if facts.unswept > 0, !facts.isEveryoneCancelled { return .waiting }
+        let hasPolicyTime = facts.policyAt != .distantFuture
+        return facts.decision == .slept || hasPolicyTime && isDormant ? .sleeping : .onRequest
+    }
+
+    /// Since when its kind's or its app's reloads wait for an operator.
+    package var pausedAt: Timestamp? {
+        switch (facts.kindPausedAt, facts.appPausedAt) {
+        case (let kind?, let app?): min(kind, app)
+        case (let kind, let app): kind ?? app
+        }
+    }
+
+    /// Whether it gets no reloads by policy.
+    package var isDormant: Bool { rules.isDormant(state, at: now) }
+
+    /// When a budgeted reason may reload it, and what it waits for until then.
+    package var eligible: (time: Timestamp, rule: ReloadRule) { rules.eligible(state, from: now) }
+
+    /// When it is looked at next; nil while that is not known: only on request, paused, or the sweeper's turn.
+    package var nextAt: Timestamp? {
+        switch status {
+        case .due, .leaseEnded: now
+        case .waiting where facts.dueAt != .distantFuture: facts.dueAt
+        case .waiting, .retired, .orphaned, .fetching, .paused, .sleeping, .onRequest: nil
+        }
+    }
+
+    package var budget: Budget {
+        let reloadsADay = rules.reloadsADay(state, at: now)
+        return Budget(
+            reloadsADay: reloadsADay, left: facts.ledger.tokens(of: reloadsADay, at: now),
+            spentAtWill: facts.ledger.spent(at: now),
+            nextTokenAt: facts.ledger.nextToken(of: reloadsADay, after: now),
+            isLifted: rules.schedule.developerMode)
+    }
+}

@@ -1,0 +1,139 @@
+/// An entry as a provider gave it, in canonical form (RFC 8785) at the end of a buffer: date in UTC, a relevance's
+/// duration of zero left out.
+struct CanonicalEntry {
+    let date: Timestamp
+    /// Where the entry lies in the buffer.
+    let range: Range<Int>
+    /// Where its content ends, which begins after ``start``.
+    let contentEnd: Int
+
+    /// What every canonical entry begins with.
+    static let start = Array("{\"content\":".utf8)
+    /// Longest url of an entry, in bytes.
+    private static let maximumURLBytes = 2048
+
+    /// Reads the next value as an entry and appends its canonical form.
+    init(from reader: inout JSONReader, into buffer: inout [UInt8]) throws(JSONError) {
+        try reader.expect(.object)
+        let offset = reader.position
+        let start = buffer.count
+        buffer.append(contentsOf: Self.start)
+        var contentEnd: Int?
+        var date: Timestamp?
+        var dateText: ArraySlice<UInt8>?
+        var relevance: Relevance?
+        var url: JSONStringToken?
+        var object = try reader.beginObject()
+        while let key = try reader.nextKey(&object) {
+            if reader.matches(key, "date") {
+                _ = try reader.peek()
+                let dateStart = reader.position + 1
+                date = try reader.timestamp()
+                dateText = reader.bytes[dateStart..<(reader.position - 1)]
+            } else if reader.matches(key, "content") {
+                try reader.canonicalize(into: &buffer)
+                contentEnd = buffer.count
+            } else if reader.matches(key, "relevance") {
+                guard try !reader.takeNull() else { continue }
+                relevance = try Relevance(from: &reader)
+            } else if reader.matches(key, "url") {
+                guard try !reader.takeNull() else { continue }
+                url = try Self.readURL(from: &reader)
+            } else {
+                try reader.skip()
+            }
+        }
+        guard let date, let dateText else { throw reader.missing("date", inObjectAt: offset) }
+        guard let contentEnd else { throw reader.missing("content", inObjectAt: offset) }
+        Self.appendRest(
+            date: date, dateText: dateText, relevance: relevance, url: url, reader: &reader, to: &buffer)
+        self.date = date
+        self.range = start..<buffer.count
+        self.contentEnd = contentEnd
+    }
+
+    /// Appends what follows the content in the canonical order of members.
+    private static func appendRest(
+        date: Timestamp, dateText: ArraySlice<UInt8>, relevance: Relevance?, url: JSONStringToken?,
+        reader: inout JSONReader, to buffer: inout [UInt8]
+    ) {
+        buffer.append(contentsOf: ",\"date\":\"".utf8)
+        if Self.isCanonicalDate(dateText) {
+            buffer.append(contentsOf: dateText)
+        } else {
+            buffer.append(contentsOf: date.rfc3339.utf8)
+        }
+        buffer.append(UInt8(ascii: "\""))
+        if let relevance {
+            buffer.append(contentsOf: ",\"relevance\":{".utf8)
+            if let duration = relevance.duration {
+                buffer.append(contentsOf: "\"duration\":".utf8)
+                ES6Number.appendCanonical(literal: reader.bytes[duration], to: &buffer)
+                buffer.append(UInt8(ascii: ","))
+            }
+            buffer.append(contentsOf: "\"score\":".utf8)
+            ES6Number.appendCanonical(literal: reader.bytes[relevance.score], to: &buffer)
+            buffer.append(UInt8(ascii: "}"))
+        }
+        if let url {
+            buffer.append(contentsOf: ",\"url\":".utf8)
+            reader.append(url, to: &buffer)
+        }
+        buffer.append(UInt8(ascii: "}"))
+    }
+
+    /// Whether the text of a valid date is what `Timestamp.rfc3339` would write: UTC, whole seconds, no leap second.
+    private static func isCanonicalDate(_ text: ArraySlice<UInt8>) -> Bool {
+        guard text.count == 20 else { return false }
+        let start = text.startIndex
+        return text[start + 10] == UInt8(ascii: "T") && text[start + 19] == UInt8(ascii: "Z")
+            && text[start + 17] != UInt8(ascii: "6")
+    }
+
+    /// Number literals of a relevance; a duration of zero is left out.
+    private struct Relevance {
+        var score: Range<Int>
+        var duration: Range<Int>?
+
+        init(from reader: inout JSONReader) throws(JSONError) {
+            try reader.expect(.object)
+            let offset = reader.position
+            var score: Range<Int>?
+            var object = try reader.beginObject()
+            while let key = try reader.nextKey(&object) {
+                if reader.matches(key, "score") {
+                    try reader.expect(.number)
+                    score = try reader.scanNumber().range
+                } else if reader.matches(key, "duration") {
+                    guard try !reader.takeNull() else { continue }
+                    try reader.expect(.number)
+                    let token = try reader.scanNumber()
+                    let seconds = reader.value(of: token)
+                    guard seconds >= 0 else {
+                        throw reader.failure(
+                            .invalidValue, "expected seconds from 0, found a negative number",
+                            at: token.range.lowerBound)
+                    }
+                    duration = seconds > 0 ? token.range : nil
+                } else {
+                    try reader.skip()
+                }
+            }
+            guard let score else { throw reader.missing("score", inObjectAt: offset) }
+            self.score = score
+        }
+    }
+
+    private static func readURL(from reader: inout JSONReader) throws(JSONError) -> JSONStringToken {
+        let token = try reader.stringToken()
+        let text = reader.text(of: token)
+        let offset = token.range.lowerBound - 1
+        guard !text.isEmpty, text.utf8.count <= maximumURLBytes else {
+            throw reader.failure(.invalidValue, "expected 1 to \(maximumURLBytes) bytes", at: offset)
+        }
+        guard !Text.containsControlCharacter(text) else {
+            throw reader.failure(.invalidValue, "must not contain control characters", at: offset)
+        }
+        return token
+    }
+}

@@ -1,0 +1,63 @@
+/// What a placeholder is made for: everything that it may depend on, and nothing of a person.
+package struct PlaceholderIdentity: Hashable, Sendable {
+    package let kind: String
+    package let family: WidgetFamily
+    package let locale: String
+    /// Nil when the kind does not vary by it.
+    package let timeZone: String?
+
+    package init(kind: String, family: WidgetFamily, locale: String, timeZone: String?) {
+        self.kind = kind
+        self.family = family
+        self.locale = locale
+        self.timeZone = timeZone
+    }
+
+    /// Names it in a request and its answer, in the form of a timeline's id; the same at each time.
+    package var id: TimelineID {
+        var form: [UInt8] = []
+        JSONValue.array([
+            "freshet.placeholder.v1", .string(kind), .string(family.name), .string(locale),
+            timeZone.map { .string($0) } ?? .null,
+        ]).write(to: &form, canonical: true)
+        let hash = ContentHash(of: form)
+        return TimelineID(high: hash.high, low: hash.low)
+    }
+
+    package static func == (left: PlaceholderIdentity, right: PlaceholderIdentity) -> Bool {
+        Text.equal(left.kind, right.kind) && left.family == right.family && Text.equal(left.locale, right.locale)
+            && Text.equal(left.timeZone, right.timeZone)
+    }
+
+    package func hash(into hasher: inout Hasher) {
+        Text.hash(kind, into: &hasher)
+        hasher.combine(family)
+        Text.hash(locale, into: &hasher)
+    }
+}
+
+/// Body of a request for placeholders: `{"kind", "requests": [{"id", "family", "environment"}]}`.
+package struct PlaceholderRequest: Sendable {
+    package let kind: String
+    /// All of that kind.
+    package let items: [PlaceholderIdentity]
+
+    package init(kind: String, items: [PlaceholderIdentity]) {
+        self.kind = kind
+        self.items = items
+    }
+
+    package func encode() -> [UInt8] {
+        let requests = items.map { item -> JSONValue in
+            var environment = JSONObject()
+            environment["locale"] = .string(item.locale)
+            if let timeZone = item.timeZone { environment["timeZone"] = .string(timeZone) }
+            return [
+                "id": .string(item.id.description), "family": .string(item.family.name),
+                "environment": .object(environment),
+            ]
+        }
+        let body: JSONValue = ["kind": .string(kind), "requests": .array(requests)]
+        return body.encoded
+    }
+}

@@ -1,0 +1,128 @@
+/// What an answer says of one element that was asked for.
+package protocol ElementOutcome: Hashable, Sendable {
+    /// The answer does not have it.
+    static var missing: Self { get }
+    /// The answer has it more than once, so that none can be trusted.
+    static var duplicate: Self { get }
+    /// What the answer has is not what was asked for; the pointer is into the answer.
+    static func invalid(_ error: ModelError) -> Self
+}
+
+/// Reads the elements of an answer's list, one after the other.
+protocol ElementParser {
+    associatedtype Outcome: ElementOutcome
+
+    /// Reads the next element: its id, if it has one, and what it says.
+    mutating func read(from reader: inout JSONReader) throws(JSONError) -> (id: ElementID?, outcome: Outcome)
+}
+
+/// A provider's answer to a batch, `{"<list>": [{"id", …}]}`, read without a tree.
+package struct ProviderAnswer<Outcome: ElementOutcome>: Sendable {
+    /// Of each requested element, in the order of the request.
+    package internal(set) var outcomes: [Outcome]
+    /// The first ids that nobody asked for, cut to a length fit for a log.
+    package internal(set) var foreignIDs: [String] = []
+    /// How many there are.
+    package internal(set) var foreignCount = 0
+    /// The first elements of which not even the id could be read.
+    package internal(set) var unreadable: [ModelError] = []
+
+    /// How many foreign ids and unreadable elements are kept.
+    package static var keptComplaints: Int { 16 }
+
+    /// Reads a body.
+    ///
+    /// An element that is JSON but not what it should be costs only that element; a body that is no JSON, or not an
+    /// object with the list, throws. Of a request that has an id twice, the first one gets the outcome.
+    ///
+    /// - Parameters:
+    ///   - list: name of the member with the elements.
+    ///   - requested: what was asked for.
+    init<Parser: ElementParser>(
+        _ bytes: [UInt8], in range: Range<Int>?, list: StaticString, requested: [TimelineID], parser: Parser
+    ) throws(JSONError) where Parser.Outcome == Outcome {
+        var places: [TimelineID: Int] = [:]
+        places.reserveCapacity(requested.count)
+        for (index, id) in requested.enumerated() where places[id] == nil { places[id] = index }
+
+        outcomes = Array(repeating: .missing, count: requested.count)
+        var reader = JSONReader(bytes, in: range)
+        try reader.expect(.object)
+        let offset = reader.position
+        var hasList = false
+        var object = try reader.beginObject()
+        var parser = parser
+        let pointer = "/\(list)"
+        while let key = try reader.nextKey(&object) {
+            guard reader.matches(key, list) else {
+                try reader.skip()
+                continue
+            }
+            hasList = true
+            var array = try reader.beginArray()
+            while try reader.nextElement(&array) {
+                _ = try reader.peek()
+                // So that many bad elements do not cost a reading of all before them each.
+                reader.origin = .init(start: reader.position, array: pointer, index: array.index)
+                try readElement(from: &reader, with: &parser, places: places)
+            }
+            reader.origin = nil
+        }
+        try reader.finish()
+        guard hasList else { throw reader.missing("\(list)", inObjectAt: offset) }
+    }
+
+    private mutating func readElement<Parser: ElementParser>(
+        from reader: inout JSONReader, with parser: inout Parser, places: [TimelineID: Int]
+    ) throws(JSONError) where Parser.Outcome == Outcome {
+        let start = reader.checkpoint
+        let offset = reader.position
+        let id: ElementID?
+        let outcome: Outcome
+        var complaint: ModelError?
+        do throws(JSONError) {
+            (id, outcome) = try parser.read(from: &reader)
+        } catch {
+            // A syntax error leaves no way to find the next element. After any other the brackets still tell.
+            guard error.kind != .syntax else { throw error }
+            reader.rewind(to: start)
+            id = reader.looseMember("id").flatMap(ElementID.init)
+            try reader.looseSkip()
+            complaint = error.modelError
+            outcome = .invalid(error.modelError)
+        }
+        switch id {
+        case .timeline(let id):
+            guard let place = places[id] else {
+                addForeign(id.description)
+                return
+            }
+            outcomes[place] = outcomes[place] == .missing ? outcome : .duplicate
+        case .other(let text):
+            addForeign(text)
+        case nil:
+            guard unreadable.count < Self.keptComplaints else { return }
+            unreadable.append(complaint ?? reader.missing("id", inObjectAt: offset).modelError)
+        }
+    }
+
+    private mutating func addForeign(_ id: String) {
+        foreignCount += 1
+        if foreignIDs.count < Self.keptComplaints { foreignIDs.append(Text.printable(id, maximum: 64)) }
+    }
+}
+
+/// The id of an element of an answer.
+enum ElementID {
+    case timeline(TimelineID)
+    /// Not even of the right form.
+    case other(String)
+
+    init(_ bytes: ArraySlice<UInt8>) {
+        if let id = TimelineID(bytes: bytes) {
+            self = .timeline(id)
+        } else {
+            self = .other(String(decoding: bytes.prefix(256), as: UTF8.self))
+        }
+    }
+}

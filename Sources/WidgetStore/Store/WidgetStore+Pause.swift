@@ -1,0 +1,32 @@
+import PostgresClient
+
+extension WidgetStore {
+    /// Makes the reloads of an app, or of one of its kinds, wait: events are applied as ever, but nothing of it is
+    /// claimed, swept or collected until it is resumed. Nothing is lost by it.
+    ///
+    /// - Returns: `nil` when there is no such app or kind.
+    /// - Throws: `PostgresError`.
+    package func pause(app: String, kind: String? = nil) async throws -> PauseOutcome? {
+        try await set(isPaused: true, app, kind)
+    }
+
+    /// Lets an app, or one of its kinds, go on, and wakes the workers.
+    ///
+    /// - Returns: `nil` when there is no such app or kind.
+    /// - Throws: `PostgresError`.
+    package func resume(app: String, kind: String? = nil) async throws -> PauseOutcome? {
+        let outcome = try await set(isPaused: false, app, kind)
+        if outcome != nil { await notifyWorkers() }
+        return outcome
+    }
+
+    private func set(isPaused: Bool, _ app: String, _ kind: String?) async throws -> PauseOutcome? {
+        guard let kind else { return try await pool.query(PauseApp(app: app, isPaused: isPaused)).first }
+        return try await pool.query(PauseKind(app: app, kind: kind, isPaused: isPaused)).first
+    }
+
+    /// After a commit; only a hint, since workers look by themselves too.
+    func notifyWorkers() async {
+        _ = try? await pool.query(NotifyDue())
+    }
+}

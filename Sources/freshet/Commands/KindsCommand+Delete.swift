@@ -1,0 +1,76 @@
+import ArgumentParser
+import PostgresClient
+import WidgetModel
+import WidgetStore
+
+extension KindsCommand {
+    struct Delete: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Retires a kind: its widgets and timelines are removed.",
+            discussion: """
+                From now on nothing of it is fetched, nobody can read its widgets and timelines, and events that name \
+                it become dead letters. The workers then remove its widgets and publish a tombstone for each timeline; \
+                `freshet kinds show` tells how many are left. When none is, a manifest may register the kind anew.
+
+                Example:
+                  freshet kinds delete --app com.example.bank DueDate --yes
+                """)
+
+        @Option(help: "The app's bundle identifier.")
+        var app: String
+
+        @Argument(help: "The kind's name.")
+        var kind: String
+
+        @Flag(help: "Do not ask.")
+        var yes = false
+
+        @Flag(help: "Print JSON.")
+        var json = false
+
+        @OptionGroup var settings: SettingsOptions
+
+        func validate() throws {
+            try Check.identifier(app, "--app")
+            try Check.identifier(kind, "the kind")
+        }
+
+        func run() async throws {
+            if !yes {
+                try await Confirmation.ask(
+                    "removing a kind's widgets",
+                    question: "Remove the kind \(Text.quoted(kind)) of \(Text.quoted(app)) with all its widgets?",
+                    refusal: "nothing was removed")
+            }
+            try await settings.withStore { store, _ in
+                guard let retirement = try await store.retire(app: app, kind: kind) else {
+                    throw try await KindLookup.notFound(kind, of: app, in: store)
+                }
+                report(retirement)
+            }
+        }
+
+        private func report(_ retirement: Retirement) {
+            if json {
+                Terminal.print([
+                    "app": .string(app), "kind": .string(kind), "changed": .bool(retirement.isChanged),
+                    "timelinesLeft": .number(JSONNumber(retirement.timelines)), "paused": .bool(retirement.isPaused),
+                ])
+                return
+            }
+            let left = KindsCommand.count(retirement.timelines)
+            Terminal.print(
+                retirement.isChanged
+                    ? "retired \(app) \(kind): \(left) timelines are to be removed"
+                    : "\(app) \(kind) was retired already: \(left) timelines are left")
+            if retirement.isPaused, retirement.timelines > 0 {
+                Terminal.complain("it is paused: nothing of it is removed until `freshet resume`")
+            }
+        }
+    }
+
+    /// A number of timelines that is counted up to a limit.
+    static func count(_ timelines: Int) -> String {
+        timelines < WidgetStore.timelineCountLimit ? "\(timelines)" : "at least \(timelines)"
+    }
+}

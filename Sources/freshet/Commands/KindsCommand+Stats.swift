@@ -1,0 +1,141 @@
+import ArgumentParser
+import PostgresClient
+import WidgetModel
+import WidgetStore
+
+extension KindsCommand {
+    struct Stats: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Shows what the reloads of an app's kinds came to: decisions, what the gate spared, lints.",
+            discussion: """
+                Over all processes, by day (UTC). Approximate: each worker adds its counts every ten seconds, and one \
+                that is killed loses those that it has not added yet.
+
+                REQUESTS are requests to the provider, ASKED the timelines asked for in them. SPARED is what was not \
+                written and not published because nothing visible had changed. LINTS are counted, never refused: gaps \
+                under 5 min between entries, a single entry with atEnd, after a full hour.
+
+                Examples:
+                  freshet kinds stats --app com.example.bank
+                  freshet kinds stats --app com.example.bank --days 7 --json
+                """)
+
+        @Option(help: "The app's bundle identifier.")
+        var app: String
+
+        @Option(help: "Days to sum up, today included.")
+        var days = 1
+
+        @Flag(help: "Print JSON, each day by itself too.")
+        var json = false
+
+        @OptionGroup var settings: SettingsOptions
+
+        func validate() throws {
+            guard (1...400).contains(days) else { throw ValidationError("--days \(days): expected 1 to 400") }
+        }
+
+        func run() async throws {
+            try await settings.withStore { store, _ in
+                let rows = try await store.pool.query(ReadKindStatistics(app: app, days: days))
+                guard !rows.isEmpty else {
+                    throw CommandFailure(
+                        .failure,
+                        "no app \(Text.quoted(app)) with kinds is registered; `freshet kinds list` shows all")
+                }
+                let report = KindReport(rows)
+                if json {
+                    Terminal.print(report.json(app: app, days: days))
+                } else {
+                    report.table.printed()
+                }
+            }
+        }
+    }
+}
+
+/// The counts of an app's kinds, summed up.
+struct KindReport {
+    private struct Kind {
+        let name: String
+        let isRetired: Bool
+        var total = KindCounters()
+        var days: [(day: String, counters: KindCounters)] = []
+    }
+
+    /// In the order of the rows, which is by name.
+    private var kinds: [Kind] = []
+
+    init(_ rows: [ReadKindStatistics.Row]) {
+        for row in rows {
+            if kinds.last.map({ !Text.equal($0.name, row.kind) }) ?? true {
+                kinds.append(Kind(name: row.kind, isRetired: row.isRetired))
+            }
+            let last = kinds.count - 1
+            kinds[last].total = kinds[last].total + row.counters
+            if let day = row.day { kinds[last].days.append((day, row.counters)) }
+        }
+    }
+
+    var table: TextTable {
+        var table = TextTable(
+            "KIND", "REQUESTS", "ASKED", "RELOADED", "UNCHANGED", "FAILED", "DEFERRED", "SLEPT", "SPARED", "LINTS")
+        for kind in kinds {
+            let counters = kind.total
+            table.add(
+                kind.isRetired ? "\(kind.name) (retired)" : kind.name, "\(counters.requests)", "\(counters.asked)",
+                "\(counters.reloaded)", "\(counters.unchanged)", "\(counters.failed)", "\(counters.deferred)",
+                "\(counters.slept)", spared(counters), lints(counters))
+        }
+        return table
+    }
+
+    private func spared(_ counters: KindCounters) -> String {
+        guard counters.bytesSpared + counters.messagesSpared > 0 else { return "-" }
+        return "\(ByteText.write(counters.bytesSpared)), \(NumberText.counted(counters.messagesSpared, "message"))"
+    }
+
+    private func lints(_ counters: KindCounters) -> String {
+        let counts = [
+            ("shortGap", counters.shortGaps), ("singleEntryAtEnd", counters.singleEntriesAtEnd),
+            ("roundHour", counters.roundHours),
+        ].filter { $0.1 > 0 }
+        return counts.isEmpty ? "-" : counts.map { "\($0.0) \($0.1)" }.joined(separator: ", ")
+    }
+
+    func json(app: String, days: Int) -> JSONValue {
+        [
+            "app": .string(app), "days": .number(JSONNumber(days)),
+            "kinds": .array(
+                kinds.map { kind in
+                    [
+                        "kind": .string(kind.name), "retired": .bool(kind.isRetired), "total": kind.total.json,
+                        "byDay": .array(
+                            kind.days.map { ["day": .string($0.day), "counts": $0.counters.json] }),
+                    ]
+                }),
+        ]
+    }
+}
+
+extension KindCounters {
+    fileprivate var json: JSONValue {
+        var object = JSONObject()
+        for (name, path) in Self.fields { object[name] = .number(JSONNumber(self[keyPath: path])) }
+        return .object(object)
+    }
+}
+
+/// Sizes for people.
+enum ByteText {
+    static func write(_ bytes: Int) -> String {
+        var size = Double(bytes)
+        for unit in ["bytes", "KB", "MB", "GB", "TB"] {
+            if size < 1_000 || unit == "TB" {
+                return unit == "bytes" ? "\(bytes) bytes" : "\((size * 10).rounded() / 10) \(unit)"
+            }
+            size /= 1_000
+        }
+        return "\(bytes) bytes"
+    }
+}

@@ -1,0 +1,101 @@
+import ArgumentParser
+import PostgresClient
+import WidgetModel
+import WidgetStore
+
+/// What is paused or resumed.
+struct PauseOptions: ParsableArguments {
+    @Option(help: "The app's bundle identifier.")
+    var app: String
+
+    @Option(help: "Only this kind; all of the app if none is given.")
+    var kind: String?
+
+    @Flag(help: "Print JSON.")
+    var json = false
+
+    @OptionGroup var settings: SettingsOptions
+
+    func validate() throws {
+        try Check.identifier(app, "--app")
+        if let kind { try Check.identifier(kind, "--kind") }
+    }
+
+    fileprivate var name: String {
+        kind.map { "\(app) \($0)" } ?? app
+    }
+
+    fileprivate func json(_ outcome: PauseOutcome) -> JSONValue {
+        var object = JSONObject()
+        object["app"] = .string(app)
+        object["kind"] = kind.map { .string($0) } ?? .null
+        object["paused"] = .bool(outcome.pausedAt != nil)
+        object["pausedAt"] = outcome.pausedAt.map { .string($0.rfc3339) } ?? .null
+        object["changed"] = .bool(outcome.isChanged)
+        if kind != nil { object["appPaused"] = .bool(outcome.isAppPaused) }
+        return .object(object)
+    }
+}
+
+struct PauseCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "pause",
+        abstract: "Makes the reloads of an app, or of one of its kinds, wait.",
+        discussion: """
+            Events are applied as ever, so nothing is lost; but no timeline of it is fetched, swept or collected until \
+            `freshet resume`. What is being fetched now is finished.
+
+            Examples:
+              freshet pause --app com.example.bank --kind RecentPurchases
+              freshet pause --app com.example.bank
+            """)
+
+    @OptionGroup var target: PauseOptions
+
+    func run() async throws {
+        try await target.settings.withStore { store, _ in
+            guard let outcome = try await store.pause(app: target.app, kind: target.kind) else {
+                throw try await KindLookup.notFound(target.kind, of: target.app, in: store)
+            }
+            if target.json {
+                Terminal.print(target.json(outcome))
+            } else if outcome.isChanged {
+                Terminal.print("paused \(target.name)")
+            } else {
+                Terminal.print("\(target.name) was paused already, since \(outcome.pausedAt?.rfc3339 ?? "-")")
+            }
+        }
+    }
+}
+
+struct ResumeCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "resume",
+        abstract: "Lets the reloads of an app, or of one of its kinds, go on.",
+        discussion: """
+            Kinds that were paused by themselves stay so when their app is resumed.
+
+            Examples:
+              freshet resume --app com.example.bank --kind RecentPurchases
+              freshet resume --app com.example.bank
+            """)
+
+    @OptionGroup var target: PauseOptions
+
+    func run() async throws {
+        try await target.settings.withStore { store, _ in
+            guard let outcome = try await store.resume(app: target.app, kind: target.kind) else {
+                throw try await KindLookup.notFound(target.kind, of: target.app, in: store)
+            }
+            if target.json {
+                Terminal.print(target.json(outcome))
+            } else {
+                Terminal.print(outcome.isChanged ? "resumed \(target.name)" : "\(target.name) was not paused")
+            }
+            if target.kind != nil, outcome.isAppPaused {
+                Terminal.complain(
+                    "the app is paused too: its reloads wait until `freshet resume --app \(target.app)`")
+            }
+        }
+    }
+}

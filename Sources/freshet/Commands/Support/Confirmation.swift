@@ -1,0 +1,26 @@
+import Foundation
+
+#if canImport(Darwin)
+import Darwin
+#else
+import Glibc
+#endif
+
+/// Asks before what cannot be undone.
+enum Confirmation {
+    /// - Parameters:
+    ///   - what: what would be done, as in "erasing".
+    ///   - question: to be answered with yes or no.
+    ///   - refusal: what is told when the answer is no.
+    /// - Throws: `CommandFailure` when the answer is no, or when nobody can be asked.
+    static func ask(_ what: String, question: String, refusal: String) async throws {
+        guard isatty(STDIN_FILENO) == 1 else {
+            throw CommandFailure(.usage, "\(what) cannot be undone: give --yes when nobody can be asked")
+        }
+        Terminal.complain("\(question) This cannot be undone. [y/N]")
+        let lines = LineReader(.standardInput, name: "standard input", maximumBytes: 1_024)
+        var iterator = lines.makeAsyncIterator()
+        let answer = try await iterator.next()?.bytes.map { String(decoding: $0, as: UTF8.self) } ?? ""
+        guard ["y", "yes"].contains(answer.lowercased()) else { throw CommandFailure(.failure, refusal) }
+    }
+}

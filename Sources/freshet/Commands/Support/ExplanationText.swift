@@ -1,0 +1,141 @@
+import WidgetAPI
+import WidgetEvents
+import WidgetModel
+import WidgetStore
+
+/// An explanation for people: a label and a statement a line.
+struct ExplanationText {
+    private let widget: WidgetExplanation
+    private let events: [ExplainedEvent]
+    private let refused: [RefusedRequests.Row]
+    private var now: Timestamp { widget.readAt }
+
+    init(_ widget: WidgetExplanation, events: [ExplainedEvent], refused: [RefusedRequests.Row] = []) {
+        self.widget = widget
+        self.events = events
+        self.refused = refused
+    }
+
+    var lines: [String] {
+        var lines: [String] = []
+        func add(_ label: String, _ text: String) {
+            lines.append(label + String(repeating: " ", count: max(1, 11 - label.count)) + text)
+        }
+        let place = "\(widget.app) \(widget.kind.name) · \(widget.family.name)"
+        add("widget", "\(widget.widget) · \(place) · user \(widget.user) · device \(widget.device)")
+        guard let timeline = widget.timeline, let explanation = widget.explanation else {
+            add(
+                "timeline",
+                widget.timelineID == nil ? "none: the widget was removed" : "it is being replaced; ask again")
+            addRefused(add)
+            return lines
+        }
+        let facts = timeline.facts
+        add("timeline", widget.timelineID?.description ?? "")
+        add("next", "\(explanation.next)")
+        for note in explanation.notes { add("", "\(note)") }
+        add("last", "\(explanation.last)")
+        addRefused(add)
+        add("requested", requested(facts))
+        for event in events { for (index, text) in texts(of: event).enumerated() { add(index == 0 ? "by" : "", text) } }
+        add("fetch", fetch(facts))
+        add("eligible", eligible(explanation))
+        add("policy", policy(facts))
+        add("budget", budget(explanation))
+        add("views", views(timeline, explanation))
+        add("lane", facts.isLeased ? "\(facts.lane.name), leased as claim \(timeline.claim)" : facts.lane.name)
+        if let content = timeline.content {
+            add("stored", "revision \(content.revision), \(content.bytes) bytes, \(content.storedAt.words(from: now))")
+        }
+        return lines
+    }
+
+    private func addRefused(_ add: (String, String) -> Void) {
+        for letter in refused {
+            let place = "\(letter.topic) partition \(letter.partition) offset \(letter.offset)"
+            let sentence = Explanation.Sentence(
+                "refused \(letter.receivedAt.words(from: now)): \(place): \(letter.code): \(letter.error)",
+                .invalidEvent)
+            add("refused", "\(sentence)")
+        }
+    }
+
+    private func requested(_ facts: ReloadFacts) -> String {
+        func part(_ name: String, _ generation: ReloadFacts.Generation) -> String {
+            "\(name) \(generation.rendered)/\(generation.current)"
+        }
+        let parts = [part("targeted", facts.targeted), part("kind", facts.kind), part("app", facts.app)]
+        let state = facts.isStale ? "\(facts.pending) pending" : "all rendered"
+        return "\(state): \(parts.joined(separator: ", ")) (rendered/requested)"
+    }
+
+    private func texts(of event: ExplainedEvent) -> [String] {
+        let cause = event.cause
+        var parts = [cause.role.label]
+        if let reason = cause.reason { parts.append("reason \(reason.name)") }
+        if let time = cause.appliedAt { parts.append(time.words(from: now)) }
+        var texts = [parts.joined(separator: " · ")]
+        guard let topic = event.topic, let position = cause.position else { return texts }
+        var place = "\(topic) partition \(position.partition) offset \(position.offset)"
+        switch event.lookup {
+        case .found(let envelope):
+            place += " · id \(Text.printable(envelope.id, maximum: 256)) · \(envelope.type)"
+            if let time = envelope.time { place += " · \(time.rfc3339)" }
+        case .gone: place += " · no longer in Kafka"
+        case .notLookedUp(let reason): place += " · not looked up: \(reason)"
+        case nil: break
+        }
+        texts.append("  \(place)")
+        return texts
+    }
+
+    private func fetch(_ facts: ReloadFacts) -> String {
+        guard let renderedAt = facts.renderedAt else { return "never rendered" }
+        var text = "rendered \(renderedAt.words(from: now))"
+        if let time = facts.fetchTime { text += ", the last fetch took \(time.wholeMicroseconds / 1_000) ms" }
+        return text
+    }
+
+    private func eligible(_ explanation: Explanation) -> String {
+        let (time, rule) = explanation.eligible
+        let budgeted = time <= now ? "now" : "\(Explanation.Sentence(time.words(from: now), rule))"
+        let freeAt = explanation.facts.freeAt
+        return "budgeted reasons \(budgeted), free ones \(freeAt <= now ? "now" : freeAt.words(from: now))"
+    }
+
+    private func policy(_ facts: ReloadFacts) -> String {
+        facts.policyAt == .distantFuture ? "names no time" : "next \(facts.policyAt.words(from: now)), jitter included"
+    }
+
+    private func budget(_ explanation: Explanation) -> String {
+        let budget = explanation.budget
+        guard !budget.isLifted else { return "lifted by developer mode" }
+        var text = "\(budget.reloadsADay) in 24 h: \(budget.left) left"
+        if let next = budget.nextTokenAt { text += ", one more \(next.words(from: now))" }
+        return text
+    }
+
+    private func views(_ timeline: WidgetExplanation.Timeline, _ explanation: Explanation) -> String {
+        let views = timeline.facts.views
+        func rate(_ number: Double) -> String { "\((number * 10).rounded() / 10)" }
+        var parts = ["\(rate(views.viewsADay)) a day by \(timeline.widgets) widget\(timeline.widgets == 1 ? "" : "s")"]
+        if timeline.widgets > 1 { parts.append("this one \(rate(widget.viewsADay))") }
+        if let viewClass = timeline.facts.viewClass { parts.append("class \(viewClass.name)") }
+        if views.isLearning(at: now) { parts.append("counts as often viewed while it is new") }
+        parts.append(widget.lastViewedAt.map { "last viewed \($0.words(from: now))" } ?? "never viewed")
+        parts.append(
+            explanation.isDormant ? "dormant" : "dormant \(widget.kind.dormantAfter.words) after the last view")
+        return parts.joined(separator: " · ")
+    }
+}
+
+extension ExplainedCause.Role {
+    fileprivate var label: String {
+        switch self {
+        case .request: "the latest request"
+        case .decision: "the last decision"
+        case .kind: "the latest reload of everyone, this kind"
+        case .app: "the latest reload of everyone, all kinds"
+        }
+    }
+}

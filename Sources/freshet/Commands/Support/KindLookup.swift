@@ -1,0 +1,31 @@
+import PostgresClient
+import WidgetModel
+import WidgetStore
+
+/// What commands tell of apps and kinds that are not there.
+enum KindLookup {
+    /// A registered kind, a retired one too.
+    static func kind(_ kind: String, of app: String, in store: WidgetStore) async throws -> RegisteredKind {
+        let kinds = try await store.pool.query(ListKinds(app: app))
+        guard let found = kinds.first(where: { Text.equal($0.definition.name, kind) }) else {
+            throw notFound(kind, of: app, among: kinds)
+        }
+        return found
+    }
+
+    /// The failure of a command that found no such app, or no such kind.
+    static func notFound(_ kind: String?, of app: String, in store: WidgetStore) async throws -> CommandFailure {
+        notFound(kind, of: app, among: try await store.pool.query(ListKinds(app: app)))
+    }
+
+    private static func notFound(_ kind: String?, of app: String, among kinds: [RegisteredKind]) -> CommandFailure {
+        guard let kind, !kinds.isEmpty else {
+            return CommandFailure(
+                .failure, "no app \(Text.quoted(app)) with kinds is registered; `freshet kinds list` shows all")
+        }
+        let meant = Suggestion.closest(to: kind, among: kinds.filter { !$0.isRetired }.map(\.definition.name))
+        return CommandFailure(
+            .failure,
+            "app \(Text.quoted(app)) has no kind \(Text.quoted(kind))\(meant.map { "; did you mean \($0)?" } ?? "")")
+    }
+}

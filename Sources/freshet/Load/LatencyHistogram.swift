@@ -1,0 +1,58 @@
+import Histogram
+import WidgetModel
+
+/// Latencies to three digits, from a microsecond to ten minutes; what is longer counts as ten minutes.
+struct LatencyHistogram: Sendable {
+    private static let longest: UInt64 = 600_000_000
+
+    private var histogram = Histogram<UInt32>(
+        highestTrackableValue: LatencyHistogram.longest, numberOfSignificantValueDigits: .three)
+
+    mutating func record(_ latency: Duration) {
+        _ = histogram.record(min(UInt64(max(0, latency / .microseconds(1))), Self.longest))
+    }
+
+    mutating func reset() {
+        histogram.reset()
+    }
+
+    var summary: LatencySummary {
+        func milliseconds(_ percentile: Double) -> Double {
+            Double(histogram.valueAtPercentile(percentile)) / 1_000
+        }
+        return LatencySummary(
+            samples: Int(histogram.totalCount), p50: milliseconds(50), p90: milliseconds(90), p99: milliseconds(99),
+            max: histogram.totalCount == 0 ? 0 : Double(histogram.max) / 1_000)
+    }
+}
+
+/// Percentiles in milliseconds; all zero without samples.
+struct LatencySummary: Sendable, Equatable {
+    var samples = 0
+    var p50 = 0.0
+    var p90 = 0.0
+    var p99 = 0.0
+    var max = 0.0
+
+    var json: JSONValue {
+        [
+            "samples": .number(JSONNumber(samples)), "p50": .rounded(p50), "p90": .rounded(p90), "p99": .rounded(p99),
+            "max": .rounded(max),
+        ]
+    }
+
+    /// For a table: p50, p90, p99 and the maximum.
+    var columns: [String] { [p50, p90, p99, max].map(DemoScreen.decimal) }
+
+    /// How many times the p99 of another one is this one's; nil when there is nothing to compare.
+    func ratio(to other: LatencySummary) -> Double? {
+        samples > 0 && other.samples > 0 && other.p99 > 0 ? p99 / other.p99 : nil
+    }
+}
+
+extension JSONValue {
+    /// A number to three decimals; null when there is none, or it is not finite.
+    static func rounded(_ value: Double?) -> JSONValue {
+        value.flatMap { JSONNumber(($0 * 1_000).rounded() / 1_000) }.map { .number($0) } ?? .null
+    }
+}

@@ -1,0 +1,91 @@
+import Foundation
+import KafkaClient
+import TestSupport
+import Testing
+import WidgetModel
+
+@testable import freshet
+
+/// The decisions topic of a running installation.
+@Suite(.tags(.process), .timeLimit(.minutes(5)))
+struct DecisionsTests {
+    @Test("every decision is on its topic when that is switched on, and nothing is when it is not")
+    func topic() async throws {
+        try await withInstallation { installation in
+            let (quiet, _) = try await installation.run()
+            try await Self.place("w0", user: "u0", in: installation)
+            quiet.send(signal: SIGTERM)
+            #expect(try await quiet.end().status == 0)
+
+            let (process, _) = try await installation.run("--set", "workers.publishDecisions=true")
+            try await Self.place("w1", user: "u1", in: installation)
+            _ = try await installation.freshet(
+                "publish", "push", "--app", Installation.app, "--user", "u1", "--kind", "NoSuchKind")
+            let decisions = try await Self.read(until: ["reloaded", "refused"], in: installation)
+            #expect(!decisions.contains { $0["user"] as? String == "u0" })
+            let reloaded = try #require(decisions.first { $0["decision"] as? String == "reloaded" })
+            #expect(reloaded["rule"] as? String == "first" && reloaded["reason"] as? String == "placed")
+            #expect(reloaded["kind"] as? String == "DueDate" && reloaded["user"] as? String == "u1")
+            let cause = try #require(reloaded["cause"] as? [String: Any])
+            #expect(cause["topic"] as? String == installation.kafka.name("freshet.widgets"))
+            let refused = try #require(decisions.first { $0["decision"] as? String == "refused" })
+            #expect(refused["error"] as? String == "unknownKind" && refused["app"] as? String == Installation.app)
+            process.send(signal: SIGTERM)
+            #expect(try await process.end().status == 0)
+        }
+    }
+
+    private static func place(_ widget: String, user: String, in installation: Installation) async throws {
+        _ = try await installation.freshet(
+            "publish", "widget", "placed", "--app", Installation.app, "--user", user, "--device", "d-\(user)", "--kind",
+            "DueDate", widget)
+        try await eventually("\(widget) is rendered") {
+            try await installation.store.integer(
+                """
+                SELECT count(*) FROM timeline_state s JOIN widget w ON w.timeline_id = s.timeline_id
+                WHERE w.id = '\(widget)' AND s.rendered_at IS NOT NULL
+                """) == 1
+        }
+    }
+
+    /// The data of the messages, by a decoder that is none of ours, until there is one of each of these decisions.
+    private static func read(until wanted: Set<String>, in installation: Installation) async throws -> [[String: Any]] {
+        let consumer = try KafkaConsumer(
+            configuration: KafkaConsumerConfiguration(
+                kafka: installation.kafka.configuration, group: "decisions-\(UInt64.random(in: 0...UInt64.max))",
+                topics: [installation.kafka.name("freshet.decisions")]),
+            logger: quietLogger)
+        var decisions: [[String: Any]] = []
+        reading: for try await event in consumer.events {
+            switch event {
+            case .assigned(let assignment): assignment.start(at: [:])
+            case .revoked(let revocation): revocation.acknowledge()
+            case .offsetOutOfRange, .error: break
+            case .batch(let batch):
+                for index in 0..<batch.count {
+                    let value = try #require(batch.value(index))
+                    let object = try JSONSerialization.jsonObject(with: Data(batch.bytes[value]))
+                    decisions.append(try #require(object as? [String: Any]))
+                }
+                if wanted.isSubset(of: Set(decisions.compactMap { $0["decision"] as? String })) { break reading }
+            }
+        }
+        await consumer.shutdown()
+        return decisions
+    }
+
+    @Test("the switch takes true and false only")
+    func setting() {
+        for (text, value) in [("true", true), ("false", false), ("yes", nil), ("", nil)] as [(String, Bool?)] {
+            var settings = Settings()
+            let key = SettingKey.byName["workers.publishDecisions"]
+            do throws(SettingMismatch) {
+                try key?.assign(&settings, text)
+                #expect(settings.workers.publishDecisions == value)
+            } catch {
+                #expect(value == nil)
+            }
+        }
+        #expect(!Settings().workers.publishDecisions)
+    }
+}

@@ -1,0 +1,173 @@
+import Foundation
+import KafkaClient
+import TestSupport
+import Testing
+import WidgetEvents
+import WidgetModel
+import WidgetStore
+
+@testable import freshet
+
+/// `freshet explain`, as a person asks for it.
+@Suite(.tags(.process), .timeLimit(.minutes(5)))
+struct ExplainTests {
+    private static let app = TestKinds.app
+
+    /// A push as producers send it: binary, or the whole event as the value.
+    private static func push(_ id: String, app: String = app, structured: Bool, topic: String) -> KafkaMessage {
+        let event = FreshetEvent.push(ReloadRequest(app: app, audience: .user("u1"), kinds: .all, reason: .push))
+        let time = Timestamp(rfc3339: "2026-06-22T10:00:00Z")
+        if structured {
+            return KafkaMessage(
+                topic: topic, partition: 0, key: Array("u1".utf8),
+                value: EventEncoder.structured(event, id: id, source: "/tests", time: time),
+                headers: [KafkaHeader(name: "content-type", value: EventEncoder.structuredContentType)])
+        }
+        let encoded = EventEncoder.encode(event, id: id, source: "/tests", time: time)
+        return KafkaMessage(
+            topic: topic, partition: 0, key: encoded.key, value: encoded.value,
+            headers: encoded.headers.map { KafkaHeader(name: $0.name, value: $0.value) })
+    }
+
+    @Test("the events are found in Kafka, in either mode; what is not there any more is named by its place")
+    func events() async throws {
+        try await withKafka(topics: ["freshet.pushes"], partitions: 1) { kafka in
+            try await withStore { store in
+                let topic = kafka.name("freshet.pushes")
+                let producer = try KafkaProducer(
+                    configuration: kafka.configuration, deliveryTimeout: .seconds(20), logger: quietLogger)
+                let sent = await producer.send([
+                    Self.push("binary-1", structured: false, topic: topic),
+                    Self.push("structured-2", structured: true, topic: topic),
+                    Self.push("foreign-3", app: TestKinds.otherApp, structured: true, topic: topic),
+                ])
+                #expect(try sent.map { try $0.get().offset } == [0, 1, 2])
+                await producer.shutdown()
+                try await store.place([.test("w1", user: "u1")])
+                try await store.settle()
+                try await store.sql(
+                    """
+                    UPDATE timeline_state SET cause_topic = 0, cause_partition = 0, cause_offset = 0, cause_reason = 5,
+                        requested_at = now() - interval '2 minutes', decision_topic = 0, decision_partition = 0,
+                        decision_offset = 1, decision_reason = 5, decided_at = now() - interval '1 minute',
+                        last_decision = 1, decision_rule = 5, fetch_milliseconds = 42;
+                    UPDATE kind SET cause_topic = 0, cause_partition = 0, cause_offset = 9, cause_reason = 5;
+                    UPDATE app SET cause_topic = 0, cause_partition = 0, cause_offset = 2, cause_reason = 6;
+                    """)
+                var environment = [
+                    "FRESHET_POSTGRES_URL": store.connectionString,
+                    "FRESHET_TOPICS_PUSHES": topic,
+                    "FRESHET_KAFKA_BOOTSTRAP_SERVERS": kafka.configuration.bootstrapServers,
+                    "FRESHET_KAFKA_PROPERTIES": kafka.configuration.properties.sorted { $0.key < $1.key }
+                        .map { "\($0.key)=\($0.value)" }.joined(separator: ","),
+                ]
+                let json = try await FreshetProcess.run(
+                    ["explain", "w1", "--app", Self.app, "--json"], environment: environment)
+                #expect(json.status == 0, "\(json.err)")
+                let document = try JSONValue.parse(json.out)
+                let events = try #require(document["events"]?.arrayValue)
+                #expect(events.map { $0["of"] } == ["request", "decision", "kind", "app"])
+                #expect(events.map { $0["id"] } == ["binary-1", "structured-2", nil, nil])
+                #expect(events[0]["type"] == "freshet.push.received.v1" && events[0]["time"] == "2026-06-22T10:00:00Z")
+                #expect(events[1]["source"] == "/tests" && events[1]["topic"] == .string(topic))
+                // One is past the end of the log; the other is another app's, so the log is another one by now.
+                #expect(events[2]["lookup"] == "no longer in Kafka" && events[3]["lookup"] == "no longer in Kafka")
+                #expect(!json.out.contains("foreign-3") && !json.out.contains(TestKinds.otherApp))
+                #expect(document["lastDecision"]?["rule"] == "token")
+                #expect(document["lastFetch"]?["milliseconds"] == 42)
+                #expect(document["status"] == "onRequest")
+
+                let text = try await FreshetProcess.run(["explain", "w1", "--app", Self.app], environment: environment)
+                #expect(text.status == 0, "\(text.err)")
+                for part in [
+                    "widget     w1 · com.example.bank Purchases", "id binary-1 · freshet.push.received.v1",
+                    "offset 9 · no longer in Kafka", "(rule token)", "only a request reloads it (rule policy)",
+                    "took 42 ms", "reason push",
+                ] {
+                    #expect(text.out.contains(part), "\(part) in\n\(text.out)")
+                }
+
+                environment["FRESHET_KAFKA_BOOTSTRAP_SERVERS"] = "127.0.0.1:1"
+                let away = try await FreshetProcess.run(["explain", "w1", "--app", Self.app], environment: environment)
+                #expect(away.status == 0, "an explanation does not depend on Kafka")
+                #expect(away.out.contains("partition 0 offset 0 · not looked up: "))
+                environment["FRESHET_KAFKA_BOOTSTRAP_SERVERS"] = nil
+                let unset = try await FreshetProcess.run(
+                    ["explain", "w1", "--app", Self.app], environment: environment)
+                #expect(unset.out.contains("not looked up: kafka.bootstrapServers is not set"))
+            }
+        }
+    }
+
+    @Test("states that a person asks about, through the command")
+    func states() async throws {
+        try await withStore { store in
+            try await store.place([
+                .test("w1", user: "u1"), .test("w2", user: "u2"), .test("w3", user: "u3"), .test("gone", user: "u4"),
+            ])
+            try await store.settle()
+            try await store.sql(
+                """
+                UPDATE timeline_state SET published_hash = timeline_id, requested_at = NULL;
+                UPDATE widget SET placed_at = now() - interval '40 days', last_viewed_at = now() - interval '30 days';
+                UPDATE widget SET last_viewed_at = now() WHERE id = 'w1';
+                UPDATE timeline_state s SET requested = requested + 5, rendered_at = now() - interval '100 s',
+                    due_at = now() + interval '200 s' FROM widget w WHERE w.timeline_id = s.timeline_id AND w.id = 'w1';
+                UPDATE timeline_state s SET policy_at = now() + interval '1 hour', last_decision = 6, decision_rule = 12
+                    FROM widget w WHERE w.timeline_id = s.timeline_id AND w.id = 'w2';
+                UPDATE widget SET timeline_id = NULL WHERE id = 'gone';
+                """)
+            func explain(_ widget: String) async throws -> (text: String, json: JSONValue) {
+                let environment = ["FRESHET_POSTGRES_URL": store.connectionString]
+                let text = try await FreshetProcess.run(
+                    ["explain", widget, "--app", Self.app], environment: environment)
+                let json = try await FreshetProcess.run(
+                    ["explain", widget, "--app", Self.app, "--json"], environment: environment)
+                #expect(text.status == 0 && json.status == 0, "\(text.err)\(json.err)")
+                // Neither content nor configuration values belong here.
+                #expect(!json.out.contains("signing") && !json.out.contains("placeholder\":{"))
+                return (text.out, try JSONValue.parse(json.out))
+            }
+            let spaced = try await explain("w1")
+            #expect(spaced.text.contains("waits for the kind's spacing of 5 min 0 s: next at"))
+            #expect(spaced.text.contains("merged: 5 requests are one reload (rule coalescing)"))
+            #expect(spaced.json["status"] == "waiting" && spaced.json["next"]?["rule"] == "spacing")
+            #expect(spaced.json["requests"]?["pending"] == 5)
+            #expect(spaced.json["budget"]?["reloadsADay"] == 8 && spaced.json["budget"]?["left"] == 4)
+
+            let asleep = try await explain("w2")
+            #expect(asleep.text.contains("sleeps: not viewed since") && asleep.text.contains("(rule dormant)"))
+            #expect(asleep.json["status"] == "sleeping" && asleep.json["views"]?["dormant"] == true)
+
+            try await store.sql("UPDATE kind SET paused_at = now(), generation = 3, cancelled_generation = 3")
+            let paused = try await explain("w3")
+            #expect(paused.text.contains("reloads of the kind are paused by an operator"))
+            #expect(paused.text.contains("3 reloads of everyone cancelled by an operator"))
+            #expect(paused.json["status"] == "paused")
+            #expect(paused.json["requests"]?["everyone"] == ["pending": 3, "unswept": 3, "cancelled": true])
+            #expect(paused.json["shows"] == ["content": "placeholder", "fetchedAt": .null])
+            #expect(paused.text.contains("devices show the manifest's placeholder"))
+
+            let gone = try await explain("gone")
+            #expect(gone.text.contains("the widget was removed") && gone.json["status"] == "removed")
+        }
+    }
+
+    @Test("a widget that is not there, or another app's, is exit status 1; a wrong line is 64")
+    func exits() async throws {
+        try await withStore { store in
+            try await store.place([.test("w1", app: TestKinds.otherApp)])
+            let environment = ["FRESHET_POSTGRES_URL": store.connectionString]
+            for arguments in [["w1"], ["w1", "--json"], ["nobody"]] {
+                let (status, out, err) = try await FreshetProcess.run(
+                    ["explain", "--app", Self.app] + arguments, environment: environment)
+                #expect(status == 1 && out.isEmpty)
+                #expect(err.contains("has no widget"))
+            }
+            for arguments in [["explain"], ["explain", "w1"], ["explain", "--app", "a"]] {
+                let (status, out, err) = try await FreshetProcess.run(arguments, environment: environment)
+                #expect(status == 64 && out.isEmpty, "\(err)")
+            }
+        }
+    }
+}

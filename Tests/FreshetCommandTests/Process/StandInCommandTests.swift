@@ -1,0 +1,69 @@
+import PostgresClient
+import TestSupport
+import Testing
+import WidgetModel
+import WidgetStore
+
+@testable import freshet
+
+/// What the commands tell of widgets that have no timeline yet.
+@Suite(.tags(.process), .serialized, .timeLimit(.minutes(5)))
+struct StandInCommandTests {
+    private static let app = TestKinds.app
+
+    private func freshet(_ store: TestStore, _ arguments: String...) async throws -> (status: Int32, out: String) {
+        let result = try await FreshetProcess.run(
+            arguments, environment: ["FRESHET_POSTGRES_URL": store.connectionString], input: "")
+        return (result.status, result.out)
+    }
+
+    @Test("timelines show prints the placeholder, then the snapshot, and says which it is")
+    func shown() async throws {
+        try await withStore { store in
+            let id = try await store.place([.test("w1")])[0]
+            let none = try await freshet(store, "timelines", "show", "--app", Self.app, "--widget", "w1")
+            #expect(none.status == 0 && none.out.contains("placeholder of the manifest, until there is a timeline"))
+            try await store.sql(
+                """
+                INSERT INTO snapshot (timeline_id, revision, entry)
+                VALUES ('\(id)', 1, '{"content":"at once","date":"2020-01-01T00:00:00Z"}')
+                """)
+            let text = try await freshet(store, "timelines", "show", "--app", Self.app, id.description)
+            #expect(text.out.contains("snapshot, stored 20") && text.out.contains("at once"))
+            let json = try await freshet(store, "timelines", "show", "--app", Self.app, "--widget", "w1", "--json")
+            let document = try JSONValue.parse(json.out)
+            #expect(document["shown"]?["state"] == "snapshot")
+            #expect(document["shown"]?["entry"] == ["content": "at once", "date": "2020-01-01T00:00:00Z"])
+        }
+    }
+
+    @Test("placeholders list prints the manifest's and those that the provider made")
+    func list() async throws {
+        try await withStore { store in
+            let directory = try await store.directory()
+            let kind = try #require(directory.apps[Self.app].flatMap { directory.kind("DueDate", of: $0) })
+            let sydney = WidgetEnvironment(storedLocale: "en-AU", timeZone: "Australia/Sydney")
+            _ = try await store.pool.execute(
+                RecordPlaceholders([PlaceholderKey(kind: kind, family: .systemSmall, environment: sydney)]))
+            let waiting = try await freshet(store, "placeholders", "list", "--app", Self.app, "--kind", "DueDate")
+            #expect(waiting.status == 0)
+            #expect(waiting.out.contains("never") && waiting.out.contains("the manifest's"))
+            let claimed = try await store.pool.query(
+                ClaimPlaceholders(kindID: kind.id, limit: 10, lease: .seconds(30)))
+            _ = try await store.pool.execute(
+                FinishPlaceholders(claimed.map { PlaceholderResult($0, content: #"{"card":"Card"}"#) }))
+
+            let json = try await freshet(
+                store, "placeholders", "list", "--app", Self.app, "--kind", "DueDate", "--json")
+            let all = try #require(try JSONValue.parse(json.out).arrayValue)
+            #expect(all.map { $0["source"] } == ["manifest", "provider"])
+            #expect(all.map { $0["content"] } == [[:], ["card": "Card"]])
+            #expect(all[1]["family"] == "systemSmall" && all[1]["locale"] == "en-AU")
+            #expect(all[1]["timeZone"] == "Australia/Sydney" && all[1]["dueAt"] == .null)
+            #expect(all[1]["fetchedAt"]?.stringValue.flatMap { Timestamp(rfc3339: $0) } != nil)
+            let text = try await freshet(store, "placeholders", "list", "--app", Self.app)
+            #expect(text.out.contains("Australia/Sydney") && text.out.contains(#"{"card":"Card"}"#))
+            #expect(text.out.split(separator: "\n").count == 5, "a header, three kinds of the manifest, one stored")
+        }
+    }
+}

@@ -1,0 +1,71 @@
+import Foundation
+import TestSupport
+import Testing
+import WidgetModel
+import WidgetStore
+
+@testable import freshet
+
+/// `freshet kinds stats` and `freshet forecast`.
+@Suite(.tags(.process), .timeLimit(.minutes(5)))
+struct StatisticsTests {
+    @Test("counts of workers are shown once the process has stopped in order")
+    func stats() async throws {
+        try await withInstallation { installation in
+            let (process, _) = try await installation.run()
+            for user in ["u1", "u2"] {
+                _ = try await installation.freshet(
+                    "publish", "widget", "placed", "--app", Installation.app, "--user", user, "--device", "d-\(user)",
+                    "--kind", "DueDate", "w-\(user)")
+            }
+            try await eventually("both are rendered") {
+                try await installation.store.integer(
+                    "SELECT count(*) FROM timeline_state WHERE rendered_at IS NOT NULL") == 2
+            }
+            process.send(signal: SIGTERM)
+            #expect(try await process.end().status == 0)
+
+            let json = try await installation.freshet(
+                "kinds", "stats", "--app", Installation.app, "--json", "--days", "2")
+            #expect(json.status == 0, "\(json.err)")
+            let kinds = try #require(try JSONValue.parse(json.out)["kinds"]?.arrayValue)
+            #expect(kinds.map { $0["kind"] } == ["DueDate", "RecentPurchases"])
+            #expect((kinds[0]["total"]?["reloaded"]?.numberValue?.int64 ?? 0) >= 2)
+            #expect((kinds[0]["total"]?["bytesStored"]?.numberValue?.int64 ?? 0) > 0)
+            #expect(kinds[1]["total"]?["requests"] == 0)
+            let text = try await installation.freshet("kinds", "stats", "--app", Installation.app)
+            #expect(text.status == 0 && text.out.hasPrefix("KIND") && text.out.contains("\nDueDate "))
+
+            let forecast = try await installation.freshet("forecast", "--json", "--hours", "48")
+            let providers = try #require(try JSONValue.parse(forecast.out)["providers"]?.arrayValue)
+            #expect(providers.count == 1 && providers[0]["kinds"] == ["DueDate", "RecentPurchases"])
+            #expect(providers[0]["hours"]?.arrayValue?.count == 48)
+        }
+    }
+
+    @Test("an app that is not there is exit status 1, a wrong line is 64")
+    func exits() async throws {
+        try await withStore { store in
+            let environment = ["FRESHET_POSTGRES_URL": store.connectionString]
+            for arguments in [["kinds", "stats", "--app", "no.such"], ["forecast", "--app", "no.such"]] {
+                let (status, out, err) = try await FreshetProcess.run(arguments, environment: environment)
+                #expect(status == 1 && out.isEmpty && err.contains("no.such"))
+            }
+            for arguments in [
+                ["kinds", "stats"], ["kinds", "stats", "--app", "a", "--days", "0"], ["forecast", "--hours", "169"],
+                ["forecast", "--hours", "soon"],
+            ] {
+                let (status, out, _) = try await FreshetProcess.run(arguments, environment: environment)
+                #expect(status == 64 && out.isEmpty)
+            }
+            // Another app's kinds and numbers are not in it.
+            try await store.place([.test("w1"), .test("w2", app: TestKinds.otherApp, user: "u2")])
+            let own = try await FreshetProcess.run(["forecast", "--app", TestKinds.app], environment: environment)
+            #expect(own.status == 0 && !own.out.contains(TestKinds.otherApp))
+            #expect(own.out.contains("1 scheduled") && own.out.contains("1 reload scheduled in 24 h"))
+            let all = try await FreshetProcess.run(["forecast"], environment: environment)
+            #expect(all.out.contains(TestKinds.otherApp) && all.out.contains("2 reloads scheduled in 24 h"))
+            #expect(all.out.split(separator: "\n").allSatisfy { $0.count <= 80 || !$0.hasPrefix("  ") })
+        }
+    }
+}

@@ -1,0 +1,75 @@
+import KafkaClient
+import Testing
+
+/// Single messages by their place.
+@Suite(.tags(.integration), .timeLimit(.minutes(5)))
+struct ReaderTests {
+    @Test("a message is read where it stands, with key, headers and time")
+    func found() async throws {
+        try await withKafka { kafka in
+            let topic = try await kafka.topic("reader", partitions: 2)
+            let producer = try kafka.producer()
+            let messages = (0..<20).map { index in
+                KafkaMessage(
+                    topic: topic, partition: 1, key: Array("k\(index)".utf8), value: Array("v\(index)".utf8),
+                    headers: [KafkaHeader(name: "ce_id", value: "e\(index)")], timestampMilliseconds: 1_600_000_000_123)
+            }
+            for result in await producer.send(messages) { _ = try result.get() }
+            let reader = KafkaReader(configuration: kafka.configuration, logger: quiet)
+            for offset in [0, 7, 19] {
+                let read = try await reader.message(
+                    topic: topic, partition: 1, offset: Int64(offset), timeout: .seconds(20))
+                let batch = try #require(read)
+                #expect(batch.count == 1 && batch.topics == [topic])
+                #expect(batch.records[0].offset == Int64(offset) && batch.records[0].partition == 1)
+                #expect(batch.records[0].timestampMilliseconds == 1_600_000_000_123)
+                #expect(batch.message(0).key == "k\(offset)" && batch.message(0).value == "v\(offset)")
+                #expect(batch.headerValues(0) == messages[offset].headers)
+            }
+            await producer.shutdown()
+        }
+    }
+
+    @Test("what the log does not have is nil; a topic or partition that is not there is an error")
+    func absent() async throws {
+        try await withKafka { kafka in
+            let topic = try await kafka.topic("reader")
+            let producer = try kafka.producer()
+            _ = try await producer.send(KafkaMessage(topic: topic, partition: 0, value: []))
+            await producer.shutdown()
+            let reader = KafkaReader(configuration: kafka.configuration, logger: quiet)
+            for offset in [1, 2, 1_000_000, -1, Int64.max] {
+                let read = try await reader.message(topic: topic, partition: 0, offset: offset, timeout: .seconds(20))
+                #expect(read?.count == nil, "offset \(offset)")
+            }
+            let empty = try await reader.message(topic: topic, partition: 0, offset: 0, timeout: .seconds(20))
+            #expect(empty?.value(0)?.isEmpty == true)
+            await #expect(throws: KafkaError.self) {
+                try await reader.message(topic: topic, partition: 9, offset: 0, timeout: .seconds(20))
+            }
+            #expect(try await reader.message(topic: topic, partition: -1, offset: 0)?.count == nil)
+        }
+    }
+
+    @Test("brokers that do not answer cost the time limit and no more, and the properties' secrets are not told")
+    func unreachable() async throws {
+        let configuration = KafkaConfiguration(bootstrapServers: "127.0.0.1:1")
+        let reader = KafkaReader(configuration: configuration, logger: quiet)
+        let clock = ContinuousClock()
+        let begun = clock.now
+        do {
+            _ = try await reader.message(topic: "t", partition: 0, offset: 0, timeout: .milliseconds(500))
+            Issue.record("nobody is there")
+        } catch {
+            #expect(error.isRetriable, "\(error)")
+        }
+        #expect(begun.duration(to: clock.now) < .seconds(10))
+
+        let wrong = KafkaConfiguration(bootstrapServers: "127.0.0.1:1", properties: ["no.such": "geheim"])
+        await #expect {
+            try await KafkaReader(configuration: wrong, logger: quiet).message(topic: "t", partition: 0, offset: 0)
+        } throws: { error in
+            (error as? KafkaError)?.code == .invalidConfiguration && !"\(error)".contains("geheim")
+        }
+    }
+}

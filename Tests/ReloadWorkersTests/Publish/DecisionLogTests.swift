@@ -1,0 +1,181 @@
+import Foundation
+import KafkaClient
+import ServiceLifecycle
+import Synchronization
+import TestSupport
+import Testing
+import WidgetModel
+import WidgetStore
+
+@testable import ReloadWorkers
+
+/// Decisions on their way to Kafka: never in anybody's way.
+@Suite(.serialized, .tags(.database), .timeLimit(.minutes(5)))
+struct DecisionLogTests {
+    /// Stands for Kafka: keeps messages, or holds them up, or refuses them.
+    private final class Sink: TimelinePublishing {
+        let longestPublish = Duration.seconds(1)
+        let messages = Mutex<[KafkaMessage]>([])
+        let sends = Mutex<[Int]>([])
+        private let gate: Gate?
+        private let isFailing: Bool
+
+        init(gate: Gate? = nil, isFailing: Bool = false) {
+            self.gate = gate
+            self.isFailing = isFailing
+        }
+
+        func publish(_ messages: [KafkaMessage]) async -> [Result<KafkaDelivery, KafkaError>] {
+            sends.withLock { $0.append(messages.count) }
+            if let gate { try? await gate.pass() }
+            if isFailing { return messages.map { _ in .failure(.testTimeout) } }
+            self.messages.withLock { $0 += messages }
+            return messages.map { _ in .success(KafkaDelivery(partition: 0, offset: 0)) }
+        }
+
+        /// The data of what was published, by a decoder that is none of ours.
+        func data() throws -> [[String: Any]] {
+            try messages.withLock { $0 }.map { message in
+                let object = try JSONSerialization.jsonObject(with: Data(message.value ?? []))
+                return try #require(object as? [String: Any])
+            }
+        }
+    }
+
+    private func log(_ sink: Sink, limit: Int = 20_000) -> DecisionLog {
+        DecisionLog(
+            publisher: sink, topic: "freshet.decisions", inputs: ["in.pushes", "in.changes"], limit: limit,
+            logger: .silent)
+    }
+
+    private func record(_ number: Int64) -> DecisionRecord {
+        DecisionRecord(
+            timeline: TimelineID(high: 0, low: UInt64(number)), app: "a", decision: .reloaded, rule: .free,
+            cause: EventPosition(topic: 1, partition: 2, offset: number), claim: number)
+    }
+
+    /// Runs the log as a service while `body` does, and stops it in order.
+    private func running(_ log: DecisionLog, _ body: () async throws -> Void) async throws {
+        let group = ServiceGroup(services: [log], logger: .silent)
+        try await withThrowingTaskGroup(of: Void.self) { tasks in
+            tasks.addTask { try await group.run() }
+            try await body()
+            await group.triggerGracefulShutdown()
+            try await tasks.waitForAll()
+        }
+    }
+
+    @Test("in order, each once, in few sends, with the topics' names")
+    func publishing() async throws {
+        let sink = Sink()
+        let log = log(sink)
+        log.record((0..<2_500).map { record($0) })
+        try await running(log) {
+            try await eventually("all are published") { log.counts.published == 2_500 }
+            log.record([record(2_500)])
+            try await eventually("the last one too") { log.counts.published == 2_501 }
+        }
+        let data = try sink.data()
+        #expect(data.compactMap { $0["claim"] as? Int } == Array(0...2_500))
+        #expect((data[7]["cause"] as? [String: Any])?["topic"] as? String == "in.changes")
+        #expect(sink.sends.withLock { $0 } == [1_000, 1_000, 500, 1])
+        #expect(sink.messages.withLock { $0.allSatisfy { $0.topic == "freshet.decisions" } })
+        #expect(log.counts == DecisionLog.Counts(published: 2_501, failed: 0, dropped: 0))
+    }
+
+    @Test("while Kafka hangs, recording costs nothing and the memory is bounded")
+    func bounded() async throws {
+        let gate = Gate()
+        let sink = Sink(gate: gate)
+        let log = log(sink, limit: 100)
+        try await running(log) {
+            log.record([record(0)])
+            try await eventually("the first send hangs") { sink.sends.withLock { $0 } == [1] }
+            for number in 1...60 { log.record([record(Int64(number)), record(Int64(number) + 1_000)]) }
+            #expect(log.counts.dropped == 20)
+            gate.open()
+            try await eventually("what found room is published") { log.counts.published == 101 }
+        }
+        #expect(log.counts == DecisionLog.Counts(published: 101, failed: 0, dropped: 20))
+    }
+
+    @Test("what is not acknowledged is counted, and not sent again")
+    func failing() async throws {
+        let sink = Sink(isFailing: true)
+        let log = log(sink)
+        log.record((0..<10).map { record($0) })
+        try await running(log) {
+            try await eventually("they have failed") { log.counts.failed == 10 }
+        }
+        #expect(sink.sends.withLock { $0 } == [10])
+    }
+
+    @Test("what is recorded last is sent when the service stops, cancelled or not", arguments: [true, false])
+    func stopping(isGraceful: Bool) async throws {
+        let sink = Sink()
+        let log = log(sink)
+        let group = ServiceGroup(services: [log], logger: .silent)
+        try await withThrowingTaskGroup(of: Void.self) { tasks in
+            tasks.addTask { try await group.run() }
+            log.record([record(1)])
+            if isGraceful { await group.triggerGracefulShutdown() } else { tasks.cancelAll() }
+            do { try await tasks.waitForAll() } catch is CancellationError {}
+        }
+        #expect(sink.messages.withLock { $0.count } == 1)
+        #expect(log.counts == DecisionLog.Counts(published: 1, failed: 0, dropped: 0))
+    }
+
+    @Test("what a worker decides: reloaded, unchanged, failed, deferred, each with its rule")
+    func workers() async throws {
+        try await withWorker { worker in
+            let recorded = Mutex<[DecisionRecord]>([])
+            struct Recorder: DecisionPublishing {
+                let body: @Sendable ([DecisionRecord]) -> Void
+                func record(_ decisions: [DecisionRecord]) { body(decisions) }
+            }
+            var context = worker.context
+            context.decisions = Recorder { decisions in recorded.withLock { $0 += decisions } }
+            func turn() async throws -> [DecisionRecord] {
+                for work in try await worker.claim() {
+                    switch work {
+                    case .reload(let batch): await BatchRunner(context: context).run(batch)
+                    case .deferral(let batch): await DeferralRunner(context: context).run(batch)
+                    case .collection: break
+                    }
+                    context.inFlight.finish()
+                }
+                return recorded.withLock { records in
+                    defer { records = [] }
+                    return records
+                }
+            }
+            let id = try await worker.store.place([.test("w1", user: "u1")])[0]
+            let first = try await turn()
+            #expect(first.map(\.decision) == [.reloaded] && first.map(\.rule) == [.first])
+            #expect(first[0].timeline == id && first[0].app == TestKinds.app && first[0].kind == "Purchases")
+            #expect(first[0].user == "u1" && first[0].reason == .placed && first[0].claim != nil)
+            #expect(first[0].requested == 1 && first[0].rendered == 1 && first[0].fetchTime != nil)
+
+            try await worker.store.markUser("u1")
+            let second = try await turn()
+            #expect(second.map(\.decision) == [.unchanged] && second.map(\.rule) == [.gate])
+            #expect(second[0].cause == TestStore.cause && second[0].requested == 2)
+
+            worker.provider.respond { .timelines($0.ids.map { .stubError($0, code: "away") }) }
+            try await worker.store.markUser("u1")
+            let third = try await turn()
+            #expect(third.map(\.decision) == [.failed] && third.map(\.rule) == [.providerError])
+            #expect(third[0].rendered == nil, "what it is rendered at has not changed")
+
+            // Due by hand before its spacing is over: the plan defers it.
+            try await worker.store.sql(
+                """
+                UPDATE timeline_state SET requested = requested + 1, free_requested = rendered, due_at = now(),
+                    retry_at = '-infinity', attempts = 0, rendered_at = now() - interval '10 s'
+                """)
+            let fourth = try await turn()
+            #expect(fourth.map(\.decision) == [.deferred] && fourth.map(\.rule) == [.spacing])
+            #expect(fourth[0].kind == "Purchases" && fourth[0].dueAt != nil)
+        }
+    }
+}

@@ -1,0 +1,236 @@
+import Logging
+import ServiceLifecycle
+import TestSupport
+import Testing
+import WidgetEvents
+import WidgetModel
+import WidgetStore
+
+@testable import ReloadWorkers
+
+/// Placeholders for the environments that devices move into.
+@Suite(.serialized, .tags(.database), .timeLimit(.minutes(5)))
+struct PlaceholderLoopTests {
+    private let at = Timestamp(microseconds: 1_700_000_000_000_000)
+    private let sydney = WidgetEnvironment(storedLocale: "en-AU", timeZone: "Australia/Sydney")
+
+    private let answers: StubProvider.Script = { request in
+        .list(
+            "placeholders",
+            request.items.map { item in
+                ["id": item["id"] ?? .null, "content": ["for": item["environment"]?["locale"] ?? .null]]
+            })
+    }
+
+    private func loop(_ worker: TestWorker) -> PlaceholderLoop {
+        PlaceholderLoop(context: worker.context, directory: worker.directory)
+    }
+
+    private func move(
+        _ worker: TestWorker, device: String = "d1", to environment: WidgetEnvironment, after seconds: Int = 1
+    ) async throws {
+        try await worker.store.apply(
+            [
+                .environmentChanged(
+                    app: TestKinds.app, device: device, environment: environment, significantTimeChange: false)
+            ], at: at + .seconds(seconds))
+    }
+
+    @Test func aDeviceThatMovesGetsThePlaceholdersOfItsNewEnvironment() async throws {
+        try await withWorker { worker in
+            worker.provider.respond(to: .placeholder, answers)
+            try await worker.store.apply(
+                [
+                    .placed(.test("w1")), .placed(.test("w2", family: .systemLarge)),
+                    .placed(.test("w3", configuration: #"{"card":"acme"}"#)), .placed(.test("w4", kind: "Weather")),
+                    .placed(.test("w5", user: "u2", device: "d2", kind: "DueDate")),
+                ], at: at)
+            try await loop(worker).pass()
+            #expect(worker.provider.requests(to: .placeholder).isEmpty, "placing asks for none")
+            #expect(try await worker.store.standIn(of: "w1") == .placeholder(content: "{}", fetchedAt: nil))
+
+            try await move(worker, to: sydney)
+            try await loop(worker).pass()
+            let requests = worker.provider.requests(to: .placeholder).sorted { $0.kind < $1.kind }
+            #expect(requests.map(\.kind) == ["Purchases", "Weather"])
+            let purchases = requests[0].items.sorted {
+                ($0["family"]?.stringValue ?? "") < ($1["family"]?.stringValue ?? "")
+            }
+            #expect(purchases.map { $0["family"] } == ["systemLarge", "systemSmall"])
+            #expect(
+                purchases.allSatisfy {
+                    $0["environment"] == ["locale": "en-AU", "timeZone": "Australia/Sydney"] && $0["user"] == nil
+                        && $0["configuration"] == nil
+                })
+            #expect(requests[1].items.map { $0["environment"] } == [["locale": "en-AU"]])
+            #expect(requests[0].headers["webhook-signature"]?.hasPrefix("v1,") == true)
+            for widget in ["w1", "w2", "w3", "w4"] {
+                guard case .placeholder(#"{"for":"en-AU"}"#, .some) = try await worker.store.standIn(of: widget) else {
+                    Issue.record("\(widget)")
+                    continue
+                }
+            }
+            #expect(worker.counts.placeholderRequests == 2 && worker.counts.placeholders == 3)
+
+            // Back and forth within the hour asks for the other one only.
+            try await move(worker, to: WidgetEnvironment(storedLocale: "en-GB", timeZone: "Europe/London"), after: 2)
+            try await move(worker, to: sydney, after: 3)
+            try await loop(worker).pass()
+            #expect(worker.provider.requests(to: .placeholder).count == 4)
+            #expect(
+                worker.provider.requests(to: .placeholder).suffix(2).flatMap(\.items)
+                    .allSatisfy { $0["environment"]?["locale"] == "en-GB" })
+        }
+    }
+
+    @Test func anEnvironmentThatIsTheSameAsksForNothing() async throws {
+        try await withWorker { worker in
+            worker.provider.respond(to: .placeholder, answers)
+            try await worker.store.apply([.placed(.test("w1"))], at: at)
+            try await move(worker, to: WidgetEnvironment(storedLocale: "en-GB", timeZone: "Europe/London"))
+            // An older event has no effect either, nor a removed widget.
+            try await move(worker, to: sydney, after: -1)
+            try await worker.store.apply([.removed(app: TestKinds.app, widget: "w1")], at: at + .seconds(5))
+            try await move(worker, to: sydney, after: 6)
+            #expect(try await worker.store.integer("SELECT count(*) FROM placeholder") == 0)
+        }
+    }
+
+    @Test func aProviderWithoutTheEndpointIsNotAskedAgainForADay() async throws {
+        try await withWorker(maxBatch: 1) { worker in
+            try await worker.store.apply(
+                [
+                    .placed(.test("w1")), .placed(.test("w2", family: .systemLarge)),
+                    .placed(.test("w3", kind: "DueDate")),
+                ],
+                at: at)
+            try await move(worker, to: sydney)
+            try await loop(worker).pass()
+            #expect(worker.provider.requests(to: .placeholder).count == 1, "one answer is enough for all its kinds")
+            try await loop(worker).pass()
+            #expect(worker.provider.requests(to: .placeholder).count == 1)
+            #expect(worker.counts.placeholderFailures == [.status: 1])
+            #expect(try await worker.store.standIn(of: "w1") == .placeholder(content: "{}", fetchedAt: nil))
+            let off = "SELECT count(*) FROM placeholder WHERE due_at BETWEEN now() + interval '23 hours' AND now() + "
+            #expect(try await worker.store.integer(off + "interval '24 hours'") == 1)
+        }
+    }
+
+    @Test func whatFailsWaitsAndKeepsWhatIsStored() async throws {
+        try await withWorker { worker in
+            worker.provider.respond(to: .placeholder, answers)
+            try await worker.store.apply([.placed(.test("w1")), .placed(.test("w2", family: .systemLarge))], at: at)
+            try await move(worker, to: sydney)
+            try await loop(worker).pass()
+            #expect(worker.counts.placeholders == 2)
+
+            try await worker.store.sql("UPDATE placeholder SET due_at = now()")
+            worker.provider.respond(to: .placeholder) { request in
+                let first: JSONValue = ["id": request.items[0]["id"] ?? .null, "content": "new"]
+                return .list("placeholders", [first])
+            }
+            try await loop(worker).pass()
+            #expect(worker.counts.placeholderFailures == [.missing: 1])
+            #expect(worker.counts.placeholders == 3)
+            #expect(
+                try await worker.store.integer(
+                    "SELECT count(*) FROM placeholder WHERE due_at BETWEEN now() + interval '50 s' AND "
+                        + "now() + interval '2 min' AND attempts = 1 AND content LIKE '%en-AU%'") == 1)
+            // A whole answer that cannot be read is every placeholder's failure, and rests the endpoint.
+            try await worker.store.sql("UPDATE placeholder SET due_at = now(), attempts = 0")
+            worker.provider.respond(to: .placeholder) { _ in .body(Array("[]".utf8)) }
+            try await loop(worker).pass()
+            #expect(worker.counts.placeholderFailures == [.missing: 1, .invalid: 2])
+            #expect(
+                try await worker.store.integer(
+                    "SELECT count(*) FROM placeholder WHERE attempts = 1 AND content IS NOT NULL AND due_at > now()")
+                    == 2)
+        }
+    }
+
+    @Test func batchesHoldUpToTheKindsMaximumAndWhatNoLongerFitsIsDropped() async throws {
+        try await withWorker(maxBatch: 3) { worker in
+            worker.provider.respond(to: .placeholder, answers)
+            let families = WidgetFamily.allCases
+            try await worker.store.apply(
+                families.enumerated().map { .placed(.test("w\($0)", family: $1)) }, at: at)
+            try await move(worker, to: sydney)
+            var apps = TestKinds.apps(provider: worker.provider.url, maxBatch: 3)
+            apps[0].kinds[0].families = [.systemSmall, .systemMedium, .systemLarge, .accessoryInline]
+            _ = try await worker.store.store.apply(apps, secrets: [:]) { [] }
+            try await loop(worker).pass()
+            let asked = worker.provider.requests(to: .placeholder)
+            #expect(asked.allSatisfy { $0.items.count <= 3 })
+            #expect(
+                Set(asked.flatMap(\.items).compactMap { $0["family"]?.stringValue })
+                    == ["systemSmall", "systemMedium", "systemLarge", "accessoryInline"])
+            #expect(try await worker.store.integer("SELECT count(*) FROM placeholder") == 4)
+        }
+    }
+
+    private func service(of worker: TestWorker) -> WorkerService {
+        var configuration = worker.context.configuration
+        configuration.placeholderInterval = .milliseconds(20)
+        return WorkerService(
+            configuration: configuration, pool: worker.store.pool, directory: worker.directory,
+            fetcher: worker.context.fetcher, publisher: worker.publisher, signal: WorkSignal(),
+            statistics: worker.context.statistics, logger: .silent)
+    }
+
+    @Test func theServiceFetchesWhatBecomesDueWhileItRuns() async throws {
+        try await withWorker { worker in
+            worker.provider.respond(to: .placeholder, answers)
+            let group = ServiceGroup(services: [service(of: worker)], logger: .silent)
+            async let running: Void = group.run()
+            try await worker.store.apply([.placed(.test("w1"))], at: at)
+            try await move(worker, to: sydney)
+            try await eventually("a placeholder for Sydney") {
+                try await worker.store.integer("SELECT count(*) FROM placeholder WHERE content LIKE '%en-AU%'") == 1
+            }
+            await group.triggerGracefulShutdown()
+            try await running
+        }
+    }
+
+    @Test func stoppingDoesNotWaitForAPlaceholder() async throws {
+        try await withWorker(timeout: .seconds(120)) { worker in
+            worker.provider.respond(to: .placeholder) { _ in
+                try await Gate().pass()
+                return .status(200)
+            }
+            try await worker.store.apply([.placed(.test("w1"))], at: at)
+            try await move(worker, to: sydney)
+            let group = ServiceGroup(services: [service(of: worker)], logger: .silent)
+            async let running: Void = group.run()
+            try await eventually("the request for a placeholder") {
+                !worker.provider.requests(to: .placeholder).isEmpty
+            }
+            let start = ContinuousClock.now
+            await group.triggerGracefulShutdown()
+            try await running
+            #expect(start.duration(to: .now) < .seconds(60))
+            #expect(worker.counts.placeholderFailures.isEmpty)
+            // Its lease ends by itself.
+            #expect(
+                try await worker.store.integer(
+                    "SELECT count(*) FROM placeholder WHERE attempts = 0 AND due_at < now() + interval '131 s'") == 1)
+        }
+    }
+
+    @Test func twoProcessesShareTheWork() async throws {
+        try await withWorker(maxBatch: 1) { worker in
+            worker.provider.respond(to: .placeholder, answers)
+            try await worker.store.apply(
+                WidgetFamily.allCases.enumerated().map { .placed(.test("w\($0)", family: $1)) }, at: at)
+            try await move(worker, to: sydney)
+            let other = worker.another()
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                for worker in [worker, other] { group.addTask { try await loop(worker).pass() } }
+                try await group.waitForAll()
+            }
+            try await loop(worker).pass()
+            let families = worker.provider.requests(to: .placeholder).flatMap(\.items).compactMap { $0["family"] }
+            #expect(families.count == WidgetFamily.allCases.count, "none of them twice")
+        }
+    }
+}

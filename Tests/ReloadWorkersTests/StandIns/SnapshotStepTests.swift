@@ -1,0 +1,208 @@
+import TestSupport
+import Testing
+import WidgetModel
+import WidgetStore
+
+@testable import ReloadWorkers
+
+/// The step between the claim and the fetch.
+@Suite(.serialized, .tags(.database), .timeLimit(.minutes(5)))
+struct SnapshotStepTests {
+    private let answers: StubProvider.Script = { .list("snapshots", $0.ids.map { .stubSnapshot($0) }) }
+
+    @Test func whatWasNeverRenderedIsAskedForFirstInOneRequestAsTheTimelinesAre() async throws {
+        try await withWorker { worker in
+            worker.provider.respond(to: .snapshot, answers)
+            let ids = try await worker.store.place([.test("w1"), .test("w2", user: "u2")])
+            worker.provider.respond { request in
+                // By then the snapshots are there.
+                for id in request.ids {
+                    let shown = try await worker.store.store.timeline(id, of: TestKinds.app)?.standIn
+                    guard case .snapshot(#"{"content":{"text":"at once"},"date":"2026-01-01T00:00:00Z"}"#, _)? = shown
+                    else { return .status(500) }
+                }
+                return .timelines(request.ids.map { .stubTimeline($0) })
+            }
+            try await worker.drain()
+            let asked = try #require(worker.provider.requests(to: .snapshot).first)
+            #expect(worker.provider.requests(to: .snapshot).count == 1)
+            #expect(Set(asked.ids) == Set(ids))
+            #expect(asked.body == worker.provider.requests.first?.body)
+            #expect(asked.headers["webhook-signature"]?.hasPrefix("v1,") == true)
+            #expect(worker.counts.snapshotRequests == 1 && worker.counts.snapshots == 2)
+            #expect(worker.counts.requests == 1 && worker.counts.failed.isEmpty)
+            for id in ids {
+                #expect(try await worker.store.store.timeline(id, of: TestKinds.app)?.standIn == nil)
+                #expect(try await worker.store.detail(id).content != nil)
+            }
+            #expect(try await worker.store.integer("SELECT count(*) FROM snapshot") == 0)
+            // Rendered once, it needs none any more.
+            worker.provider.respond { .timelines($0.ids.map { .stubTimeline($0) }) }
+            try await worker.store.sql(
+                """
+                UPDATE timeline_state
+                SET due_at = now(), lane = 0, requested = requested + 1, free_requested = requested + 1
+                """)
+            try await worker.drain()
+            #expect(worker.provider.requests(to: .snapshot).count == 1)
+            #expect(worker.provider.requests.count == 2)
+        }
+    }
+
+    @Test func aTimelineThatFailsLeavesItsSnapshotAndIsNotAskedForAnother() async throws {
+        try await withWorker { worker in
+            worker.provider.respond(to: .snapshot, answers)
+            worker.provider.respond { _ in .status(503) }
+            let id = try await worker.store.place([.test("w1")])[0]
+            try await worker.turn()
+            try await worker.store.passTime(3_600)
+            try await worker.turn()
+            #expect(worker.provider.requests.count == 2)
+            #expect(worker.provider.requests(to: .snapshot).count == 1)
+            #expect(try await worker.store.store.timeline(id, of: TestKinds.app)?.standIn?.isSnapshot == true)
+        }
+    }
+
+    @Test func importsGetNone() async throws {
+        try await withWorker { worker in
+            worker.provider.respond(to: .snapshot, answers)
+            try await worker.store.place([.test("w1")])
+            try await worker.store.sql("UPDATE timeline_state SET lane = \(ReloadLane.bulk.rawValue)")
+            try await worker.drain()
+            #expect(worker.provider.requests.count == 1)
+            #expect(worker.provider.requests(to: .snapshot).isEmpty)
+        }
+    }
+
+    @Test func kindsWithoutSnapshotsAreNotAsked() async throws {
+        try await withWorker { worker in
+            worker.provider.respond(to: .snapshot, answers)
+            var apps = TestKinds.apps(provider: worker.provider.url)
+            apps[0].kinds[0].hasSnapshots = false
+            _ = try await worker.store.store.apply(apps, secrets: [:]) { [] }
+            let ids = try await worker.store.place([.test("w1"), .test("w2", kind: "DueDate")])
+            try await worker.drain()
+            #expect(worker.provider.requests(to: .snapshot).flatMap(\.ids) == [ids[1]])
+            #expect(Set(worker.provider.requestedIDs) == Set(ids))
+        }
+    }
+
+    // MARK: Failures
+
+    private static let failures: [(ProviderFailure.Reason, StubProvider.Answer)] = [
+        (.status, .status(404)), (.status, .status(500)), (.invalid, .body(Array("{]".utf8))),
+        (.invalid, .body(Array(#"{"timelines":[]}"#.utf8))), (.invalid, .body([], contentType: "text/html")),
+        (.tooLarge, .stream(bytes: 1 << 21)), (.missing, .list("snapshots", [])),
+    ]
+
+    @Test(arguments: failures)
+    func whatFailsIsCountedAndCostsTheTimelineNothing(
+        reason: ProviderFailure.Reason, answer: StubProvider.Answer
+    ) async throws {
+        let limit: (inout WorkerConfiguration) -> Void = { $0.maximumResponseBytes = 1 << 20 }
+        try await withWorker(configure: limit) { worker in
+            worker.provider.respond(to: .snapshot) { _ in answer }
+            let id = try await worker.store.place([.test("w1")])[0]
+            try await worker.drain()
+            #expect(worker.counts.snapshotFailures == [reason: 1])
+            #expect(worker.counts.failed.isEmpty)
+            let detail = try await worker.store.detail(id)
+            #expect(detail.content != nil && detail.attempts == 0 && !detail.isStale)
+            #expect(try await worker.store.integer("SELECT count(*) FROM snapshot") == 0)
+        }
+    }
+
+    @Test func whatIsWrongWithOneSnapshotCostsOnlyThatOne() async throws {
+        try await withWorker { worker in
+            let ids = try await worker.store.place((1...5).map { .test("w\($0)", user: "u\($0)") })
+            worker.provider.respond(to: .snapshot) { request in
+                .list(
+                    "snapshots",
+                    [
+                        .stubSnapshot(ids[0]), .stubError(ids[1], code: "busy"), .stubSnapshot(ids[2]),
+                        .stubSnapshot(ids[2]), ["id": .string(ids[3].description), "entry": ["content": 1]],
+                        .stubSnapshot(TimelineID(high: 1, low: 1)),
+                    ])
+            }
+            worker.provider.respond { _ in .status(503) }
+            try await worker.turn()
+            #expect(
+                worker.counts.snapshotFailures == [.provider: 1, .duplicate: 1, .invalid: 1, .missing: 1])
+            #expect(worker.counts.snapshots == 1 && worker.counts.foreign == 1)
+            #expect(try await worker.store.integer("SELECT count(*) FROM snapshot") == 1)
+            // The endpoint as a whole works: it is asked for the next widget.
+            try await worker.store.place([.test("w9", user: "u9")])
+            try await worker.turn()
+            #expect(worker.provider.requests(to: .snapshot).count == 2)
+        }
+    }
+
+    @Test(arguments: [404, 405, 501])
+    func aProviderWithoutTheEndpointIsAskedOnce(status: Int) async throws {
+        try await withWorker { worker in
+            worker.provider.respond(to: .snapshot) { _ in .status(status) }
+            for user in 1...3 {
+                try await worker.store.place([.test("w\(user)", user: "u\(user)")])
+                try await worker.drain()
+            }
+            #expect(worker.provider.requests(to: .snapshot).count == 1)
+            #expect(worker.counts.completed == 3)
+            // Another process finds it out by itself.
+            try await worker.store.place([.test("w4", user: "u4")])
+            try await worker.another().drain()
+            #expect(worker.provider.requests(to: .snapshot).count == 2)
+        }
+    }
+
+    @Test func aSnapshotThatHangsIsGivenUpLongBeforeTheTimelinesLimit() async throws {
+        try await withWorker(timeout: .seconds(100)) { worker in
+            worker.provider.respond(to: .snapshot) { _ in
+                try await Gate().pass()
+                return .status(200)
+            }
+            let id = try await worker.store.place([.test("w1")])[0]
+            let start = ContinuousClock.now
+            try await worker.drain()
+            #expect(start.duration(to: .now) < .seconds(60))
+            #expect(worker.counts.snapshotFailures == [.timeout: 1])
+            #expect(try await worker.store.detail(id).content != nil)
+        }
+    }
+
+    @Test func aWorkerThatHasLostItsClaimStoresNoSnapshot() async throws {
+        try await withWorker { slow in
+            let id = try await slow.store.place([.test("w1")])[0]
+            let isFirst = Tally()
+            slow.provider.respond(to: .snapshot) { request in
+                isFirst.add()
+                guard isFirst.count == 1 else { return .status(404) }
+                // While it waits, its lease ends, and another worker makes the timeline.
+                try await slow.store.passTime(31)
+                try await slow.another().drain()
+                return .list("snapshots", request.ids.map { .stubSnapshot($0) })
+            }
+            try await slow.turn()
+            #expect(slow.counts.snapshotRequests == 1 && slow.counts.snapshots == 0)
+            #expect(try await slow.store.integer("SELECT count(*) FROM snapshot") == 0)
+            #expect(try await slow.store.detail(id).content != nil)
+        }
+    }
+
+    @Test func cancellationEndsItAndTheSlotIsFree() async throws {
+        try await withWorker(timeout: .seconds(100)) { worker in
+            worker.provider.respond(to: .snapshot) { _ in
+                try await Gate().pass()
+                return .status(200)
+            }
+            try await worker.store.place([.test("w1")])
+            let works = try await worker.claim()
+            let running = Task { await worker.run(works) }
+            try await worker.provider.receivedOthers.reaches(1)
+            running.cancel()
+            await running.value
+            #expect(worker.provider.requests.isEmpty)
+            #expect(worker.context.inFlight.capacity(worker.context.configuration).capacity.inFlight.isEmpty)
+            #expect(worker.counts.snapshotFailures.isEmpty)
+        }
+    }
+}

@@ -1,0 +1,125 @@
+import PostgresClient
+import ServiceLifecycle
+import TestSupport
+import Testing
+import WidgetModel
+import WidgetStore
+
+@testable import ReloadWorkers
+
+/// What is counted of kinds, in memory and over all processes.
+@Suite(.serialized, .tags(.database), .timeLimit(.minutes(5)))
+struct StatisticsFlusherTests {
+    private func stored(_ worker: TestWorker, _ kind: String = "Purchases") async throws -> KindCounters {
+        try await worker.store.pool.query(ReadKindStatistics(app: TestKinds.app, days: 2))
+            .filter { $0.kind == kind }.reduce(KindCounters()) { $0 + $1.counters }
+    }
+
+    private func flusher(_ worker: TestWorker, interval: Duration = .seconds(3_600)) -> StatisticsFlusher {
+        StatisticsFlusher(
+            pool: worker.store.pool, statistics: worker.context.statistics, interval: interval, logger: .silent)
+    }
+
+    @Test("requests, decisions, what the gate spared and lints, by kind")
+    func counting() async throws {
+        try await withWorker(minimumSpacing: .zero) { worker in
+            let kindID = try await worker.store.kindID("Purchases")
+            try await worker.store.place([.test("w1", user: "u1"), .test("w2", user: "u2")])
+            try await worker.turn()
+            let first = try #require(worker.counts.kinds[kindID])
+            #expect(first.requests == 1 && first.asked == 2 && first.reloaded == 2 && first.unchanged == 0)
+            #expect(first.bytesStored > 0 && first.bytesSpared == 0)
+            #expect(first.messagesPublished == 2 && first.messagesSpared == 0)
+            #expect(worker.counts.kinds.count == 1)
+
+            try await worker.store.markUser("u1")
+            try await worker.turn()
+            let second = try #require(worker.counts.kinds[kindID]) - first
+            #expect(second.asked == 1 && second.reloaded == 0 && second.unchanged == 1)
+            #expect(second.bytesStored == 0 && second.bytesSpared == first.bytesStored / 2)
+            #expect(second.messagesPublished == 0 && second.messagesSpared == 1)
+
+            worker.provider.respond {
+                .timelines($0.ids.map { .stubTimeline($0, content: "new", policy: ["after": "2100-01-01T05:00:00Z"]) })
+            }
+            try await worker.store.markUser("u1")
+            try await worker.turn()
+            worker.provider.respond { .timelines($0.ids.map { .stubTimeline($0, content: "new", policy: "atEnd") }) }
+            try await worker.store.markUser("u1")
+            try await worker.turn()
+            worker.provider.respond { .timelines($0.ids.map { .stubError($0, code: "away") }) }
+            try await worker.store.markUser("u2")
+            try await worker.turn()
+            let third = try #require(worker.counts.kinds[kindID]) - first - second
+            #expect(third.roundHours == 1 && third.singleEntriesAtEnd == 1 && third.shortGaps == 0)
+            #expect(third.reloaded + third.unchanged == 2 && third.failed == 1 && third.requests == 3)
+        }
+    }
+
+    @Test("increments are added once, and counts that cannot be added are kept")
+    func flushing() async throws {
+        try await withWorker { worker in
+            let kindID = try await worker.store.kindID("Purchases")
+            let flusher = flusher(worker)
+            worker.context.statistics.count(kind: kindID) { $0.count(.reloaded, 3) }
+            await flusher.flush()
+            await flusher.flush()
+            #expect(try await stored(worker).reloaded == 3)
+            worker.context.statistics.count(kind: kindID) { $0.count(.failed, 2) }
+
+            try await worker.store.sql("ALTER TABLE kind_statistics RENAME TO away")
+            await flusher.flush()
+            try await worker.store.sql("ALTER TABLE away RENAME TO kind_statistics")
+            #expect(try await stored(worker).failed == 0)
+            await flusher.flush()
+            #expect(try await stored(worker).failed == 2)
+            #expect(try await stored(worker).reloaded == 3)
+
+            // Another process.
+            let other = worker.another()
+            other.context.statistics.count(kind: kindID) { $0.count(.reloaded, 10) }
+            await self.flusher(other).flush()
+            #expect(try await stored(worker).reloaded == 13)
+        }
+    }
+
+    @Test(
+        "what was counted last is added when the service stops, in order or by cancellation", arguments: [true, false])
+    func stopping(isGraceful: Bool) async throws {
+        try await withWorker { worker in
+            let kindID = try await worker.store.kindID("Purchases")
+            let flusher = flusher(worker)
+            let group = ServiceGroup(services: [flusher], logger: .silent)
+            try await withThrowingTaskGroup(of: Void.self) { tasks in
+                tasks.addTask { try await group.run() }
+                worker.context.statistics.count(kind: kindID) { $0.count(.reloaded, 7) }
+                if isGraceful { await group.triggerGracefulShutdown() } else { tasks.cancelAll() }
+                do { try await tasks.waitForAll() } catch is CancellationError {}
+            }
+            #expect(try await stored(worker).reloaded == 7)
+        }
+    }
+
+    @Test("it flushes by itself at the interval, and prunes")
+    func interval() async throws {
+        try await withWorker { worker in
+            let kindID = try await worker.store.kindID("Purchases")
+            try await worker.store.sql(
+                """
+                INSERT INTO kind_statistics (kind_id, day, reloaded)
+                VALUES (\(kindID), (now() AT TIME ZONE 'UTC')::date - 401, 1)
+                """)
+            worker.context.statistics.count(kind: kindID) { $0.count(.slept, 4) }
+            let flusher = flusher(worker, interval: .milliseconds(5))
+            try await withThrowingTaskGroup(of: Void.self) { tasks in
+                tasks.addTask { try await flusher.run() }
+                try await eventually("the counts are added, and old ones gone") {
+                    let rows = try await worker.store.integer("SELECT count(*) FROM kind_statistics")
+                    return try await stored(worker).slept == 4 && rows == 1
+                }
+                tasks.cancelAll()
+                try await tasks.waitForAll()
+            }
+        }
+    }
+}

@@ -1,0 +1,60 @@
+import PostgresClient
+import TestSupport
+import WidgetEvents
+import WidgetModel
+import WidgetStore
+
+@testable import ReloadIngest
+
+extension TestStore {
+    /// Applies events as ingest does, in one transaction, without Kafka; answers the codes of those that it rejects.
+    @discardableResult
+    func apply(_ events: [FreshetEvent], at time: Timestamp) async throws -> [String] {
+        var fold = BatchFold(directory: try await directory())
+        for (index, event) in events.enumerated() {
+            let position = EventPosition(topic: 2, partition: 0, offset: Int64(index))
+            fold.add(BatchEvent(record: index, position: position, time: time, event: event))
+        }
+        let applier = BatchApplier(pool: pool, audienceLimit: 1_000)
+        let outcome = try await applier.apply(fold, advancing: []) { rejected in
+            DeadLetter(
+                topic: "test", partition: 0, offset: Int64(rejected.record), app: rejected.app, code: rejected.code,
+                error: rejected.message, key: nil, headers: [], payload: nil)
+        }
+        return outcome.rejected.map(\.code)
+    }
+
+    func widget(_ id: String) async throws -> WidgetDetail? {
+        try await pool.query(ListWidgets(WidgetFilter(app: TestKinds.app, widget: id), limit: 1)).first
+    }
+
+    /// What a widget shows: the state that readers are told.
+    func standIn(of widget: String) async throws -> StandIn? {
+        guard let found = try await self.widget(widget), let id = found.timelineID else { return nil }
+        return try await store.timeline(id, of: TestKinds.app, shownBy: found)?.standIn
+    }
+
+    func timelineID(of widget: String) async throws -> TimelineID? {
+        try await self.widget(widget)?.timelineID
+    }
+}
+
+extension StandIn {
+    var isSnapshot: Bool {
+        if case .snapshot = self { true } else { false }
+    }
+}
+
+extension TestStore {
+    /// Again after a conflict with another writer, as ingest does.
+    func applyRetrying(_ events: [FreshetEvent], at time: Timestamp) async throws {
+        while true {
+            do {
+                try await apply(events, at: time)
+                return
+            } catch let error as PostgresError where error.isRetriable {
+                continue
+            }
+        }
+    }
+}

@@ -1,0 +1,88 @@
+import PostgresClient
+package import WidgetModel
+package import WidgetStore
+
+/// What the tests of kinds that are paused, retired and changed have in common.
+extension TestStore {
+    /// Applies a manifest.
+    @discardableResult
+    package func apply(_ apps: [AppDefinition]) async throws -> [KindChange] {
+        try await store.apply(apps, secrets: [:]) { [1, 2, 3] }
+    }
+
+    /// The registered manifest with one kind of the bank changed.
+    package func changing(
+        _ kind: String, _ change: (inout KindDefinition) -> Void
+    ) async throws -> [AppDefinition] {
+        let kinds = try await pool.query(ListKinds(app: TestKinds.app)).filter { !$0.isRetired }
+        let definitions = kinds.map { registered in
+            var definition = registered.definition
+            if definition.name == kind { change(&definition) }
+            return definition
+        }
+        return [
+            AppDefinition(
+                name: TestKinds.app, developerMode: kinds.first?.isDeveloperMode ?? false, kinds: definitions)
+        ]
+    }
+
+    package func widget(_ id: String, app: String = TestKinds.app) async throws -> WidgetDetail? {
+        try await pool.query(ListWidgets(WidgetFilter(app: app, widget: id), limit: 1)).first
+    }
+
+    /// Waits until statements on this database wait for the locks of others.
+    package func waitUntilBlocked(_ count: Int = 1) async throws {
+        try await eventually("\(count) statements wait for a lock") {
+            try await integer(
+                """
+                SELECT count(*) FROM pg_stat_activity
+                WHERE datname = current_database() AND wait_event_type = 'Lock'
+                """) >= count
+        }
+    }
+
+    /// Gives a widget another configuration, or removes it (nil), as ingest does: reads it, and later writes it.
+    ///
+    /// - Parameters:
+    ///   - known: the kinds as the process knows them.
+    ///   - afterReading: runs while the widget is locked and nothing is written yet.
+    package func configure(
+        _ widget: String, _ configuration: String?, at time: Timestamp, known: KindDirectory,
+        afterReading: () async throws -> Void = {}
+    ) async throws {
+        guard let app = known.apps[TestKinds.app] else { return }
+        try await pool.withTransaction { connection in
+            let scope = WidgetScope(widgets: [(appID: app.id, id: widget)], devices: [], deviceLimit: 0)
+            _ = try await connection.query(LockWidgets(scope))
+            guard let stored = try await connection.query(ReadWidgets(scope)).first,
+                let kind = known.kinds[stored.kindID]
+            else { return }
+            try await afterReading()
+            let identity = configuration.map {
+                TimelineIdentity(
+                    app: app.name, kind: kind.definition.name, sharing: kind.definition.sharing,
+                    variesBy: kind.definition.variesBy, family: stored.family,
+                    configuration: WidgetConfiguration(storedCanonical: $0), environment: stored.environment,
+                    user: stored.user)
+            }
+            let old = stored.timelineID.map { [$0] } ?? []
+            var pipeline = PostgresPipeline()
+            _ = pipeline.append(LockTimelines(old + (identity.map { [$0.id] } ?? [])))
+            if let identity {
+                _ = pipeline.append(
+                    PlaceTimelines([
+                        TimelinePlacement(
+                            id: identity.id, kindID: kind.id, identity: identity, lane: .interactive, cause: nil)
+                    ]))
+            }
+            _ = pipeline.append(
+                UpdateWidgets([
+                    WidgetWrite(
+                        appID: app.id, id: widget, kindID: kind.id, family: stored.family, timelineID: identity?.id,
+                        user: stored.user, device: stored.device, environment: stored.environment, changedAt: time)
+                ]))
+            _ = pipeline.append(OrphanTimelines(old))
+            _ = try await connection.run(pipeline)
+        }
+    }
+}

@@ -1,0 +1,341 @@
+import Testing
+
+@testable import WidgetModel
+
+@Suite(.tags(.rules), .timeLimit(.minutes(5)))
+struct ExplanationTests {
+    private static let now = time("2026-06-22T10:00:00Z")
+    private static let hour = Duration.seconds(3_600)
+
+    /// Rendered two hours ago, often viewed, with a policy time in three hours.
+    private static func facts(_ change: (inout ReloadFacts) -> Void = { _ in }) -> ReloadFacts {
+        var facts = ReloadFacts(readAt: now)
+        facts.targeted = ReloadFacts.Generation(current: 4, rendered: 4)
+        facts.renderedAt = now - hour * 2
+        facts.policyAt = now + hour * 3
+        facts.dueAt = now + hour * 3
+        facts.isStored = true
+        facts.views = ViewStatistics(
+            viewsADay: 50, lastActive: now - hour, lastPlaced: now - hour * 24 * 30)
+        change(&facts)
+        return facts
+    }
+
+    private static func rules(
+        spacing: Duration = .seconds(300), developerMode: Bool = false, shared: Bool = false
+    ) -> ReloadRules {
+        ReloadRules(
+            schedule: ReloadSchedule(minimumSpacing: spacing, developerMode: developerMode), isShared: shared)
+    }
+
+    private static func explain(
+        rules: ReloadRules = rules(), _ change: (inout ReloadFacts) -> Void = { _ in }
+    ) -> Explanation {
+        Explanation(facts(change), rules: rules)
+    }
+
+    /// A ledger of which so many tokens were spent in the last minutes.
+    private static func spent(_ count: Int, of budget: Int) -> BudgetLedger {
+        var ledger = BudgetLedger()
+        for index in 0..<count {
+            ledger.spend(of: budget, at: now - .seconds(Int64(count - index) * 60))
+        }
+        return ledger
+    }
+
+    /// What makes a state, what is said of it, and by which rule.
+    struct Case: Sendable, CustomTestStringConvertible {
+        let testDescription: String
+        var rules = ExplanationTests.rules()
+        let status: Explanation.Status
+        let rule: ReloadRule?
+        let says: [String]
+        let change: @Sendable (inout ReloadFacts) -> Void
+
+        init(
+            _ description: String, rules: ReloadRules = ExplanationTests.rules(), _ status: Explanation.Status,
+            _ rule: ReloadRule?, _ says: [String], _ change: @escaping @Sendable (inout ReloadFacts) -> Void
+        ) {
+            testDescription = description
+            self.rules = rules
+            self.status = status
+            self.rule = rule
+            self.says = says
+            self.change = change
+        }
+    }
+
+    static let states: [Case] = [
+        Case("idle", .waiting, .policy, ["policy's time", "2026-06-22T13:00:00Z", "in 3 h 0 min"]) { _ in },
+        Case("never, only on request", .onRequest, .policy, ["only a request"]) {
+            $0.policyAt = .distantFuture
+            $0.dueAt = .distantFuture
+        },
+        Case("budgeted request, spacing", .waiting, .spacing, ["spacing of 5 min", "in 3 min 20 s"]) {
+            $0.targeted.current = 5
+            $0.renderedAt = now - .seconds(100)
+            $0.dueAt = now + .seconds(200)
+        },
+        Case("budgeted request, no token", .waiting, .budget, ["waits for a token: next at", "in 30 min"]) {
+            $0.targeted.current = 5
+            $0.ledger = spent(60, of: 50)
+            $0.dueAt = now + .seconds(1_800)
+        },
+        Case("policy's time, no token", .waiting, .budget, ["waits for a token"]) {
+            $0.ledger = spent(60, of: 50)
+            $0.policyAt = now + .seconds(60)
+            $0.dueAt = now + .seconds(1_700)
+        },
+        Case("after failures", .waiting, .backoff, ["after 3 failures", "in 1 min 30 s"]) {
+            $0.targeted.current = 5
+            $0.targeted.free = 5
+            $0.attempts = 3
+            $0.retryAt = now + .seconds(90)
+            $0.dueAt = now + .seconds(90)
+        },
+        Case("free request of a shared kind", rules: rules(shared: true), .waiting, .spacing, ["spacing of 5 min"]) {
+            $0.targeted.current = 5
+            $0.targeted.free = 5
+            $0.dueAt = now + .seconds(60)
+            $0.freeAt = now + .seconds(60)
+        },
+        Case("due by a free request", .due, .free, ["interactive lane", "as soon as a worker has room"]) {
+            $0.targeted.current = 5
+            $0.targeted.free = 5
+            $0.lane = .interactive
+            $0.dueAt = now - .seconds(2)
+        },
+        Case("due for the first time", .due, .first, ["never been rendered"]) {
+            $0.renderedAt = nil
+            $0.targeted = ReloadFacts.Generation(current: 1, rendered: 0, free: 1)
+            $0.dueAt = now
+        },
+        Case("due, budgeted, with a token", .due, .paced, ["as soon as"]) {
+            $0.targeted.current = 5
+            $0.dueAt = now
+        },
+        Case("due, budgeted, without a token", .due, .budget, ["will be deferred: waits for a token"]) {
+            $0.targeted.current = 5
+            $0.ledger = spent(60, of: 50)
+            $0.dueAt = now
+        },
+        Case("due in developer mode", rules: rules(developerMode: true), .due, .developerMode, ["developer mode"]) {
+            $0.targeted.current = 5
+            $0.ledger = spent(60, of: 50)
+            $0.dueAt = now
+        },
+        Case("due by policy, nobody looks", .due, .dormant, ["will sleep: not viewed since 2026-06-01"]) {
+            $0.views.lastActive = time("2026-06-01T00:00:00Z")
+            $0.dueAt = now
+        },
+        Case("asleep", .sleeping, .dormant, ["sleeps: not viewed since 2026-06-01T00:00:00Z", "wakes"]) {
+            $0.views.lastActive = time("2026-06-01T00:00:00Z")
+            $0.decision = .slept
+            $0.dueAt = .distantFuture
+        },
+        Case("being fetched", .fetching, .inFlight, ["a worker is fetching it", "in 20 s"]) {
+            $0.isLeased = true
+            $0.targeted.current = 5
+            $0.dueAt = now + .seconds(20)
+        },
+        Case("its worker is gone", .leaseEnded, .inFlight, ["did not come back"]) {
+            $0.isLeased = true
+            $0.dueAt = now - .seconds(1)
+        },
+        Case(
+            "paused kind", .paused, .operatorCommand, ["reloads of the kind are paused", "since 2026-06-22T09:00:00Z"]
+        ) {
+            $0.kindPausedAt = now - hour
+            $0.dueAt = now
+        },
+        Case("paused app", .paused, .operatorCommand, ["reloads of the app are paused"]) {
+            $0.appPausedAt = now - hour
+        },
+        Case("reload of everyone, not swept", .waiting, nil, ["waits for the sweeper"]) {
+            $0.kind = ReloadFacts.Generation(current: 3, rendered: 2)
+            $0.swept = 2
+            $0.policyAt = .distantFuture
+            $0.dueAt = .distantFuture
+        },
+        Case("retired", .retired, nil, ["retired"]) { $0.isRetired = true },
+        Case("collected", .orphaned, nil, ["no widget shows it"]) { $0.isOrphaned = true },
+    ]
+
+    @Test("what comes next is told in words, with its rule", arguments: states)
+    func next(_ state: Case) {
+        let explanation = Explanation(Self.facts(state.change), rules: state.rules)
+        #expect(explanation.status == state.status)
+        #expect(explanation.next.rule == state.rule)
+        for part in state.says { #expect(explanation.next.text.contains(part), "\(explanation.next)") }
+        if let rule = state.rule { #expect("\(explanation.next)".hasSuffix("(rule \(rule.name))")) }
+    }
+
+    /// The words agree with what the workers' plan would do with a due timeline.
+    @Test("a due timeline is explained as it is planned", arguments: states)
+    func plan(_ state: Case) {
+        let explanation = Explanation(Self.facts(state.change), rules: state.rules)
+        guard explanation.status == .due else { return }
+        switch state.rules.plan(explanation.facts.state, at: Self.now) {
+        case .reload(let rule, _): #expect(explanation.next.rule == rule)
+        case .wait(let until, let rule):
+            #expect(explanation.next.rule == rule)
+            #expect(explanation.next.text.contains(until.wholeSeconds))
+        case .sleep: #expect(explanation.next.rule == .dormant)
+        }
+    }
+
+    @Test(
+        "every decision says its rule",
+        arguments: [
+            (Decision.reloaded, ReloadRule.token, "reloaded at 2026-06-22T09:59:48Z (12 s ago): a token"),
+            (.reloaded, .free, "a free reason takes no budget"), (.unchanged, .paced, "spared a write and a message"),
+            (.failed, .providerTimeout, "the provider did not answer in time; what was shown before stays"),
+            (.deferred, .budget, "deferred at"), (.deferred, .spacing, "spacing"), (.released, .stopped, "given back"),
+            (.slept, .dormant, "put to sleep"), (.cancelled, .operatorCommand, "cancelled"),
+            (.merged, .coalescing, "merged"), (.refused, .invalidEvent, "none that can be applied"),
+        ])
+    func decisions(decision: Decision, rule: ReloadRule, text: String) {
+        let explanation = Self.explain {
+            $0.decision = decision
+            $0.rule = rule
+            $0.decidedAt = Self.now - .seconds(12)
+        }
+        #expect(explanation.last.rule == rule)
+        #expect(explanation.last.text.contains(text), "\(explanation.last)")
+    }
+
+    @Test("a decision that was stored without a rule has the one that it always has")
+    func usualRules() {
+        let usual: [(Decision, ReloadRule?)] = [
+            (.unchanged, .gate), (.slept, .dormant), (.released, .stopped), (.cancelled, .operatorCommand),
+            (.merged, .coalescing), (.refused, .invalidEvent), (.none, nil), (.reloaded, nil),
+        ]
+        for (decision, rule) in usual { #expect(Self.explain { $0.decision = decision }.last.rule == rule) }
+    }
+
+    @Test("names are unique, and every rule has a meaning")
+    func names() {
+        #expect(Set(Decision.allCases.map(\.name)).count == Decision.allCases.count)
+        #expect(Set(ReloadRule.allCases.map(\.name)).count == ReloadRule.allCases.count)
+        #expect(Set(ReloadRule.allCases.map(\.meaning)).count == ReloadRule.allCases.count)
+    }
+
+    @Test("many requests are one reload")
+    func merged() {
+        let explanation = Self.explain {
+            $0.targeted.current = 7
+            $0.kind = ReloadFacts.Generation(current: 3, rendered: 1)
+            $0.swept = 3
+        }
+        #expect(explanation.notes == [.init("merged: 5 requests are one reload", .coalescing)])
+        #expect(Self.explain { $0.targeted.current = 5 }.notes.isEmpty)
+    }
+
+    @Test("reloads of everyone: pending, not swept, cancelled")
+    func everyone() {
+        let waiting = Self.explain {
+            $0.kind = ReloadFacts.Generation(current: 5, rendered: 2)
+            $0.app = ReloadFacts.Generation(current: 2, rendered: 2)
+            $0.swept = 5
+        }
+        #expect(waiting.facts.everyonePending == 3 && waiting.facts.unswept == 2 && waiting.facts.pending == 3)
+        #expect(waiting.notes.map(\.text).contains { $0.hasPrefix("2 reloads of everyone not swept yet") })
+        #expect(waiting.facts.need == .budgeted)
+
+        let cancelled = Self.explain {
+            $0.kind = ReloadFacts.Generation(current: 5, rendered: 2, free: 5)
+            $0.app = ReloadFacts.Generation(current: 2, rendered: 2)
+            $0.swept = 4
+            $0.cancelled = 7
+        }
+        #expect(cancelled.facts.isEveryoneCancelled && cancelled.facts.pending == 0)
+        #expect(cancelled.facts.isStale, "what is shown is as old as ever")
+        #expect(cancelled.facts.wait == .policy && cancelled.next.rule == .policy)
+        #expect(cancelled.facts.need == .free, "rendered with whatever makes it due")
+        #expect(cancelled.notes == [.init("3 reloads of everyone cancelled by an operator", .operatorCommand)])
+
+        let since = Self.explain {
+            $0.kind = ReloadFacts.Generation(current: 6, rendered: 2)
+            $0.cancelled = 5
+        }
+        #expect(!since.facts.isEveryoneCancelled, "one came after the cancelling")
+    }
+
+    @Test("what a timeline is wanted for is what the plan takes it for")
+    func need() {
+        #expect(Self.explain { $0.renderedAt = nil }.facts.need == .first)
+        #expect(Self.explain().facts.need == .policy)
+        #expect(Self.explain { $0.targeted.current = 5 }.facts.need == .budgeted)
+        #expect(
+            Self.explain {
+                $0.targeted.current = 6
+                $0.targeted.free = 5
+            }.facts.need == .free, "one of them is free")
+        #expect(
+            Self.explain {
+                $0.targeted.current = 5
+                $0.targeted.free = 4
+            }.facts.need == .budgeted, "the free one was rendered")
+        #expect(Self.explain { $0.app = ReloadFacts.Generation(current: 1, rendered: 0, free: 1) }.facts.need == .free)
+    }
+
+    @Test("the budget: what is left, and when there is more")
+    func budget() {
+        let full = Self.explain().budget
+        #expect(full.reloadsADay == 50 && full.left == 21 && full.nextTokenAt == nil && !full.isLifted)
+
+        // The first of them was one of the evenly coming ones.
+        let some = Self.explain { $0.ledger = Self.spent(6, of: 50) }.budget
+        #expect(some.spentAtWill == 5 && some.left == 15)
+        #expect(some.nextTokenAt == Self.now - .seconds(360) + BudgetLedger.pace(of: 50))
+
+        let none = Self.explain { $0.ledger = Self.spent(60, of: 50) }
+        #expect(none.budget.left == 0)
+        #expect(none.budget.nextTokenAt == none.eligible.time && none.eligible.rule == .budget)
+        #expect(Self.explain(rules: Self.rules(developerMode: true)).budget.isLifted)
+    }
+
+    @Test("the next token is the first moment with more of them")
+    func nextToken() {
+        for (spent, budget) in [(1, 8), (3, 8), (9, 8), (30, 50), (60, 50), (4, 1), (5, 2)] {
+            let ledger = Self.spent(spent, of: budget)
+            var time = Self.now
+            for _ in 0..<6 {
+                let before = ledger.tokens(of: budget, at: time)
+                guard let next = ledger.nextToken(of: budget, after: time) else {
+                    #expect(before == BudgetLedger.atWill(of: budget) + 1, "\(spent) of \(budget): all are there")
+                    break
+                }
+                #expect(next > time)
+                #expect(ledger.tokens(of: budget, at: next) > before, "\(spent) of \(budget) at \(next)")
+                #expect(ledger.tokens(of: budget, at: next - .microseconds(1)) <= before, "\(spent) of \(budget)")
+                time = next
+            }
+        }
+    }
+
+    @Test("dormancy: not before the time is over, and not for what was asked for")
+    func dormant() {
+        let old = Self.now - .seconds(15 * 86_400)
+        #expect(Self.explain { $0.views.lastActive = old }.isDormant)
+        #expect(!Self.explain { $0.views.lastActive = Self.now - .seconds(13 * 86_400) }.isDormant)
+        #expect(
+            !Self.explain {
+                $0.views.lastActive = old
+                $0.requestedAt = Self.now - Self.hour
+            }.isDormant)
+        #expect(!Self.explain { $0.views.lastActive = nil }.isDormant, "more widgets than can be told")
+    }
+
+    @Test("spans in words")
+    func words() {
+        let spans: [(Duration, String)] = [
+            (.zero, "0.0 s"), (.milliseconds(1_250), "1.2 s"), (.seconds(59), "59 s"), (.seconds(61), "1 min 1 s"),
+            (.seconds(3_660), "1 h 1 min"), (.seconds(90_000), "1 d 1 h"), (.seconds(-5), "0.0 s"),
+        ]
+        for (span, words) in spans { #expect(span.words == words) }
+        #expect((Self.now + .milliseconds(1_500)).wholeSeconds == "2026-06-22T10:00:01Z")
+        #expect((Self.now + .seconds(65)).words(from: Self.now) == "at 2026-06-22T10:01:05Z (in 1 min 5 s)")
+        #expect((Self.now - .seconds(65)).words(from: Self.now) == "at 2026-06-22T09:58:55Z (1 min 5 s ago)")
+    }
+}

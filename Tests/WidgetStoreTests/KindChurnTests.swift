@@ -1,0 +1,194 @@
+import PostgresClient
+import Synchronization
+import TestSupport
+import Testing
+import WidgetModel
+import WidgetStore
+
+/// Widgets that change all the time while their kind is moved, or retired: whatever the order, nothing is lost and
+/// nothing is left behind.
+@Suite("Kinds change under load", .timeLimit(.minutes(5)))
+struct KindChurnTests {
+    /// What the last event of each widget said; nil: removed.
+    private final class Truth: Sendable {
+        private let configurations = Mutex<[String: String?]>([:])
+
+        var all: [String: String?] { configurations.withLock { $0 } }
+
+        func set(_ widget: String, _ configuration: String?) {
+            configurations.withLock { $0[widget] = configuration }
+        }
+    }
+
+    private static let widgetsPerTask = 8
+
+    /// Runs a transaction again when it met others, as ingest does.
+    private func persistently(_ body: () async throws -> Void) async throws {
+        var attempt = 0
+        while true {
+            do {
+                return try await body()
+            } catch let error as PostgresError where error.isRetriable && attempt < 50 {
+                attempt += 1
+            }
+        }
+    }
+
+    /// One partition of events: its widgets are its own, their timelines are not.
+    private func churn(
+        _ task: Int, rounds: Int, _ store: TestStore, _ truth: Truth, known: @Sendable () async throws -> KindDirectory
+    ) async throws {
+        var generator = SystemRandomNumberGenerator()
+        for round in 0..<rounds {
+            let widget = "t\(task)w\(Int.random(in: 0..<Self.widgetsPerTask, using: &generator))"
+            let removes = Int.random(in: 0..<8, using: &generator) == 0
+            let configuration = removes ? nil : #"{"c":\#(Int.random(in: 0..<4, using: &generator))}"#
+            let directory = try await known()
+            try await persistently {
+                try await store.configure(
+                    widget, configuration, at: Timestamp(microseconds: Int64(round) + 10), known: directory)
+            }
+            truth.set(widget, configuration)
+        }
+    }
+
+    private func begin(_ store: TestStore, tasks: Int, _ truth: Truth) async throws {
+        for task in 0..<tasks {
+            let widgets = (0..<Self.widgetsPerTask).map { "t\(task)w\($0)" }
+            try await store.place(
+                widgets.map { .test($0, user: "u\(task)", kind: "Weather", configuration: #"{"c":0}"#) })
+            for widget in widgets { truth.set(widget, #"{"c":0}"#) }
+        }
+    }
+
+    private func weather(_ store: TestStore) async throws -> RegisteredKind {
+        let kinds = try await store.pool.query(ListKinds(app: TestKinds.app))
+        return try #require(kinds.first { $0.definition.name == "Weather" })
+    }
+
+    @Test("While the definition changes to and fro, every widget ends on the timeline of its last configuration")
+    func moving() async throws {
+        try await withStore { store in
+            let truth = Truth()
+            try await begin(store, tasks: 4, truth)
+            let kindID = try await weather(store).id
+            try await withThrowingTaskGroup(of: Bool.self) { group in
+                for task in 0..<4 {
+                    // Half of them never learn of a change.
+                    let old = try await store.directory()
+                    group.addTask {
+                        try await churn(task, rounds: 120, store, truth) {
+                            task % 2 == 0 ? old : try await store.directory()
+                        }
+                        return true
+                    }
+                }
+                for _ in 0..<2 {
+                    group.addTask {
+                        while !Task.isCancelled {
+                            try await persistently {
+                                _ = try await store.store.moveChunk(kindID: kindID, limit: 5, settling: .seconds(3_600))
+                            }
+                            try await Task.sleep(for: .milliseconds(1))
+                        }
+                        return false
+                    }
+                }
+                group.addTask {
+                    for round in 0..<6 {
+                        let sharing: KindSharing = round % 2 == 0 ? .perUser : .shared
+                        try await store.apply(
+                            try await store.changing("Weather") {
+                                $0.sharing = sharing
+                                $0.variesBy = round % 3 == 0 ? [.family] : []
+                            })
+                        try await Task.sleep(for: .milliseconds(40))
+                    }
+                    return true
+                }
+                var left = 5
+                do {
+                    while left > 0, let isWork = try await group.next() { left -= isWork ? 1 : 0 }
+                } catch {
+                    group.cancelAll()
+                    throw error
+                }
+                group.cancelAll()
+                do { while try await group.next() != nil {} } catch is CancellationError {}
+            }
+            // Everybody knows by now.
+            try await store.sql(
+                "UPDATE kind_move SET pass_begins_at = now() - interval '1 s', started_at = now() - interval '1 h'")
+            while try await store.store.moveChunk(kindID: kindID, limit: 5, settling: .zero) != nil {}
+            #expect(try await store.integer("SELECT count(*) FROM kind_move") == 0)
+
+            let definition = try await weather(store).definition
+            for (widget, configuration) in truth.all {
+                let stored = try #require(try await store.widget(widget))
+                let expected = configuration.map {
+                    TimelineIdentity(
+                        app: TestKinds.app, kind: "Weather", sharing: definition.sharing,
+                        variesBy: definition.variesBy, family: stored.family,
+                        configuration: WidgetConfiguration(storedCanonical: $0), environment: stored.environment,
+                        user: stored.user
+                    ).id
+                }
+                #expect(stored.timelineID == expected, "\(widget)")
+            }
+            try await expectNothingLeftBehind(store)
+        }
+    }
+
+    @Test("While the kind is retired, every widget loses its timeline, and no timeline is left")
+    func retiring() async throws {
+        try await withStore { store in
+            let truth = Truth()
+            try await begin(store, tasks: 4, truth)
+            let kindID = try await weather(store).id
+            let old = try await store.directory()
+            _ = try await store.store.retire(app: TestKinds.app, kind: "Weather")
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                for task in 0..<4 {
+                    group.addTask {
+                        try await churn(task, rounds: 60, store, truth) { old }
+                        try await store.place(
+                            [.test("late\(task)", user: "u\(task)", kind: "Weather", configuration: #"{"c":0}"#)],
+                            known: old)
+                    }
+                }
+                for _ in 0..<2 {
+                    group.addTask {
+                        for _ in 0..<60 {
+                            try await persistently {
+                                _ = try await store.store.retireChunk(kindID: kindID, timelines: 3, widgets: 4)
+                            }
+                        }
+                    }
+                }
+                try await group.waitForAll()
+            }
+            while try await !store.pool.query(KindsToChange(highWater: 1)).isEmpty {
+                _ = try await store.store.retireChunk(kindID: kindID, timelines: 3, widgets: 4)
+            }
+            #expect(try await store.integer("SELECT count(*) FROM widget WHERE timeline_id IS NOT NULL") == 0)
+            #expect(try await store.integer("SELECT count(*) FROM timeline_state WHERE NOT orphaned") == 0)
+            try await expectNothingLeftBehind(store)
+        }
+    }
+
+    /// Timelines that no widget shows are to be collected, the others are not.
+    private func expectNothingLeftBehind(_ store: TestStore) async throws {
+        #expect(
+            try await store.integer(
+                """
+                SELECT count(*) FROM timeline_state s
+                WHERE s.orphaned = EXISTS (SELECT 1 FROM widget w WHERE w.timeline_id = s.timeline_id)
+                """) == 0)
+        #expect(
+            try await store.integer(
+                """
+                SELECT count(*) FROM widget w WHERE w.timeline_id IS NOT NULL
+                    AND NOT EXISTS (SELECT 1 FROM timeline_state s WHERE s.timeline_id = w.timeline_id)
+                """) == 0)
+    }
+}

@@ -1,0 +1,329 @@
+import PostgresClient
+import TestSupport
+import Testing
+import WidgetModel
+import WidgetStore
+
+@Suite("Moving widgets to timelines of another identity", .timeLimit(.minutes(5)))
+struct MoveTests {
+    /// Applies a change and answers the kind's row id.
+    private func change(
+        _ store: TestStore, _ kind: String = "Purchases", _ change: (inout KindDefinition) -> Void
+    ) async throws -> Int32 {
+        try await store.apply(try await store.changing(kind, change))
+        let directory = try await store.directory()
+        return try #require(directory.apps[TestKinds.app].flatMap { directory.kind(kind, of: $0) }).id
+    }
+
+    /// Moves until nothing is left to be moved now; answers how many chunks that took.
+    @discardableResult
+    private func moveAll(
+        _ kindID: Int32, _ store: TestStore, limit: Int = 100, settling: Duration = .zero
+    ) async throws -> Int {
+        var chunks = 0
+        while try await store.store.moveChunk(kindID: kindID, limit: limit, settling: settling) != nil {
+            chunks += 1
+            try #require(chunks < 1_000, "it ends")
+        }
+        return chunks
+    }
+
+    private func moves(_ store: TestStore) async throws -> Int {
+        try await store.integer("SELECT count(*) FROM kind_move")
+    }
+
+    private func shown(_ widget: String, _ store: TestStore) async throws -> TimelineDetail {
+        let id = try #require(try await store.widget(widget)?.timelineID)
+        return try #require(try await store.timeline(id))
+    }
+
+    @Test("Timelines of each user become one that all share, and back again")
+    func sharing() async throws {
+        try await withStore { store in
+            let placements: [WidgetPlacement] = (0..<12).map {
+                .test("w\($0)", user: "u\($0)", configuration: #"{"card":"c\#($0 % 2)"}"#)
+            }
+            let before = try await store.place(placements)
+            try await store.settle()
+            let kindID = try await change(store) { $0.sharing = .shared }
+            try await moveAll(kindID, store, limit: 5)
+            let details = try await store.pool.query(ListWidgets(WidgetFilter(app: TestKinds.app), limit: 100))
+            #expect(details.count == 12 && Set(details.compactMap(\.timelineID)).count == 2)
+            for widget in details {
+                let timeline = try await shown(widget.id, store)
+                #expect(timeline.user == nil && timeline.configuration == widget.configuration)
+                #expect(timeline.configuration == #"{"card":"c\#((Int(widget.id.dropFirst()) ?? 0) % 2)"}"#)
+                #expect(timeline.lane == .bulk && timeline.dueAt.microseconds <= timeline.readAt.microseconds)
+                #expect(timeline.locale == "en-GB" && timeline.family == .systemSmall)
+            }
+            for id in before { #expect(try await store.timeline(id)?.isOrphaned == true) }
+            #expect(try await moves(store) == 0)
+
+            _ = try await change(store) { $0.sharing = .perUser }
+            try await moveAll(kindID, store, limit: 5)
+            let back = try await store.pool.query(ListWidgets(WidgetFilter(app: TestKinds.app), limit: 100))
+            #expect(Set(back.compactMap(\.timelineID)) == Set(before))
+            for id in before { #expect(try await store.timeline(id)?.isOrphaned == false) }
+        }
+    }
+
+    @Test(
+        "Any change of what timelines vary by leaves exactly those that the new identity gives",
+        arguments: [
+            ([], .all), (.all, []), ([.family], [.locale]), ([.locale, .timeZone], [.family, .timeZone]),
+        ] as [(KindVariation, KindVariation)])
+    func variations(_ old: KindVariation, _ new: KindVariation) async throws {
+        try await withStore { store in
+            let kindID = try await change(store) { $0.variesBy = old }
+            try await moveAll(kindID, store)
+            let environments = [("en-GB", "Europe/London"), ("de-DE", "Europe/Berlin"), ("de-DE", "Europe/Vienna")]
+            var placements: [WidgetPlacement] = []
+            for (index, (locale, timeZone)) in environments.enumerated() {
+                for family in [WidgetFamily.systemSmall, .systemMedium] {
+                    placements.append(
+                        .test(
+                            "w\(index)\(family.name)", family: family,
+                            environment: WidgetEnvironment(storedLocale: locale, timeZone: timeZone)))
+                }
+            }
+            try await store.place(placements)
+            _ = try await change(store) { $0.variesBy = new }
+            try await moveAll(kindID, store, limit: 4)
+            let definition = try #require(try await store.pool.query(ReadKind(id: kindID)).first).definition
+            let expected = Set(
+                placements.map { placement in
+                    TimelineIdentity(
+                        app: placement.app, kind: placement.kind, sharing: definition.sharing,
+                        variesBy: definition.variesBy, family: placement.family,
+                        configuration: placement.configuration, environment: placement.environment,
+                        user: placement.user
+                    ).id
+                })
+            let widgets = try await store.pool.query(ListWidgets(WidgetFilter(app: TestKinds.app), limit: 100))
+            #expect(widgets.count == 6 && Set(widgets.compactMap(\.timelineID)) == expected)
+            #expect(
+                try await store.integer("SELECT count(*) FROM timeline_state WHERE NOT orphaned") == expected.count)
+        }
+    }
+
+    @Test("A shared timeline of many widgets is left in several chunks; a process that dies goes on from the cursor")
+    func chunks() async throws {
+        try await withStore { store in
+            try await store.place((0..<25).map { .test("w\($0)", user: "u\($0)", kind: "Weather") })
+            let kindID = try await change(store, "Weather") { $0.sharing = .perUser }
+            var moved = 0
+            while moved < 25 {
+                let chunk = try #require(
+                    try await store.store.moveChunk(kindID: kindID, limit: 10, settling: .zero))
+                #expect(chunk.widgets <= 10 && chunk.isProgress)
+                moved += chunk.widgets
+                let old = try await store.integer("SELECT count(*) FROM timeline_state WHERE orphaned")
+                #expect(old == (moved < 25 ? 0 : 1), "it is read until the last has moved")
+            }
+            try await moveAll(kindID, store)
+            #expect(try await store.integer("SELECT count(*) FROM timeline_state WHERE NOT orphaned") == 25)
+            #expect(try await store.integer("SELECT count(*) FROM timeline_state WHERE orphaned") == 1)
+        }
+    }
+
+    @Test("A chunk that is rolled back leaves nothing behind, and the cursor where it was")
+    func crash() async throws {
+        try await withStore { store in
+            try await store.place((0..<20).map { .test("w\($0)", user: "u\($0)") })
+            let kindID = try await change(store) { $0.variesBy = [] }
+            _ = try await store.store.moveChunk(kindID: kindID, limit: 5, settling: .zero)
+            let before = try await store.pool.query(ListMoves())
+            #expect(before[0].moved == 5 && before[0].passProgress > 0)
+            // The next chunk waits for a lock, and its connection is lost.
+            try await store.pool.withTransaction { connection in
+                try await connection.simple("SELECT 1 FROM timeline_state FOR UPDATE")
+                try await withThrowingTaskGroup(of: Bool.self) { group in
+                    group.addTask {
+                        do {
+                            _ = try await store.store.moveChunk(kindID: kindID, limit: 5, settling: .zero)
+                            return true
+                        } catch {
+                            return false
+                        }
+                    }
+                    try await store.waitUntilBlocked()
+                    try await store.sql(
+                        """
+                        SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+                        WHERE datname = current_database() AND wait_event_type = 'Lock'
+                        """)
+                    #expect(try await group.next() == false)
+                }
+            }
+            #expect(try await store.pool.query(ListMoves()) == before)
+            try await moveAll(kindID, store, limit: 5)
+            #expect(try await store.integer("SELECT count(*) FROM timeline_state WHERE NOT orphaned") == 20)
+            #expect(try await store.integer("SELECT count(*) FROM widget WHERE timeline_id IS NOT NULL") == 20)
+        }
+    }
+
+    @Test("The move goes on until a pass that began when everybody knew has moved nothing")
+    func settling() async throws {
+        try await withStore { store in
+            let old = try await store.directory()
+            try await store.place((0..<10).map { .test("w\($0)", user: "u\($0)") })
+            let kindID = try await change(store) { $0.variesBy = [.family] }
+            try await moveAll(kindID, store, settling: .seconds(3_600))
+            let waiting = try #require(try await store.pool.query(ListMoves()).first)
+            #expect(waiting.movedInAll == 10 && waiting.moved == 0)
+            #expect(waiting.passBeginsAt == waiting.startedAt + .seconds(3_600))
+            #expect(try await store.pool.query(KindsToChange(highWater: 10)).isEmpty, "nobody looks meanwhile")
+            #expect(try await store.store.moveChunk(kindID: kindID, limit: 10, settling: .seconds(3_600)) == nil)
+
+            // A process that knows only the old definition.
+            try await store.place([.test("late", user: "late")], known: old)
+            try await store.sql(
+                "UPDATE kind_move SET started_at = started_at - interval '2 h', pass_begins_at = pass_begins_at - interval '2 h'"
+            )
+            #expect(try await store.pool.query(KindsToChange(highWater: 10)).map(\.change) == [.move])
+            try await moveAll(kindID, store, settling: .seconds(3_600))
+            #expect(try await shown("late", store).locale == nil)
+            #expect(try await moves(store) == 0)
+        }
+    }
+
+    @Test("A definition that changes again starts the move anew")
+    func changedAgain() async throws {
+        try await withStore { store in
+            let before = try await store.place((0..<10).map { .test("w\($0)", user: "u\($0)") })
+            let kindID = try await change(store) { $0.variesBy = [] }
+            _ = try await store.store.moveChunk(kindID: kindID, limit: 4, settling: .zero)
+            _ = try await change(store) { $0.variesBy = .all }
+            let move = try #require(try await store.pool.query(ListMoves()).first)
+            #expect(move.cursor == TimelineID(high: 0, low: 0) && move.movedInAll == 0)
+            try await moveAll(kindID, store)
+            let widgets = try await store.pool.query(ListWidgets(WidgetFilter(app: TestKinds.app), limit: 100))
+            #expect(Set(widgets.compactMap(\.timelineID)) == Set(before))
+        }
+    }
+
+    // MARK: Meanwhile
+
+    @Test("What an event does to a widget before the chunk has it is not overwritten", arguments: [true, false])
+    func eventFirst(isConfigured: Bool) async throws {
+        try await withStore { store in
+            let old = try await store.directory()
+            try await store.place([.test("w1"), .test("w2", user: "u2")])
+            let kindID = try await change(store) { $0.variesBy = [] }
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                try await store.configure(
+                    "w1", isConfigured ? #"{"card":"new"}"# : nil, at: Timestamp(microseconds: 9), known: old
+                ) {
+                    group.addTask { _ = try await store.store.moveChunk(kindID: kindID, limit: 10, settling: .zero) }
+                    try await store.waitUntilBlocked()
+                }
+                try await group.waitForAll()
+            }
+            try await moveAll(kindID, store)
+            let widget = try #require(try await store.widget("w1"))
+            #expect(widget.changedAt == Timestamp(microseconds: 9))
+            if isConfigured {
+                let timeline = try await shown("w1", store)
+                #expect(timeline.configuration == #"{"card":"new"}"# && timeline.locale == nil)
+            } else {
+                #expect(widget.timelineID == nil)
+            }
+            #expect(
+                try await store.integer("SELECT count(*) FROM timeline_state WHERE NOT orphaned")
+                    == (isConfigured ? 2 : 1))
+        }
+    }
+
+    @Test("An event that comes while the chunk has the widget finds it moved", arguments: [true, false])
+    func chunkFirst(isConfigured: Bool) async throws {
+        try await withStore { store in
+            let id = try await store.place([.test("w1")])[0]
+            let kindID = try await change(store) { $0.variesBy = [] }
+            let known = try await store.directory()
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                try await store.pool.withTransaction { connection in
+                    // The chunk has locked and read the widget by the time that it waits for this.
+                    _ = try await connection.query(LockTimelines([id]))
+                    group.addTask { _ = try await store.store.moveChunk(kindID: kindID, limit: 10, settling: .zero) }
+                    try await store.waitUntilBlocked()
+                    group.addTask {
+                        try await store.configure(
+                            "w1", isConfigured ? #"{"card":"new"}"# : nil, at: Timestamp(microseconds: 9),
+                            known: known)
+                    }
+                    try await store.waitUntilBlocked(2)
+                }
+                try await group.waitForAll()
+            }
+            try await moveAll(kindID, store)
+            if isConfigured {
+                let timeline = try await shown("w1", store)
+                #expect(timeline.configuration == #"{"card":"new"}"# && timeline.locale == nil)
+            } else {
+                #expect(try await store.widget("w1")?.timelineID == nil)
+            }
+            #expect(
+                try await store.integer("SELECT count(*) FROM timeline_state WHERE NOT orphaned")
+                    == (isConfigured ? 1 : 0))
+            #expect(try await moves(store) == 0)
+        }
+    }
+
+    @Test("A widget that is placed on a timeline while its others leave keeps it from being collected")
+    func placedMeanwhile() async throws {
+        try await withStore { store in
+            let old = try await store.directory()
+            let id = try await store.place([.test("w1")])[0]
+            let kindID = try await change(store) { $0.variesBy = [] }
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                try await store.pool.withTransaction { connection in
+                    _ = try await connection.query(LockTimelines([id]))
+                    group.addTask { _ = try await store.store.moveChunk(kindID: kindID, limit: 10, settling: .zero) }
+                    try await store.waitUntilBlocked()
+                    // Another widget of the same timeline, by a process with the old definition, in this transaction.
+                    let app = try #require(old.apps[TestKinds.app])
+                    _ = try await connection.query(
+                        InsertWidgets([
+                            WidgetWrite(
+                                appID: app.id, id: "late", kindID: kindID, family: .systemSmall, timelineID: id,
+                                user: "u1", device: "d2",
+                                environment: WidgetEnvironment(storedLocale: "en-GB", timeZone: "Europe/London"),
+                                changedAt: Timestamp(microseconds: 3))
+                        ]))
+                }
+                try await group.waitForAll()
+            }
+            #expect(try await store.timeline(id)?.isOrphaned == false)
+            try await moveAll(kindID, store)
+            #expect(try await store.timeline(id)?.isOrphaned == true)
+            #expect(try await store.widget("late")?.timelineID == store.widget("w1")?.timelineID)
+        }
+    }
+
+    @Test("Retiring the kind ends its move; a retired kind that comes back otherwise is moved")
+    func retired() async throws {
+        try await withStore { store in
+            let kindID = try await change(store) { $0.variesBy = [] }
+            #expect(try await moves(store) == 1)
+            _ = try await store.store.retire(app: TestKinds.app, kind: "Purchases")
+            #expect(try await moves(store) == 0)
+            #expect(try await store.store.moveChunk(kindID: kindID, limit: 10, settling: .zero) == nil)
+            try await store.apply(TestKinds.apps())
+            #expect(try await moves(store) == 1, "a process may still place by what it was")
+        }
+    }
+
+    @Test("An import that began with the old definition places by the new one")
+    func importing() async throws {
+        try await withStore { store in
+            let old = try await store.directory()
+            _ = try await change(store) { $0.variesBy = [] }
+            let app = try #require(old.apps[TestKinds.app])
+            let kind = try #require(old.kind("Purchases", of: app))
+            _ = try await store.store.importWidgets([
+                ImportedWidget(placement: .test("w1"), kind: kind, time: Timestamp(microseconds: 1))
+            ])
+            #expect(try await shown("w1", store).locale == nil)
+        }
+    }
+}

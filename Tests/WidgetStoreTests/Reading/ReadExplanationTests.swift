@@ -1,0 +1,204 @@
+import PostgresClient
+import TestSupport
+import Testing
+import WidgetModel
+import WidgetStore
+
+@Suite("What explains a widget", .timeLimit(.minutes(5)))
+struct ReadExplanationTests {
+    private func read(
+        _ widget: String, app: String = TestKinds.app, _ store: TestStore
+    ) async throws -> WidgetExplanation? {
+        try await store.pool.query(ReadExplanation(app: app, widget: widget)).first
+    }
+
+    @Test("every column of the state arrives where it belongs")
+    func columns() async throws {
+        try await withStore { store in
+            let id = try await store.place([.test("w1")])[0]
+            var ledger = BudgetLedger()
+            ledger.spend(of: 8, at: Timestamp(microseconds: 1_782_122_400_000_000))
+            let budget = try #require(ledger.stored).map { String($0, radix: 16) }.map { $0.count == 1 ? "0" + $0 : $0 }
+            try await store.sql(
+                """
+                UPDATE app SET generation = 30, free_generation = 29, paused_at = '2026-06-22T01:00:00Z',
+                    cause_topic = 1, cause_partition = 11, cause_offset = 12, cause_reason = 6,
+                    bumped_at = '2026-06-22T02:00:00Z' WHERE name = '\(TestKinds.app)';
+                UPDATE kind SET generation = 20, free_generation = 19, cancelled_generation = 7,
+                    paused_at = '2026-06-22T03:00:00Z', cause_topic = 0, cause_partition = 21, cause_offset = 22,
+                    cause_reason = 5, bumped_at = '2026-06-22T04:00:00Z' WHERE name = 'Purchases';
+                UPDATE timeline_state SET requested = 9, rendered = 8, free_requested = 6, rendered_kind_generation = 18,
+                    rendered_app_generation = 28, swept_generation = 46, claim = 77, due_at = '2026-06-22T10:00:00Z',
+                    retry_at = '2026-06-22T10:01:00Z', eligible_at = '2026-06-22T10:02:00Z',
+                    free_at = '2026-06-22T10:03:00Z', policy_at = '2026-06-22T10:04:00Z',
+                    rendered_at = '2026-06-22T10:05:00Z', requested_at = '2026-06-22T10:06:00Z',
+                    decided_at = '2026-06-22T10:07:00Z', cause_topic = 2, cause_partition = 31, cause_offset = 32,
+                    cause_reason = 0, decision_topic = 0, decision_partition = 41, decision_offset = 42,
+                    decision_reason = 5, last_decision = 1, decision_rule = 5, fetch_milliseconds = 123, attempts = 3,
+                    lane = 1, view_class = 2, leased = true, budget = '\\x\(budget.joined())';
+                INSERT INTO timeline_content (timeline_id, hash, revision, stored_at, content)
+                    VALUES ('\(id)', '\(id)', 70, '2026-06-22T10:08:00Z', '{"é":1}');
+                """)
+            let widget = try #require(try await read("w1", store))
+            #expect(widget.widget == "w1" && widget.app == TestKinds.app && widget.kind.name == "Purchases")
+            #expect(widget.user == "u1" && widget.device == "d1" && widget.family == .systemSmall)
+            #expect(widget.timelineID == id && !widget.isDeveloperMode)
+            let timeline = try #require(widget.timeline)
+            let facts = timeline.facts
+            #expect(facts.targeted == ReloadFacts.Generation(current: 9, rendered: 8, free: 6))
+            #expect(facts.kind == ReloadFacts.Generation(current: 20, rendered: 18, free: 19))
+            #expect(facts.app == ReloadFacts.Generation(current: 30, rendered: 28, free: 29))
+            #expect(facts.swept == 46 && facts.cancelled == 7 && timeline.claim == 77)
+            func minute(_ minute: Int) -> Timestamp? { Timestamp(rfc3339: "2026-06-22T10:0\(minute):00Z") }
+            let times: [Timestamp?] = [
+                facts.dueAt, facts.retryAt, facts.eligibleAt, facts.freeAt, facts.policyAt, facts.renderedAt,
+                facts.requestedAt, facts.decidedAt, timeline.content?.storedAt,
+            ]
+            #expect(times == (0...8).map(minute))
+            #expect(facts.appPausedAt == Timestamp(rfc3339: "2026-06-22T01:00:00Z"))
+            #expect(facts.kindPausedAt == Timestamp(rfc3339: "2026-06-22T03:00:00Z"))
+            #expect(facts.decision == .reloaded && facts.rule == .token && facts.fetchTime == .milliseconds(123))
+            #expect(facts.attempts == 3 && facts.lane == .push && facts.viewClass == .seldom)
+            #expect(facts.isLeased && !facts.isOrphaned && !facts.isRetired && facts.isStored)
+            #expect(facts.ledger == ledger)
+            #expect(timeline.content?.revision == 70 && timeline.content?.bytes == 8)
+            #expect(
+                timeline.causes == [
+                    ExplainedCause(
+                        role: .request, position: EventPosition(topic: 2, partition: 31, offset: 32), reason: .placed,
+                        appliedAt: minute(6)),
+                    ExplainedCause(
+                        role: .decision, position: EventPosition(topic: 0, partition: 41, offset: 42), reason: .push,
+                        appliedAt: minute(7)),
+                    ExplainedCause(
+                        role: .kind, position: EventPosition(topic: 0, partition: 21, offset: 22), reason: .push,
+                        appliedAt: Timestamp(rfc3339: "2026-06-22T04:00:00Z")),
+                    ExplainedCause(
+                        role: .app, position: EventPosition(topic: 1, partition: 11, offset: 12), reason: .background,
+                        appliedAt: Timestamp(rfc3339: "2026-06-22T02:00:00Z")),
+                ])
+        }
+    }
+
+    @Test("a row as it is after placing: nothing decided, nothing rendered")
+    func fresh() async throws {
+        try await withStore { store in
+            try await store.place([.test("w1")])
+            let timeline = try #require(try await read("w1", store)?.timeline)
+            #expect(timeline.facts.need == .first && timeline.facts.renderedAt == nil && !timeline.facts.isStored)
+            #expect(timeline.facts.policyAt == .distantFuture && timeline.facts.freeAt == .distantPast)
+            #expect(timeline.facts.ledger == BudgetLedger() && timeline.content == nil)
+            // Placed by hand in this test, so from no event.
+            #expect(timeline.causes.map(\.reason) == [.placed] && timeline.causes[0].position == nil)
+            let explanation = try #require(try await read("w1", store)?.explanation)
+            #expect(explanation.status == .due && explanation.next.rule == .first)
+        }
+    }
+
+    @Test("views: decayed and summed over the widgets that show the timeline, at most 64 of them")
+    func views() async throws {
+        try await withStore { store in
+            try await store.place([.test("w1", device: "d1"), .test("w2", device: "d2"), .test("w3", device: "d3")])
+            try await store.sql(
+                """
+                UPDATE widget SET placed_at = now() - interval '30 days';
+                UPDATE widget SET view_rate = 2, last_viewed_at = now() WHERE id = 'w1';
+                UPDATE widget SET view_rate = 2, last_viewed_at = now() - interval '3 days' WHERE id = 'w2';
+                UPDATE widget SET view_rate = 2, last_viewed_at = now() - interval '40 years',
+                    placed_at = now() - interval '2 days' WHERE id = 'w3';
+                """)
+            let widget = try #require(try await read("w2", store))
+            let timeline = try #require(widget.timeline)
+            let expected = 2 * (1 + 0.367_879) * 90 / 16
+            #expect(abs(timeline.facts.views.viewsADay - expected) < 0.01)
+            #expect(abs(widget.viewsADay - 2 * 0.367_879 * 90 / 16) < 0.01)
+            #expect(timeline.widgets == 3)
+            let (readAt, views) = (widget.readAt, timeline.facts.views)
+            #expect(readAt - (try #require(views.lastActive)) < .seconds(60))
+            #expect(abs((readAt - (try #require(views.lastPlaced))) / .seconds(86_400) - 2) < 0.1)
+
+            // Never viewed: placing counts, and one widget over the limit leaves open when it was last looked at.
+            try await store.place((0..<64).map { .test("x\($0)", user: "u9", device: "d\($0)") })
+            let many = try #require(try await read("x7", store)?.timeline)
+            #expect(many.widgets == 64 && many.facts.views.lastActive != nil && many.facts.views.viewsADay == 0)
+            try await store.place([.test("x64", user: "u9", device: "d64")])
+            try await store.sql("UPDATE widget SET view_rate = 1, last_viewed_at = now() WHERE user_id = 'u9'")
+            let more = try #require(try await read("x7", store)?.timeline)
+            #expect(more.widgets == 65 && more.facts.views.lastActive == nil)
+            #expect(abs(more.facts.views.viewsADay - 64 * 90 / 16) < 0.1)
+        }
+    }
+
+    @Test("what stands in for a timeline: a snapshot, a placeholder of the provider's, the manifest's")
+    func standIns() async throws {
+        try await withStore { store in
+            let id = try await store.place([.test("w1")])[0]
+            func facts() async throws -> ReloadFacts? { try await read("w1", store)?.timeline?.facts }
+            #expect(try await facts()?.snapshotAt == nil)
+            #expect(try await facts()?.placeholderAt == nil)
+            let first = try await read("w1", store)?.explanation?.notes.first?.text
+            #expect(first?.hasSuffix("the manifest's placeholder") == true)
+            try await store.sql(
+                """
+                INSERT INTO placeholder (kind_id, family, locale, time_zone, fetched_at, content)
+                SELECT w.kind_id, w.family, w.locale, z, '2026-06-22T10:00:00Z', '{}'
+                FROM widget w, (VALUES ('Europe/London'), ('Asia/Tokyo')) v (z)
+                """)
+            #expect(try await facts()?.placeholderAt == Timestamp(rfc3339: "2026-06-22T10:00:00Z"))
+            try await store.sql(
+                """
+                INSERT INTO snapshot (timeline_id, revision, stored_at, entry)
+                VALUES ('\(id)', 1, '2026-06-22T11:00:00Z', '{}')
+                """)
+            #expect(try await facts()?.snapshotAt == Timestamp(rfc3339: "2026-06-22T11:00:00Z"))
+            let note = try await read("w1", store)?.explanation?.notes.first?.text
+            #expect(note?.contains("the snapshot that was taken at 2026-06-22T11:00:00Z") == true)
+        }
+    }
+
+    @Test("a widget of another app is not found, one that was removed has no timeline")
+    func tenancy() async throws {
+        try await withStore { store in
+            try await store.place([.test("w1"), .test("w1", app: TestKinds.otherApp), .test("w2")])
+            #expect(try await read("w1", app: TestKinds.otherApp, store)?.app == TestKinds.otherApp)
+            #expect(try await read("w2", app: TestKinds.otherApp, store)?.widget == nil)
+            #expect(try await read("w2", app: "no.such.app", store)?.widget == nil)
+            try await store.sql("UPDATE widget SET timeline_id = NULL WHERE id = 'w2'")
+            let removed = try #require(try await read("w2", store))
+            #expect(removed.timelineID == nil && removed.timeline == nil && removed.explanation == nil)
+        }
+    }
+
+    @Test("a kind's own rules and developer mode are those that explain it")
+    func rules() async throws {
+        var apps = TestKinds.apps(minimumSpacing: .seconds(1_234), developerMode: true)
+        apps[0].kinds[0].dailyBudget = DailyBudget(minimum: 3, maximum: 5)
+        try await withStore(apps) { store in
+            try await store.place([.test("w1"), .test("w2", kind: "Weather")])
+            let widget = try #require(try await read("w1", store))
+            #expect(widget.isDeveloperMode && widget.rules.schedule.minimumSpacing == .seconds(1_234))
+            #expect(widget.rules.budget == DailyBudget(minimum: 3, maximum: 5) && !widget.rules.isShared)
+            #expect(try await read("w2", store)?.rules.isShared == true)
+        }
+    }
+
+    @Test("refused requests: those of the app with one of the keys, the latest first")
+    func refused() async throws {
+        try await withStore { store in
+            func refuse(_ key: String?, app: String?, offset: Int64) async throws {
+                let letter = DeadLetter(
+                    topic: "freshet.pushes", partition: 3, offset: offset, app: app, code: "unknownKind",
+                    error: "/kinds: no kind", key: key.map { Array($0.utf8) }, headers: [], payload: Array("x".utf8))
+                _ = try await store.pool.execute(InsertDeadLetter(letter))
+            }
+            try await refuse("u1", app: TestKinds.app, offset: 1)
+            try await refuse("u1", app: TestKinds.otherApp, offset: 2)
+            try await refuse("u2", app: TestKinds.app, offset: 3)
+            try await refuse("w1", app: TestKinds.app, offset: 4)
+            try await refuse(nil, app: nil, offset: 5)
+            let rows = try await store.pool.query(RefusedRequests(app: TestKinds.app, keys: ["w1", "u1", "d1"]))
+            #expect(rows.map(\.offset) == [4, 1])
+            #expect(rows[0].code == "unknownKind" && rows[0].error == "/kinds: no kind" && rows[0].partition == 3)
+        }
+    }
+}

@@ -1,0 +1,171 @@
+import PostgresClient
+import TestSupport
+import Testing
+import WidgetModel
+import WidgetStore
+
+@Suite("Retiring kinds", .timeLimit(.minutes(5)))
+struct RetireTests {
+    private func retire(_ store: TestStore, _ kind: String = "Purchases") async throws -> Int32 {
+        let directory = try await store.directory()
+        let id = try #require(directory.apps[TestKinds.app].flatMap { directory.kind(kind, of: $0) }).id
+        #expect(try await store.store.retire(app: TestKinds.app, kind: kind)?.isChanged == true)
+        return id
+    }
+
+    private func chunk(_ kindID: Int32, _ store: TestStore, timelines: Int = 100, widgets: Int = 100) async throws
+        -> KindChunk
+    {
+        try #require(try await store.store.retireChunk(kindID: kindID, timelines: timelines, widgets: widgets))
+    }
+
+    @Test("It is retired once; its widgets and timelines are not found any more, and nothing that is shown is claimed")
+    func retired() async throws {
+        try await withStore { store in
+            let id = try await store.place([.test("w1"), .test("w2", user: "u2"), .test("w3", kind: "DueDate")])[0]
+            let kindID = try await retire(store)
+            let again = try #require(try await store.store.retire(app: TestKinds.app, kind: "Purchases"))
+            #expect(!again.isChanged && again.timelines == 2)
+            #expect(try await store.store.retire(app: TestKinds.app, kind: "Nothing") == nil)
+
+            #expect(try await store.timeline(id) == nil)
+            #expect(try await store.widget("w1") == nil)
+            #expect(try await store.widget("w3") != nil)
+            let filter = WidgetFilter(app: TestKinds.app)
+            #expect(try await store.pool.query(ListWidgets(filter, limit: 10)).map(\.id) == ["w3"])
+            #expect(try await store.pool.query(DueWork(limit: 10)).allSatisfy { $0.kindID != kindID })
+            let claims = try await store.claim(lane: .interactive)
+            #expect(claims.count == 1 && claims[0].kindID != kindID)
+        }
+    }
+
+    @Test("Its widgets go chunk by chunk, a timeline of many widgets in several, and leave tombstones")
+    func chunks() async throws {
+        try await withStore { store in
+            // One shared timeline of 25 widgets, and one of its own.
+            try await store.place((0..<25).map { .test("w\($0)", user: "u\($0)", kind: "Weather") })
+            try await store.place([.test("x", kind: "Weather", configuration: #"{"city":"x"}"#)])
+            let kindID = try await retire(store, "Weather")
+            let work = try await store.pool.query(KindsToChange(highWater: 10))
+            #expect(work.map(\.kindID) == [kindID] && work[0].change == .retire)
+
+            var chunks: [KindChunk] = []
+            while true {
+                let chunk = try await chunk(kindID, store, timelines: 10, widgets: 10)
+                guard chunk.isProgress else { break }
+                chunks.append(chunk)
+                #expect(chunk.widgets <= 10)
+            }
+            #expect(chunks.map(\.widgets).reduce(0, +) == 26)
+            #expect(chunks.map(\.orphans).reduce(0, +) == 2)
+            #expect(chunks.count >= 3)
+            #expect(try await store.pool.query(KindsToChange(highWater: 10)).isEmpty)
+            #expect(try await store.integer("SELECT count(*) FROM widget WHERE timeline_id IS NULL") == 26)
+            #expect(try await store.integer("SELECT count(*) FROM timeline_state WHERE orphaned AND lane = 3") == 2)
+            let claims = try await store.claim(lane: .bulk)
+            #expect(claims.count == 2 && claims.allSatisfy(\.isOrphaned))
+        }
+    }
+
+    @Test("A kind lives again only when nothing of it is left; generations go on where they were")
+    func again() async throws {
+        try await withStore { store in
+            let id = try await store.place([.test("w1")])[0]
+            try await store.sql("UPDATE kind SET generation = 7 WHERE name = 'Purchases'")
+            let kindID = try await retire(store)
+            var apps = TestKinds.apps()
+            apps[0].kinds[0].maxBatch = 7
+            await #expect {
+                _ = try await store.apply(apps)
+            } throws: { error in
+                (error as? KindConflict)?.message.hasPrefix("is being retired: 1 timelines left") == true
+            }
+            await #expect(throws: KindConflict.self) { _ = try await store.store.difference(apps) }
+            _ = try await chunk(kindID, store)
+            await #expect(throws: KindConflict.self) { _ = try await store.apply(apps) }
+            let claims = try await store.claim(lane: .bulk)
+            try await store.pool.withTransaction { connection in
+                _ = try await connection.query(LockTimelines([id]))
+                _ = try await connection.query(CollectTimelines(claims.map { ($0.id, $0.claim) }))
+            }
+            let changes = try await store.apply(apps)
+            #expect(changes.first { $0.app == TestKinds.app && $0.kind == "Purchases" }?.action == .add)
+            let app = try #require(try await store.directory().apps[TestKinds.app])
+            let kind = try #require(try await store.directory().kind("Purchases", of: app))
+            #expect(kind.id == kindID && kind.definition.maxBatch == 7)
+            #expect(try await store.integer("SELECT generation FROM kind WHERE id = \(kindID)") == 7)
+            // The tombstone does not hide a new placement.
+            #expect(try await store.widget("w1")?.timelineID == nil)
+            try await store.sql("DELETE FROM widget WHERE id = 'w1'")
+            try await store.place([.test("w1")])
+            #expect(try await store.timeline(id)?.isStale == true)
+        }
+    }
+
+    @Test("What a process places that does not know yet is found and removed, whenever it comes")
+    func stragglers() async throws {
+        try await withStore { store in
+            let old = try await store.directory()
+            try await store.place([.test("w1"), .test("w2", user: "u2")])
+            let kindID = try await retire(store)
+            _ = try await chunk(kindID, store)
+            #expect(try await store.pool.query(KindsToChange(highWater: 10)).isEmpty)
+
+            // A new timeline; one that was left to be collected; another configuration of a widget that is still there.
+            try await store.place([.test("w3", user: "u3"), .test("w4")], known: old)
+            #expect(try await store.integer("SELECT count(*) FROM timeline_state WHERE NOT orphaned") == 2)
+            #expect(try await store.pool.query(KindsToChange(highWater: 10)).map(\.kindID) == [kindID])
+            try await store.configure(
+                "w3", #"{"card":"x"}"#, at: Timestamp(microseconds: 5), known: old)
+            #expect(try await chunk(kindID, store).widgets == 2)
+            #expect(try await store.integer("SELECT count(*) FROM timeline_state WHERE NOT orphaned") == 0)
+            #expect(try await store.integer("SELECT count(*) FROM widget WHERE timeline_id IS NOT NULL") == 0)
+            #expect(try await store.pool.query(KindsToChange(highWater: 10)).isEmpty)
+        }
+    }
+
+    @Test("A widget that is placed while a chunk runs is not left on a timeline that goes")
+    func race() async throws {
+        try await withStore { store in
+            let old = try await store.directory()
+            try await store.place([.test("w1", kind: "Weather"), .test("w2", user: "u2", kind: "Weather")])
+            let kindID = try await retire(store, "Weather")
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                // It has read w1 and is about to give it a configuration; the chunk has to wait for it.
+                try await store.configure(
+                    "w1", #"{"city":"x"}"#, at: Timestamp(microseconds: 5), known: old
+                ) {
+                    group.addTask { _ = try await chunk(kindID, store) }
+                    try await store.waitUntilBlocked()
+                }
+                try await group.waitForAll()
+            }
+            // It was moved before the chunk got it, to a timeline that another chunk finds.
+            #expect(try await store.integer("SELECT count(*) FROM widget WHERE timeline_id IS NOT NULL") == 1)
+            #expect(try await chunk(kindID, store).widgets == 1)
+            #expect(try await store.integer("SELECT count(*) FROM timeline_state WHERE NOT orphaned") == 0)
+        }
+    }
+
+    @Test("Two processes do not work on one kind at a time; a paused one is left alone")
+    func exclusive() async throws {
+        try await withStore { store in
+            try await store.place([.test("w1")])
+            let kindID = try await retire(store)
+            try await store.pool.withTransaction { connection in
+                _ = try await connection.query(LockRetiredKind(kindID: kindID))
+                #expect(try await store.store.retireChunk(kindID: kindID, timelines: 10, widgets: 10) == nil)
+            }
+            _ = try await store.store.pause(app: TestKinds.app, kind: "Purchases")
+            #expect(try await store.pool.query(KindsToChange(highWater: 10)).isEmpty)
+            #expect(try await store.store.retire(app: TestKinds.app, kind: "Purchases")?.isPaused == true)
+            await #expect {
+                _ = try await store.apply(TestKinds.apps())
+            } throws: { error in
+                (error as? KindConflict)?.message.contains("freshet resume") == true
+            }
+            _ = try await store.store.resume(app: TestKinds.app, kind: "Purchases")
+            #expect(try await store.pool.query(KindsToChange(highWater: 10)).count == 1)
+        }
+    }
+}

@@ -1,0 +1,110 @@
+import PostgresClient
+import TestSupport
+import Testing
+import WidgetModel
+import WidgetStore
+
+@Suite("What is scheduled", .timeLimit(.minutes(5)))
+struct ForecastDueTests {
+    /// Places a widget whose timeline is due then (SQL), in a lane.
+    private func schedule(
+        _ widget: String, _ due: String, lane: Int = 2, kind: String = "Purchases", app: String = TestKinds.app,
+        set: String = "leased = false", _ store: TestStore
+    ) async throws {
+        let id = try await store.place([.test(widget, app: app, user: widget, kind: kind)])[0]
+        try await store.sql(
+            "UPDATE timeline_state SET due_at = \(due), lane = \(lane), \(set) WHERE timeline_id = '\(id)'")
+    }
+
+    @Test("by kind and hour, over all lanes, up to the end of the window; what is overdue is due now")
+    func hours() async throws {
+        try await withStore { store in
+            let hour = "date_trunc('hour', now(), 'UTC')"
+            try await schedule("a", "now() - interval '1 day'", lane: 0, store)
+            try await schedule("b", "now() - interval '1 second'", lane: 3, store)
+            for (index, minutes) in [1, 30, 59].enumerated() {
+                try await schedule("c\(index)", "\(hour) + interval '3 hours \(minutes) minutes'", lane: index, store)
+            }
+            try await schedule("d", "\(hour) + interval '23 hours 59 minutes'", store)
+            try await schedule("e", "\(hour) + interval '24 hours'", store)
+            try await schedule("f", "'infinity'", store)
+            try await schedule("g", "\(hour) + interval '1 hour 1 second'", kind: "DueDate", store)
+            try await schedule("o", "now()", app: TestKinds.otherApp, store)
+
+            let rows = try await store.pool.query(ForecastDue(app: TestKinds.app, hours: 24))
+            var counts: [String: Int] = [:]
+            for row in rows { counts["\(row.kind) \(row.hour.map { "\($0)" } ?? "none")"] = row.scheduled }
+            #expect(
+                counts == [
+                    "Purchases -1": 2, "Purchases 3": 3, "Purchases 23": 1, "DueDate 1": 1, "Weather none": 0,
+                ])
+            #expect(rows.allSatisfy { $0.app == TestKinds.app && !$0.isPaused && !$0.isRetired && $0.leased == 0 })
+            #expect(rows.allSatisfy { $0.provider == "http://127.0.0.1:1/bank" })
+            let readAt = rows[0].readAt
+            #expect(rows[0].start <= readAt && readAt - rows[0].start < .seconds(3_600))
+            #expect(rows[0].start.microseconds % 3_600_000_000 == 0)
+
+            #expect(try await store.pool.query(ForecastDue(app: nil, hours: 2)).map(\.scheduled).reduce(0, +) == 4)
+            #expect(try await store.pool.query(ForecastDue(app: "no.such", hours: 24)).isEmpty)
+            // The same by brute force.
+            let all = try await store.pool.query(ForecastDue(app: nil, hours: 168)).map(\.scheduled).reduce(0, +)
+            #expect(try await store.integer("SELECT count(*) FROM timeline_state WHERE due_at < 'infinity'") == all)
+        }
+    }
+
+    @Test("what is leased is told apart, until its lease is over; what is collected is no reload; paused and retired")
+    func apart() async throws {
+        try await withStore { store in
+            try await schedule("a", "now() + interval '20 seconds'", set: "leased = true", store)
+            try await schedule("b", "now() - interval '1 second'", set: "leased = true", store)
+            try await schedule("c", "now()", set: "orphaned = true", store)
+            let rows = try await store.pool.query(ForecastDue(app: TestKinds.app, hours: 24))
+            let purchases = rows.filter { $0.kind == "Purchases" }
+            #expect(purchases.map(\.leased).reduce(0, +) == 1)
+            #expect(purchases.map(\.scheduled).reduce(0, +) == 1)
+            #expect(purchases.first { $0.hour == -1 }?.scheduled == 1)
+
+            try await store.sql("UPDATE kind SET paused_at = now() WHERE name = 'Purchases'")
+            try await store.sql("UPDATE kind SET retired_at = now() WHERE name = 'DueDate'")
+            let marked = try await store.pool.query(ForecastDue(app: TestKinds.app, hours: 24))
+            #expect(Set(marked.filter(\.isPaused).map(\.kind)) == ["Purchases"])
+            #expect(Set(marked.filter(\.isRetired).map(\.kind)) == ["DueDate"])
+            try await store.sql("UPDATE app SET paused_at = now()")
+            #expect(try await store.pool.query(ForecastDue(app: nil, hours: 24)).allSatisfy { $0.isPaused })
+        }
+    }
+
+    @Test("beyond two hours the index alone is read")
+    func plan() async throws {
+        try await withStore { store in
+            try await store.sql(
+                """
+                INSERT INTO timeline_state (timeline_id, kind_id, lane, due_at)
+                SELECT gen_random_uuid(), k.id, n % 4, now() + n * interval '4 seconds'
+                FROM kind k, generate_series(1, 20000) n WHERE k.name = 'DueDate'
+                """)
+            try await store.sql("VACUUM ANALYZE timeline_state")
+            try await store.sql(
+                """
+                CREATE FUNCTION test_plan(query text, part text) RETURNS bigint LANGUAGE plpgsql AS $$
+                DECLARE plan json;
+                BEGIN EXECUTE 'EXPLAIN (FORMAT JSON) ' || query INTO plan; RETURN position(part IN plan::text); END $$
+                """)
+            func planHas(_ part: String) async throws -> Bool {
+                let query = ForecastDue.sql.inlining(app: nil, hours: 24)
+                return try await store.integer("SELECT test_plan($query$\(query)$query$, '\(part)')") > 0
+            }
+            #expect(try await planHas("Index Only Scan"))
+            #expect(try await planHas("timeline_state_due"))
+            #expect(try await !planHas("timeline_state_sweep"))
+            #expect(try await !planHas("\"Relation Name\": \"timeline_state\", \"Node Type\": \"Seq Scan\""))
+        }
+    }
+}
+
+extension String {
+    /// The statement with its parameters as literals.
+    fileprivate func inlining(app: String?, hours: Int) -> String {
+        replacing("$1::text", with: app.map { "'\($0)'" } ?? "NULL::text").replacing("$2::int4", with: "\(hours)")
+    }
+}
