@@ -64,6 +64,23 @@ struct TimelineStateMachineTests {
         }
     }
 
+    @Test("an operator's request before the claim is not taken for one during the fetch: no loop of free ones at once")
+    func forcedBeforeFetch() throws {
+        var timeline = TimelineStateMachine.rendered(at: now - .hours(1), policy: .never, isShared: true)
+        #expect(timeline.request(urgency: .forced, lane: .interactive, at: now) == .due)
+        for isPlaced in [false, true] {
+            // A timeline that was never rendered has as little to wait for.
+            if isPlaced { timeline = TimelineStateMachine(placedAt: now, lane: .interactive, in: scope) }
+            let claimed = timeline.claim(number: 7, lease: .minutes(1), in: scope, at: now)
+            let claim = try #require(claimed)
+            #expect(timeline.request(urgency: .free, lane: .interactive, at: now) == .inFlight)
+            #expect(
+                timeline.complete(
+                    completion(claim, isShared: true, publishedHash: ContentHash(high: 1, low: 1)), at: now)
+                    == .waiting(until: now + .minutes(5), for: .request))
+        }
+    }
+
     @Test("a request before the claim is rendered by it, with all that were folded into it")
     func beforeFetch() throws {
         var timeline = TimelineStateMachine.rendered(at: now - .hours(1), policy: .never)
