@@ -247,10 +247,10 @@ struct PoolTests {
         struct Settings: PostgresStatement {
             static let sql = """
                 SELECT current_setting('statement_timeout'), current_setting('idle_in_transaction_session_timeout'),
-                    current_setting('application_name'), current_setting('client_encoding')
+                    current_setting('application_name'), current_setting('client_encoding'), current_setting('jit')
                 """
             static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> [String] {
-                [try row.value(0), try row.value(1), try row.value(2), try row.value(3)]
+                [try row.value(0), try row.value(1), try row.value(2), try row.value(3), try row.value(4)]
             }
         }
         try await withDatabase {
@@ -258,7 +258,7 @@ struct PoolTests {
             $0.idleInTransactionTimeout = nil
             $0.applicationName = "settings"
         } _: { database in
-            try await #expect(database.pool.query(Settings()) == [["7s", "0", "settings", "UTF8"]])
+            try await #expect(database.pool.query(Settings()) == [["7s", "0", "settings", "UTF8", "off"]])
         }
     }
 }

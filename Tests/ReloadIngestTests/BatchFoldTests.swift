@@ -62,6 +62,15 @@ struct BatchFoldTests {
         #expect(fold.userMarks.values.compactMap(\.matching) == [#"{"card":"acme"}"#])
     }
 
+    @Test("The apps of targeted requests and of lifecycle events are known, not those of reloads of everyone")
+    func targetedApps() {
+        var fold = BatchFold(directory: .sample)
+        fold.add(.everyone(kinds: [], offset: 0))
+        #expect(fold.targetedApps.isEmpty)
+        fold.add(.push(user: "u1", kinds: ["Purchases"], offset: 1))
+        #expect(fold.targetedApps == [SampleKind.app])
+    }
+
     @Test("Ids that Swift takes for equal, but PostgreSQL does not, are two targets")
     func canonicalEquivalence() {
         var fold = BatchFold(directory: .sample)

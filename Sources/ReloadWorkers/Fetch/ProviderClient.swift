@@ -30,7 +30,8 @@ package final class ProviderClient: ProviderFetching {
 
     /// How the HTTP client is to be made.
     ///
-    /// - Parameter connectionsPerHost: as many as there may be requests to one provider.
+    /// - Parameter connectionsPerHost: as many as there may be requests at all: several apps may have one host, and a
+    ///   slow one must not keep the connections from the others.
     package static func configuration(egress: EgressGuard, connectionsPerHost: Int = 8) -> HTTPClient.Configuration {
         var configuration = HTTPClient.Configuration(redirectConfiguration: .disallow)
         configuration.connectionPool.concurrentHTTP1ConnectionsPerHostSoftLimit = connectionsPerHost

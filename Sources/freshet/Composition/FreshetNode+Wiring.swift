@@ -21,13 +21,13 @@ struct IngestParts: Sendable {
 struct WorkerRunner: Service, CustomStringConvertible {
     let description = "workers"
     let egress: EgressGuard
-    let connectionsPerProvider: Int
+    let connectionsPerHost: Int
     let make: @Sendable (HTTPClient) -> WorkerService
 
     func run() async throws {
         let http = HTTPClient(
             eventLoopGroupProvider: .singleton,
-            configuration: ProviderClient.configuration(egress: egress, connectionsPerHost: connectionsPerProvider))
+            configuration: ProviderClient.configuration(egress: egress, connectionsPerHost: connectionsPerHost))
         do {
             try await make(http).run()
         } catch {
@@ -116,7 +116,7 @@ extension FreshetNode {
             let publisher = KafkaTimelinePublisher(
                 producer: producer, deliveryTimeout: settings.kafka.deliveryTimeout)
             let egress = EgressGuard(policy)
-            return WorkerRunner(egress: egress, connectionsPerProvider: configuration.providerConcurrency) {
+            return WorkerRunner(egress: egress, connectionsPerHost: configuration.concurrency) {
                 [pool, directory, work, logger] http in
                 WorkerService(
                     configuration: configuration, pool: pool, directory: directory,

@@ -84,6 +84,16 @@ struct WorkSignalTests {
         #expect(try await !signal.wait(past: mark, timeout: .milliseconds(1), clock: ContinuousClock()))
     }
 
+    @Test func appsAreNotedUntilTheyAreTaken() async throws {
+        let signal = WorkSignal()
+        let mark = signal.mark(.timelines)
+        signal.mark(apps: [1, 2])
+        signal.mark(apps: [2, 3])
+        #expect(signal.mark(.timelines) == mark, "by themselves they wake nobody")
+        #expect(signal.takeMarkedApps() == [1, 2, 3])
+        #expect(signal.takeMarkedApps().isEmpty)
+    }
+
     @Test func cancellationEndsTheWait() async throws {
         let signal = WorkSignal()
         let waiting = Task { try await signal.wait(past: signal.mark(.timelines)) }

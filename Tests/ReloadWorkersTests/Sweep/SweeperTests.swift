@@ -71,6 +71,25 @@ struct SweeperTests {
         }
     }
 
+    @Test func singleReloadsAreClaimedAndFetchedByThemselves() async throws {
+        try await withWorker(maxBatch: 10) { worker in
+            let ids = try await worker.store.place((0..<50).map { .test("w\($0)", user: "u\($0)") })
+            try await worker.store.settle()
+            try await worker.store.bumpKind("Purchases")
+            _ = try await worker.sweeper.pass()
+            try await worker.store.markUser("u30")
+            let works = try await worker.claim()
+            #expect(worker.counts.claims == 2)
+            let batches = works.compactMap {
+                if case .reload(let batch) = $0 { batch.timelines.map(\.id) } else { nil }
+            }
+            #expect(batches.first == [ids[30]])
+            // Of the provider's eight slots half are left for what is urgent.
+            #expect(batches.dropFirst().map(\.count) == [10, 10, 10])
+            await worker.run(works)
+        }
+    }
+
     @Test func aBumpInTheMiddleOfASweepConverges() async throws {
         try await withWorker(configure: configure) { worker in
             try await worker.store.place((0..<100).map { .test("w\($0)", user: "u\($0)") })

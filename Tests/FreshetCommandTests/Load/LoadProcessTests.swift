@@ -1,0 +1,120 @@
+import PostgresClient
+import TestSupport
+import Testing
+import WidgetModel
+
+@testable import freshet
+
+/// The load scenarios, small, and what they report compared with what PostgreSQL holds afterwards.
+@Suite(.tags(.process), .serialized, .timeLimit(.minutes(5)))
+struct LoadProcessTests {
+    /// What one row of integers says.
+    private struct Integers: PostgresStatement {
+        static let sql = """
+            SELECT ARRAY[
+                (SELECT count(*) FROM timeline_state),
+                (SELECT sum(requested)::int8 - count(*) FROM timeline_state),
+                (SELECT count(*) FROM timeline_state s JOIN kind k ON k.id = s.kind_id JOIN app a ON a.id = k.app_id
+                 WHERE s.rendered < s.requested OR s.rendered_kind_generation < k.generation
+                     OR s.rendered_app_generation < a.generation),
+                (SELECT coalesce(sum(next_offset), 0)::int8 FROM consumer_position),
+                (SELECT sum(generation)::int8 FROM app),
+                (SELECT count(*) FROM dead_letter)]
+            """
+
+        static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> [Int64] {
+            try row.array(0, of: Int64.self)
+        }
+    }
+
+    /// What PostgreSQL holds.
+    private struct Found {
+        var timelines, requested, stale, applied, generations, deadLetters: Int64
+
+        init(_ pool: PostgresPool) async throws {
+            let values = try #require(try await pool.query(Integers()).first)
+            (timelines, requested, stale) = (values[0], values[1], values[2])
+            (applied, generations, deadLetters) = (values[3], values[4], values[5])
+        }
+    }
+
+    /// Runs a scenario on a database of its own; answers its report and what the database holds then.
+    private func load(_ arguments: String...) async throws -> (report: JSONValue, found: Found) {
+        try await withDatabase { database in
+            let environment = ["FRESHET_POSTGRES_URL": database.connectionString]
+            let process = try FreshetProcess(["load"] + arguments + ["--json"], environment: environment)
+            let exit = try await process.end(within: .seconds(180))
+            let (out, err) = (process.standardOutput, process.standardError)
+            #expect(exit == FreshetProcess.Exit(status: 0, isSignal: false), "\(out.suffix(2_000))\n\(err)")
+            let report = try JSONValue.parse(out)
+            #expect(report["lost"] == 0)
+            return (report, try await Found(database.pool))
+        }
+    }
+
+    private func integer(_ report: JSONValue, _ path: String...) -> Int64? {
+        path.reduce(report) { $0?[$1] ?? nil }?.numberValue?.int64
+    }
+
+    @Test("fairness: every event of both apps is applied, counted, rendered and measured")
+    func fairness() async throws {
+        let (report, found) = try await load("fairness", "--duration", "2", "--rate", "2", "--timelines", "500")
+        // 400 ms of warm-up and 2 s, twice the small app's stream, once the big one's.
+        let events = try #require(integer(report, "events"))
+        #expect((450...500).contains(events))
+        #expect(found.requested == events && found.applied == events)
+        #expect(found.timelines == 510 && found.stale == 0 && found.deadLetters == 0)
+        #expect(integer(report, "small", "alone", "samples") == 4)
+        #expect(integer(report, "small", "beside", "samples") == 4)
+        #expect(integer(report, "big", "samples") == 400)
+        let alone = try #require(report["small"]?["alone"]?["p99"]?.numberValue?.double)
+        let beside = try #require(report["small"]?["beside"]?["p99"]?.numberValue?.double)
+        let ratio = try #require(report["ratio"]?.numberValue?.double)
+        #expect(alone > 0 && abs(ratio - beside / alone) < 0.01)
+    }
+
+    @Test("global: all timelines reach the one bump, and the single reloads are measured alone and beside it")
+    func global() async throws {
+        let (report, found) = try await load("global", "--duration", "1", "--rate", "50", "--timelines", "3000")
+        let events = try #require(integer(report, "events"))
+        // One of them is the reload of everything, which no timeline counts by itself.
+        #expect(found.requested == events - 1 && found.applied == events)
+        #expect(found.generations == 1)
+        #expect(found.timelines == 3_000 && found.stale == 0 && found.deadLetters == 0)
+        let samples = try #require(integer(report, "singles", "alone", "samples"))
+        #expect((45...55).contains(samples))
+        let beside = try #require(integer(report, "singles", "beside", "samples"))
+        // 200 ms of warm-up are counted, not measured.
+        #expect((8...12).contains(events - 1 - samples - beside))
+        #expect(try #require(integer(report, "beside", "reloads")) >= 3_000)
+        #expect(try #require(report["regeneratedSeconds"]?.numberValue?.double) > 0)
+        #expect(try #require(report["bumpAppliedMilliseconds"]?.numberValue?.double) > 0)
+    }
+
+    @Test("ingest: every event is applied and counted")
+    func ingest() async throws {
+        let (report, found) = try await load("ingest", "--events", "3000", "--targets", "50")
+        #expect(found.requested == 3_000 && found.applied == 3_000 && found.timelines == 50)
+        #expect(integer(report, "events") == 3_000)
+        #expect(try #require(integer(report, "timelineRows")) <= 3_000)
+    }
+
+    @Test("what cannot be run is refused before anything starts")
+    func refused() async throws {
+        for (arguments, message) in [
+            (["fairness", "--rate", "0"], "--rate 0: expected 1 to 200"),
+            (["global", "--timelines", "0"], "--timelines 0: expected 1 to 10000000"),
+            (["ingest", "--events", "0"], "--events 0: expected 1 to 100000000"),
+        ] {
+            let (status, _, err) = try await FreshetProcess.run(["load"] + arguments)
+            #expect(status == 64 && err.contains(message), "\(err)")
+        }
+        try await withDatabase { database in
+            let environment = ["FRESHET_POSTGRES_URL": database.connectionString]
+            let small = ["load", "fairness", "--duration", "1", "--rate", "1", "--timelines", "10"]
+            #expect(try await FreshetProcess.run(small, environment: environment).status == 0)
+            let again = try await FreshetProcess.run(small, environment: environment)
+            #expect(again.status == 1 && again.err.contains("the database holds timelines already"))
+        }
+    }
+}

@@ -1,0 +1,147 @@
+import Testing
+import WidgetModel
+import WidgetStore
+
+@testable import freshet
+
+/// Which events a stored timeline serves, and since when they waited.
+struct ReloadLatencyTests {
+    private static let timeline = TimelineID(high: 1, low: 1)
+    private static let other = TimelineID(high: 2, low: 2)
+
+    private let latency = ReloadLatency()
+
+    private func place(_ offset: Int64, partition: Int32 = 0) -> EventPosition {
+        EventPosition(topic: 0, partition: partition, offset: offset)
+    }
+
+    /// An event that was to be sent that long ago.
+    private func event(
+        _ timeline: TimelineID = Self.timeline, ago: Duration = .seconds(1), _ series: LoadSeries = .alone
+    ) -> ReloadLatency.Event {
+        ReloadLatency.Event(timeline: timeline, intended: .now - ago, series: series)
+    }
+
+    @Test("a latency counts from the time at which the event was to be sent")
+    func intended() {
+        let event = event(ago: .seconds(5))
+        latency.sending([event])
+        latency.acknowledged(event, at: place(7))
+        #expect(latency.counts.waiting == 1)
+        latency.stored(Self.timeline, place(7))
+        let summary = latency.summary(of: .alone)
+        #expect(summary.samples == 1 && summary.p50 >= 5_000 && summary.p50 < 60_000)
+        #expect(summary.max >= summary.p50 * 0.99)
+        #expect(latency.counts == ReloadLatency.Counts(sent: 1, served: 1))
+    }
+
+    @Test("a timeline that is stored serves all of its events up to the one it was stored for, and no other's")
+    func folded() {
+        let events = [event(), event(), event(), event(Self.other)]
+        latency.sending(events)
+        for (offset, event) in events.enumerated() { latency.acknowledged(event, at: place(Int64(offset))) }
+        latency.stored(Self.timeline, place(1))
+        #expect(latency.counts.served == 2)
+        // Another partition's offsets say nothing of this one's.
+        latency.stored(Self.timeline, place(9, partition: 1))
+        #expect(latency.counts.served == 2)
+        // The same once more, for a reload of everyone: it still names the event, which is served already.
+        latency.stored(Self.timeline, place(1))
+        latency.stored(Self.timeline, nil)
+        #expect(latency.counts.served == 2 && latency.counts.waiting == 2)
+        latency.stored(Self.timeline, place(5))
+        latency.stored(Self.other, place(3))
+        #expect(latency.counts.waiting == 0 && latency.summary(of: .alone).samples == 4)
+    }
+
+    @Test("what is stored before Kafka's acknowledgement arrives is not missed")
+    func storedFirst() {
+        let (first, second) = (event(ago: .seconds(3)), event(ago: .seconds(2)))
+        latency.sending([first, second])
+        latency.stored(Self.timeline, place(4))
+        latency.acknowledged(first, at: place(4))
+        #expect(latency.counts.served == 1)
+        latency.acknowledged(second, at: place(5))
+        #expect(latency.counts.waiting == 1 && latency.unacknowledged == 0)
+        latency.stored(Self.timeline, place(5))
+        #expect(latency.counts.waiting == 0)
+    }
+
+    @Test("events that Kafka refuses, or does not know the place of, are counted and not waited for")
+    func unplaced() {
+        let events = [event(), event()]
+        latency.sending(events)
+        latency.acknowledged(events[0], at: nil, isFailed: true)
+        latency.acknowledged(events[1], at: nil)
+        #expect(latency.counts == ReloadLatency.Counts(sent: 2, failed: 1, unplaced: 1))
+        #expect(latency.counts.waiting == 0)
+    }
+
+    @Test("a warm-up is counted but not measured, and series are apart")
+    func series() {
+        for (offset, series) in [LoadSeries.warmUp, .alone, .beside, .beside].enumerated() {
+            let event = event(TimelineID(high: 9, low: UInt64(offset)), series)
+            latency.sending([event])
+            latency.acknowledged(event, at: place(Int64(offset)))
+            latency.stored(event.timeline, place(Int64(offset)))
+        }
+        #expect(latency.counts.served == 4)
+        #expect([.warmUp, .alone, .beside, .other].map { latency.summary(of: $0).samples } == [0, 1, 2, 0])
+        #expect([.warmUp, .alone, .beside, .other].map { latency.sent(in: $0) } == [1, 1, 2, 0])
+    }
+
+    @Test("distinct timelines are counted from when it is asked for, whatever they were stored for")
+    func distinct() {
+        latency.stored(Self.other, nil)
+        #expect(latency.distinctStored == 0)
+        latency.startCountingStored()
+        for timeline in [Self.timeline, Self.other, Self.timeline] { latency.stored(timeline, nil) }
+        #expect(latency.distinctStored == 2)
+    }
+}
+
+struct LatencyHistogramTests {
+    @Test("percentiles are in milliseconds, to three digits; what is longer than ten minutes counts as ten")
+    func percentiles() {
+        var histogram = LatencyHistogram()
+        #expect(histogram.summary == LatencySummary())
+        for milliseconds in 1...100 { histogram.record(.milliseconds(milliseconds)) }
+        let summary = histogram.summary
+        #expect(summary.samples == 100)
+        for (value, expected) in [(summary.p50, 50.0), (summary.p90, 90), (summary.p99, 99), (summary.max, 100)] {
+            #expect(abs(value - expected) <= expected * 0.002)
+        }
+        histogram.record(.seconds(10_000))
+        histogram.record(.seconds(-1))
+        #expect(histogram.summary.samples == 102)
+        #expect(abs(histogram.summary.max - 600_000) < 1_000)
+        histogram.reset()
+        #expect(histogram.summary.samples == 0)
+    }
+
+    @Test("a ratio needs samples on both sides")
+    func ratio() {
+        let alone = LatencySummary(samples: 10, p99: 20)
+        #expect(LatencySummary(samples: 5, p99: 30).ratio(to: alone) == 1.5)
+        #expect(LatencySummary().ratio(to: alone) == nil)
+        #expect(alone.ratio(to: LatencySummary()) == nil)
+        #expect(JSONValue.rounded(alone.ratio(to: LatencySummary())) == .null)
+    }
+}
+
+struct OpenLoopTests {
+    @Test("events are due at a fixed rate from the start, whenever somebody asks")
+    func fixedRate() {
+        let start = ContinuousClock.now
+        var loop = OpenLoop(start: start, rate: 4)
+        #expect(loop.due(at: start - .seconds(1), limit: 100).isEmpty)
+        #expect(loop.due(at: start, limit: 100) == [start])
+        #expect(loop.next == start + .milliseconds(250))
+        // A publisher that stood still for a while owes all of them, each at its own time.
+        let owed = loop.due(at: start + .seconds(1), limit: 100)
+        #expect(owed == [1, 2, 3, 4].map { start + .milliseconds(250) * $0 })
+        #expect(loop.due(at: start + .seconds(3), limit: 5).count == 5)
+        #expect(loop.due(at: start + .seconds(3), limit: 5).count == 3)
+        #expect(loop.count == 13)
+    }
+}
