@@ -25,10 +25,11 @@ struct TimelineGenerator: Sendable {
 
     private mutating func count(upTo most: Int64) -> Int64 { Int64(next() % UInt64(most + 1)) }
 
+    /// Not in the next minute: the sweeper's lane goes by the clock, which is later than `now()`.
     private mutating func time(around now: Timestamp) -> Timestamp {
         any([
-            .distantPast, now - .seconds(3600), now - .microseconds(1), now, now + .microseconds(1), now + .seconds(90),
-            now + .seconds(1234), .distantFuture,
+            .distantPast, now - .seconds(3600), now - .microseconds(1), now, now + .seconds(90), now + .seconds(1234),
+            .distantFuture,
         ])
     }
 
@@ -71,7 +72,9 @@ struct TimelineGenerator: Sendable {
         return ReloadGeneration(current: current, free: free, forced: count(upTo: free))
     }
 
-    mutating func scope() -> ScopeGenerations { ScopeGenerations(kind: generation(), app: generation()) }
+    mutating func scope() -> ScopeGenerations {
+        ScopeGenerations(kind: generation(), app: generation(), cancelled: flag() ? 0 : count(upTo: 6))
+    }
 
     mutating func reason() -> ReloadReason { any([.push, .background, .foreground, .environment, .operator]) }
 
@@ -123,7 +126,8 @@ struct WriteScope: PostgresStatement {
             UPDATE app SET generation = $1::int8, free_generation = $2::int8, operator_generation = $3::int8
             WHERE id = $7::int4
         )
-        UPDATE kind SET generation = $4::int8, free_generation = $5::int8, operator_generation = $6::int8
+        UPDATE kind SET generation = $4::int8, free_generation = $5::int8, operator_generation = $6::int8,
+                        cancelled_generation = $9::int8
         WHERE id = $8::int4
         """
 
@@ -139,6 +143,7 @@ struct WriteScope: PostgresStatement {
         }
         parameters.append(appID)
         parameters.append(kindID)
+        parameters.append(scope.cancelled)
     }
 }
 
@@ -151,7 +156,7 @@ struct WriteTimeline: PostgresStatement {
             swept_generation = $10::int8, retry_at = $11::timestamptz, eligible_at = $12::timestamptz,
             free_at = $13::timestamptz, policy_at = $14::timestamptz, rendered_at = $15::timestamptz,
             requested_at = $16::timestamptz, lane = $17::int2, attempts = $18::int2, view_class = $19::int2,
-            last_decision = $20::int2, budget = $21::bytea, published_hash = $22::uuid, orphaned = $23::bool
+            last_decision = $20::int2, decided_at = now(), budget = $21::bytea, published_hash = $22::uuid, orphaned = $23::bool
         WHERE timeline_id = $1::uuid
         """
 
@@ -222,7 +227,7 @@ struct ReadHotRow: PostgresStatement {
         timeline.decision = Decision(rawValue: try row.value(18)) ?? .none
         let stored = try row.optional(19, as: PostgresBytes.self)?.bytes
         guard let ledger = BudgetLedger(stored: stored) else {
-            throw PostgresError.unexpectedValue(column: 19, "\(stored ?? [])", expected: "a ledger")
+            throw PostgresError(.misuse, "no ledger: \(stored ?? [])")
         }
         timeline.ledger = ledger
         timeline.publishedHash = try row.optional(20, as: PostgresUUID.self).map { ContentHash($0) }

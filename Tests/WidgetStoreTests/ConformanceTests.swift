@@ -9,7 +9,7 @@ import WidgetStore
 @Suite("The statements that change a hot row do what the state machine says", .timeLimit(.minutes(5)))
 struct ConformanceTests {
     enum Event: String, CaseIterable, Sendable {
-        case request, requestOfEveryone, requestOfManyWidgets, sweep, place, orphan, view, republish, claim
+        case request, requestOfEveryone, requestOfManyWidgets, sweep, cancel, place, orphan, view, republish, claim
         case complete, fail, release, wait, sleep, collect
     }
 
@@ -123,6 +123,13 @@ struct ConformanceSubject: Sendable {
             let outcome = situation.timeline.sweep(to: situation.scope, at: situation.now)
             situation.foundAnswer = "\(rows)"
             situation.expectedAnswer = outcome == nil ? "0" : "1"
+        case .cancel:
+            let upTo = situation.scope.sum
+            let row = try await situation.connection.query(
+                CancelTimelines(kindID: kindID, generation: upTo, after: .start, limit: 10)
+            ).first
+            situation.foundAnswer = "\(row?.cancelled ?? -1)"
+            situation.expectedAnswer = situation.timeline.cancel(upTo: upTo) ? "1" : "0"
         case .place, .orphan, .view: try await widget(event, &situation)
         case .republish:
             _ = try await situation.connection.query(RepublishTimelines([id]))
@@ -187,8 +194,9 @@ struct ConformanceSubject: Sendable {
                         id: id, kindID: kindID, identity: identity, lane: lane, cause: nil, reason: .placed)
                 ])
             ).first
+            let outcome = situation.timeline.place(lane: lane, in: situation.scope, at: situation.now)
             situation.foundAnswer = "\(placed ?? -1)"
-            situation.expectedAnswer = situation.timeline.place(lane: lane, at: situation.now) == nil ? "0" : "1"
+            situation.expectedAnswer = outcome == nil ? "0" : "1"
         case .orphan:
             try await connection.simple("UPDATE widget SET timeline_id = NULL")
             _ = try await connection.execute(OrphanTimelines([id]))

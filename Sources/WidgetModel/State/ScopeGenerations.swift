@@ -25,10 +25,15 @@ package struct ReloadGeneration: Hashable, Sendable {
 package struct ScopeGenerations: Hashable, Sendable {
     package var kind: ReloadGeneration
     package var app: ReloadGeneration
+    /// The sum up to which an operator has cancelled what the sweeper has still to do.
+    package var cancelled: Int64
 
-    package init(kind: ReloadGeneration = ReloadGeneration(), app: ReloadGeneration = ReloadGeneration()) {
+    package init(
+        kind: ReloadGeneration = ReloadGeneration(), app: ReloadGeneration = ReloadGeneration(), cancelled: Int64 = 0
+    ) {
         self.kind = kind
         self.app = app
+        self.cancelled = cancelled
     }
 
     /// How far the sweeper has to make timelines due. Both counters only grow, so their sum tells which is the later.

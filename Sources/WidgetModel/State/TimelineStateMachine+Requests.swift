@@ -18,19 +18,35 @@ extension TimelineStateMachine {
 
     /// The sweeper comes to it: nil when there is nothing to sweep, or it is leased and has to be found again.
     package mutating func sweep(to scope: ScopeGenerations, at now: Timestamp) -> RequestOutcome? {
-        guard sweptGeneration < scope.sum, !isLeased else { return nil }
+        guard scope.sum > scope.cancelled, sweptGeneration < scope.sum, !isLeased else { return nil }
         sweptGeneration = scope.sum
         return mark(pendingUrgency(of: scope), lane: nil, at: now)
     }
 
+    /// An operator has cancelled what the sweeper did: whether it waited for nothing else, and waits for its policy's time
+    /// again. It stays stale: its next reload, whatever causes it, serves what was cancelled too.
+    ///
+    /// - Parameter sum: of the generations up to which it is cancelled.
+    package mutating func cancel(upTo sum: Int64) -> Bool {
+        guard lane == .bulk, !isLeased, !isOrphaned, renderedAt != nil, publishedHash != nil, requested == rendered,
+            sweptGeneration <= sum
+        else { return false }
+        phase = .waiting(until: isDormant ? .distantFuture : max(policyAt, retryAt))
+        lane = .scheduled
+        decision = .cancelled
+        return true
+    }
+
     /// A widget shows it from now on. A timeline that was about to be collected, or that sleeps, is wanted at once; any
     /// other serves the new widget as it is: nil.
-    package mutating func place(lane: ReloadLane, at now: Timestamp) -> RequestOutcome? {
+    package mutating func place(lane: ReloadLane, in scope: ScopeGenerations, at now: Timestamp) -> RequestOutcome? {
         guard isOrphaned || isDormant else { return nil }
         let urgency: RequestUrgency = isOrphaned ? .forced : .free
         // Its tombstone may have been published.
         if isOrphaned { publishedHash = nil }
         isOrphaned = false
+        // What a retired kind's timelines have is greater than any.
+        sweptGeneration = min(sweptGeneration, scope.sum)
         return request(urgency: urgency, lane: lane, at: now)
     }
 

@@ -101,7 +101,7 @@ struct StateTableTests {
         case .sweepPush: return sweep(.budgeted)
         case .sweepTimeChange: return sweep(.free)
         case .sweepOperators: return sweep(.forced)
-        case .place: return text(timeline.place(lane: .interactive, at: now))
+        case .place: return text(timeline.place(lane: .interactive, in: ScopeGenerations(), at: now))
         case .orphan:
             timeline.orphan(at: now)
             return "-"

@@ -181,6 +181,34 @@ struct TimelineStateMachineTests {
         #expect(timeline.publishedHash == hash)
     }
 
+    @Test("a reload of everyone that is cancelled: nothing is swept, and what was waits for its policy's time again")
+    func cancelled() {
+        var scope = ScopeGenerations()
+        scope.kind.bump(by: 4, urgency: .budgeted)
+        let idle = TimelineStateMachine.rendered(at: now - .hours(1), policy: .after(now + .hours(1)))
+        var swept = idle
+        #expect(swept.sweep(to: scope, at: now) == .due)
+        scope.cancelled = 4
+        var late = idle
+        #expect(late.sweep(to: scope, at: now) == nil)
+        #expect(swept.cancel(upTo: 3) == false, "of a later one")
+        var pushed = swept
+        _ = pushed.request(urgency: .budgeted, lane: .push, at: now)
+        #expect(pushed.cancel(upTo: 4) == false, "nobody cancels a request of its own")
+        #expect(swept.cancel(upTo: 4) == true)
+        #expect(swept.dueAt == idle.dueAt && swept.lane == .scheduled && swept.decision == .cancelled)
+        #expect(swept.need(in: scope) == .budgeted, "stale all the same")
+        // What sleeps goes on sleeping: its policy's time is long past.
+        var asleep = idle
+        asleep.viewClass = .dormant
+        asleep.policyAt = now - .days(3)
+        asleep.phase = .waiting(until: .distantFuture)
+        scope.app.bump(urgency: .budgeted)
+        #expect(asleep.sweep(to: scope, at: now) == .due)
+        #expect(asleep.cancel(upTo: 5) == true)
+        #expect(asleep.dueAt == .distantFuture)
+    }
+
     @Test("failures count and back off; a success forgets them")
     func failures() throws {
         var timeline = TimelineStateMachine.rendered(at: now - .hours(1), policy: .after(now))
@@ -214,7 +242,7 @@ struct TimelineStateMachineTests {
         #expect(viewed.dueAt == now + .minutes(3) && viewed.viewClass == .seldom)
         #expect(viewed.view(at: now) == false)
         var placed = timeline
-        #expect(placed.place(lane: .interactive, at: now) == .due)
+        #expect(placed.place(lane: .interactive, in: ScopeGenerations(), at: now) == .due)
         #expect(placed.need(in: scope) == .free)
         var asked = timeline
         #expect(asked.request(urgency: .budgeted, lane: .push, at: now) == .due)
@@ -237,7 +265,7 @@ struct TimelineStateMachineTests {
         // Placed between the claim and the deletion: published anew, for its tombstone may be out.
         for isMarked in [false, true] {
             var shown = timeline
-            if isMarked { #expect(shown.place(lane: .interactive, at: now) == .inFlight) }
+            if isMarked { #expect(shown.place(lane: .interactive, in: ScopeGenerations(), at: now) == .inFlight) }
             #expect(shown.collect(claim, isShown: true, at: now) == .revived)
             #expect(!shown.isOrphaned && shown.publishedHash == nil && shown.isDue(at: now) && !shown.isLeased)
             #expect(shown.need(in: scope) == .free)
