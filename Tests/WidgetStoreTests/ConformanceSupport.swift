@@ -222,7 +222,7 @@ struct ReadHotRow: PostgresStatement {
         timeline.decision = Decision(rawValue: try row.value(18)) ?? .none
         let stored = try row.optional(19, as: PostgresBytes.self)?.bytes
         guard let ledger = BudgetLedger(stored: stored) else {
-            throw PostgresError.unexpectedValue(column: 19, "\(stored ?? [])", expected: "a ledger")
+            throw PostgresError(.decoding, "column 19 holds \(stored ?? []); expected a ledger")
         }
         timeline.ledger = ledger
         timeline.publishedHash = try row.optional(20, as: PostgresUUID.self).map { ContentHash($0) }
