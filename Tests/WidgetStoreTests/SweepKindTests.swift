@@ -20,7 +20,7 @@ struct SweepKindTests {
                 ANALYZE timeline_state;
                 """)
             // The statistics are from before the bump: as far as they go, hardly any row is behind.
-            _ = try await store.pool.execute(BumpKinds([GenerationBump(id: kind.id, events: 1, isFree: true)]))
+            _ = try await store.pool.execute(BumpKinds([GenerationBump(id: kind.id, events: 1, reason: .foreground)]))
             try await store.pool.withConnection { connection in
                 // The extended protocol's plans: with the values, and without them.
                 for mode in ["force_custom_plan", "force_generic_plan"] {
@@ -53,10 +53,11 @@ struct SweepKindTests {
             try await store.settle()
             let app = try #require(try await store.directory().apps[TestKinds.app])
             let kind = try #require(try await store.directory().kind("Purchases", of: app))
-            _ = try await store.pool.execute(BumpKinds([GenerationBump(id: kind.id, events: 1, isFree: true)]))
+            _ = try await store.pool.execute(BumpKinds([GenerationBump(id: kind.id, events: 1, reason: .foreground)]))
             let mark = TimelineMark(
-                appID: app.id, audienceID: "me", kindID: kind.id, matching: nil, events: 1, isFree: true,
-                lane: ReloadLane.push.rawValue, cause: EventPosition(topic: 0, partition: 0, offset: 0))
+                appID: app.id, audienceID: "me", kindID: kind.id, matching: nil, events: 1, urgency: .free,
+                lane: ReloadLane.push.rawValue, cause: EventPosition(topic: 0, partition: 0, offset: 0),
+                reason: .foreground)
             try await store.pool.withTransaction { connection in
                 // Its now() is before that of the mark, which commits before the chunk gets to the row.
                 try await connection.simple("SELECT now()")

@@ -36,6 +36,20 @@ struct ViewCostTests {
         }
     }
 
+    @Test("A view decades after another one is counted like any other")
+    func decades() async throws {
+        try await withStore { store in
+            try await store.place([.test("w1")])
+            let app = try #require(try await store.directory().apps[TestKinds.app]).id
+            for time in [Timestamp(microseconds: 1), Self.start] {
+                let outcome = try await store.pool.query(
+                    RecordViews([WidgetViews(appID: app, widget: "w1", times: [time])]))
+                #expect(outcome.first?.written == 1)
+            }
+            #expect(try await store.integer("SELECT (view_rate * 3000)::bigint FROM widget") == 1_000)
+        }
+    }
+
     @Test("Which views count, and the rate, are those of the model, however the views are batched")
     func conformance() async throws {
         try await withStore { store in

@@ -64,7 +64,7 @@ BEGIN
     FOREACH at IN ARRAY times LOOP
         CONTINUE WHEN at < last_viewed_at + interval '1 hour';
         view_rate := 1 / 3.0 + view_rate
-            * exp(-coalesce(extract(epoch FROM at - last_viewed_at), 0)::float8 / (3 * 86400));
+            * exp(-least(coalesce(extract(epoch FROM at - last_viewed_at), 0)::float8 / (3 * 86400), 100));
         last_viewed_at := at;
         views := views + 1;
     END LOOP;
