@@ -60,6 +60,18 @@ struct TimelineGenerator: Sendable {
         return timeline
     }
 
+    /// As the sweeper leaves rows that wait for nothing else.
+    mutating func sweptOnly(_ timeline: TimelineStateMachine) -> TimelineStateMachine {
+        var timeline = timeline
+        timeline.phase = .waiting(until: timeline.dueAt)
+        timeline.lane = .bulk
+        timeline.rendered = timeline.requested
+        timeline.renderedAt = timeline.requestedAt
+        timeline.sweptGeneration = count(upTo: 3)
+        timeline.isOrphaned = false
+        return timeline
+    }
+
     private mutating func ledger(at now: Timestamp) -> BudgetLedger {
         var ledger = BudgetLedger()
         for _ in 0..<count(upTo: 4) { ledger.spend(of: 8, at: now - .seconds(count(upTo: 80_000))) }

@@ -83,7 +83,8 @@ struct ConformanceSubject: Sendable {
             return try await store.pool.withTransaction { connection in
                 var generator = generator
                 let now = try #require(try await connection.query(TransactionTime()).first)
-                let before = generator.timeline(at: now)
+                var before = generator.timeline(at: now)
+                if event == .cancel { before = generator.sweptOnly(before) }
                 let scope = generator.scope()
                 _ = try await connection.execute(WriteTimeline(timeline: before, id: id))
                 _ = try await connection.execute(WriteScope(scope: scope, appID: appID, kindID: kindID))

@@ -83,7 +83,7 @@ package struct CancelSweeps: PostgresStatement {
 
 /// One chunk of the timelines of a kind that wait in the bulk lane, in the order in which they come due: puts back what
 /// only a cancelled sweep had made due, to its policy's time. It stays stale, and its next reload, whatever causes it,
-/// serves the cancelled generation too.
+/// serves the cancelled generation too. What had slept sleeps on: its policy's time is long past.
 ///
 /// Left alone are those that are being fetched, that no widget shows, that were never rendered or whose stored content
 /// is still to be published, that a later generation wants, and those with a request of their own: it is never lost.
@@ -122,7 +122,9 @@ package struct CancelTimelines: PostgresStatement {
             FOR NO KEY UPDATE OF s
         ), cancelled AS (
             UPDATE timeline_state s
-            SET due_at = greatest(s.policy_at, s.retry_at), lane = \(ReloadLane.scheduled.rawValue),
+            SET due_at = CASE WHEN s.view_class = \(ViewClass.dormant.rawValue) THEN 'infinity'
+                              ELSE greatest(s.policy_at, s.retry_at) END,
+                lane = \(ReloadLane.scheduled.rawValue),
                 last_decision = \(Decision.cancelled.rawValue),
                 decision_rule = \(ReloadRule.operatorCommand.rawValue), decided_at = now(),
                 decision_topic = NULL, decision_partition = NULL, decision_offset = NULL, decision_reason = NULL

@@ -63,7 +63,8 @@ package struct Completion: Sendable {
 /// Completes regenerations whose claim still holds. What was requested during the fetch stays requested and becomes due
 /// by the mark's formula; so does a row whose last message another worker has overwritten (`published_hash` cleared), and
 /// one that the sweeper had made due for a generation that the claim's snapshot did not have yet: nobody would look for it
-/// again. A completion that is tried again after it went through finds the lease ended and changes nothing.
+/// again (at once, so that the rules decide; on a shared timeline after its spacing, for it may be a free request). A
+/// completion that is tried again after it went through finds the lease ended and changes nothing.
 package struct CompleteTimelines: PostgresStatement {
     package struct Row: Sendable {
         package let id: TimelineID
@@ -118,7 +119,8 @@ package struct CompleteTimelines: PostgresStatement {
             fetch_milliseconds = l.fetch_ms,
             due_at = CASE
                 WHEN l.orphaned THEN now()
-                WHEN l.again THEN CASE WHEN l.at_once OR l.swept THEN now() WHEN l.asked_free THEN l.spaced_at
+                WHEN l.again THEN CASE WHEN l.at_once OR l.swept AND NOT l.shared THEN now()
+                                       WHEN l.asked_free OR l.swept THEN l.spaced_at
                                        ELSE l.budgeted_at END
                 ELSE l.policy_at END,
             lane = CASE WHEN l.again AND NOT l.orphaned THEN s.lane

@@ -33,7 +33,7 @@ package struct Deferral: Sendable {
 
 /// Ends claims that the rules defer: nothing is dropped, and nothing is claimed again before its time. What was asked for
 /// since the claim counts by the mark's formula; what the sweeper had made due for a generation that the claim did not see
-/// is due at once, as with a completion.
+/// is due as a free request is, as with a completion.
 package struct DeferTimelines: PostgresStatement {
     package struct Row: Sendable {
         package let id: TimelineID
@@ -55,8 +55,8 @@ package struct DeferTimelines: PostgresStatement {
         )
         UPDATE timeline_state s
         SET leased = false, eligible_at = l.eligible_at,
-            due_at = CASE WHEN s.orphaned OR l.swept THEN now()
-                          WHEN l.asked_free THEN greatest(now(), s.free_at)
+            due_at = CASE WHEN s.orphaned THEN now()
+                          WHEN l.asked_free OR l.swept THEN greatest(now(), s.free_at)
                           WHEN l.asked OR l.until IS NOT NULL THEN l.eligible_at
                           ELSE 'infinity' END,
             lane = CASE WHEN s.orphaned THEN \(ReloadLane.bulk.rawValue) ELSE s.lane END,
