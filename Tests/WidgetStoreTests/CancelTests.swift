@@ -108,7 +108,7 @@ struct CancelTests {
             try await store.sql(
                 """
                 UPDATE timeline_state SET retry_at = now() + interval '2 hours' WHERE timeline_id = '\(ids[0])';
-                UPDATE timeline_state SET policy_at = 'infinity' WHERE timeline_id = '\(ids[1])';
+                UPDATE timeline_state SET policy_at = 'infinity', decided_at = now() WHERE timeline_id = '\(ids[1])';
                 """)
             _ = try await sweep(store)
             try await store.sql("UPDATE timeline_state SET due_at = now() + interval '10 s', lane = 3")
@@ -155,7 +155,7 @@ struct CancelTests {
             _ = try await settled(2, store)
             try await store.place([.test("d", kind: "DueDate")])
             try await store.settle()
-            try await store.sql("UPDATE timeline_state SET published_hash = timeline_id, policy_at = 'infinity'")
+            try await store.sql("UPDATE timeline_state SET published_hash = timeline_id, policy_at = 'infinity', decided_at = now()")
             let app = try #require(try await store.directory().apps[TestKinds.app])
             _ = try await store.pool.execute(BumpApps([GenerationBump(id: app.id, events: 1, reason: .foreground)]))
             _ = try await sweep(store)

@@ -86,7 +86,8 @@ struct LoadProcessTests {
         let beside = try #require(integer(report, "singles", "beside", "samples"))
         // 200 ms of warm-up are counted, not measured.
         #expect((8...12).contains(events - 1 - samples - beside))
-        #expect(try #require(integer(report, "beside", "reloads")) >= 3_000)
+        // The span ends when the last timeline is stored; the batches under way then are counted later.
+        #expect(try #require(integer(report, "beside", "reloads")) >= 2_000)
         #expect(try #require(report["regeneratedSeconds"]?.numberValue?.double) > 0)
         #expect(try #require(report["bumpAppliedMilliseconds"]?.numberValue?.double) > 0)
     }

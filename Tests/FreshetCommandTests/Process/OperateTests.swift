@@ -85,7 +85,7 @@ struct OperateTests {
             try await store.settle()
             try await store.sql(
                 """
-                UPDATE timeline_state SET published_hash = timeline_id;
+                UPDATE timeline_state SET published_hash = timeline_id, decided_at = now();
                 UPDATE kind SET generation = generation + 1 WHERE name = 'Purchases';
                 UPDATE timeline_state s SET lane = 3, due_at = now(), swept_generation = 1;
                 """)
