@@ -41,8 +41,15 @@ struct LatencySummary: Sendable, Equatable {
         ]
     }
 
-    /// For a table: p50, p90, p99 and the maximum.
-    var columns: [String] { [p50, p90, p99, max].map(DemoScreen.decimal) }
+    /// A table of series, each with its rate and the number of its events.
+    static func table(_ rows: [(name: String, rate: Int, events: Int, latency: LatencySummary)]) -> [String] {
+        var table = TextTable("event → stored", "events/s", "events", "p50", "p90", "p99", "max (ms)")
+        for (name, rate, events, latency) in rows {
+            let columns = [latency.p50, latency.p90, latency.p99, latency.max].map(DemoScreen.decimal)
+            table.add(name, "\(rate)", "\(events)", columns[0], columns[1], columns[2], columns[3])
+        }
+        return table.lines
+    }
 
     /// How many times the p99 of another one is this one's; nil when there is nothing to compare.
     func ratio(to other: LatencySummary) -> Double? {

@@ -95,16 +95,10 @@ extension LoadFairness {
         var ratio: Double? { beside.ratio(to: alone) }
 
         var lines: [String] {
-            var table = TextTable("event → stored", "events/s", "events", "p50", "p90", "p99", "max (ms)")
-            for (name, rate, count, latency) in [
-                ("small app, alone", plan.rate, sent[0], alone),
-                ("small app, beside", plan.rate, sent[1], beside),
+            LatencySummary.table([
+                ("small app, alone", plan.rate, sent[0], alone), ("small app, beside", plan.rate, sent[1], beside),
                 ("big app", plan.rate * Plan.factor, sent[2], big),
-            ] {
-                let columns = latency.columns
-                table.add(name, "\(rate)", "\(count)", columns[0], columns[1], columns[2], columns[3])
-            }
-            return table.lines + [
+            ]) + [
                 "ratio of the small app's p99s: \(ratio.map(DemoScreen.decimal) ?? "not measured")",
                 "beside: \(workers.line)",
                 "lost: \(lost)",

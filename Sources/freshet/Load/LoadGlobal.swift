@@ -176,14 +176,10 @@ extension LoadGlobal {
         private var regenerated: Double? { sweep.regenerated.map { $0 / .seconds(1) } }
 
         var lines: [String] {
-            var table = TextTable("event → stored", "events/s", "events", "p50", "p90", "p99", "max (ms)")
-            for (name, count, latency) in [
-                ("singles, alone", sent[0], alone), ("singles, beside a reload of everything", sent[1], beside),
-            ] {
-                let columns = latency.columns
-                table.add(name, "\(plan.rate)", "\(count)", columns[0], columns[1], columns[2], columns[3])
-            }
-            return table.lines + [
+            LatencySummary.table([
+                ("singles, alone", plan.rate, sent[0], alone),
+                ("singles, beside a reload of everything", plan.rate, sent[1], beside),
+            ]) + [
                 "ratio of the p99s: \(ratio.map(DemoScreen.decimal) ?? "not measured")",
                 "reload of everything: applied after \(DemoScreen.decimal(sweep.applied / .milliseconds(1))) ms, "
                     + (regenerated.map { "\(plan.timelines) timelines regenerated after \(DemoScreen.decimal($0)) s" }
