@@ -61,7 +61,7 @@ struct LoadProcessTests {
         let (report, found) = try await load("fairness", "--duration", "2", "--rate", "2", "--timelines", "500")
         // 400 ms of warm-up and 2 s, twice the small app's stream, once the big one's.
         let events = try #require(integer(report, "events"))
-        #expect((450...500).contains(events))
+        #expect(events == 2 * 5 + 480)
         #expect(found.requested == events && found.applied == events)
         #expect(found.timelines == 510 && found.stale == 0 && found.deadLetters == 0)
         #expect(integer(report, "small", "alone", "samples") == 4)
@@ -82,12 +82,12 @@ struct LoadProcessTests {
         #expect(found.generations == 1)
         #expect(found.timelines == 3_000 && found.stale == 0 && found.deadLetters == 0)
         let samples = try #require(integer(report, "singles", "alone", "samples"))
-        #expect((45...55).contains(samples))
+        // For a second; longer when the machine is busy.
+        #expect(samples >= 49)
         let beside = try #require(integer(report, "singles", "beside", "samples"))
         // 200 ms of warm-up are counted, not measured.
-        #expect((8...12).contains(events - 1 - samples - beside))
-        // The span ends when the last timeline is stored; the batches under way then are counted later.
-        #expect(try #require(integer(report, "beside", "reloads")) >= 2_000)
+        #expect(events - 1 - samples - beside == 10)
+        #expect(try #require(integer(report, "beside", "reloads")) >= 3_000)
         #expect(try #require(report["regeneratedSeconds"]?.numberValue?.double) > 0)
         #expect(try #require(report["bumpAppliedMilliseconds"]?.numberValue?.double) > 0)
     }
