@@ -80,6 +80,21 @@ struct LifecycleFoldTests {
         #expect(writes.placements.isEmpty)
     }
 
+    @Test(
+        "Removed and placed in one batch is placed anew, as in two: its timeline wakes, and its views are learnt again")
+    func replaced() throws {
+        let stored = StoredWidget.sample("w1", changedAt: at(1))
+        let (writes, _) = try fold(
+            [stored], [.widget("w1", .removed(at: at(5))), .widget("w1", .placed(.sample("w1"), at: at(6)))])
+        #expect(writes.updates.map(\.isBack) == [true])
+        #expect(writes.updates.first?.timelineID == stored.timelineID)
+        #expect(writes.placements.map(\.id) == [stored.timelineID] && writes.departures.isEmpty)
+
+        // Placed once more as it stands: nothing is learnt anew, but a timeline that sleeps wakes.
+        let (again, _) = try fold([stored], [.widget("w1", .placed(.sample("w1"), at: at(6)))])
+        #expect(again.updates.map(\.isBack) == [false] && again.placements.count == 1)
+    }
+
     @Test("Placed and removed in one batch is stored as a tombstone at once")
     func placedAndRemoved() throws {
         let (writes, _) = try fold(

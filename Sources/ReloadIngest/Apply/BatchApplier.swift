@@ -109,18 +109,26 @@ struct BatchApplier: Sendable {
         case user, device, widget
     }
 
+    /// By their events: of those that hit one timeline, the row notes the last.
+    private func inOrder(_ marks: some Sequence<TimelineMark>) -> [TimelineMark] {
+        marks.sorted { left, right in
+            (left.cause.topic, left.cause.partition, left.cause.offset)
+                < (right.cause.topic, right.cause.partition, right.cause.offset)
+        }
+    }
+
     private func appendMarks(of fold: BatchFold, to pipeline: inout PostgresPipeline) -> Marks {
         var marks = Marks()
         if !fold.userMarks.isEmpty {
-            let input = Array(fold.userMarks.values)
+            let input = inOrder(fold.userMarks.values)
             marks.handles.append((pipeline.append(MarkUsers(input, limit: audienceLimit)), input, .user))
         }
         if !fold.deviceMarks.isEmpty {
-            let input = Array(fold.deviceMarks.values)
+            let input = inOrder(fold.deviceMarks.values)
             marks.handles.append((pipeline.append(MarkDevices(input, limit: audienceLimit)), input, .device))
         }
         if !fold.widgetMarks.isEmpty {
-            let input = Array(fold.widgetMarks.values)
+            let input = inOrder(fold.widgetMarks.values)
             marks.handles.append((pipeline.append(MarkWidgets(input)), input, .widget))
         }
         if recordsDecisions, fold.markCount > 0 {

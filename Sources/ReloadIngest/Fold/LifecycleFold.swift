@@ -29,6 +29,10 @@ struct LifecycleFold {
         /// The latest event that had an effect, and why it moves the widget.
         var cause: EventPosition?
         var reason = ReloadReason.placed
+        /// An event has placed it: if nobody looked at its timeline, somebody does now.
+        var isPlaced = false
+        /// It is new, or back after it had been removed.
+        var isBack = false
         /// An event has moved its device into another environment.
         var isMoved = false
     }
@@ -127,6 +131,8 @@ struct LifecycleFold {
             state.isWritten = true
             state.cause = position
             state.reason = change.reason
+            if case .placed = change { state.isPlaced = true }
+            if case .placed = outcome { state.isBack = true }
             widgets[key] = state
         }
         return outcome
@@ -174,7 +180,8 @@ extension LifecycleFold {
                     environment: record.environment, user: record.user)
                 let id = identity.id
                 timelineID = id
-                if state.stored?.timelineID != id {
+                // Placing leaves a timeline alone that is neither new, nor about to be collected, nor asleep.
+                if state.stored?.timelineID != id || state.isPlaced {
                     placed[id] = TimelinePlacement(
                         id: id, kindID: kind.id, identity: identity, lane: .interactive, cause: state.cause,
                         reason: state.reason)
@@ -190,7 +197,7 @@ extension LifecycleFold {
             let write = WidgetWrite(
                 appID: key.appID, id: record.widget, kindID: kind.id, family: record.family, timelineID: timelineID,
                 user: record.user, device: record.device, environment: record.environment,
-                changedAt: record.changedAt)
+                changedAt: record.changedAt, isBack: state.isBack)
             if state.stored == nil {
                 writes.inserts.append(write)
             } else {

@@ -171,7 +171,7 @@ struct ClaimLoop {
             // Left to their lease; by then the directory has them, or they are retired.
             context.inFlight.drop(plan.strays)
             for batch in plan.reloads {
-                context.inFlight.begin(batch.provider)
+                context.inFlight.begin(batch.provider, batch.lane)
                 start(.reload(batch))
             }
             if let collection = plan.collection {

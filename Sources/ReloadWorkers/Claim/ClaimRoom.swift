@@ -23,7 +23,8 @@ struct ClaimRoom {
     private var timelines: Int
     private var patientTimelines: Int
     private var requests: Int
-    private var slots: [ProviderKey: Int] = [:]
+    private var held: HeldSlots
+    private var heldOfProvider: [ProviderKey: HeldSlots]
     /// Places left in requests that are planned already.
     private var openPlaces: [Group: Int] = [:]
     private var due: [Queue: Int] = [:]
@@ -36,12 +37,13 @@ struct ClaimRoom {
         timelines = capacity.timelines
         patientTimelines = min(capacity.timelines, capacity.patientTimelines)
         requests = capacity.requests
+        heldOfProvider = capacity.inFlight
+        held = capacity.inFlight.values.reduce(HeldSlots(), +)
         self.targets = targets
         self.capacity = capacity
         for row in rows where row.count > 0 {
-            guard let target = targets[row.kindID] else { continue }
+            guard targets[row.kindID] != nil else { continue }
             due[Queue(kindID: row.kindID, lane: row.lane), default: 0] += row.count
-            slots[target.provider] = max(0, capacity.free(target.provider))
         }
         eligible = due.keys.reduce(into: [:]) { eligible, queue in
             if let target = targets[queue.kindID], places(for: queue, target) > 0 { eligible[queue] = target }
@@ -68,8 +70,9 @@ struct ClaimRoom {
 
     /// Timelines that there are requests for, open ones or new ones.
     private func seats(for queue: Queue, _ target: ClaimTarget) -> Int {
-        let reserve = capacity.reserve(queue.lane)
-        let free = min(requests - reserve.requests, slots[target.provider, default: 0] - reserve.ofProvider)
+        let free = min(
+            requests, held.room(queue.lane, of: capacity.concurrency),
+            heldOfProvider[target.provider, default: HeldSlots()].room(queue.lane, of: capacity.requestsPerProvider))
         return openPlaces[Group(queue), default: 0] + max(0, free) * target.maxBatch
     }
 
@@ -81,7 +84,8 @@ struct ClaimRoom {
         if beyond > 0 {
             let opened = (beyond + target.maxBatch - 1) / target.maxBatch
             requests -= opened
-            slots[target.provider, default: 0] -= opened
+            held.add(opened, queue.lane)
+            heldOfProvider[target.provider, default: HeldSlots()].add(opened, queue.lane)
             openPlaces[Group(queue)] = opened * target.maxBatch - beyond
         } else {
             openPlaces[Group(queue)] = -beyond

@@ -27,15 +27,41 @@ struct ClaimCapacity: Sendable {
     /// Requests that one provider takes at a time.
     var requestsPerProvider: Int
     /// Requests in flight, by provider.
-    var inFlight: [ProviderKey: Int]
+    var inFlight: [ProviderKey: HeldSlots]
 
     func free(_ provider: ProviderKey) -> Int {
-        requestsPerProvider - inFlight[provider, default: 0]
+        requestsPerProvider - inFlight[provider, default: HeldSlots()].all
+    }
+}
+
+/// Slots that requests hold.
+struct HeldSlots: Hashable, Sendable {
+    private(set) var all = 0
+    /// Of the scheduled lane and of bulk.
+    private(set) var patient = 0
+    private(set) var bulk = 0
+
+    /// - Parameter lane: the most urgent of what is asked for.
+    mutating func add(_ count: Int, _ lane: ReloadLane) {
+        all += count
+        if !lane.isUrgent { patient += count }
+        if lane == .bulk { bulk += count }
     }
 
-    /// Slots that a lane leaves free, over all providers and of each.
-    func reserve(_ lane: ReloadLane) -> (requests: Int, ofProvider: Int) {
-        (lane.reserve(of: concurrency), lane.reserve(of: requestsPerProvider))
+    static func + (left: HeldSlots, right: HeldSlots) -> HeldSlots {
+        var sum = left
+        sum.all += right.all
+        sum.patient += right.patient
+        sum.bulk += right.bulk
+        return sum
+    }
+
+    /// How many more of a number of slots a lane may hold.
+    func room(_ lane: ReloadLane, of slots: Int) -> Int {
+        var room = slots - all
+        if !lane.isUrgent { room = min(room, ReloadLane.scheduled.most(of: slots) - patient) }
+        if lane == .bulk { room = min(room, ReloadLane.bulk.most(of: slots) - bulk) }
+        return max(0, room)
     }
 }
 

@@ -6,7 +6,7 @@ import WidgetStore
 final class InFlight: Sendable {
     private struct State {
         /// Requests on their way, by provider.
-        var requests: [ProviderKey: Int] = [:]
+        var requests: [ProviderKey: HeldSlots] = [:]
         /// Batches that are not done yet, with what follows the request.
         var batches = 0
         var leases: [TimelineID: Int64] = [:]
@@ -75,18 +75,22 @@ final class InFlight: Sendable {
     }
 
     /// A batch begins, with a request to a provider if it has one.
-    func begin(_ provider: ProviderKey?) {
+    ///
+    /// - Parameter lane: the most urgent of the batch.
+    func begin(_ provider: ProviderKey?, _ lane: ReloadLane = .interactive) {
         state.withLock { state in
-            if let provider { state.requests[provider, default: 0] += 1 }
+            if let provider { state.requests[provider, default: HeldSlots()].add(1, lane) }
             state.batches += 1
         }
     }
 
     /// A batch's request has ended; the provider has a free slot.
-    func end(_ provider: ProviderKey) {
+    func end(_ provider: ProviderKey, _ lane: ReloadLane = .interactive) {
         let isAwaited = state.withLock { state in
-            let left = state.requests[provider, default: 1] - 1
-            state.requests[provider] = left > 0 ? left : nil
+            if var left = state.requests[provider] {
+                left.add(-1, lane)
+                state.requests[provider] = left.all > 0 ? left : nil
+            }
             return state.freeRoom()
         }
         if isAwaited { signal.signal(.timelines) }

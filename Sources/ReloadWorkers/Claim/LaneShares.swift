@@ -5,13 +5,14 @@ extension ReloadLane {
     /// or is a part of something so large that nobody looks at any one timeline of it.
     var isUrgent: Bool { self <= .push }
 
-    /// How many of a number of slots this lane must leave free, for what better lanes will want while its own requests
-    /// are on their way: a quarter for scheduled work, half for bulk. One slot is every lane's.
-    func reserve(of slots: Int) -> Int {
+    /// How many of a number of slots requests of this lane may hold, so that some are free for what better lanes will
+    /// want while these are on their way: all but a quarter for patient lanes together, all but half for bulk. One slot
+    /// is every lane's. What urgent requests hold does not count, so no flood of them keeps a patient lane out.
+    func most(of slots: Int) -> Int {
         switch self {
-        case .interactive, .push: 0
-        case .scheduled: slots / 4
-        case .bulk: slots / 2
+        case .interactive, .push: slots
+        case .scheduled: slots - slots / 4
+        case .bulk: slots - slots / 2
         }
     }
 }

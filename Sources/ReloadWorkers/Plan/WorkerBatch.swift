@@ -19,6 +19,9 @@ struct ReloadBatch: Sendable {
     /// When the lease of the first ends, on the worker's clock.
     let leaseEnds: Duration
 
+    /// The most urgent of its timelines'.
+    var lane: ReloadLane { timelines.lazy.map(\.lane).min() ?? .interactive }
+
     var rules: ReloadRules { ReloadRules(kind.definition, developerMode: kind.isDeveloperMode) }
 
     func planned(_ timeline: ClaimedTimeline) -> PlannedReload {

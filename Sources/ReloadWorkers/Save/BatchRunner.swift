@@ -29,7 +29,7 @@ struct BatchRunner: Sendable {
     /// - Throws: only `CancellationError`.
     private func fetch(_ batch: ReloadBatch) async throws -> FetchOutcome {
         // The slot is the claim loop's to take, so that it never plans with one twice.
-        defer { context.inFlight.end(batch.provider) }
+        defer { context.inFlight.end(batch.provider, batch.lane) }
         let left = batch.leaseEnds - context.clock.elapsed - context.output.longestPublish
         guard left > .zero else {
             return FetchOutcome(ProviderFailure(.timeout, "its lease was over before the request was sent"), of: batch)

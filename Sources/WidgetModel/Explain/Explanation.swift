@@ -39,7 +39,7 @@ package struct Explanation: Hashable, Sendable {
         package var reloadsADay: Int
         /// Tokens that could be spent now.
         package var left: Int
-        /// Of these, half of the budget may be spent at any time; so many of them are not back yet.
+        /// Of these, two fifths of the budget may be spent at any time; so many of them are not back yet.
         package var spentAtWill: Int
         /// When there will be one more, if nothing is spent meanwhile; nil when all are there.
         package var nextTokenAt: Timestamp?

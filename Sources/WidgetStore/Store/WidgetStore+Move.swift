@@ -82,7 +82,8 @@ extension WidgetStore {
             environment: widget.environment, user: widget.user)
         let id = identity.id
         guard id != old else { return nil }
-        placements[id] = TimelinePlacement(id: id, kindID: kind.id, identity: identity, lane: .bulk, cause: nil, reason: .placed)
+        placements[id] = TimelinePlacement(
+            id: id, kindID: kind.id, identity: identity, lane: .bulk, cause: nil, reason: .placed)
         return WidgetWrite(
             appID: widget.appID, id: widget.id, kindID: kind.id, family: widget.family, timelineID: id,
             user: widget.user, device: widget.device, environment: widget.environment, changedAt: widget.changedAt)

@@ -23,9 +23,15 @@ struct ClaimSchedulerTests {
             })
     }
 
+    private static func held(_ urgent: Int) -> HeldSlots {
+        var held = HeldSlots()
+        held.add(urgent, .push)
+        return held
+    }
+
     private static func capacity(
         _ timelines: Int, patient: Int? = nil, requests: Int = 100, concurrency: Int? = nil, perProvider: Int = 100,
-        inFlight: [ProviderKey: Int] = [:]
+        inFlight: [ProviderKey: HeldSlots] = [:]
     ) -> ClaimCapacity {
         ClaimCapacity(
             timelines: timelines, patientTimelines: patient ?? timelines, requests: requests,
@@ -116,7 +122,10 @@ struct ClaimSchedulerTests {
             due: [Self.row(11, .push, 1_000), Self.row(21, .push, 1_000)], targets: Self.targets(maxBatch: 10, 11, 21),
             capacity: Self.capacity(
                 1_000, perProvider: 8,
-                inFlight: [ProviderKey(appID: 1, url: "http://p1"): 6, ProviderKey(appID: 2, url: "http://p2"): 8]))
+                inFlight: [
+                    ProviderKey(appID: 1, url: "http://p1"): Self.held(6),
+                    ProviderKey(appID: 2, url: "http://p2"): Self.held(8),
+                ]))
         #expect(count(plan, kind: 11) == 20)
         #expect(count(plan, kind: 21) == 0)
         #expect(plan.isHeldBack && !plan.isFull)
@@ -148,16 +157,22 @@ struct ClaimSchedulerTests {
         let plan = scheduler.plan(
             due: [Self.row(11, .push, 5), Self.row(11, .bulk, 1_000)], targets: Self.targets(11),
             capacity: Self.capacity(1_000, requests: 4, perProvider: 4))
-        #expect(count(plan, .push) == 5 && count(plan, .bulk) == 100)
+        #expect(count(plan, .push) == 5 && count(plan, .bulk) == 200)
         #expect(plan.isHeldBack && !plan.isFull)
     }
 
     @Test(arguments: [
-        // Slots, those in flight, and how many requests each lane may still start.
-        (8, 0, [8, 8, 6, 4]), (8, 3, [5, 5, 3, 1]), (8, 4, [4, 4, 2, 0]), (8, 8, [0, 0, 0, 0]), (3, 0, [3, 3, 3, 2]),
-        (2, 0, [2, 2, 2, 1]), (1, 0, [1, 1, 1, 1]), (1, 1, [0, 0, 0, 0]),
+        // Slots, those that bulk, scheduled and urgent requests hold, and how many requests each lane may still start.
+        (8, [0, 0, 0], [8, 8, 6, 4]), (8, [3, 0, 0], [5, 5, 3, 1]), (8, [4, 0, 0], [4, 4, 2, 0]),
+        (8, [8, 0, 0], [0, 0, 0, 0]), (8, [0, 6, 0], [2, 2, 0, 0]), (8, [0, 5, 0], [3, 3, 1, 1]),
+        // What urgent requests hold keeps no lane out of what is free.
+        (8, [0, 0, 7], [1, 1, 1, 1]), (8, [0, 0, 3], [5, 5, 5, 4]), (8, [1, 1, 5], [1, 1, 1, 1]),
+        (3, [0, 0, 0], [3, 3, 3, 2]), (2, [0, 0, 0], [2, 2, 2, 1]), (1, [0, 0, 0], [1, 1, 1, 1]),
+        (1, [1, 0, 0], [0, 0, 0, 0]),
     ])
-    func patientLanesLeaveSlotsFree(slots: Int, taken: Int, requests: [Int]) {
+    func patientLanesLeaveSlotsFree(slots: Int, taken: [Int], requests: [Int]) {
+        var held = HeldSlots()
+        for (lane, count) in zip([ReloadLane.bulk, .scheduled, .push], taken) { held.add(count, lane) }
         for (lane, expected) in zip(ReloadLane.allCases, requests) {
             let due = [Self.row(11, lane, 1_000)]
             let targets = Self.targets(maxBatch: 10, 11)
@@ -165,14 +180,33 @@ struct ClaimSchedulerTests {
             let ofProvider = scheduler.plan(
                 due: due, targets: targets,
                 capacity: Self.capacity(
-                    1_000, perProvider: slots, inFlight: [ProviderKey(appID: 1, url: "http://p1"): taken]))
+                    1_000, perProvider: slots, inFlight: [ProviderKey(appID: 1, url: "http://p1"): held]))
             #expect(count(ofProvider, lane) == expected * 10, "\(lane)")
             #expect(ofProvider.isHeldBack && !ofProvider.isFull)
             let ofAll = scheduler.plan(
                 due: due, targets: targets,
-                capacity: Self.capacity(1_000, requests: slots - taken, concurrency: slots))
+                capacity: Self.capacity(
+                    1_000, requests: slots - held.all, concurrency: slots,
+                    inFlight: [ProviderKey(appID: 2, url: "http://p2"): held]))
             #expect(count(ofAll, lane) == expected * 10, "\(lane)")
         }
+    }
+
+    @Test func noLaneStarvesWhileAnUrgentOneIsNeverDone() {
+        // One slot comes free at a time, and pushes never end: the others get their shares of it.
+        var scheduler = ClaimScheduler()
+        var held = HeldSlots()
+        held.add(7, .push)
+        let provider = ProviderKey(appID: 1, url: "http://p1")
+        var served: [ReloadLane: Int] = [:]
+        for _ in 0..<700 {
+            let plan = scheduler.plan(
+                due: [.push, .scheduled, .bulk].map { Self.row(11, $0, 1_000) },
+                targets: Self.targets(maxBatch: 25, 11),
+                capacity: Self.capacity(1_000, requests: 1, concurrency: 8, perProvider: 8, inFlight: [provider: held]))
+            for wish in plan.wishes { served[wish.lane, default: 0] += wish.count }
+        }
+        #expect(served == [.push: 10_000, .scheduled: 5_000, .bulk: 2_500])
     }
 
     @Test func patientLanesTakeASmallPartOfAClaim() {

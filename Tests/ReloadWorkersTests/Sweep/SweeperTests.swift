@@ -84,8 +84,8 @@ struct SweeperTests {
                 if case .reload(let batch) = $0 { batch.timelines.map(\.id) } else { nil }
             }
             #expect(batches.first == [ids[30]])
-            // Of the provider's eight slots half are left for what is urgent.
-            #expect(batches.dropFirst().map(\.count) == [10, 10, 10])
+            // Of the provider's eight slots bulk holds half at the most.
+            #expect(batches.dropFirst().map(\.count) == [10, 10, 10, 10])
             await worker.run(works)
         }
     }

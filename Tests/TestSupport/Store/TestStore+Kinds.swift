@@ -72,7 +72,8 @@ extension TestStore {
                 _ = pipeline.append(
                     PlaceTimelines([
                         TimelinePlacement(
-                            id: identity.id, kindID: kind.id, identity: identity, lane: .interactive, cause: nil, reason: .placed)
+                            id: identity.id, kindID: kind.id, identity: identity, lane: .interactive, cause: nil,
+                            reason: .placed)
                     ]))
             }
             _ = pipeline.append(

@@ -13,10 +13,12 @@ package struct WidgetWrite: Sendable {
     package var device: String
     package var environment: WidgetEnvironment
     package var changedAt: Timestamp
+    /// It is new, or back after it had been removed, maybe within the batch: it is learnt anew how often it is viewed.
+    package var isBack: Bool
 
     package init(
         appID: Int32, id: String, kindID: Int32, family: WidgetFamily, timelineID: TimelineID?, user: String,
-        device: String, environment: WidgetEnvironment, changedAt: Timestamp
+        device: String, environment: WidgetEnvironment, changedAt: Timestamp, isBack: Bool = false
     ) {
         self.appID = appID
         self.id = id
@@ -27,13 +29,14 @@ package struct WidgetWrite: Sendable {
         self.device = device
         self.environment = environment
         self.changedAt = changedAt
+        self.isBack = isBack
     }
 }
 
 private let inputSQL = """
     SELECT * FROM unnest($1::int4[], $2::text[], $3::int4[], $4::int2[], $5::uuid[], $6::text[], $7::text[],
-                         $8::text[], $9::text[], $10::timestamptz[])
-        AS i (app_id, id, kind_id, family, timeline_id, user_id, device_id, locale, time_zone, changed_at)
+                         $8::text[], $9::text[], $10::timestamptz[], $11::bool[])
+        AS i (app_id, id, kind_id, family, timeline_id, user_id, device_id, locale, time_zone, changed_at, is_back)
     """
 
 extension PostgresParameters {
@@ -48,6 +51,7 @@ extension PostgresParameters {
         append(array: writes.map(\.environment.locale))
         append(array: writes.map(\.environment.timeZone))
         append(array: writes.map { PostgresTimestamp($0.changedAt) })
+        append(array: writes.map(\.isBack))
     }
 }
 
@@ -85,7 +89,7 @@ package struct UpdateWidgets: PostgresStatement {
         UPDATE widget w
         SET kind_id = i.kind_id, family = i.family, timeline_id = i.timeline_id, user_id = i.user_id,
             device_id = i.device_id, locale = i.locale, time_zone = i.time_zone, changed_at = i.changed_at,
-            placed_at = CASE WHEN w.timeline_id IS NULL AND i.timeline_id IS NOT NULL THEN i.changed_at
+            placed_at = CASE WHEN i.timeline_id IS NOT NULL AND (i.is_back OR w.timeline_id IS NULL) THEN i.changed_at
                              ELSE w.placed_at END
         FROM input i WHERE w.app_id = i.app_id AND w.id = i.id
         """

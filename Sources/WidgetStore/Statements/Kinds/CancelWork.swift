@@ -20,7 +20,7 @@ package struct CancelKind: PostgresStatement {
                    greatest(k.cancelled_generation, k.generation + a.generation) AS goal
             FROM kind k JOIN app a ON a.id = k.app_id
             WHERE a.name = $1::text AND k.name = $2::text AND k.retired_at IS NULL
-            FOR NO KEY UPDATE OF k
+            FOR UPDATE OF k
         ), changed AS (
             UPDATE kind k SET cancelled_generation = t.goal FROM target t WHERE k.id = t.id
         )
@@ -54,7 +54,7 @@ package struct CancelSweeps: PostgresStatement {
     package static let sql = """
         WITH locked AS (
             SELECT s.id, array_remove(s.kind_ids, $1::int4) AS others FROM sweep s
-            WHERE $1::int4 = ANY (s.kind_ids)
+            WHERE s.audience = 0 AND $1::int4 = ANY (s.kind_ids)
             ORDER BY s.id
             FOR UPDATE
         ), kept AS (

@@ -103,11 +103,13 @@ package struct KindsToChange: PostgresStatement {
         )
         SELECT k.id, c.retires, (
             SELECT count(*) FROM (
-                SELECT 1 FROM timeline_state s
+                SELECT s.orphaned FROM timeline_state s
                 WHERE s.kind_id = k.id AND s.lane = \(ReloadLane.bulk.rawValue) AND s.due_at <= now()
                 ORDER BY s.due_at
                 LIMIT $1::int8
             ) due
+            -- Of a retired kind nothing else is ever claimed: what is merely due must not hold its retirement up.
+            WHERE NOT c.retires OR due.orphaned
         )
         FROM change c JOIN kind k ON k.id = c.id JOIN app a ON a.id = k.app_id
         WHERE k.paused_at IS NULL AND a.paused_at IS NULL

@@ -67,6 +67,8 @@ package struct SweepKind: PostgresStatement {
                    a.operator_generation AS app_operator
             FROM kind k JOIN app a ON a.id = k.app_id
             WHERE k.id = $1::int4 AND k.retired_at IS NULL AND \(mayBeSwept)
+            -- Waits for a cancellation under way and makes it wait, and neither waits for bumps nor holds them up.
+            FOR KEY SHARE OF k
         ), picked AS (
             SELECT s.timeline_id
             FROM timeline_state s
