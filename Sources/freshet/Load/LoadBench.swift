@@ -112,7 +112,8 @@ struct LoadBench: Sendable {
 struct WorkerSpan: Sendable {
     var requests = 0
     var requestedTimelines = 0
-    var completed = 0
+    /// Timelines that providers gave; what was stored last may not be completed yet.
+    var fetched = 0
     var seconds = 0.0
 
     init() {}
@@ -122,20 +123,20 @@ struct WorkerSpan: Sendable {
         guard let before, let after else { return }
         requests = after.requests - before.requests
         requestedTimelines = after.requestedTimelines - before.requestedTimelines
-        completed = after.completed - before.completed
+        fetched = after.fetched - before.fetched
     }
 
-    var perSecond: Double { Double(completed) / max(seconds, 0.001) }
+    var perSecond: Double { Double(fetched) / max(seconds, 0.001) }
     var perRequest: Double { Double(requestedTimelines) / Double(max(requests, 1)) }
 
     var line: String {
-        "\(completed) reloads in \(DemoScreen.decimal(seconds)) s, \(Int(perSecond)) a second, in \(requests) requests of "
+        "\(fetched) reloads in \(DemoScreen.decimal(seconds)) s, \(Int(perSecond)) a second, in \(requests) requests of "
             + "\(DemoScreen.decimal(perRequest)) timelines"
     }
 
     var json: JSONValue {
         [
-            "reloads": .number(JSONNumber(completed)), "seconds": .rounded(seconds),
+            "reloads": .number(JSONNumber(fetched)), "seconds": .rounded(seconds),
             "reloadsPerSecond": .rounded(perSecond), "requests": .number(JSONNumber(requests)),
             "timelinesPerRequest": .rounded(perRequest),
         ]
