@@ -12,6 +12,8 @@ package enum StoreMigrations {
         migration(7, "placeholders", PackageResources.m0007_placeholders_sql),
         migration(8, "kind_moves", PackageResources.m0008_kind_moves_sql),
         migration(9, "statistics", PackageResources.m0009_statistics_sql),
+        migration(10, "dead_letters", PackageResources.m0010_dead_letters_sql),
+        migration(11, "secrets", PackageResources.m0011_secrets_sql),
     ]
 
     private static func migration(_ version: Int, _ name: String, _ text: [UInt8]) -> PostgresMigration {

@@ -1,10 +1,10 @@
 import Glibc
-import PostgresClient
+package import PostgresClient
 
 /// A TCP proxy in front of the server under test, that can go away, and that can cut a connection when it sees COMMIT.
 /// Each connection has two threads, one for each direction.
-final class TestProxy: Sendable {
-    enum Cut: Sendable {
+package final class TestProxy: Sendable {
+    package enum Cut: Sendable {
         case never
         /// The COMMIT is not passed on.
         case beforeCommit
@@ -12,7 +12,7 @@ final class TestProxy: Sendable {
         case afterCommit
     }
 
-    struct Failure: Error {
+    package struct Failure: Error {
         let message: String
     }
 
@@ -29,7 +29,7 @@ final class TestProxy: Sendable {
     private let port: UInt16
     private let parameters: String
 
-    init(to configuration: PostgresConfiguration, cutting cut: Cut = .never) throws {
+    package init(to configuration: PostgresConfiguration, cutting cut: Cut = .never) throws {
         // TestSupport writes `keyword=value` pairs.
         var rest: [String] = []
         var (host, serverPort) = ("127.0.0.1", UInt16(5432))
@@ -52,9 +52,9 @@ final class TestProxy: Sendable {
         close(listener)
     }
 
-    var connectionString: String { "host=127.0.0.1 port=\(port) \(parameters)" }
+    package var connectionString: String { "host=127.0.0.1 port=\(port) \(parameters)" }
 
-    func start() throws {
+    package func start() throws {
         let listener = try Self.listen(on: port)
         state.withLock { $0.listener = listener }
         thread { [self] in
@@ -82,7 +82,7 @@ final class TestProxy: Sendable {
     }
 
     /// Refuses connections, and cuts those that there are.
-    func stop() {
+    package func stop() {
         let (listener, connections) = state.withLock { state in
             defer {
                 state.listener = -1
@@ -99,7 +99,7 @@ final class TestProxy: Sendable {
     }
 
     /// From now on nothing is passed on in either direction, though the connections stay: a server that stands still.
-    func freeze(_ isFrozen: Bool = true) { state.withLock { $0.isFrozen = isFrozen } }
+    package func freeze(_ isFrozen: Bool = true) { state.withLock { $0.isFrozen = isFrozen } }
 
     private var isFrozen: Bool { state.withLock { $0.isFrozen } }
 
