@@ -112,6 +112,9 @@ internal import Logging
             let text = unsafe text.map { unsafe String(cString: $0) } ?? ""
             callbacks?.logged(level: level, facility: facility, text: text)
         }
+        #if DEBUG
+        unsafe ConnectRoutes.install(on: pointer)
+        #endif
         unsafe rd_kafka_conf_set_error_cb(pointer) { _, number, reason, opaque in
             let reason = unsafe reason.map { unsafe String(cString: $0) } ?? ""
             unsafe ClientCallbacks.from(opaque)?.owner?.errorRaised(

@@ -66,9 +66,21 @@ struct BatchRunner: Sendable {
                 metadata: ["kind": "\(batch.kind.definition.name)", "count": "\(outcome.foreign)"])
         }
         try await fail(outcome.failed, of: batch)
+        guard Protection.saveBeforePublish.isOn else {
+            try await publishBeforeSave(outcome.fetched, of: batch)
+            return
+        }
         let saved = try await save(outcome.fetched, of: batch)
         let published = try await publish(saved, of: batch)
         try await complete(published, of: batch)
+    }
+
+    /// The wrong order, for ``Protection``'s sake.
+    private func publishBeforeSave(_ fetched: [FetchedTimeline], of batch: ReloadBatch) async throws {
+        let unsaved = fetched.map { SavedTimeline(fetched: $0, isChanged: $0.timeline.publishedHash != $0.hash) }
+        let published = try await publish(unsaved, of: batch)
+        let held = Set(try await save(published.map(\.fetched), of: batch).map(\.fetched.timeline.id))
+        try await complete(published.filter { held.contains($0.fetched.timeline.id) }, of: batch)
     }
 
     /// Ends the claims of what failed. The last good timelines and all requests stay.

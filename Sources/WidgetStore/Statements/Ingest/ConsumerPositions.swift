@@ -75,7 +75,8 @@ package struct AdvancePositions: PostgresStatement {
         ), locked AS (
             SELECT p.topic, p.partition, i.next
             FROM input i JOIN consumer_position p ON p.topic = i.topic AND p.partition = i.partition
-            WHERE p.epoch = i.epoch AND p.next_offset IS NOT DISTINCT FROM i.expected
+            WHERE \(Protection.positions.sql("p.epoch = i.epoch AND p.next_offset IS NOT DISTINCT FROM i.expected",
+                                             otherwise: "true"))
             ORDER BY p.topic, p.partition
             FOR NO KEY UPDATE OF p
         ), moved AS (

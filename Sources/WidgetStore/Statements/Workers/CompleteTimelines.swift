@@ -78,6 +78,12 @@ package struct CompleteTimelines: PostgresStatement {
     /// A policy whose time is always past must not turn into a loop, not even where the spacing is lifted.
     private static let policyFloor = ReloadSchedule.developerSpacing
 
+    private static let capture = Protection.generationCapture
+    private static let captured = capture.sql("i.requested", otherwise: "s.requested")
+    private static let currentKindGeneration = "(SELECT k.generation FROM kind k WHERE k.id = s.kind_id)"
+    private static let currentAppGeneration =
+        "(SELECT a.generation FROM app a JOIN kind k ON k.app_id = a.id WHERE k.id = s.kind_id)"
+
     /// Answers the rows whose claim held. `forced`: an operator's request came during the fetch (`free_at`); what it finds
     /// overwritten is published again at once, too.
     package static let sql = """
@@ -90,11 +96,11 @@ package struct CompleteTimelines: PostgresStatement {
                       spacing, decision, shared, eligible_at, budget, view_class, fetch_ms, rule, reason,
                       cause_topic, cause_partition, cause_offset)
         ), held AS (
-            SELECT i.*, s.orphaned, s.requested > i.requested AS asked, s.free_requested > i.requested AS asked_free,
+            SELECT i.*, s.orphaned, s.requested > \(captured) AS asked, s.free_requested > \(captured) AS asked_free,
                    s.free_at = '-infinity' AS asked_forced, coalesce(i.published_hash, s.published_hash) AS hash,
-                   s.swept_generation > i.kind_generation + i.app_generation AS swept,
+                   \(capture.sql("s.swept_generation > i.kind_generation + i.app_generation", otherwise: "false")) AS swept,
                    now() + i.spacing * interval '1 millisecond' AS spaced_at
-            FROM input i JOIN timeline_state s ON s.timeline_id = i.id AND s.claim = i.claim AND s.leased
+            FROM input i JOIN timeline_state s ON s.timeline_id = i.id \(Protection.fencing.sql("AND s.claim = i.claim AND s.leased"))
             ORDER BY s.timeline_id
             FOR NO KEY UPDATE OF s
         ), live AS (
@@ -108,8 +114,9 @@ package struct CompleteTimelines: PostgresStatement {
             FROM held h
         )
         UPDATE timeline_state s
-        SET rendered = l.requested, rendered_kind_generation = l.kind_generation,
-            rendered_app_generation = l.app_generation,
+        SET rendered = \(capture.sql("l.requested", otherwise: "s.requested")),
+            rendered_kind_generation = \(capture.sql("l.kind_generation", otherwise: currentKindGeneration)),
+            rendered_app_generation = \(capture.sql("l.app_generation", otherwise: currentAppGeneration)),
             swept_generation = greatest(s.swept_generation, l.kind_generation + l.app_generation),
             published_hash = l.hash, leased = false, attempts = 0, rendered_at = now(), retry_at = '-infinity',
             eligible_at = l.budgeted_at, free_at = CASE WHEN l.shared THEN l.spaced_at ELSE '-infinity' END,

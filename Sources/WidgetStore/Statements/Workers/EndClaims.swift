@@ -52,7 +52,7 @@ private func endSQL(retryAt: String, attempts: String) -> String {
         FROM unnest($1::uuid[], $2::int8[], $3::int8[], $4::int2[], $5::int2[], $6::int2[], $7::int2[], $8::int4[],
                     $9::int8[], $10::int8[])
             AS i (id, claim, delay, decision, rule, reason, cause_topic, cause_partition, cause_offset, fetch_ms)
-        JOIN timeline_state s ON s.timeline_id = i.id AND s.claim = i.claim AND s.leased
+        JOIN timeline_state s ON s.timeline_id = i.id \(Protection.fencing.sql("AND s.claim = i.claim AND s.leased"))
         ORDER BY s.timeline_id
         FOR NO KEY UPDATE OF s
     )

@@ -32,7 +32,7 @@ package struct SaveContent: PostgresStatement {
             SELECT * FROM unnest($1::uuid[], $2::int8[], $3::uuid[], $4::text[]) AS i (id, claim, hash, content)
         ), live AS MATERIALIZED (
             SELECT i.id, i.claim, i.hash, i.content, s.rendered_at IS NULL AS is_first
-            FROM input i JOIN timeline_state s ON s.timeline_id = i.id AND s.claim = i.claim
+            FROM input i JOIN timeline_state s ON s.timeline_id = i.id \(Protection.fencing.sql("AND s.claim = i.claim"))
             ORDER BY s.timeline_id
             FOR NO KEY UPDATE OF s
         ), stored AS (
