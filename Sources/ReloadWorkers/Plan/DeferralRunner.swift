@@ -9,8 +9,8 @@ struct DeferralRunner: Sendable {
 
     func run(_ batch: DeferralBatch) async {
         do {
-            let rows = try await context.persistently(until: batch.leaseEnds) {
-                try await context.pool.query(DeferTimelines(batch.deferrals))
+            let rows = try await context.inParts(batch.deferrals, until: batch.leaseEnds) { deferrals in
+                try await context.pool.query(DeferTimelines(deferrals))
             }
             let held = Set(rows.map(\.id))
             context.statistics.count { counts in

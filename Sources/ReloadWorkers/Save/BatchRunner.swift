@@ -16,8 +16,13 @@ struct BatchRunner: Sendable {
         do {
             let outcome = try await fetch(batch)
             try await settle(outcome, of: batch)
+            context.claimSize.ended(
+                begun: batch.startedAt, isInTime: context.clock.elapsed < batch.leaseEnds, at: context.clock.elapsed)
         } catch {
             guard !Task.isCancelled else { return }
+            if context.clock.elapsed >= batch.leaseEnds {
+                context.claimSize.ended(begun: batch.startedAt, isInTime: false, at: context.clock.elapsed)
+            }
             // The database is away, or refuses: the leases end by themselves, and the timelines are claimed again.
             context.logger.error(
                 "a batch is left to its lease",
@@ -96,8 +101,8 @@ struct BatchRunner: Sendable {
                 "app": "\(batch.kind.app)", "kind": "\(batch.kind.definition.name)", "count": "\(failed.count)",
                 "reason": "\(first.failure.reason)", "first": "\(first.failure.message)",
             ])
-        _ = try await context.persistently(until: batch.leaseEnds) {
-            try await context.pool.execute(FailTimelines(claims))
+        try await context.inParts(claims, until: batch.leaseEnds) { claims in
+            _ = try await context.pool.execute(FailTimelines(claims))
         }
         context.decisions?.record(claims, of: batch)
     }
