@@ -257,21 +257,47 @@ package final class IngestService: Service {
                         logger.error("an event was refused by the database", metadata: ["error": "\(message)"])
                         continue
                     }
-                    let middle = items.count / 2
-                    try await apply(Array(items[..<middle]), of: batch, under: epochs, &positions, consumer)
-                    try await apply(Array(items[middle...]), of: batch, under: epochs, &positions, consumer)
+                    try await applyHalves(items, of: batch, under: epochs, &positions, consumer)
+                    return
+                case .tooMuch(let message):
+                    // The next attempt is half of this one, so this is not yet the time for a long wait.
+                    attempt = items.count > 1 ? 1 : attempt + 1
+                    directory = nil
+                    try await waitForDatabase(message, attempt: attempt, events: items.count)
+                    guard items.count > 1 else { continue }
+                    try await applyHalves(items, of: batch, under: epochs, &positions, consumer)
                     return
                 case .wait(let message):
                     attempt += 1
                     directory = nil
-                    statistics.update { $0.retries += 1 }
-                    logger.warning(
-                        "the database did not take a batch; trying again",
-                        metadata: ["error": "\(message)", "attempt": "\(attempt)"])
-                    guard await pause(attempt: attempt) else { throw CancellationError() }
+                    try await waitForDatabase(message, attempt: attempt, events: items.count)
                 }
             }
         }
+    }
+
+    private func applyHalves(
+        _ items: [PreparedBatch.Item], of batch: PreparedBatch, under epochs: [TopicPartition: Int64],
+        _ positions: inout PartitionPositions, _ consumer: KafkaConsumer
+    ) async throws {
+        let middle = items.count / 2
+        try await apply(Array(items[..<middle]), of: batch, under: epochs, &positions, consumer)
+        try await apply(Array(items[middle...]), of: batch, under: epochs, &positions, consumer)
+    }
+
+    /// Says that the database did not take a batch, and backs off.
+    ///
+    /// - Throws: `CancellationError` when the service is to stop.
+    private func waitForDatabase(_ message: String, attempt: Int, events: Int) async throws {
+        statistics.update {
+            $0.retries += 1
+            // A conflict with another transaction, once, is no outage.
+            if attempt > 1 || events == 1 { $0.blockedBy = message }
+        }
+        logger.warning(
+            "the database did not take a batch; trying again",
+            metadata: ["error": "\(message)", "attempt": "\(attempt)", "events": "\(events)"])
+        guard await pause(attempt: attempt) else { throw CancellationError() }
     }
 
     private func fold(
@@ -312,6 +338,7 @@ package final class IngestService: Service {
         let bumps = fold.appBumps.count + fold.kindBumps.count
         let markInputs = fold.markCount
         statistics.update {
+            $0.blockedBy = nil
             $0.batches += 1
             $0.events += fold.accepted + fold.rejected.count - outcome.rejected.count
             $0.deadLetters += outcome.rejected.count
@@ -355,10 +382,11 @@ package final class IngestService: Service {
         do {
             stored = try await pool.query(ListPositions())
         } catch {
-            guard await pause(attempt: 1) else { throw CancellationError() }
+            try await waitForDatabase("\(error)", attempt: 1, events: 0)
             return
         }
         if positions.areApplied(advances, stored: stored) {
+            statistics.update { $0.blockedBy = nil }
             positions.applied(advances)
             commitToKafka(advances, consumer)
             onDue()

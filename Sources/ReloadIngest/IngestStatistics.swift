@@ -25,6 +25,8 @@ package final class IngestStatistics: Sendable {
         package var fencedPartitions = 0
         /// Partitions that are assigned to this process now.
         package var assignedPartitions = 0
+        /// Why the database has not taken the batch at hand; `nil` while it takes what comes.
+        package var blockedBy: String?
     }
 
     private let state = Mutex(Snapshot())

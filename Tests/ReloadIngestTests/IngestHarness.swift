@@ -53,16 +53,23 @@ struct IngestHarness: Sendable {
         }
     }
 
+    /// - Parameters:
+    ///   - pool: another way to the same database.
     func service(
+        on pool: PostgresPool? = nil, logger: Logger = quiet,
         onConsumer: @escaping @Sendable (KafkaConsumer) -> Void = { _ in },
-        onDecisions: (@Sendable ([DecisionRecord]) -> Void)? = nil
+        onDecisions: (@Sendable ([DecisionRecord]) -> Void)? = nil,
+        configure: ((inout IngestConfiguration) -> Void)? = nil
     ) -> IngestService {
+        var configuration = configuration
+        configure?(&configuration)
+        let pool = pool ?? store.pool
         let consumer = KafkaConsumerConfiguration(
             kafka: kafka.configuration, group: configuration.group, topics: configuration.topics.all,
             maximumBatchMessages: configuration.maximumBatch)
         return IngestService(
-            configuration: configuration, pool: store.pool, directory: DirectoryCache(pool: store.pool),
-            logger: Self.quiet, onDue: {}, onDeadLetters: {}, onAssigned: {}, onDecisions: onDecisions,
+            configuration: configuration, pool: pool, directory: DirectoryCache(pool: pool),
+            logger: logger, onDue: {}, onDeadLetters: {}, onAssigned: {}, onDecisions: onDecisions,
             makeConsumer: {
                 let made = try KafkaConsumer(configuration: consumer, logger: Self.quiet)
                 onConsumer(made)

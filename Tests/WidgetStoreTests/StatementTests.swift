@@ -17,7 +17,7 @@ struct StatementTests {
         KindsToSweep.self, SweepKind.self, StartSweeps.self, NextSweep.self, SweepEveryoneChunk.self,
         SweepAudienceChunk.self, MoveSweep.self, FinishSweep.self,
         ListKinds.self, ListApps.self, UpsertApp.self, UpsertKind.self, LockManifests.self,
-        ListWidgets.self, ReadTimeline.self, Overview.self, RenderTimes.self,
+        ListWidgets.self, ReadTimeline.self, Overview.self, RenderTimes.self, TakesWrites.self,
         DeleteWidgetsOfUser.self, DeleteContentOfUser.self, DeleteDeadLettersOfUser.self,
         NotifyDue.self,
         SaveSnapshots.self, ReadStandIn.self, RecordPlaceholders.self, RenewPlaceholders.self,

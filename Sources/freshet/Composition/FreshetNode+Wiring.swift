@@ -131,12 +131,15 @@ extension FreshetNode {
         }
 
         /// - Throws: ``CommandFailure`` when the token cannot be one.
-        func api(port: ListeningPort, ingest: IngestService?) throws -> any Service {
+        func api(
+            port: ListeningPort, ingest: IngestService?, workers: WorkerStatistics?
+        ) throws -> any Service {
             let service = APIService(
                 configuration: try settings.apiConfiguration(), store: WidgetStore(pool: pool),
                 readiness: Readiness(
                     checks: NodeReadiness.checks(
-                        pool: pool, kafka: kafka, topics: settings.topics, ingest: ingest, logger: logger)),
+                        pool: pool, kafka: kafka, topics: settings.topics, ingest: ingest, workers: workers,
+                        logger: logger)),
                 logger: logger, onListening: { port.listens(on: $0) })
             return ListeningService(
                 service: service, port: port, address: "\(settings.api.host):\(settings.api.port)")
