@@ -40,7 +40,8 @@ enum NodeReadiness {
         if let ingest {
             checks.append(
                 ReadinessCheck(name: "ingest") {
-                    ingest.statistics.snapshot.assignedPartitions > 0 ? nil : "no partitions are assigned"
+                    if let halt = ingest.halt { return "\(halt)" }
+                    return ingest.statistics.snapshot.assignedPartitions > 0 ? nil : "no partitions are assigned"
                 })
         }
         return checks
