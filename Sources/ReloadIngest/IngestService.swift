@@ -29,6 +29,8 @@ package final class IngestService: Service {
     /// Told what was decided about the requests of each transaction.
     private let onDecisions: (@Sendable ([DecisionRecord]) -> Void)?
     private let current = Mutex<KafkaConsumer?>(nil)
+    private let flow: IngestFlow
+    private let tally: EventTally
 
     package init(
         configuration: IngestConfiguration, pool: PostgresPool, directory: DirectoryCache, logger: Logger,
@@ -49,7 +51,11 @@ package final class IngestService: Service {
         self.onDecisions = onDecisions
         self.makeConsumer = makeConsumer
         applier = BatchApplier(
-            pool: pool, audienceLimit: configuration.audienceLimit, recordsDecisions: onDecisions != nil)
+            pool: pool, audienceLimit: configuration.audienceLimit, recordsDecisions: onDecisions != nil,
+            limits: configuration.deadLetters)
+        flow = IngestFlow(
+            pool: pool, limits: configuration.deadLetters, interval: configuration.flowInterval, logger: logger)
+        tally = EventTally(window: configuration.deadLetters.window)
         decoder = EventDecoder(maximumEventBytes: configuration.maximumEventBytes)
     }
 
@@ -57,6 +63,12 @@ package final class IngestService: Service {
     package func lag() async -> [TopicPartition: Int64]? {
         await current.withLock { $0 }?.lag()
     }
+
+    /// Why nothing is applied until an operator says so; nil while events flow.
+    package var halt: IngestHalt? { flow.halt }
+
+    /// Names of the apps whose events wait in the database.
+    package var divertedApps: [String] { flow.divertedNames }
 
     /// Runs until graceful shutdown or cancellation. A consumer that fails for good is replaced, not the process.
     package func run() async throws {
@@ -98,6 +110,11 @@ package final class IngestService: Service {
                 guard (try? await watch.waitUntilMoved()) == true else { return false }
                 await consumer.shutdown()
                 return true
+            }
+            group.addTask { [flow] in
+                // Says so also while there is nothing to apply.
+                try? await flow.watch()
+                return false
             }
             var positions = PartitionPositions()
             do {
@@ -225,7 +242,9 @@ package final class IngestService: Service {
             let advances = positions.advances(to: next)
             do {
                 let fold = try await fold(items, &directory)
-                let outcome = try await applier.apply(fold, advancing: advances) { batch.deadLetter($0) }
+                let outcome = try await applier.apply(
+                    fold, advancing: advances, failures: { [tally] in tally.counts($0, in: fold) },
+                    deadLetter: { batch.deadLetter($0) })
                 committed(fold, outcome, advances, &positions, consumer)
                 onDecisions?(decisions(fold, outcome, batch))
                 return
@@ -236,6 +255,17 @@ package final class IngestService: Service {
                 case .fenced:
                     directory = nil
                     try await resolveFence(advances, &positions, consumer)
+                case .diversionsChanged:
+                    directory = nil
+                    do {
+                        try await flow.refresh()
+                    } catch {
+                        attempt += 1
+                        guard await pause(attempt: attempt) else { throw CancellationError() }
+                    }
+                case .halted:
+                    directory = nil
+                    try await waitWhileHalted(positions, consumer)
                 case .directoryIsBehind:
                     directory = nil
                     _ = try? await self.directory.refresh()
@@ -309,17 +339,20 @@ package final class IngestService: Service {
         } else {
             known = try await self.directory.directory(maximumAge: configuration.directoryAge)
         }
-        var fold = Self.fold(items, known)
+        let diverted = flow.divertedApps
+        var fold = Self.fold(items, known, diverted)
         if fold.hasUnknownNames && directory == nil {
             known = try await self.directory.refresh()
-            fold = Self.fold(items, known)
+            fold = Self.fold(items, known, diverted)
         }
         directory = known
         return fold
     }
 
-    private static func fold(_ items: [PreparedBatch.Item], _ directory: KindDirectory) -> BatchFold {
-        var fold = BatchFold(directory: directory)
+    static func fold(
+        _ items: [PreparedBatch.Item], _ directory: KindDirectory, _ diverted: Set<Int32> = []
+    ) -> BatchFold {
+        var fold = BatchFold(directory: directory, divertedApps: diverted)
         for item in items {
             switch item.content {
             case .event(let event): fold.add(event)
@@ -327,6 +360,15 @@ package final class IngestService: Service {
             }
         }
         return fold
+    }
+
+    /// Fetches nothing and waits for an operator; the batch at hand is applied then.
+    private func waitWhileHalted(_ positions: PartitionPositions, _ consumer: KafkaConsumer) async throws {
+        let held = Array(positions.positions.keys)
+        consumer.pause(held)
+        defer { consumer.resume(held) }
+        try await cancelWhenGracefulShutdown { [flow] in try await flow.waitUntilResumed() }
+        guard !Task.isShuttingDownGracefully else { throw CancellationError() }
     }
 
     private func committed(
@@ -342,6 +384,7 @@ package final class IngestService: Service {
             $0.batches += 1
             $0.events += fold.accepted + fold.rejected.count - outcome.rejected.count
             $0.deadLetters += outcome.rejected.count
+            $0.diverted += fold.diverted.count
             $0.marked += outcome.marked
             $0.markInputs += markInputs
             $0.bumps += bumps
@@ -359,6 +402,7 @@ package final class IngestService: Service {
                 metadata: ["count": "\(outcome.rejected.count)", "first": "\(first.code): \(first.message)"])
             onDeadLetters()
         }
+        tally.committed(fold, counted: outcome.failures.lazy.map(\.appID))
     }
 
     private func decisions(

@@ -8,6 +8,8 @@ package final class IngestStatistics: Sendable {
         /// Events of committed batches that were accepted.
         package var events = 0
         package var deadLetters = 0
+        /// Events of diverted apps: kept for replay.
+        package var diverted = 0
         /// Hot rows that targeted requests wrote.
         package var marked = 0
         /// Rows of SQL input that targeted requests were folded into.

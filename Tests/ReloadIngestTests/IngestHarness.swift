@@ -22,6 +22,7 @@ struct IngestHarness: Sendable {
     /// Lends a harness whose topics exist; nothing consumes them yet.
     static func lend(
         partitions: Int = 4, maximumBatch: Int? = nil, audienceLimit: Int? = nil,
+        deadLetters: DeadLetterLimits? = nil,
         _ body: (IngestHarness) async throws -> Void
     ) async throws {
         try await withStore { store in
@@ -36,6 +37,8 @@ struct IngestHarness: Sendable {
                 configuration.deadLetterTopic = kafka.name("freshet.dead-letters")
                 configuration.group = "ingest-\(UInt64.random(in: 0...UInt64.max))"
                 configuration.positionInterval = .milliseconds(300)
+                configuration.flowInterval = .milliseconds(100)
+                if let deadLetters { configuration.deadLetters = deadLetters }
                 if let maximumBatch { configuration.maximumBatch = maximumBatch }
                 if let audienceLimit { configuration.audienceLimit = audienceLimit }
                 let producer = try KafkaProducer(

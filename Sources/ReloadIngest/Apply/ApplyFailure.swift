@@ -5,6 +5,10 @@ import WidgetStore
 enum ApplyFailure: Equatable {
     /// Another process has taken some of the partitions: find out which.
     case fenced
+    /// Other apps are diverted than was believed: find out which.
+    case diversionsChanged
+    /// Ingest is halted, until an operator lets it go on.
+    case halted
     /// The directory of kinds is behind what is stored: read it and try again.
     case directoryIsBehind
     /// The data of an event is to blame: find it by halving the batch, and make it a dead letter.
@@ -26,6 +30,10 @@ enum ApplyFailure: Equatable {
             self = .stopped
         case let error as PostgresError where error.sqlState == AdvancePositions.fencedState:
             self = .fenced
+        case let error as PostgresError where error.sqlState == RequireFlow.diversionsState:
+            self = .diversionsChanged
+        case let error as PostgresError where error.sqlState == RequireFlow.haltedState:
+            self = .halted
         case let error as PostgresError where error.blamesData:
             self = .poison("\(error)")
         case let error as PostgresError where error.asksForLess:

@@ -93,10 +93,12 @@ extension FreshetNode {
             let notifier = DueNotifier(pool: pool, signal: notification, logger: logger)
             let forwarder = DeadLetterForwarder(
                 pool: pool, producer: producer, topic: settings.topics.deadLetters, signal: deadLetters, logger: logger)
+            let retention = DeadLetterRetention(
+                pool: pool, retention: settings.deadLetters.retention, logger: logger)
             return IngestParts(
                 service: service,
                 services: [
-                    BackgroundService("notifier") { await notifier.run() }, forwarder, service,
+                    BackgroundService("notifier") { await notifier.run() }, forwarder, retention, service,
                 ],
                 assignment: assignment)
         }

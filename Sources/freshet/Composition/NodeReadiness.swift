@@ -44,6 +44,7 @@ enum NodeReadiness {
         if let ingest {
             checks.append(
                 ReadinessCheck(name: "ingest") {
+                    if let halt = ingest.halt { return "\(halt)" }
                     let statistics = ingest.statistics.snapshot
                     guard statistics.assignedPartitions > 0 else { return "no partitions are assigned" }
                     return statistics.blockedBy.map { "the database does not take a batch: \($0)" }
