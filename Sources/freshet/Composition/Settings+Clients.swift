@@ -36,13 +36,14 @@ extension Settings {
         configuration.maximumBatch = ingest.maximumBatch
         configuration.audienceLimit = ingest.audienceLimit
         configuration.deadLetterTopic = topics.deadLetters
+        configuration.offsetOutOfRange = ingest.offsetOutOfRange
         return configuration
     }
 
     func consumerConfiguration(_ kafka: KafkaConfiguration) -> KafkaConsumerConfiguration {
         KafkaConsumerConfiguration(
             kafka: kafka, group: self.kafka.group, topics: topics.inputs, maximumBatchMessages: ingest.maximumBatch,
-            maximumWait: ingest.pollInterval)
+            maximumWait: ingest.pollInterval, groupInstanceID: self.kafka.groupInstanceID)
     }
 
     var workerConfiguration: WorkerConfiguration {
