@@ -12,6 +12,7 @@ final class ConsumerLoop: @unchecked Sendable {
     let buffer: ConsumerEventBuffer
     let counters = Mutex(KafkaConsumerCounters())
     let completion = Completion()
+    let pulse = Mutex(Pulse())
 
     let configuration: KafkaConsumerConfiguration
     let logger: Logger
@@ -81,13 +82,27 @@ final class ConsumerLoop: @unchecked Sendable {
     func run() {
         callbacks.owner = self
         while stopReason == nil {
+            turned()
             serveCommands()
             guard stopReason == nil else { break }
             if builder.isFull { makeRoom() } else { fill() }
         }
         close()
         callbacks.owner = nil
+        pulse.withLock { $0 = Pulse(lastTurn: nil) }
         completion.complete()
+    }
+
+    /// What others may see of the thread.
+    struct Pulse {
+        /// When it came round last; nil when it has ended.
+        var lastTurn: ContinuousClock.Instant? = .now
+        var isMember = false
+    }
+
+    /// The thread has come round.
+    func turned() {
+        pulse.withLock { $0.lastTurn = .now }
     }
 
     // MARK: Polling

@@ -90,6 +90,21 @@ final class MockCluster: Sendable {
         unsafe try call("set a round trip time") { unsafe rd_kafka_mock_broker_set_rtt($0, id, milliseconds) }
     }
 
+    func clearErrors(_ request: KafkaRequestKind) throws(KafkaError) {
+        unsafe try call("clear request errors") { cluster in
+            unsafe rd_kafka_mock_clear_request_errors(cluster, request.rawValue)
+            return RD_KAFKA_RESP_ERR_NO_ERROR
+        }
+    }
+
+    func setTopicError(_ topic: String, _ code: KafkaError.Code?) throws(KafkaError) {
+        let response = code?.response ?? RD_KAFKA_RESP_ERR_NO_ERROR
+        unsafe try call("set a topic's error", topic: topic) { cluster in
+            unsafe rd_kafka_mock_topic_set_error(cluster, topic, response)
+            return RD_KAFKA_RESP_ERR_NO_ERROR
+        }
+    }
+
     func pushErrors(_ request: KafkaRequestKind, _ codes: [KafkaError.Code]) throws(KafkaError) {
         let responses = codes.map(\.response)
         unsafe try call("push request errors") { cluster in
