@@ -85,7 +85,7 @@ extension IngestService {
                         try await retake([partition], &positions, consumer)
                         return false
                     }
-                case .directoryIsBehind, .poison, .wait:
+                case .directoryIsBehind, .poison, .tooMuch, .wait, .diversionsChanged, .halted:
                     logger.warning("cannot move a position; trying again", metadata: ["error": "\(error)"])
                 }
                 attempt += 1

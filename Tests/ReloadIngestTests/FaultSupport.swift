@@ -11,7 +11,7 @@ import WidgetStore
 /// What the tests of consumer faults have in common.
 extension IngestHarness {
     /// A service that comes back from faults quickly, changed as the test needs it.
-    func service(
+    func quickService(
         logger: Logger = quiet, _ adjust: (inout IngestConfiguration) -> Void = { _ in },
         consumer adjustConsumer: (inout KafkaConsumerConfiguration) -> Void = { _ in },
         onConsumer: @escaping @Sendable (KafkaConsumer) -> Void = { _ in }

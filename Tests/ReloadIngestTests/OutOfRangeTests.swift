@@ -41,7 +41,7 @@ struct OutOfRangeTests {
             #expect(bounds.earliest > 3 && bounds.end == 80)
             _ = try await ingest.store.pool.execute(SetPosition(topic: topic, partition: 0, nextOffset: 3))
             let log = LogRecorder()
-            let service = ingest.service(logger: log.logger, { $0.offsetOutOfRange = .earliest })
+            let service = ingest.quickService(logger: log.logger, { $0.offsetOutOfRange = .earliest })
             try await ingest.running([service]) {
                 try await ingest.waitUntilApplied(80)
                 #expect(service.obstacles == [])
@@ -70,7 +70,7 @@ struct OutOfRangeTests {
             let bounds = try await ingest.bounds(of: topic)
             _ = try await ingest.store.pool.execute(SetPosition(topic: topic, partition: 0, nextOffset: 3))
             let log = LogRecorder()
-            let service = ingest.service(logger: log.logger)
+            let service = ingest.quickService(logger: log.logger)
             try await ingest.running([service]) {
                 try await eventually("it says what stands still") { !service.status.reasons.isEmpty }
                 let reason = try #require(service.obstacles.first)
@@ -105,7 +105,7 @@ struct OutOfRangeTests {
             try await ingest.publish((0..<50).map { ingest.push("u\($0 % 10)") })
             _ = try await ingest.store.pool.execute(SetPosition(topic: topic, partition: 0, nextOffset: 5_000))
             let log = LogRecorder()
-            let service = ingest.service(logger: log.logger, { $0.offsetOutOfRange = .earliest })
+            let service = ingest.quickService(logger: log.logger, { $0.offsetOutOfRange = .earliest })
             try await ingest.running([service]) {
                 try await eventually("the log is read from its beginning") { try await ingest.counted() == 50 }
             }

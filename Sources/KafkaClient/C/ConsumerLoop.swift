@@ -85,6 +85,8 @@ final class ConsumerLoop: @unchecked Sendable {
             turned()
             serveCommands()
             guard stopReason == nil else { break }
+            // Not only when a batch waits for room: a rebalance hands over what there is, and nothing more would come.
+            if isHolding, buffer.pendingBatches < configuration.bufferedBatches { release() }
             if builder.isFull { makeRoom() } else { fill() }
         }
         close()
@@ -133,7 +135,6 @@ final class ConsumerLoop: @unchecked Sendable {
         if buffer.pendingBatches < configuration.bufferedBatches {
             flush()
             fullSince = nil
-            if isHolding { release() }
         } else if isHolding {
             // Serves the group, and keeps this consumer in it.
             _ = poll(Self.pollMilliseconds)
