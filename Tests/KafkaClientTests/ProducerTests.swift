@@ -222,7 +222,7 @@ struct ProducerTests {
             let begun = ContinuousClock.now
             await producer.flush()
             #expect(await producer.depth().messagesInFlight == 0)
-            #expect(begun.duration(to: .now) >= .milliseconds(100))
+            #expect(begun.duration(to: .now) >= .milliseconds(50))
             #expect(await task.value.count == 50)
             await producer.shutdown()
         }

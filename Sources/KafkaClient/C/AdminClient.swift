@@ -23,7 +23,7 @@ struct AdminClient: ~Copyable {
         milliseconds = Int32(min(max(timeout / .milliseconds(1), 1), 3_600_000))
     }
 
-    deinit { client.destroy() }
+    deinit { client.destroy(keeping: callbacks) }
 
     private func context(_ topic: String? = nil) -> KafkaError.Context {
         KafkaError.Context(operation: operation, topic: topic)

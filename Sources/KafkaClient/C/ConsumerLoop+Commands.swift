@@ -123,7 +123,8 @@ extension ConsumerLoop {
             }
         }
         wakeup.close()
-        client.destroy(leavingGroup: hasLeft)
+        callbacks.owner = nil
+        client.destroy(leavingGroup: hasLeft, keeping: callbacks)
     }
 
     /// Closes in the background of librdkafka and serves the last revocation; false if it did not end in time.

@@ -67,7 +67,7 @@ final class ConsumerLoop: @unchecked Sendable {
         let response = unsafe rd_kafka_subscribe(client.pointer, topics.pointer)
         guard response == RD_KAFKA_RESP_ERR_NO_ERROR else {
             wakeup.close()
-            client.destroy(leavingGroup: false)
+            client.destroy(leavingGroup: false, keeping: callbacks)
             throw KafkaError(response, context: KafkaError.Context(operation: "subscribe"))
         }
     }
@@ -75,7 +75,7 @@ final class ConsumerLoop: @unchecked Sendable {
     /// For a loop whose thread could not be started.
     func discard() {
         wakeup.close()
-        client.destroy(leavingGroup: false)
+        client.destroy(leavingGroup: false, keeping: callbacks)
     }
 
     /// The poll thread.

@@ -16,7 +16,7 @@ final class MockCluster: Sendable {
 
         func destroy() {
             unsafe rd_kafka_mock_cluster_destroy(cluster)
-            client.destroy()
+            client.destroy(keeping: callbacks)
         }
     }
 

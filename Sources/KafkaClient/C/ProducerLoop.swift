@@ -68,7 +68,7 @@ final class ProducerLoop: @unchecked Sendable, ClientEvents {
     /// For a loop whose thread could not be started.
     func discard() {
         wakeup.close()
-        client.destroy()
+        client.destroy(keeping: callbacks)
     }
 
     /// The thread.
@@ -261,7 +261,8 @@ final class ProducerLoop: @unchecked Sendable, ClientEvents {
         answerDepth()
         topics.destroy()
         wakeup.close()
-        client.destroy()
+        callbacks.owner = nil
+        client.destroy(keeping: callbacks)
     }
 }
 
