@@ -25,6 +25,12 @@ struct ReloadBatch: Sendable {
     /// Whether it is of timelines that are tried again.
     var isRetry: Bool { timelines.first.map { $0.attempts > 0 } ?? false }
 
+    /// Whether all of it has failed so often, though its provider is asked, that one of its timelines may be what breaks
+    /// the provider.
+    var isSuspicious: Bool { timelines.allSatisfy { $0.attempts >= Self.suspiciousAttempts } }
+
+    private static let suspiciousAttempts = 3
+
     /// What is asked for in one request each: first what is asked for the first time, then what is tried again, apart and
     /// in smaller portions, so that what fails for its content drags down neither the others nor all of its kind.
     var parts: [ReloadBatch] {

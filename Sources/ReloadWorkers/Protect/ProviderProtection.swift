@@ -154,6 +154,11 @@ final class ProviderProtection: Sendable {
         return granted
     }
 
+    /// How long retries that were refused should stay away.
+    func retryWait(after refused: Int, of provider: ProviderKey, at time: Duration) -> Duration {
+        update(provider, at: time) { $0.retries.wait(after: refused, at: time) }
+    }
+
     func payBackRetries(_ count: Int, of provider: ProviderKey, at time: Duration) {
         update(provider, at: time) { $0.retries.payBack(count, at: time) }
     }

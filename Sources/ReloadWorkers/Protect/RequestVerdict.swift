@@ -26,3 +26,15 @@ enum RequestVerdict: Hashable, Sendable {
         }
     }
 }
+
+extension ProviderFailure {
+    /// Whether what was asked for may be what breaks the provider, or keeps it busy for ever, rather than its state. Too
+    /// vague a sign for timelines that are asked for the first time, for an outage looks the same.
+    var mayBreakProvider: Bool {
+        guard retryAfter == nil else { return false }
+        switch (reason, status) {
+        case (.timeout, _), (.connection, _), (.status, 502), (.status, 504): return true
+        default: return false
+        }
+    }
+}

@@ -8,14 +8,19 @@
 struct RetryBudget: Hashable, Sendable {
     private let share: Double
     private let floor: Int
+    private let window: Duration
     private var firsts: SlidingSum
     private var retries: SlidingSum
+    /// Timelines that were not granted a retry.
+    private var refused: SlidingSum
 
     init(_ rules: ProtectionRules) {
         share = rules.retryShare
         floor = rules.retryFloor
+        window = rules.retryWindow
         firsts = SlidingSum(over: rules.retryWindow)
         retries = SlidingSum(over: rules.retryWindow)
+        refused = SlidingSum(over: rules.retryWindow)
     }
 
     /// Timelines are asked for the first time.
@@ -25,8 +30,23 @@ struct RetryBudget: Hashable, Sendable {
 
     /// How many timelines may be asked for once more now.
     func available(at time: Duration) -> Int {
-        let allowed = max(floor, Int((Double(firsts.total(at: time)) * share).rounded(.down)))
-        return max(0, allowed - retries.total(at: time))
+        max(0, allowed(at: time) - retries.total(at: time))
+    }
+
+    /// Timelines that were refused are given back. Answers how long they should stay away: longer the more of them there
+    /// are for each that may be tried, so that claiming them in vain costs no more than trying them would.
+    mutating func wait(after count: Int, at time: Duration) -> Duration {
+        refused.add(count, at: time)
+        let windows = Double(refused.total(at: time)) / Double(max(1, allowed(at: time)))
+        return window * min(Self.longestWait, 1 + windows)
+    }
+
+    /// In windows.
+    private static let longestWait = 30.0
+
+    /// Retries that may fail in a window.
+    private func allowed(at time: Duration) -> Int {
+        max(floor, Int((Double(firsts.total(at: time)) * share).rounded(.down)))
     }
 
     /// Pays for as many of the wanted retries as there is budget for; answers how many.

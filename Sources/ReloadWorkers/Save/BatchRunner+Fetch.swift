@@ -20,7 +20,10 @@ extension BatchRunner {
         let ticket: RequestTicket
         switch begin(part) {
         case .go(let granted): ticket = granted
-        case .rest(let time): return deferred(part.timelines, by: time * Double.random(in: 1...1.2), .providerResting)
+        case .rest(let time):
+            // Not all of them at the moment when it may be asked again, and none much later.
+            let spread = min(time, .seconds(60)) * Double.random(in: 0...0.2)
+            return deferred(part.timelines, by: time + spread, .providerResting)
         }
         var part = part
         var outcome = FetchOutcome()
@@ -29,9 +32,12 @@ extension BatchRunner {
         if isPaid {
             let granted = context.protection.takeRetries(
                 part.timelines.count, of: part.provider, at: context.clock.elapsed)
-            let window = context.configuration.protection.retryWindow
-            outcome = deferred(
-                Array(part.timelines[granted...]), by: window * Double.random(in: 0.5...1), .retryBudget)
+            if granted < part.timelines.count {
+                let wait = context.protection.retryWait(
+                    after: part.timelines.count - granted, of: part.provider, at: context.clock.elapsed)
+                outcome = deferred(
+                    Array(part.timelines[granted...]), by: wait * Double.random(in: 0.5...1), .retryBudget)
+            }
             guard granted > 0 else {
                 context.protection.givenUp(ticket, at: context.clock.elapsed)
                 return outcome
@@ -110,15 +116,18 @@ extension BatchRunner {
     private func split(
         _ part: ReloadBatch, _ ticket: RequestTicket, _ failure: ProviderFailure
     ) async throws -> FetchOutcome {
+        let verdict = RequestVerdict(failure)
         let cause: Bisection.Cause
-        switch RequestVerdict(failure) {
+        switch verdict {
         case .tooLarge: cause = .size
         case .blamesContent: cause = .content
-        case .answered, .overloaded, .unavailable: return FetchOutcome(failure, of: part)
+        case .answered, .overloaded, .unavailable:
+            guard part.isSuspicious, failure.mayBreakProvider else { return FetchOutcome(failure, of: part) }
+            cause = .content
         }
         guard part.timelines.count > 1, !ticket.isProbe else {
             // A single timeline that fails again says nothing of the others.
-            if cause == .content, !part.isRetry {
+            if verdict == .blamesContent, !part.isRetry {
                 context.protection.failedEverywhere(ticket, failure, at: context.clock.elapsed)
             }
             return FetchOutcome(failure, of: part)
@@ -131,7 +140,7 @@ extension BatchRunner {
         if cause == .size || failure.reason == .tooLarge {
             context.protection.batchWasTooLarge(fitting: bisection.fitting, of: part.kind, part.provider, at: now)
         }
-        if cause == .content, bisection.isEverywhere {
+        if verdict == .blamesContent, bisection.isEverywhere {
             context.protection.failedEverywhere(ticket, failure, at: now)
         }
         for failed in bisection.failures {
@@ -172,8 +181,9 @@ extension BatchRunner {
                 bisection.succeeded(range)
             } catch let failure as ProviderFailure {
                 let verdict = RequestVerdict(failure)
+                let mayBePoison = part.isSuspicious && failure.mayBreakProvider
                 bisection.failed(
-                    range, failure, isSplit: verdict == .blamesContent || verdict == .tooLarge)
+                    range, failure, isSplit: verdict == .blamesContent || verdict == .tooLarge || mayBePoison)
             }
         }
         return outcome

@@ -1,3 +1,4 @@
+import Crypto
 import Foundation
 import ReloadWorkers
 import Testing
@@ -82,7 +83,44 @@ struct VerificationSnippetTests {
         #expect(try isTaken(secret: old, signedWith: [old], at: now, body: Self.body + [32]) == false)
     }
 
-    /// The Swift of the README is what the sample provider does.
+    /// As the README has it.
+    func verify(_ body: Data, _ headers: [String: String], secret: String, tolerance: TimeInterval = 300) -> Bool {
+        guard secret.hasPrefix("whsec_"), let key = Data(base64Encoded: String(secret.dropFirst(6))),
+            let id = headers["webhook-id"], let signatures = headers["webhook-signature"],
+            let timestamp = headers["webhook-timestamp"], let seconds = Int64(timestamp),
+            abs(Date().timeIntervalSince1970 - TimeInterval(seconds)) <= tolerance
+        else { return false }
+        let signed = Data("\(id).\(timestamp).".utf8) + body
+        // Several signatures, separated by spaces, while a secret is being replaced.
+        return signatures.split(separator: " ").contains { part in
+            guard part.hasPrefix("v1,"), let code = Data(base64Encoded: String(part.dropFirst(3))) else { return false }
+            return HMAC<SHA256>.isValidAuthenticationCode(
+                code, authenticating: signed, using: SymmetricKey(data: key))
+        }
+    }
+
+    @Test func theSwiftOfTheReadme() throws {
+        let now = Int64(Date().timeIntervalSince1970)
+        let old = try #require(SigningSecret("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"))
+        let new = try #require(SigningSecret("whsec_" + String(repeating: "AAAA", count: 8)))
+        func isTaken(
+            _ secret: SigningSecret, signedWith secrets: [SigningSecret], at time: Int64, body: [UInt8] = Self.body
+        ) -> Bool {
+            let signature = WebhookSignature(secrets: secrets.map(\.bytes)).sign(
+                id: "msg_1", timestamp: time, body: Self.body)
+            return verify(
+                Data(body),
+                ["webhook-id": "msg_1", "webhook-timestamp": "\(time)", "webhook-signature": signature],
+                secret: secret.exposed)
+        }
+        #expect(isTaken(old, signedWith: [old], at: now))
+        #expect(isTaken(old, signedWith: [new, old], at: now) && isTaken(new, signedWith: [new, old], at: now))
+        #expect(!isTaken(old, signedWith: [new], at: now))
+        #expect(!isTaken(old, signedWith: [old], at: now - 400) && !isTaken(old, signedWith: [old], at: now + 400))
+        #expect(!isTaken(old, signedWith: [old], at: now, body: Self.body + [32]))
+        #expect(!verify(Data(Self.body), [:], secret: old.exposed))
+    }
+
     @Test func theSampleProviderTakesEitherSignature() throws {
         let old = try #require(SigningSecret("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"))
         let new = try #require(SigningSecret("whsec_" + String(repeating: "AAAA", count: 8)))

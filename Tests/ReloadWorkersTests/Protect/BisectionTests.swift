@@ -44,10 +44,60 @@ struct BisectionTests {
         #expect(bisection.failures.allSatisfy { $0.isPoison })
     }
 
+    @Test func whereverOnePoisonIsTheSmallestRetryBudgetFindsIt() {
+        for place in 0..<100 {
+            var bisection = Bisection(count: 100, failure: Self.blamed, cause: .content, maximumRequests: 28)
+            var (spent, most) = (0, 0)
+            while let range = bisection.next() {
+                most = max(most, spent + range.count)
+                if range.contains(place) {
+                    spent += range.count
+                    bisection.failed(range, Self.blamed, isSplit: true)
+                } else {
+                    bisection.succeeded(range)
+                }
+            }
+            #expect(most <= ProtectionRules().retryFloor)
+        }
+    }
+
+    @Test func whatIsBlamedByItsOtherHalfIsNotAskedForWhole() {
+        var bisection = Bisection(count: 8, failure: Self.blamed, cause: .content, maximumRequests: 28)
+        #expect(bisection.next() == 0..<4)
+        bisection.succeeded(0..<4)
+        #expect(bisection.next() == 4..<6)
+        bisection.succeeded(4..<6)
+        #expect(bisection.next() == 6..<7)
+        bisection.succeeded(6..<7)
+        #expect(bisection.next() == 7..<8, "a single one is asked for: it may answer this time")
+        bisection.succeeded(7..<8)
+        #expect(bisection.next() == nil && bisection.failures.isEmpty)
+    }
+
+    @Test func anAnswerThatIsTooLargeAsAWholeBlamesNoHalf() {
+        var bisection = Bisection(
+            count: 8, failure: ProviderFailure(.tooLarge, "long"), cause: .content, maximumRequests: 28)
+        #expect(bisection.next() == 0..<4)
+        bisection.succeeded(0..<4)
+        #expect(bisection.next() == 4..<8)
+    }
+
+    /// One in either half looks like an outage until a single timeline is answered.
+    @Test func twoAnywhereAreFoundByTheRequestsThatAreAllowed() {
+        let cap = ProtectionRules().maximumBisectRequests
+        for first in 1..<99 {
+            for second in (first + 1)..<100 {
+                let (bisection, answered) = run(100, poison: [first, second], cap: cap)
+                #expect(answered.count == 98)
+                #expect(bisection.failures.allSatisfy { $0.isPoison } && !bisection.isEverywhere)
+            }
+        }
+    }
+
     @Test(arguments: [2, 3, 100])
     func anOutageIsNotMultiplied(count: Int) {
         let (bisection, answered) = run(count, poison: Set(0..<count))
-        #expect(bisection.requests == 2)
+        #expect(bisection.requests <= 3, "the halves, and one timeline")
         #expect(answered.isEmpty && bisection.isEverywhere)
         #expect(!bisection.failures.contains { $0.isPoison })
         #expect(bisection.failures.flatMap(\.range).sorted() == Array(0..<count), "each once")

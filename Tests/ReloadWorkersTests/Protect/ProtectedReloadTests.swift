@@ -59,9 +59,44 @@ struct ProtectedReloadTests {
             let ids = try await placeUsers(20, worker)
             worker.provider.respond { _ in .status(500) }
             try await worker.turn()
-            #expect(worker.counts.requests == 3, "the whole, and its halves")
+            #expect(worker.provider.requests.map(\.ids.count) == [20, 10, 10, 1], "the whole, its halves, and one")
             #expect(worker.counts.failed == [.status: 20] && worker.counts.poisonous == 0)
             for id in ids { #expect(try await worker.store.detail(id).attempts == 1) }
+        }
+    }
+
+    /// A gateway's word for a provider that crashed or never answered, which is what an outage looks like too.
+    @Test(arguments: [502, 504])
+    func aTimelineThatBreaksItsProviderIsFoundInTheEnd(status: Int) async throws {
+        try await withWorker { worker in
+            let poison = try await placeUsers(40, worker)[17]
+            worker.provider.respond { request in
+                request.ids.contains(poison) ? .status(status) : .timelines(request.ids.map { .stubTimeline($0) })
+            }
+            for attempt in 1...4 {
+                #expect(worker.counts.bisected == 0, "an outage is not multiplied")
+                try await worker.turn()
+                #expect(worker.counts.breakersOpened == 0)
+                #expect(try await worker.store.detail(poison).attempts == attempt)
+                // All of it at once, so that no jitter parts them.
+                try await worker.store.passTime(1_000)
+            }
+            #expect(worker.counts.completed == 39 && worker.counts.bisected == 1)
+            #expect(try await rule(worker, poison) == .providerPoison)
+        }
+    }
+
+    @Test func aRestThatIsAskedForIsNoPoison() async throws {
+        try await withWorker {
+            $0.protection.openBackoff = Backoff(base: .microseconds(1), cap: .microseconds(1))
+        } _: { worker in
+            _ = try await placeUsers(2, worker)
+            worker.provider.respond { _ in .status(503) }
+            for _ in 0..<6 {
+                try await worker.turn()
+                try await worker.store.passTime(1_000)
+            }
+            #expect(worker.counts.bisected == 0 && worker.counts.requests >= 6)
         }
     }
 

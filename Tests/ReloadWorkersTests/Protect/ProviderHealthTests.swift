@@ -52,6 +52,24 @@ struct ProviderHealthTests {
         #expect(RequestVerdict(failure) == verdict)
     }
 
+    @Test func whatMayBreakAProvider() {
+        let broken = [
+            ProviderFailure(.timeout, ""), ProviderFailure(.connection, ""), ProviderFailure(.status, "", status: 502),
+            ProviderFailure(.status, "", status: 504),
+        ]
+        for var failure in broken {
+            #expect(failure.mayBreakProvider)
+            failure.retryAfter = .seconds(1)
+            #expect(!failure.mayBreakProvider, "it is able to ask for a rest")
+        }
+        for reason in ProviderFailure.Reason.allCases where reason != .timeout && reason != .connection {
+            #expect(!ProviderFailure(reason, "").mayBreakProvider)
+        }
+        for status in [401, 404, 429, 503] {
+            #expect(!ProviderFailure(.status, "", status: status).mayBreakProvider)
+        }
+    }
+
     /// A verdict three times, one request after the other: what the limit of eight is then, and whether the breaker is
     /// open.
     @Test(arguments: [

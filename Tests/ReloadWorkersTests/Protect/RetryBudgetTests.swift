@@ -47,6 +47,16 @@ struct RetryBudgetTests {
         }
     }
 
+    @Test func theMoreAreRefusedTheLongerTheyStayAway() {
+        var budget = budget(floor: 10)
+        #expect(budget.wait(after: 1, at: .zero) == .seconds(11))
+        #expect(budget.wait(after: 19, at: .zero) == .seconds(30))
+        #expect(budget.wait(after: 1_000_000, at: .seconds(1)) == .seconds(300))
+        #expect(budget.wait(after: 10, at: .seconds(20)) == .seconds(20), "those of before are forgotten")
+        budget.firstAttempts(1_000, at: .seconds(20))
+        #expect(budget.wait(after: 10, at: .seconds(20)) == .seconds(11), "the budget is larger")
+    }
+
     /// A storm: everything fails, and everything that failed wants to be tried again at once.
     @Test func aStormOfRetriesIsAFifthOfTheLoad() {
         var budget = budget(floor: 10)
