@@ -177,15 +177,19 @@ struct ProviderStormTests {
         #expect(world.answered[0] - before >= healthy.first * 95 / 100)
     }
 
-    @Test func severalThatGrewAndHangLeaveSlotsFree() {
-        // Four providers take all they get, until all of them hang at once.
+    @Test func severalThatHangAtOnceLeaveSlotsFree() {
+        // Three providers take all they get, until all of them hang at once. A fourth would have the rest of the slots,
+        // for one timeout.
         var world = World { provider, time in
-            provider < 4 && time >= .seconds(30) ? .hangs : .well
+            provider < 3 && time >= .seconds(30) ? .hangs : .well
         }
         world.run(until: .seconds(30))
         let before = world.answered[9]
-        world.run(until: .seconds(90))
-        #expect(Double(world.answered[9] - before) >= Double(before) * 1.8, "twice the time at the same pace")
+        world.run(until: .seconds(42))
+        let during = world.answered[9]
+        #expect(during - before >= before * 2 / 5 / 5, "a fifth of its pace, while nothing is known yet")
+        world.run(until: .seconds(102))
+        #expect(world.answered[9] - during >= before * 2 * 95 / 100, "all of it afterwards")
     }
 }
 
