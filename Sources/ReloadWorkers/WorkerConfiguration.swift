@@ -7,7 +7,8 @@ package struct WorkerConfiguration: Sendable {
 
     /// Provider requests in flight, over all providers.
     package var concurrency = 32
-    /// Requests in flight to one provider, so that a slow one cannot take them all.
+    /// Requests in flight to one provider, to begin with; it grows while the provider takes them, up to what is free for
+    /// all, and shrinks when it does not.
     package var providerConcurrency = 8
     /// Most timelines that are claimed and not yet done.
     package var maximumTimelinesInFlight = 10_000
@@ -40,6 +41,8 @@ package struct WorkerConfiguration: Sendable {
     /// the directories of all of them may be old.
     package var definitionSettling = Duration.seconds(60)
 
+    /// How providers that fail are treated; how many requests they get is said above.
+    package var protection = ProtectionRules()
     /// Largest answer that is read from a provider.
     package var maximumResponseBytes = 16 * 1_024 * 1_024
     /// Delays between attempts for a timeline whose fetch fails.
@@ -60,6 +63,15 @@ package struct WorkerConfiguration: Sendable {
     package var publishRetryDelay = Duration.seconds(1)
     /// Delays between probes while Kafka takes nothing.
     package var outputBackoff = Backoff(base: .milliseconds(500), cap: .seconds(30))
+
+    /// The rules with what is said elsewhere.
+    var protectionRules: ProtectionRules {
+        var rules = protection
+        rules.initialConcurrency = providerConcurrency
+        rules.maximumConcurrency = concurrency
+        rules.maximumRest = min(rules.maximumRest, maximumRetryAfter)
+        return rules
+    }
 
     package init() {}
 }

@@ -43,6 +43,22 @@ package final class WorkerStatistics: Sendable {
         package var databaseErrors = 0
         /// Why the latest attempt to claim failed; `nil` when it did not.
         package var claimTrouble: String?
+        /// Providers that are left alone just now, and how often any was.
+        package var breakersOpen = 0
+        package var breakersOpened = 0
+        /// How often a provider was given fewer requests at a time.
+        package var limitsShrunk = 0
+        /// Timelines whose retry waits because its provider fails too many.
+        package var retriesRefused = 0
+        /// Timelines given back because their provider is left alone.
+        package var restingTimelines = 0
+        /// Batches that a provider failed for and that were asked for in parts, and the requests that took.
+        package var bisected = 0
+        package var bisectRequests = 0
+        /// Timelines that alone make their provider fail.
+        package var poisonous = 0
+        /// Batches that were too large for their provider.
+        package var batchesTooLarge = 0
         /// By row id of the kind.
         package var kinds: [Int32: KindCounters] = [:]
 

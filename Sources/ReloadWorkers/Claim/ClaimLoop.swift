@@ -128,10 +128,11 @@ struct ClaimLoop {
         let due = try await context.pool.query(DueWork(limit: limit))
         guard !due.isEmpty else { return .wait(atMost: configuration.pollInterval) }
         let kinds = try await complete(known, for: due)
-        let targets = kinds.claimTargets
+        let targets = context.protection.permitted(
+            kinds.claimTargets, due: due.lazy.map(\.kindID), &capacity.allowances, at: context.clock.elapsed)
         let plan = scheduler.plan(due: due, targets: targets, capacity: capacity)
         if isProbe, !plan.wishes.isEmpty { context.output.probeStarted() }
-        let claimed = try await claim(plan.wishes, kinds, start)
+        let claimed = try await claim(plan.wishes, kinds, targets, start)
         if isProbe, claimed == 0 { context.output.probeEnded() }
         if plan.isFull, !isProbe { return claimed > 0 ? .again : .wait(atMost: configuration.pollInterval) }
         let isCounted = due.allSatisfy { $0.count < limit || targets[$0.kindID] == nil }
@@ -150,7 +151,8 @@ struct ClaimLoop {
 
     /// Claims and starts, what is urgent first and by itself; answers how many timelines were claimed.
     private mutating func claim(
-        _ wishes: [ClaimWish], _ directory: KindDirectory, _ start: (Work) -> Void
+        _ wishes: [ClaimWish], _ directory: KindDirectory, _ targets: [Int32: ClaimTarget],
+        _ start: (Work) -> Void
     ) async throws -> Int {
         let leases = LeasePlan(configuration: context.configuration, longestPublish: context.output.longestPublish)
         let urgent = leases.grouped(wishes.filter(\.lane.isUrgent), kinds: directory.kinds)
@@ -174,7 +176,7 @@ struct ClaimLoop {
             }
             if claimed.contains(where: { $0.lane == .bulk }) { context.sweepDemand.backlogShrank() }
             let plan = BatchPlan(
-                claimed: claimed, directory: directory, startedAt: startedAt, leaseEnds: leaseEnds)
+                claimed: claimed, directory: directory, targets: targets, startedAt: startedAt, leaseEnds: leaseEnds)
             // Left to their lease; by then the directory has them, or they are retired.
             context.inFlight.drop(plan.strays)
             for batch in plan.reloads {

@@ -25,6 +25,8 @@ struct ClaimRoom {
     private var requests: Int
     private var held: HeldSlots
     private var heldOfProvider: [ProviderKey: HeldSlots]
+    /// Timelines that may still be claimed of a provider that is only to be probed.
+    private var probes: [ProviderKey: Int]
     /// Places left in requests that are planned already.
     private var openPlaces: [Group: Int] = [:]
     private var due: [Queue: Int] = [:]
@@ -38,6 +40,7 @@ struct ClaimRoom {
         patientTimelines = min(capacity.timelines, capacity.patientTimelines)
         requests = capacity.requests
         heldOfProvider = capacity.inFlight
+        probes = capacity.allowances.compactMapValues(\.timelines)
         held = capacity.inFlight.values.reduce(HeldSlots(), +)
         self.targets = targets
         self.capacity = capacity
@@ -71,9 +74,19 @@ struct ClaimRoom {
     /// Timelines that there are requests for, open ones or new ones.
     private func seats(for queue: Queue, _ target: ClaimTarget) -> Int {
         let free = min(
-            requests, held.room(queue.lane, of: capacity.concurrency),
-            heldOfProvider[target.provider, default: HeldSlots()].room(queue.lane, of: capacity.requestsPerProvider))
-        return openPlaces[Group(queue), default: 0] + max(0, free) * target.maxBatch
+            requests, held.room(queue.lane, of: capacity.concurrency), room(of: target, queue.lane))
+        let seats = openPlaces[Group(queue), default: 0] + max(0, free) * target.maxBatch
+        return target.asksProvider ? min(seats, probes[target.provider] ?? seats) : seats
+    }
+
+    /// Requests that the provider takes. One whose limit has grown takes from what is free for all only as much as it
+    /// leaves, so that however many providers grow, and hang then, none of them holds the pool.
+    private func room(of target: ClaimTarget, _ lane: ReloadLane) -> Int {
+        guard target.asksProvider else { return requests }
+        let own = heldOfProvider[target.provider, default: HeldSlots()]
+        let limit = capacity.allowances[target.provider]?.requests ?? capacity.requestsPerProvider
+        let shared = (capacity.concurrency - held.all - own.all) / 2
+        return min(own.room(lane, of: limit), max(capacity.requestsPerProvider - own.all, shared))
     }
 
     /// Takes timelines of an eligible queue, opening requests as they are needed.
@@ -92,6 +105,7 @@ struct ClaimRoom {
         }
         timelines -= count
         if !queue.lane.isUrgent { patientTimelines -= count }
+        if target.asksProvider, let left = probes[target.provider] { probes[target.provider] = left - count }
         due[queue, default: 0] -= count
         if due[queue] == 0 { due[queue] = nil }
         eligible = eligible.filter { due[$0.key] != nil && places(for: $0.key, $0.value) > 0 }

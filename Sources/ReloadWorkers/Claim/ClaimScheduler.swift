@@ -11,7 +11,10 @@ struct ProviderKey: Hashable, Sendable {
 struct ClaimTarget: Hashable, Sendable {
     let appID: Int32
     let provider: ProviderKey
-    let maxBatch: Int
+    /// As the kind says, or as much as the provider has been found to take.
+    var maxBatch: Int
+    /// Timelines of a retired kind are collected, which asks nobody.
+    var asksProvider = true
 }
 
 /// What there is room for.
@@ -24,10 +27,13 @@ struct ClaimCapacity: Sendable {
     var requests: Int
     /// Requests that may be under way at a time, over all providers.
     var concurrency: Int
-    /// Requests that one provider takes at a time.
+    /// Requests that a provider takes at a time of which nothing else is known; beyond them it gets only as many as
+    /// stay free for others.
     var requestsPerProvider: Int
     /// Requests in flight, by provider.
     var inFlight: [ProviderKey: HeldSlots]
+    /// Of the providers that have been asked before.
+    var allowances: [ProviderKey: ProviderAllowance] = [:]
 
     func free(_ provider: ProviderKey) -> Int {
         requestsPerProvider - inFlight[provider, default: HeldSlots()].all

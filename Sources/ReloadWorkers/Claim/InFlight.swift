@@ -84,6 +84,22 @@ final class InFlight: Sendable {
         }
     }
 
+    /// The slots that a provider's requests hold.
+    func held(by provider: ProviderKey) -> HeldSlots {
+        state.withLock { $0.requests[provider] ?? HeldSlots() }
+    }
+
+    /// A request that belongs to no batch takes a slot of its provider, if one is free; ``end(_:_:)`` frees it.
+    func beginAside(_ provider: ProviderKey, _ lane: ReloadLane, limit: Int) -> Bool {
+        state.withLock { state in
+            var held = state.requests[provider] ?? HeldSlots()
+            guard held.room(lane, of: limit) > 0 else { return false }
+            held.add(1, lane)
+            state.requests[provider] = held
+            return true
+        }
+    }
+
     /// A batch's request has ended; the provider has a free slot.
     func end(_ provider: ProviderKey, _ lane: ReloadLane = .interactive) {
         let isAwaited = state.withLock { state in

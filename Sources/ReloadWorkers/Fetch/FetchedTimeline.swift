@@ -18,11 +18,19 @@ struct FetchedTimeline: Sendable {
 struct FetchOutcome: Sendable {
     var fetched: [FetchedTimeline] = []
     var failed: [(timeline: ClaimedTimeline, failure: ProviderFailure)] = []
+    /// Timelines that were not asked for after all, through no fault of theirs: when they are due again, and why.
+    var deferred: [(timeline: ClaimedTimeline, delay: Duration, rule: ReloadRule)] = []
     /// Timelines in the answer that nobody had asked for; they are ignored.
     var foreign = 0
 
-    private init(failed: [(timeline: ClaimedTimeline, failure: ProviderFailure)]) {
-        self.failed = failed
+    init() {}
+
+    /// Adds what came of another part.
+    mutating func append(_ other: FetchOutcome) {
+        fetched += other.fetched
+        failed += other.failed
+        deferred += other.deferred
+        foreign += other.foreign
     }
 
     /// The same failure for all of a batch.
@@ -30,18 +38,21 @@ struct FetchOutcome: Sendable {
         failed = batch.timelines.map { ($0, failure) }
     }
 
-    /// Reads an answer. What is wrong with one timeline costs only that one; an answer that is wrong as a whole costs
-    /// all.
-    init(answer: [UInt8], to batch: ReloadBatch, after fetchTime: Duration = .zero) {
+    /// Reads an answer. What is wrong with one timeline costs only that one; an answer that is wrong as a whole is
+    /// none.
+    ///
+    /// - Throws: ``ProviderFailure`` for an answer that is wrong as a whole.
+    init(
+        answer: [UInt8], to batch: ReloadBatch, after fetchTime: Duration = .zero
+    ) throws(ProviderFailure) {
         let response: ProviderResponse
         do throws(JSONError) {
             response = try ProviderResponse.parse(
                 answer, requested: batch.timelines.map(\.id), volatileFields: batch.kind.definition.volatilePointers)
         } catch {
-            self.init(ProviderFailure(.invalid, "the answer is not what the contract says: \(error)"), of: batch)
-            return
+            throw ProviderFailure(.invalid, "the answer is not what the contract says: \(error)")
         }
-        self.init(failed: [])
+        self.init()
         defer { for index in failed.indices { failed[index].failure.fetchTime = fetchTime } }
         foreign = response.foreignCount
         for (timeline, outcome) in zip(batch.timelines, response.outcomes) {

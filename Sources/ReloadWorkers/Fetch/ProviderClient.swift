@@ -30,11 +30,22 @@ package final class ProviderClient: ProviderFetching {
 
     /// How the HTTP client is to be made.
     ///
-    /// - Parameter connectionsPerHost: as many as there may be requests at all: several apps may have one host, and a
-    ///   slow one must not keep the connections from the others.
-    package static func configuration(egress: EgressGuard, connectionsPerHost: Int = 8) -> HTTPClient.Configuration {
+    /// - Parameters:
+    ///   - connectionsPerHost: as many as there may be requests at all: several apps may have one host, and a slow one must
+    ///     not keep the connections from the others.
+    ///   - limits: for connecting and reading, and who is trusted.
+    package static func configuration(
+        egress: EgressGuard, connectionsPerHost: Int = 8, limits: ConnectionLimits = ConnectionLimits()
+    ) -> HTTPClient.Configuration {
         var configuration = HTTPClient.Configuration(redirectConfiguration: .disallow)
         configuration.connectionPool.concurrentHTTP1ConnectionsPerHostSoftLimit = connectionsPerHost
+        // Neither is more than a part of a request's time: a provider that is not there must not cost as much as one that
+        // works on its answer.
+        configuration.timeout.connect = TimeAmount(limits.connectTimeout)
+        configuration.timeout.read = TimeAmount(limits.readTimeout)
+        // Answers are read as they are sent: what is small on the way cannot become large here.
+        configuration.decompression = .disabled
+        configuration.tlsConfiguration = limits.tls
         // A connection that cannot be made is a failure of the batch, which backs off by itself.
         configuration.connectionPool.retryConnectionEstablishment = false
         configuration.http1_1ConnectionDebugInitializer = { egress.check($0) }
@@ -72,20 +83,27 @@ package final class ProviderClient: ProviderFetching {
         var message = HTTPClientRequest(url: url.appending(call.endpoint.path))
         message.method = .POST
         message.headers = [
-            "content-type": "application/json", "accept": "application/json", "user-agent": "freshet",
+            "content-type": "application/json", "accept": "application/json", "accept-encoding": "identity",
+            "user-agent": "freshet",
             "webhook-id": id, "webhook-timestamp": String(timestamp),
-            "webhook-signature": WebhookSignature(secret: call.secret)
+            "webhook-signature": WebhookSignature(secrets: call.secrets)
                 .sign(id: id, timestamp: timestamp, body: call.body),
         ]
         message.body = .bytes(call.body)
         let response = try await http.execute(message, timeout: TimeAmount(call.timeout))
         guard response.status == .ok else {
-            let seconds = response.headers.first(name: "retry-after").flatMap { Int64($0) }
             throw ProviderFailure(
                 .status, "answered with status \(response.status.code)",
-                retryAfter: seconds.flatMap { $0 >= 0 ? .seconds($0) : nil }, status: Int(response.status.code))
+                retryAfter: response.headers.first(name: "retry-after").flatMap { text in
+                    RetryAfter.delay(text, date: response.headers.first(name: "date"), now: now())
+                }, status: Int(response.status.code))
         }
         try Self.requireJSON(response.headers.first(name: "content-type"))
+        let encoding = response.headers[canonicalForm: "content-encoding"].joined(separator: ",")
+        guard encoding.isEmpty || encoding.lowercased() == "identity" else {
+            throw ProviderFailure(
+                .invalid, "the answer's content-encoding is \"\(encoding.prefix(64))\"; expected none")
+        }
         return try await Self.read(response.body, atMost: call.maximumResponseBytes, headers: response.headers)
     }
 

@@ -36,6 +36,8 @@ package struct ProviderFailure: Error, Hashable, Sendable {
     package var retryAfter: Duration?
     /// The status that was answered, if that is why.
     package var status: Int?
+    /// The rest of its batch was answered, so it is this timeline that the provider fails for.
+    var isPoison = false
 
     package init(_ reason: Reason, _ message: String, retryAfter: Duration? = nil, status: Int? = nil) {
         self.reason = reason
@@ -65,6 +67,9 @@ extension ProviderFailure.Reason {
 }
 
 extension ProviderFailure {
+    /// As the hot row keeps it.
+    var rule: ReloadRule { isPoison ? .providerPoison : reason.rule }
+
     /// Whether the provider says that it has no such endpoint.
     var saysAbsent: Bool { status == 404 || status == 405 || status == 501 }
 }

@@ -5,8 +5,8 @@ package struct ProviderCall: Sendable {
     /// As registered, without the endpoint.
     package var url: String
     package var endpoint: ProviderEndpoint
-    /// The app's, to sign with. Never printed or logged.
-    package var secret: [UInt8]
+    /// The app's, to sign with, the newest first. Never printed or logged.
+    package var secrets: [[UInt8]]
     package var body: [UInt8]
     /// From the start to the last byte of the answer.
     package var timeout: Duration
@@ -14,12 +14,12 @@ package struct ProviderCall: Sendable {
     package var maximumResponseBytes: Int
 
     package init(
-        url: String, endpoint: ProviderEndpoint = .timelines, secret: [UInt8], body: [UInt8], timeout: Duration,
+        url: String, endpoint: ProviderEndpoint = .timelines, secrets: [[UInt8]], body: [UInt8], timeout: Duration,
         maximumResponseBytes: Int
     ) {
         self.url = url
         self.endpoint = endpoint
-        self.secret = secret
+        self.secrets = secrets
         self.body = body
         self.timeout = timeout
         self.maximumResponseBytes = maximumResponseBytes

@@ -3,23 +3,30 @@ import Crypto
 /// Signs requests as Standard Webhooks says, so that a provider can tell that Freshet asks, and nobody repeats it
 /// later.
 package struct WebhookSignature: Sendable {
-    /// The app's secret.
-    private let key: SymmetricKey
+    /// The app's secrets, the newest first.
+    private let keys: [SymmetricKey]
 
     package init(secret: [UInt8]) {
-        key = SymmetricKey(data: secret)
+        self.init(secrets: [secret])
     }
 
-    /// The value of `webhook-signature`: HMAC-SHA256 of `id.timestamp.body`.
+    /// - Parameter secrets: the newest first; more than one while a secret is being replaced.
+    package init(secrets: [[UInt8]]) {
+        keys = secrets.map { SymmetricKey(data: $0) }
+    }
+
+    /// The value of `webhook-signature`: HMAC-SHA256 of `id.timestamp.body`, for each secret in turn, separated by spaces.
     ///
     /// - Parameters:
     ///   - id: value of `webhook-id`, another one for each request.
     ///   - timestamp: value of `webhook-timestamp`, seconds since 1970.
     package func sign(id: String, timestamp: Int64, body: [UInt8]) -> String {
-        var code = HMAC<SHA256>(key: key)
-        code.update(data: Array("\(id).\(timestamp).".utf8))
-        code.update(data: body)
-        return "v1," + Base64.encode(Array(code.finalize()))
+        keys.map { key in
+            var code = HMAC<SHA256>(key: key)
+            code.update(data: Array("\(id).\(timestamp).".utf8))
+            code.update(data: body)
+            return "v1," + Base64.encode(Array(code.finalize()))
+        }.joined(separator: " ")
     }
 
     /// A value for `webhook-id` that nobody else makes.

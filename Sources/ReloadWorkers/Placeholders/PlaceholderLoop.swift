@@ -57,6 +57,15 @@ struct PlaceholderLoop: Sendable {
                 excluded.append(kindID)
                 continue
             }
+            let provider = ClaimTarget(kind).provider
+            guard
+                context.inFlight.beginAside(provider, .bulk, limit: context.protection.limit(of: provider))
+            else {
+                // Busy with timelines: next time.
+                excluded.append(kindID)
+                continue
+            }
+            defer { context.inFlight.end(provider, .bulk) }
             let claimed = try await context.pool.query(
                 ClaimPlaceholders(
                     kindID: kindID, limit: max(1, kind.definition.maxBatch),
@@ -77,8 +86,10 @@ struct PlaceholderLoop: Sendable {
     }
 
     private func isResting(_ kind: RegisteredKind) -> Bool {
-        context.restingEndpoints.isResting(
-            .placeholder, of: ClaimTarget(kind).provider, at: context.clock.elapsed)
+        let provider = ClaimTarget(kind).provider
+        let now = context.clock.elapsed
+        return context.restingEndpoints.isResting(.placeholder, of: provider, at: now)
+            || !context.protection.isWell(provider, at: now)
     }
 
     /// Deletes what the kind's definition does not allow any more; answers the rest.
@@ -100,12 +111,13 @@ struct PlaceholderLoop: Sendable {
     private func fetch(_ wanted: [ClaimedPlaceholder], _ kind: RegisteredKind, _ app: RegisteredApp) async throws {
         let provider = ClaimTarget(kind).provider
         let identities = wanted.map { $0.key.identity(of: kind) }
+        let began = context.clock.elapsed
         context.statistics.count { $0.placeholderRequests += 1 }
         let results: [PlaceholderResult]
         do {
             let answer = try await context.fetcher.fetch(
                 ProviderCall(
-                    url: kind.definition.providerURL, endpoint: .placeholder, secret: app.signingSecret,
+                    url: kind.definition.providerURL, endpoint: .placeholder, secrets: app.signingSecrets,
                     body: PlaceholderRequest(kind: kind.definition.name, items: identities).encode(),
                     timeout: kind.definition.timeout,
                     maximumResponseBytes: context.configuration.maximumResponseBytes))
@@ -115,6 +127,8 @@ struct PlaceholderLoop: Sendable {
             try Task.checkCancellation()
             context.restingEndpoints.failed(
                 failure, .placeholder, of: provider, at: context.clock.elapsed, absence: Self.absence)
+            context.protection.standInFailed(
+                failure, of: provider, app: app.name, startedAt: began, at: context.clock.elapsed)
             count(failure, wanted.count, kind)
             results = wanted.map { PlaceholderResult($0, content: nil, delay: delay(after: failure, of: $0)) }
         }

@@ -15,13 +15,15 @@ extension BatchRunner {
         let left =
             batch.leaseEnds - context.clock.elapsed - context.output.longestPublish - batch.kind.definition.timeout
         guard !wanted.isEmpty, left >= limit,
-            !context.restingEndpoints.isResting(.snapshot, of: batch.provider, at: context.clock.elapsed)
+            !context.restingEndpoints.isResting(.snapshot, of: batch.provider, at: context.clock.elapsed),
+            context.protection.isWell(batch.provider, at: context.clock.elapsed)
         else { return }
+        let began = context.clock.elapsed
         context.statistics.count { $0.snapshotRequests += 1 }
         do {
             let answer = try await context.fetcher.fetch(
                 ProviderCall(
-                    url: batch.kind.definition.providerURL, endpoint: .snapshot, secret: batch.app.signingSecret,
+                    url: batch.kind.definition.providerURL, endpoint: .snapshot, secrets: batch.app.signingSecrets,
                     body: batch.requestBody(for: wanted), timeout: limit,
                     maximumResponseBytes: context.configuration.maximumResponseBytes))
             let writes = try snapshots(in: answer, of: wanted, batch)
@@ -33,6 +35,8 @@ extension BatchRunner {
             guard !Task.isCancelled else { return }
             context.restingEndpoints.failed(
                 failure, .snapshot, of: batch.provider, at: context.clock.elapsed, absence: SnapshotStep.absence)
+            context.protection.standInFailed(
+                failure, of: batch.provider, app: batch.app.name, startedAt: began, at: context.clock.elapsed)
             count(failure, wanted.count, batch)
         } catch {
             guard !Task.isCancelled else { return }

@@ -14,8 +14,7 @@ struct BatchRunner: Sendable {
     func run(_ batch: ReloadBatch) async {
         await takeSnapshots(of: batch)
         do {
-            let outcome = try await fetch(batch)
-            try await settle(outcome, of: batch)
+            try await reload(batch)
             context.claimSize.ended(
                 begun: batch.startedAt, isInTime: context.clock.elapsed < batch.leaseEnds, at: context.clock.elapsed)
         } catch {
@@ -31,31 +30,23 @@ struct BatchRunner: Sendable {
         context.inFlight.drop(batch.timelines)
     }
 
-    /// - Throws: only `CancellationError`.
-    private func fetch(_ batch: ReloadBatch) async throws -> FetchOutcome {
+    /// Part by part: what is tried again is asked for apart, and after what is not.
+    private func reload(_ batch: ReloadBatch) async throws {
         // The slot is the claim loop's to take, so that it never plans with one twice.
-        defer { context.inFlight.end(batch.provider, batch.lane) }
-        let left = batch.leaseEnds - context.clock.elapsed - context.output.longestPublish
-        guard left > .zero else {
-            return FetchOutcome(ProviderFailure(.timeout, "its lease was over before the request was sent"), of: batch)
+        var holdsSlot = true
+        func freeSlot() {
+            guard holdsSlot else { return }
+            holdsSlot = false
+            context.inFlight.end(batch.provider, batch.lane)
         }
-        context.statistics.count { counts in
-            counts.requests += 1
-            counts.requestedTimelines += batch.timelines.count
-        }
-        context.statistics.count(asked: batch)
-        let call = ProviderCall(
-            url: batch.kind.definition.providerURL, secret: batch.app.signingSecret, body: batch.requestBody,
-            timeout: min(batch.kind.definition.timeout, left),
-            maximumResponseBytes: context.configuration.maximumResponseBytes)
-        let began = context.clock.elapsed
-        do {
-            let answer = try await context.fetcher.fetch(call)
-            return FetchOutcome(answer: answer, to: batch, after: context.clock.elapsed - began)
-        } catch var failure as ProviderFailure {
-            try Task.checkCancellation()
-            failure.fetchTime = context.clock.elapsed - began
-            return FetchOutcome(failure, of: batch)
+        defer { freeSlot() }
+        var parts = batch.parts[...]
+        var isFirst = true
+        while let part = parts.popFirst() {
+            let outcome = try await fetch(part, isFirst: isFirst)
+            if parts.isEmpty { freeSlot() }
+            try await settle(outcome, of: part)
+            isFirst = false
         }
     }
 
@@ -71,6 +62,7 @@ struct BatchRunner: Sendable {
                 metadata: ["kind": "\(batch.kind.definition.name)", "count": "\(outcome.foreign)"])
         }
         try await fail(outcome.failed, of: batch)
+        try await postpone(outcome.deferred, of: batch)
         guard Protection.saveBeforePublish.isOn else {
             try await publishBeforeSave(outcome.fetched, of: batch)
             return
@@ -102,7 +94,7 @@ struct BatchRunner: Sendable {
             let asked = min(failure.retryAfter ?? .zero, context.configuration.maximumRetryAfter)
             return EndedClaim(
                 id: timeline.id, claim: timeline.claim, delay: max(backoff, asked), decision: .failed,
-                rule: failure.reason.rule, reason: timeline.reason ?? .policy, cause: timeline.cause,
+                rule: failure.rule, reason: timeline.reason ?? .policy, cause: timeline.cause,
                 fetchTime: failure.fetchTime)
         }
         context.statistics.count { counts in

@@ -23,8 +23,31 @@ struct WorkerContext: Sendable {
     /// How much of what is configured to claim, and to sweep, at once.
     let claimSize = WorkSize()
     let sweepSize = WorkSize()
+    let protection: ProviderProtection
     /// Told of every decision; nil: nobody wants to know.
     var decisions: (any DecisionPublishing)?
+
+    init(
+        configuration: WorkerConfiguration, pool: PostgresPool, fetcher: any ProviderFetching, output: OutputGate,
+        inFlight: InFlight, signal: WorkSignal, sweepDemand: SweepDemand, statistics: WorkerStatistics,
+        clock: WorkerClock, onStored: (@Sendable (TimelineID, EventPosition?) -> Void)?, logger: Logger,
+        decisions: (any DecisionPublishing)? = nil
+    ) {
+        self.configuration = configuration
+        self.pool = pool
+        self.fetcher = fetcher
+        self.output = output
+        self.inFlight = inFlight
+        self.signal = signal
+        self.sweepDemand = sweepDemand
+        self.statistics = statistics
+        self.clock = clock
+        self.onStored = onStored
+        self.logger = logger
+        self.decisions = decisions
+        protection = ProviderProtection(
+            configuration.protectionRules, statistics: statistics, logger: logger)
+    }
 
     var messages: TimelineMessages { TimelineMessages(topic: configuration.topic) }
 

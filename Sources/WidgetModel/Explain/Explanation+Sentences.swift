@@ -187,6 +187,9 @@ extension ReloadRule {
         case .providerDuplicate: "the provider's answer had it more than once"
         case .providerError: "the provider said that it failed for this timeline"
         case .storage: "it could not be stored, or was too large to be published"
+        case .providerPoison: "it alone makes the provider fail; the rest of its batch was answered"
+        case .providerResting: "its provider fails, or asked for a rest, and is left alone for a while"
+        case .retryBudget: "too much of what its provider was asked again has failed again"
         }
     }
 }

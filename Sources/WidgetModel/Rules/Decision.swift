@@ -97,6 +97,12 @@ package enum ReloadRule: Int16, CaseIterable, Sendable {
     case providerDuplicate = 38
     case providerError = 39
     case storage = 40
+    /// It alone makes its provider fail: the rest of its batch was answered.
+    case providerPoison = 41
+    /// Its provider fails, or asked for a rest, and is left alone.
+    case providerResting = 42
+    /// Too much of what its provider was asked again has failed again.
+    case retryBudget = 43
 
     package var name: String {
         switch self {
@@ -129,6 +135,9 @@ package enum ReloadRule: Int16, CaseIterable, Sendable {
         case .providerDuplicate: "provider.duplicate"
         case .providerError: "provider.error"
         case .storage: "storage"
+        case .providerPoison: "provider.poison"
+        case .providerResting: "provider.resting"
+        case .retryBudget: "retryBudget"
         }
     }
 }

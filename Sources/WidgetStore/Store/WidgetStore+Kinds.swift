@@ -45,7 +45,8 @@ extension WidgetStore {
     /// Where `sharing` or `variesBy` changes, the sweepers move the widgets to timelines of the new identity afterwards.
     ///
     /// - Parameters:
-    ///   - secrets: signing secrets that the manifest gives, by app; the others keep theirs.
+    ///   - secrets: signing secrets that the manifest gives, by app; the others keep theirs. Where one is new, the one
+    ///     before stays valid for ``secretOverlap``.
     ///   - freshSecret: makes the secret of a new app that is given none.
     /// - Throws: ``KindConflict`` when a kind is still being retired; `PostgresError`.
     package func apply(
@@ -56,6 +57,11 @@ extension WidgetStore {
             let registered = try await connection.query(ListKinds())
             let changes = try await difference(apps, registered: registered, connection)
             for app in apps {
+                if let secret = secrets[app.name] {
+                    // The one before stays valid for a while, so that providers can follow.
+                    _ = try await connection.execute(
+                        KeepSecret(app: app.name, newSecret: secret, keepingOld: Self.secretOverlap))
+                }
                 let ids = try await connection.query(
                     UpsertApp(
                         name: app.name, isDeveloperMode: app.developerMode, signingSecret: secrets[app.name],

@@ -18,7 +18,9 @@ struct KindsCommand: AsyncParsableCommand {
                 The manifest is checked as a whole, and everything that is wrong is told with its line. It is applied \
                 in one transaction. Kinds that it does not list are left as they are.
 
-                An app that is given no signing secret gets a random one when it is new, and keeps its own otherwise.
+                An app that is given no signing secret gets a random one when it is new, and keeps its own otherwise. \
+                Where the secret is another one than before, the one before stays valid beside it for 24 hours; \
+                `freshet apps rotate-secret` lets one choose.
 
                 Where sharing or variesBy changes, the kind's widgets are moved to new timelines afterwards, at the \
                 pace of a reload of everyone; `freshet kinds show` tells how far that is.

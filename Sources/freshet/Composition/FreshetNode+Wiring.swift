@@ -22,12 +22,14 @@ struct WorkerRunner: Service, CustomStringConvertible {
     let description = "workers"
     let egress: EgressGuard
     let connectionsPerHost: Int
+    let limits: ConnectionLimits
     let make: @Sendable (HTTPClient) -> WorkerService
 
     func run() async throws {
         let http = HTTPClient(
             eventLoopGroupProvider: .singleton,
-            configuration: ProviderClient.configuration(egress: egress, connectionsPerHost: connectionsPerHost))
+            configuration: ProviderClient.configuration(
+                egress: egress, connectionsPerHost: connectionsPerHost, limits: limits))
         do {
             try await make(http).run()
         } catch {
@@ -115,11 +117,12 @@ extension FreshetNode {
             } catch {
                 throw CommandFailure(.configuration, "providers.allowPrivateNetworks: \(error)")
             }
+            let limits = try settings.connectionLimits()
             let configuration = settings.workerConfiguration
             let publisher = KafkaTimelinePublisher(
                 producer: producer, deliveryTimeout: settings.kafka.deliveryTimeout, condition: output)
             let egress = EgressGuard(policy)
-            return WorkerRunner(egress: egress, connectionsPerHost: configuration.concurrency) {
+            return WorkerRunner(egress: egress, connectionsPerHost: configuration.concurrency, limits: limits) {
                 [pool, directory, work, logger] http in
                 WorkerService(
                     configuration: configuration, pool: pool, directory: directory,

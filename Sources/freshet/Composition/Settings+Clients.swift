@@ -68,6 +68,17 @@ extension Settings {
         return configuration
     }
 
+    /// - Throws: ``CommandFailure`` when the trusted authorities cannot be read.
+    func connectionLimits() throws(CommandFailure) -> ConnectionLimits {
+        do {
+            return try ConnectionLimits(
+                connectTimeout: providers.connectTimeout, readTimeout: providers.readTimeout,
+                trustRoots: providers.trustRoots)
+        } catch {
+            throw CommandFailure(.configuration, "providers.trustRoots: \(error)")
+        }
+    }
+
     /// - Throws: ``CommandFailure`` when the token cannot be one.
     func apiConfiguration() throws(CommandFailure) -> APIConfiguration {
         var token: BearerToken?

@@ -129,6 +129,15 @@ extension SettingKey {
             expectation: "CIDR blocks, addresses or host names, such as 10.0.0.0/8, ::1, *.internal.example.com",
             isValid: NetworkPattern.isValid,
             "Private addresses that providers may have; none unless listed here."),
+        .duration(
+            "providers.connectTimeout", \.providers.connectTimeout, .milliseconds(10)...(.seconds(300)),
+            "Longest wait for a connection to a provider, TLS included."),
+        .duration(
+            "providers.readTimeout", \.providers.readTimeout, .milliseconds(10)...(.seconds(3_600)),
+            "Longest wait for the next bytes of an answer; the whole request has the kind's timeout."),
+        .optionalText(
+            "providers.trustRoots", \.providers.trustRoots, expectation: "the path of a file with PEM certificates",
+            "Authorities that providers' certificates may be signed by, besides the system's."),
         .integer(
             "providers.maximumResponseBytes", \.providers.maximumResponseBytes, 1_024...268_435_456,
             "Largest answer of a provider that is read."),

@@ -114,6 +114,12 @@ struct ProviderSettings: Sendable, Equatable {
     /// Private, loopback and link-local addresses that providers may have: CIDR blocks or host names. None by default,
     /// so that a manifest cannot make Freshet call into the operator's network.
     var allowPrivateNetworks: [String] = []
+    /// Longest wait for a connection, TLS included, and for the next bytes of an answer. The whole request has the
+    /// kind's timeout.
+    var connectTimeout = Duration.seconds(3)
+    var readTimeout = Duration.seconds(30)
+    /// A file with certificates, PEM, of authorities that are trusted besides the system's.
+    var trustRoots: String?
     /// Largest answer that is read.
     var maximumResponseBytes = 16 * 1_024 * 1_024
 }

@@ -103,17 +103,29 @@ package struct RegisteredApp: Sendable {
     package let isDeveloperMode: Bool
     /// Never printed or logged.
     package let signingSecret: [UInt8]
+    /// The one before it, while it is still valid beside it.
+    package let previousSecret: [UInt8]?
 
-    package init(id: Int32, name: String, isDeveloperMode: Bool, signingSecret: [UInt8]) {
+    /// What to sign with, the newest first.
+    package var signingSecrets: [[UInt8]] { [signingSecret] + (previousSecret.map { [$0] } ?? []) }
+
+    package init(
+        id: Int32, name: String, isDeveloperMode: Bool, signingSecret: [UInt8], previousSecret: [UInt8]? = nil
+    ) {
         self.id = id
         self.name = name
         self.isDeveloperMode = isDeveloperMode
         self.signingSecret = signingSecret
+        self.previousSecret = previousSecret
     }
 }
 
 package struct ListApps: PostgresStatement {
-    package static let sql = "SELECT id, name, developer_mode, signing_secret FROM app ORDER BY name"
+    package static let sql = """
+        SELECT a.id, a.name, a.developer_mode, a.signing_secret, p.secret
+        FROM app a LEFT JOIN previous_secret p ON p.app_id = a.id AND p.expires_at > now()
+        ORDER BY a.name
+        """
 
     package init() {}
 
@@ -122,7 +134,8 @@ package struct ListApps: PostgresStatement {
     package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> RegisteredApp {
         RegisteredApp(
             id: try row.value(0), name: try row.value(1), isDeveloperMode: try row.value(2),
-            signingSecret: try row.value(3, as: PostgresBytes.self).bytes)
+            signingSecret: try row.value(3, as: PostgresBytes.self).bytes,
+            previousSecret: try row.optional(4, as: PostgresBytes.self)?.bytes)
     }
 }
 

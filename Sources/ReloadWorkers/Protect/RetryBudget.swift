@@ -1,0 +1,63 @@
+/// Keeps retries from multiplying the load on a provider that fails: those that fail are at most a fifth of first
+/// attempts, in timelines over a sliding window, or a small number when there is little else.
+///
+/// A retry is paid for before it is made. One that succeeds is paid back, so that after an outage nothing waits for
+/// first attempts to come in.
+///
+/// Pure: no clock.
+struct RetryBudget: Hashable, Sendable {
+    private let share: Double
+    private let floor: Int
+    private let window: Duration
+    private var firsts: SlidingSum
+    private var retries: SlidingSum
+    /// Timelines that were not granted a retry.
+    private var refused: SlidingSum
+
+    init(_ rules: ProtectionRules) {
+        share = rules.retryShare
+        floor = rules.retryFloor
+        window = rules.retryWindow
+        firsts = SlidingSum(over: rules.retryWindow)
+        retries = SlidingSum(over: rules.retryWindow)
+        refused = SlidingSum(over: rules.retryWindow)
+    }
+
+    /// Timelines are asked for the first time.
+    mutating func firstAttempts(_ count: Int, at time: Duration) {
+        firsts.add(count, at: time)
+    }
+
+    /// How many timelines may be asked for once more now.
+    func available(at time: Duration) -> Int {
+        max(0, allowed(at: time) - retries.total(at: time))
+    }
+
+    /// Timelines that were refused are given back. Answers how long they should stay away: longer the more of them there
+    /// are for each that may be tried, so that claiming them in vain costs no more than trying them would.
+    mutating func wait(after count: Int, at time: Duration) -> Duration {
+        refused.add(count, at: time)
+        let windows = Double(refused.total(at: time)) / Double(max(1, allowed(at: time)))
+        return window * min(Self.longestWait, 1 + windows)
+    }
+
+    /// In windows.
+    private static let longestWait = 30.0
+
+    /// Retries that may fail in a window.
+    private func allowed(at time: Duration) -> Int {
+        max(floor, Int((Double(firsts.total(at: time)) * share).rounded(.down)))
+    }
+
+    /// Pays for as many of the wanted retries as there is budget for; answers how many.
+    mutating func take(_ wanted: Int, at time: Duration) -> Int {
+        let granted = min(wanted, available(at: time))
+        if granted > 0 { retries.add(granted, at: time) }
+        return granted
+    }
+
+    /// Retries that were paid for have succeeded, or were not made.
+    mutating func payBack(_ count: Int, at time: Duration) {
+        retries.takeBack(count, at: time)
+    }
+}

@@ -1,0 +1,220 @@
+import Logging
+import PostgresClient
+import WidgetModel
+import WidgetStore
+
+extension BatchRunner {
+    /// Asks the provider for a part of a batch, if it may be asked, and for parts of that when it fails for the content or
+    /// the size.
+    ///
+    /// - Parameter isFirst: the slot was just taken; otherwise earlier parts may have used up the lease.
+    /// - Throws: only `CancellationError`.
+    func fetch(_ part: ReloadBatch, isFirst: Bool) async throws -> FetchOutcome {
+        guard timeLeft(of: part) > .zero else {
+            guard !isFirst else {
+                return FetchOutcome(
+                    ProviderFailure(.timeout, "its lease was over before the request was sent"), of: part)
+            }
+            return deferred(part.timelines, by: context.configuration.publishRetryDelay, .none)
+        }
+        let ticket: RequestTicket
+        switch begin(part) {
+        case .go(let granted): ticket = granted
+        case .rest(let time):
+            // Not all of them at the moment when it may be asked again, and none much later.
+            let spread = min(time, .seconds(60)) * Double.random(in: 0...0.2)
+            return deferred(part.timelines, by: time + spread, .providerResting)
+        }
+        var part = part
+        var outcome = FetchOutcome()
+        // What the protection itself asks for is not a retry.
+        let isPaid = part.isRetry && !ticket.isProbe
+        if isPaid {
+            let granted = context.protection.takeRetries(
+                part.timelines.count, of: part.provider, at: context.clock.elapsed)
+            if granted < part.timelines.count {
+                let wait = context.protection.retryWait(
+                    after: part.timelines.count - granted, of: part.provider, at: context.clock.elapsed)
+                outcome = deferred(
+                    Array(part.timelines[granted...]), by: wait * Double.random(in: 0.5...1), .retryBudget)
+            }
+            guard granted > 0 else {
+                context.protection.givenUp(ticket, at: context.clock.elapsed)
+                return outcome
+            }
+            part = part.keeping(Array(part.timelines[..<granted]))
+        } else if !part.isRetry {
+            context.protection.firstAttempts(part.timelines.count, of: part.provider, at: context.clock.elapsed)
+        }
+        do {
+            outcome.append(try await ask(part, ticket, isPaid: isPaid))
+        } catch let failure as ProviderFailure {
+            outcome.append(try await split(part, ticket, failure))
+        }
+        return outcome
+    }
+
+    /// What remains for requests, so that what follows them fits into the lease.
+    private func timeLeft(of batch: ReloadBatch) -> Duration {
+        batch.leaseEnds - context.clock.elapsed - context.output.longestPublish
+    }
+
+    private func begin(_ part: ReloadBatch) -> ProviderProtection.Admission {
+        context.protection.begin(
+            part.provider, app: part.app.name, held: context.inFlight.held(by: part.provider), lane: part.lane,
+            at: context.clock.elapsed)
+    }
+
+    private func deferred(
+        _ timelines: [ClaimedTimeline], by delay: Duration, _ rule: ReloadRule
+    ) -> FetchOutcome {
+        var outcome = FetchOutcome()
+        outcome.deferred = timelines.map { ($0, delay, rule) }
+        return outcome
+    }
+
+    /// One request.
+    ///
+    /// - Parameter isPaid: out of the retry budget, which gets back what succeeds.
+    /// - Throws: ``ProviderFailure`` when it fails as a whole; `CancellationError`.
+    private func ask(_ part: ReloadBatch, _ ticket: RequestTicket, isPaid: Bool) async throws -> FetchOutcome {
+        context.statistics.count { counts in
+            counts.requests += 1
+            counts.requestedTimelines += part.timelines.count
+        }
+        context.statistics.count(asked: part)
+        let timeout = min(part.kind.definition.timeout, max(.zero, timeLeft(of: part)))
+        let call = ProviderCall(
+            url: part.kind.definition.providerURL, secrets: part.app.signingSecrets, body: part.requestBody,
+            timeout: timeout, maximumResponseBytes: context.configuration.maximumResponseBytes)
+        let began = context.clock.elapsed
+        do {
+            let answer = try await context.fetcher.fetch(call)
+            let outcome = try FetchOutcome(answer: answer, to: part, after: context.clock.elapsed - began)
+            let now = context.clock.elapsed
+            context.protection.answered(ticket, timeout: timeout, at: now)
+            context.protection.batchSucceeded(part.timelines.count, of: part.kind, part.provider, at: now)
+            if isPaid { context.protection.payBackRetries(outcome.fetched.count, of: part.provider, at: now) }
+            return outcome
+        } catch var failure as ProviderFailure {
+            let now = context.clock.elapsed
+            guard !Task.isCancelled else {
+                context.protection.givenUp(ticket, at: now)
+                throw CancellationError()
+            }
+            failure.fetchTime = now - began
+            context.protection.failed(ticket, failure, at: now)
+            throw failure
+        } catch {
+            context.protection.givenUp(ticket, at: context.clock.elapsed)
+            throw error
+        }
+    }
+
+    /// A request for more than one timeline failed as a whole: finds out what of it the provider answers, where that may
+    /// be some of it, within the lease, the retry budget and a number of requests.
+    private func split(
+        _ part: ReloadBatch, _ ticket: RequestTicket, _ failure: ProviderFailure
+    ) async throws -> FetchOutcome {
+        let verdict = RequestVerdict(failure)
+        let cause: Bisection.Cause
+        switch verdict {
+        case .tooLarge: cause = .size
+        case .blamesContent: cause = .content
+        case .answered, .overloaded, .unavailable:
+            guard part.isSuspicious, failure.mayBreakProvider else { return FetchOutcome(failure, of: part) }
+            cause = .content
+        }
+        guard part.timelines.count > 1, !ticket.isProbe else {
+            // A single timeline that fails again says nothing of the others.
+            if verdict == .blamesContent, !part.isRetry {
+                context.protection.failedEverywhere(ticket, failure, at: context.clock.elapsed)
+            }
+            return FetchOutcome(failure, of: part)
+        }
+        var bisection = Bisection(
+            count: part.timelines.count, failure: failure, cause: cause,
+            maximumRequests: context.configuration.protection.maximumBisectRequests)
+        var outcome = try await bisect(part, &bisection)
+        let now = context.clock.elapsed
+        if cause == .size || failure.reason == .tooLarge {
+            context.protection.batchWasTooLarge(fitting: bisection.fitting, of: part.kind, part.provider, at: now)
+        }
+        if verdict == .blamesContent, bisection.isEverywhere {
+            context.protection.failedEverywhere(ticket, failure, at: now)
+        }
+        for failed in bisection.failures {
+            var failure = failed.failure
+            failure.isPoison = failed.isPoison
+            if failed.isPoison, let first = part.timelines[failed.range].first {
+                context.logger.warning(
+                    "a timeline makes its provider fail",
+                    metadata: [
+                        "app": "\(part.app.name)", "kind": "\(part.kind.definition.name)", "timeline": "\(first.id)",
+                        "message": "\(failure.message)",
+                    ])
+            }
+            outcome.failed += failed.range.map { (part.timelines[$0], failure) }
+        }
+        let (requests, poisonous) = (bisection.requests, bisection.failures.count(where: \.isPoison))
+        context.statistics.count { counts in
+            counts.bisected += requests > 0 ? 1 : 0
+            counts.bisectRequests += requests
+            counts.poisonous += poisonous
+        }
+        return outcome
+    }
+
+    /// Asks for what the bisection wants; answers what was answered.
+    private func bisect(_ part: ReloadBatch, _ bisection: inout Bisection) async throws -> FetchOutcome {
+        var outcome = FetchOutcome()
+        while let range = bisection.next() {
+            guard timeLeft(of: part) >= part.kind.definition.timeout / 2, let ticket = beginRetry(part, range.count)
+            else {
+                bisection.putBack(range)
+                bisection.stop()
+                break
+            }
+            do {
+                let some = part.keeping(Array(part.timelines[range]))
+                outcome.append(try await ask(some, ticket, isPaid: true))
+                bisection.succeeded(range)
+            } catch let failure as ProviderFailure {
+                let verdict = RequestVerdict(failure)
+                let mayBePoison = part.isSuspicious && failure.mayBreakProvider
+                bisection.failed(
+                    range, failure, isSplit: verdict == .blamesContent || verdict == .tooLarge || mayBePoison)
+            }
+        }
+        return outcome
+    }
+
+    /// Pays for asking again for a number of timelines; nil when there is no budget, or the provider is to be left alone.
+    private func beginRetry(_ part: ReloadBatch, _ count: Int) -> RequestTicket? {
+        let granted = context.protection.takeRetries(count, of: part.provider, at: context.clock.elapsed)
+        if granted == count, case .go(let ticket) = begin(part) { return ticket }
+        context.protection.payBackRetries(granted, of: part.provider, at: context.clock.elapsed)
+        return nil
+    }
+
+    /// Gives back what was not asked for: no attempt is counted.
+    func postpone(
+        _ postponed: [(timeline: ClaimedTimeline, delay: Duration, rule: ReloadRule)], of batch: ReloadBatch
+    ) async throws {
+        guard !postponed.isEmpty else { return }
+        let claims = postponed.map { timeline, delay, rule in
+            EndedClaim(
+                id: timeline.id, claim: timeline.claim, delay: delay, decision: .released, rule: rule,
+                reason: timeline.reason ?? .policy, cause: timeline.cause)
+        }
+        context.statistics.count { counts in
+            counts.released += claims.count
+            counts.restingTimelines += claims.count { $0.rule == .providerResting }
+        }
+        context.statistics.count(.released, claims.count, of: batch)
+        try await context.inParts(claims, until: batch.leaseEnds) { claims in
+            _ = try await context.pool.execute(ReleaseTimelines(claims))
+        }
+        context.decisions?.record(claims, of: batch)
+    }
+}

@@ -1,0 +1,37 @@
+import PostgresClient
+
+extension WidgetStore {
+    /// How long an app's previous secret stays valid when nobody says otherwise.
+    package static var secretOverlap: Duration { .seconds(86_400) }
+
+    /// What came of replacing a secret.
+    package struct SecretRotation: Hashable, Sendable {
+        /// False: the app has this secret already, and nothing was changed.
+        package let isChanged: Bool
+        package let secrets: AppSecrets
+    }
+
+    /// Gives an app a new signing secret, beside which the present one stays valid for a while. Requests are signed with
+    /// both meanwhile.
+    ///
+    /// - Returns: nil when there is no such app.
+    package func rotateSecret(
+        app: String, to secret: [UInt8], keepingOld overlap: Duration = secretOverlap
+    ) async throws -> SecretRotation? {
+        try await pool.withTransaction { connection in
+            _ = try await connection.query(LockManifests())
+            _ = try await connection.execute(KeepSecret(app: app, newSecret: secret, keepingOld: overlap))
+            let changed = try await connection.query(ReplaceSecret(app: app, secret: secret))
+            return try await connection.query(ReadSecrets(app: app)).first.map {
+                SecretRotation(isChanged: !changed.isEmpty, secrets: $0)
+            }
+        }
+    }
+
+    /// Ends the validity of an app's previous secret at once.
+    ///
+    /// - Returns: whether there was one that was valid.
+    package func endSecretRotation(app: String) async throws -> Bool {
+        try await pool.query(ForgetSecret(app: app)).first ?? false
+    }
+}

@@ -1,0 +1,195 @@
+import ArgumentParser
+import Crypto
+import Foundation
+import PostgresClient
+import WidgetModel
+import WidgetStore
+
+struct AppsCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "apps",
+        abstract: "Shows the registered apps, and replaces the secrets that their requests are signed with.",
+        subcommands: [Show.self, RotateSecret.self, EndRotation.self])
+
+    struct Show: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Shows apps, and whether a secret of theirs is being replaced.",
+            discussion: """
+                Secrets are not shown.
+
+                Example:
+                  freshet apps show --app com.example.bank
+                """)
+
+        @Option(help: "The app's bundle identifier; all apps if none is given.")
+        var app: String?
+
+        @Flag(help: "Print JSON.")
+        var json = false
+
+        @OptionGroup var settings: SettingsOptions
+
+        func validate() throws {
+            if let app { try Check.identifier(app, "--app") }
+        }
+
+        func run() async throws {
+            try await settings.withStore { store, _ in
+                let apps = try await store.pool.query(ReadSecrets(app: app))
+                if let app, apps.isEmpty { throw AppsCommand.unknown(app) }
+                if json {
+                    Terminal.print(.array(apps.map(\.json)))
+                    return
+                }
+                var table = TextTable("APP", "DEVELOPER MODE", "PREVIOUS SECRET")
+                for app in apps {
+                    table.add(
+                        app.name, app.isDeveloperMode ? "yes" : "no",
+                        app.previousExpiresAt.map { "valid until \($0.rfc3339)" } ?? "none")
+                }
+                table.printed()
+            }
+        }
+    }
+
+    struct RotateSecret: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Gives an app a new signing secret, beside which the present one stays valid for a while.",
+            discussion: """
+                Requests to the app's provider carry two signatures meanwhile, the new secret's first, so the provider \
+                can be given the new one at any time. `freshet apps end-rotation` ends it before that.
+
+                A generated secret is printed, this once and nowhere else. The manifest's signingSecret has to be \
+                changed too, or the next `freshet kinds apply` goes back to it.
+
+                Examples:
+                  freshet apps rotate-secret --app com.example.bank --generate
+                  freshet apps rotate-secret --app com.example.bank --secret-file bank.secret --keep-old 7d
+                """)
+
+        @Option(help: "The app's bundle identifier.")
+        var app: String
+
+        @Option(help: ArgumentHelp("A file with the new secret: \(SigningSecret.form).", valueName: "file"))
+        var secretFile: String?
+
+        @Flag(help: "Make a random secret, and print it.")
+        var generate = false
+
+        @Option(help: "How long the present secret stays valid, such as 24h; 0s: not at all.")
+        var keepOld = DurationText.write(WidgetStore.secretOverlap)
+
+        @Flag(help: "Print JSON.")
+        var json = false
+
+        @OptionGroup var settings: SettingsOptions
+
+        func validate() throws {
+            try Check.identifier(app, "--app")
+            guard (secretFile != nil) != generate else {
+                throw ValidationError("give either --secret-file or --generate")
+            }
+            guard let keep = DurationText.parse(keepOld), keep <= .seconds(366 * 86_400) else {
+                throw ValidationError("--keep-old \(keepOld): expected \(DurationText.form), at most 366d")
+            }
+        }
+
+        func run() async throws {
+            let secret = try newSecret()
+            let overlap = DurationText.parse(keepOld) ?? WidgetStore.secretOverlap
+            try await settings.withStore { store, _ in
+                guard let rotation = try await store.rotateSecret(app: app, to: secret.bytes, keepingOld: overlap)
+                else { throw AppsCommand.unknown(app) }
+                report(rotation, secret)
+            }
+        }
+
+        private func newSecret() throws -> SigningSecret {
+            guard let secretFile else {
+                let bytes = SymmetricKey(size: .bits256).withUnsafeBytes { Array($0) }
+                guard let secret = SigningSecret(SigningSecret.prefix + Data(bytes).base64EncodedString()) else {
+                    throw CommandFailure(.failure, "no secret could be made")
+                }
+                return secret
+            }
+            do {
+                return try SigningSecretReference.file(secretFile)
+                    .resolve(environment: [:], folder: FileManager.default.currentDirectoryPath)
+            } catch {
+                throw CommandFailure(
+                    .failure, error.message + (error.expectation.map { "; expected \($0)" } ?? ""))
+            }
+        }
+
+        private func report(_ rotation: WidgetStore.SecretRotation, _ secret: SigningSecret) {
+            if json {
+                guard case .object(var object) = rotation.secrets.json else { return }
+                object["changed"] = .bool(rotation.isChanged)
+                if generate { object["secret"] = .string(secret.exposed) }
+                Terminal.print(.object(object))
+                return
+            }
+            guard rotation.isChanged else {
+                Terminal.print("\(app) has this secret already")
+                return
+            }
+            if generate { Terminal.print(secret.exposed) }
+            Terminal.complain(
+                rotation.secrets.previousExpiresAt.map {
+                    "requests of \(app) are signed with the new secret and, until \($0.rfc3339), with the one before"
+                } ?? "requests of \(app) are signed with the new secret only")
+        }
+    }
+
+    struct EndRotation: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Ends the validity of an app's previous signing secret at once.",
+            discussion: """
+                Example:
+                  freshet apps end-rotation --app com.example.bank
+                """)
+
+        @Option(help: "The app's bundle identifier.")
+        var app: String
+
+        @Flag(help: "Print JSON.")
+        var json = false
+
+        @OptionGroup var settings: SettingsOptions
+
+        func validate() throws {
+            try Check.identifier(app, "--app")
+        }
+
+        func run() async throws {
+            try await settings.withStore { store, _ in
+                guard try await !store.pool.query(ReadSecrets(app: app)).isEmpty else {
+                    throw AppsCommand.unknown(app)
+                }
+                let isEnded = try await store.endSecretRotation(app: app)
+                if json {
+                    Terminal.print(["app": .string(app), "ended": .bool(isEnded)])
+                } else {
+                    Terminal.print(
+                        isEnded ? "\(app)'s previous secret is valid no more" : "\(app) has no previous secret")
+                }
+            }
+        }
+    }
+
+    private static func unknown(_ app: String) -> CommandFailure {
+        CommandFailure(.failure, "no app \(Text.quoted(app)) is registered; `freshet apps show` shows all")
+    }
+}
+
+extension AppSecrets {
+    /// Without the secrets.
+    fileprivate var json: JSONValue {
+        var object = JSONObject()
+        object["app"] = .string(name)
+        object["developerMode"] = .bool(isDeveloperMode)
+        object["secretReplacedAt"] = replacedAt.map { .string($0.rfc3339) } ?? .null
+        object["previousSecretExpiresAt"] = previousExpiresAt.map { .string($0.rfc3339) } ?? .null
+        return .object(object)
+    }
+}

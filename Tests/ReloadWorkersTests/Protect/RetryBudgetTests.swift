@@ -1,0 +1,98 @@
+import Testing
+
+@testable import ReloadWorkers
+
+struct RetryBudgetTests {
+    private func budget(floor: Int = 0) -> RetryBudget {
+        var rules = ProtectionRules()
+        rules.retryShare = 0.2
+        rules.retryFloor = floor
+        rules.retryWindow = .seconds(10)
+        return RetryBudget(rules)
+    }
+
+    @Test func failingRetriesAreAFifthOfFirstAttempts() {
+        var budget = budget()
+        #expect(budget.take(10, at: .zero) == 0)
+        budget.firstAttempts(100, at: .zero)
+        #expect(budget.take(15, at: .zero) == 15)
+        #expect(budget.take(15, at: .seconds(1)) == 5, "as many as there is budget for")
+        #expect(budget.take(15, at: .seconds(1)) == 0)
+        budget.firstAttempts(50, at: .seconds(2))
+        #expect(budget.available(at: .seconds(2)) == 10)
+    }
+
+    @Test func theWindowSlides() {
+        var budget = budget()
+        budget.firstAttempts(100, at: .zero)
+        #expect(budget.take(20, at: .seconds(5)) == 20)
+        #expect(budget.available(at: .seconds(11)) == 0, "the first attempts are forgotten before the retries")
+        budget.firstAttempts(100, at: .seconds(12))
+        #expect(budget.available(at: .seconds(12)) == 0)
+        #expect(budget.available(at: .seconds(16)) == 20)
+    }
+
+    @Test func aQuietProviderMayStillRetry() {
+        var budget = budget(floor: 5)
+        #expect(budget.take(7, at: .zero) == 5)
+        #expect(budget.take(7, at: .seconds(9)) == 0)
+        #expect(budget.take(7, at: .seconds(10)) == 5)
+    }
+
+    @Test func whatSucceedsIsPaidBackSoThatNothingWaitsAfterAnOutage() {
+        var budget = budget(floor: 5)
+        for _ in 0..<1_000 {
+            #expect(budget.take(5, at: .seconds(1)) == 5)
+            budget.payBack(5, at: .seconds(1))
+        }
+    }
+
+    @Test func theMoreAreRefusedTheLongerTheyStayAway() {
+        var budget = budget(floor: 10)
+        #expect(budget.wait(after: 1, at: .zero) == .seconds(11))
+        #expect(budget.wait(after: 19, at: .zero) == .seconds(30))
+        #expect(budget.wait(after: 1_000_000, at: .seconds(1)) == .seconds(300))
+        #expect(budget.wait(after: 10, at: .seconds(20)) == .seconds(20), "those of before are forgotten")
+        budget.firstAttempts(1_000, at: .seconds(20))
+        #expect(budget.wait(after: 10, at: .seconds(20)) == .seconds(11), "the budget is larger")
+    }
+
+    /// A storm: everything fails, and everything that failed wants to be tried again at once.
+    @Test func aStormOfRetriesIsAFifthOfTheLoad() {
+        var budget = budget(floor: 10)
+        var (firsts, retries) = (0, 0)
+        for tick in 0..<600 {
+            let time = Duration.milliseconds(tick * 100)
+            budget.firstAttempts(20, at: time)
+            firsts += 20
+            retries += budget.take(1_000, at: time)
+        }
+        #expect(Double(retries) <= 0.2 * Double(firsts) + 10)
+        #expect(Double(retries) > 0.15 * Double(firsts), "and what is allowed is done")
+    }
+}
+
+struct BatchSizeLimitsTests {
+    @Test func whatWasTooLargeIsLearnedAndForgottenSlowly() {
+        var sizes = BatchSizeLimits()
+        #expect(sizes.size(of: 1, atMost: 100) == 100)
+        sizes.wasTooLarge(fitting: 50, of: 1)
+        #expect(sizes.size(of: 1, atMost: 100) == 50)
+        #expect(sizes.size(of: 2, atMost: 100) == 100, "each kind has its own")
+        sizes.succeeded(20, of: 1, maxBatch: 100)
+        #expect(sizes.size(of: 1, atMost: 100) == 50, "a small batch tells nothing")
+        sizes.succeeded(50, of: 1, maxBatch: 100)
+        #expect(sizes.size(of: 1, atMost: 100) == 51)
+        for size in 51...100 { sizes.succeeded(size, of: 1, maxBatch: 100) }
+        #expect(sizes.isEmpty)
+    }
+
+    @Test func itIsNeverLessThanOneAndNeverGrowsByARefusal() {
+        var sizes = BatchSizeLimits()
+        sizes.wasTooLarge(fitting: 0, of: 1)
+        #expect(sizes.size(of: 1, atMost: 100) == 1)
+        sizes.wasTooLarge(fitting: 40, of: 1)
+        #expect(sizes.size(of: 1, atMost: 100) == 1)
+        #expect(sizes.size(of: 1, atMost: 0) == 1)
+    }
+}
