@@ -1,0 +1,144 @@
+import AsyncHTTPClient
+import PostgresClient
+import Synchronization
+import TestSupport
+import Testing
+import WidgetModel
+import WidgetStore
+
+@testable import ReloadWorkers
+
+/// What a worker and the sweeper do about a database that answers with errors, and about a host whose clock is wrong.
+@Suite(.tags(.database), .timeLimit(.minutes(5)))
+struct WorkerDatabaseTroubleTests {
+    private func content(_ text: String, on worker: TestWorker) {
+        worker.provider.respond { .timelines($0.ids.map { .stubTimeline($0, content: .string(text)) }) }
+    }
+
+    private func quickly(_ configuration: inout WorkerConfiguration) {
+        configuration.databaseBackoff = Backoff(base: .milliseconds(1), cap: .milliseconds(5))
+    }
+
+    private func smallSweeps(_ configuration: inout WorkerConfiguration) {
+        quickly(&configuration)
+        configuration.sweepChunk = 64
+        configuration.pollInterval = .milliseconds(20)
+    }
+
+    private func mark(_ count: Int, _ worker: TestWorker) async throws {
+        for user in 0..<count { try await worker.store.markUser("u\(user)") }
+    }
+
+    @Test(
+        "more than the server does in one statement is stored in parts, with one call to the provider",
+        arguments: [("timeline_content", "57014"), ("timeline_state", "53200"), ("timeline_content", "53400")])
+    func inParts(table: String, state: String) async throws {
+        try await withWorker(configure: quickly) { worker in
+            let ids = try await worker.store.place((0..<16).map { .test("w\($0)", user: "u\($0)") })
+            try await worker.drain()
+            let calls = worker.provider.requestedIDs.count
+            content("new.", on: worker)
+            try await mark(16, worker)
+            // Claiming is a statement of its own, and is not what is too much here.
+            let works = try await worker.claim()
+            try await worker.store.fail(writesTo: table, with: state, above: 3)
+            await worker.run(works)
+            try await worker.store.healFaults()
+            try await worker.expectPublishedIsStored(ids, content: "new.", state)
+            #expect(worker.provider.requestedIDs.count == calls + 16, "each was fetched once")
+            #expect(worker.context.claimSize.share(of: 1000) < 1000, "less is claimed at once from now on")
+            let size = worker.context.claimSize.share(of: 1000)
+            try await mark(16, worker)
+            try await worker.turn()
+            #expect(worker.context.claimSize.share(of: 1000) > size, "and more again, when all is in time")
+        }
+    }
+
+    @Test(
+        "errors that pass cost no reload: the disk is full, there are no connections, a deadlock, an I/O error",
+        arguments: ["53100", "53300", "40P01", "40001", "58030", "55P03"])
+    func passing(state: String) async throws {
+        try await withWorker(configure: quickly) { worker in
+            let ids = try await worker.store.place((0..<4).map { .test("w\($0)", user: "u\($0)") })
+            try await worker.drain()
+            content("new.", on: worker)
+            try await mark(4, worker)
+            let works = try await worker.claim()
+            try await worker.store.fail(writesTo: "timeline_content", with: state)
+            await worker.run(works)
+            #expect(worker.counts.databaseErrors > 0)
+            for id in ids {
+                let content = try await worker.store.detail(id).content
+                #expect(content?.contains("new.") == false, "the last good one is still there")
+            }
+            try await worker.store.healFaults()
+            // What could not be given back is claimed again when its lease ends.
+            try await worker.store.passTime(120)
+            try await worker.drain()
+            try await worker.expectPublishedIsStored(ids, content: "new.", state)
+        }
+    }
+
+    @Test("a sweep that is more than the server does in time goes on in smaller chunks")
+    func sweep() async throws {
+        try await withWorker(configure: smallSweeps) { worker in
+            let ids = try await worker.store.place((0..<64).map { .test("w\($0)", user: "u\($0)") })
+            try await worker.store.settle()
+            try await worker.store.fail(writesTo: "timeline_state", with: "57014", above: 10)
+            try await worker.store.bumpKind("Purchases")
+            let sweeping = Task { try await worker.sweeper.run() }
+            try await eventually("all are due") {
+                try await worker.store.integer(
+                    "SELECT count(*) FROM timeline_state WHERE due_at <= now() AND swept_generation = 1") == ids.count
+            }
+            sweeping.cancel()
+            _ = await sweeping.result
+            #expect(worker.counts.databaseErrors >= 3, "64, 32 and 16 rows were too many")
+            #expect(worker.context.sweepSize.share(of: 64) < 64)
+        }
+    }
+
+    /// Only the database's clock decides what is due, leased or over; a worker's own is in signatures and logs only.
+    @Test(
+        "a worker whose clock is hours wrong, or jumps while it fetches, renders as ever",
+        arguments: [-86_400, 86_400, 315_360_000])
+    func clockJump(seconds: Int64) async throws {
+        try await withWorker { worker in
+            let ids = try await worker.store.place((0..<6).map { .test("w\($0)", user: "u\($0)") })
+            try await worker.drain()
+            let http = HTTPClient(
+                eventLoopGroupProvider: .singleton,
+                configuration: ProviderClient.configuration(
+                    egress: EgressGuard(try EgressPolicy(allowing: ["127.0.0.0/8"]))))
+            defer { http.shutdown { _ in } }
+            let jump = Mutex<Int64>(0)
+            let asked = Mutex(0)
+            let astray = TestWorker(
+                store: worker.store, provider: worker.provider, publisher: worker.publisher,
+                configuration: worker.context.configuration,
+                fetcher: ProviderClient(
+                    http: http, egress: EgressGuard(try EgressPolicy(allowing: ["127.0.0.0/8"])),
+                    now: {
+                        asked.withLock { $0 += 1 }
+                        let offset = jump.withLock { $0 }
+                        return Timestamp(microseconds: WallClock.now().microseconds + offset * 1_000_000)
+                    }), onStored: nil)
+            for round in 0..<3 {
+                content("round-\(round).", on: worker)
+                try await mark(6, worker)
+                jump.withLock { $0 = round == 1 ? 0 : seconds }
+                try await astray.turn()
+                try await worker.expectPublishedIsStored(ids, content: "round-\(round).", "\(seconds) s")
+            }
+            #expect(asked.withLock { $0 } >= 3, "its clock was asked, for the signatures")
+            // Nothing that it wrote lies in the past or the future.
+            #expect(
+                try await worker.store.integer(
+                    """
+                    SELECT count(*) FROM timeline_state s JOIN timeline_content c USING (timeline_id)
+                    WHERE s.leased OR abs(extract(epoch FROM now() - c.stored_at)) > 60
+                       OR (isfinite(s.due_at) AND abs(extract(epoch FROM s.due_at) - extract(epoch FROM now())) > 172800)
+                    """) == 0)
+        }
+    }
+}
