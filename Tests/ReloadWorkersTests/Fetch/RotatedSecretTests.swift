@@ -1,5 +1,6 @@
 import TestSupport
 import Testing
+import WidgetEvents
 import WidgetModel
 import WidgetStore
 
