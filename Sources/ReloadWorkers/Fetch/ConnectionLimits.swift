@@ -19,7 +19,14 @@ package struct ConnectionLimits: Sendable {
     package init(connectTimeout: Duration = .seconds(3), readTimeout: Duration = .seconds(30)) {
         self.connectTimeout = connectTimeout
         self.readTimeout = readTimeout
-        tls = .makeClientConfiguration()
+        tls = Self.modernTLS
+    }
+
+    /// Older versions than 1.2 are no protection any more.
+    private static var modernTLS: TLSConfiguration {
+        var tls = TLSConfiguration.makeClientConfiguration()
+        tls.minimumTLSVersion = .tlsv12
+        return tls
     }
 
     /// - Parameter trustRoots: a file with PEM certificates of authorities that are trusted besides the system's.
@@ -28,7 +35,7 @@ package struct ConnectionLimits: Sendable {
     ) throws(InvalidTrustRoots) {
         self.connectTimeout = connectTimeout
         self.readTimeout = readTimeout
-        var tls = TLSConfiguration.makeClientConfiguration()
+        var tls = Self.modernTLS
         if let trustRoots {
             let certificates: [NIOSSLCertificate]
             do {

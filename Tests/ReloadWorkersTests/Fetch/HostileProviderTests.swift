@@ -1,5 +1,6 @@
 import AsyncHTTPClient
 import Foundation
+import NIOSSL
 import TestSupport
 import Testing
 import WidgetModel
@@ -13,10 +14,10 @@ struct HostileProviderTests {
 
     private func failure(
         of behaviour: RawServer.Behaviour, timeout: Duration = .seconds(10), limit: Int = 1 << 20,
-        connection: ConnectionLimits = ConnectionLimits(), certificate: String? = nil, scheme: String = "http",
-        host: String = "127.0.0.1", inspect: (RawServer) -> Void = { _ in }
+        connection: ConnectionLimits = ConnectionLimits(), certificate: String? = nil, newestTLS: TLSVersion? = nil,
+        scheme: String = "http", host: String = "127.0.0.1", inspect: (RawServer) -> Void = { _ in }
     ) async throws -> ProviderFailure? {
-        try await withRawServer(behaviour, certificate: certificate) { server, port in
+        try await withRawServer(behaviour, certificate: certificate, newestTLS: newestTLS) { server, port in
             let egress = EgressGuard(try EgressPolicy(allowing: ["127.0.0.1", "localhost", "::1"]))
             let http = HTTPClient(
                 eventLoopGroupProvider: .singleton,
@@ -56,16 +57,20 @@ struct HostileProviderTests {
     }
 
     @Test func aProviderThatDribblesIsGivenUpAfterTheWholeTime() async throws {
+        let began = ContinuousClock.now
         let failure = try await failure(
             of: .dribbles(Self.json + "content-length: 100000\r\n\r\n", every: .milliseconds(20)),
-            timeout: .milliseconds(600), connection: ConnectionLimits(readTimeout: .milliseconds(300)))
+            timeout: .milliseconds(600), connection: ConnectionLimits(readTimeout: .seconds(60)))
         #expect(failure?.reason == .timeout)
+        #expect(began.duration(to: .now) < .seconds(20), "it would dribble for half an hour")
     }
 
     @Test func headersThatDribbleAreNoBetter() async throws {
+        let began = ContinuousClock.now
         let failure = try await failure(
             of: .dribbles("HTTP/1.1 200 OK\r\nx-padding:", every: .milliseconds(20)), timeout: .milliseconds(500))
         #expect(failure?.reason == .timeout)
+        #expect(began.duration(to: .now) < .seconds(20))
     }
 
     @Test func aServerThatDoesNotSpeakTLSIsGivenUpAfterTheConnectTimeout() async throws {
@@ -98,6 +103,15 @@ struct HostileProviderTests {
     @Test func endlessHeadersAreNotRead() async throws {
         let failure = try await failure(
             of: .pours("HTTP/1.1 200 OK\r\n", piece: "x: " + String(repeating: "y", count: 1_000) + "\r\n")
+        ) { #expect($0.sent < 32 << 20) }
+        #expect(failure?.reason == .connection)
+    }
+
+    @Test func endlessTrailersAreNotRead() async throws {
+        let failure = try await failure(
+            of: .pours(
+                Self.json + "transfer-encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n",
+                piece: "x: " + String(repeating: "y", count: 1_000) + "\r\n")
         ) { #expect($0.sent < 32 << 20) }
         #expect(failure?.reason == .connection)
     }
@@ -164,6 +178,14 @@ struct HostileProviderTests {
         let failure = try await failure(
             of: .answers(Self.ok), connection: trusting(), certificate: TestCertificates.otherHost, scheme: "https",
             host: "localhost"
+        ) { #expect($0.asked.count == 0, "nothing was sent") }
+        #expect(failure?.reason == .connection)
+    }
+
+    @Test func anOldVersionOfTLSIsRefused() async throws {
+        let failure = try await failure(
+            of: .answers(Self.ok), connection: trusting(), certificate: TestCertificates.localhost, newestTLS: .tlsv11,
+            scheme: "https", host: "localhost"
         ) { #expect($0.asked.count == 0, "nothing was sent") }
         #expect(failure?.reason == .connection)
     }

@@ -25,6 +25,12 @@ struct WebhookSignatureTests {
         #expect(signed != WebhookSignature(secret: [2]).sign(id: "a", timestamp: 1, body: [1]))
     }
 
+    @Test func everySecretSignsTheNewestFirst() {
+        let signatures = [[1], [2]].map { WebhookSignature(secret: $0).sign(id: "a", timestamp: 1, body: [1]) }
+        let both = WebhookSignature(secrets: [[1], [2]]).sign(id: "a", timestamp: 1, body: [1])
+        #expect(both == signatures.joined(separator: " "))
+    }
+
     @Test func idsDiffer() {
         let ids = (0..<100).map { _ in WebhookSignature.makeID() }
         #expect(Set(ids).count == 100)

@@ -254,6 +254,27 @@ struct ProviderProtectionTests {
         #expect(plan.isHeldBack && !plan.isFull)
     }
 
+    @Test(arguments: [
+        // The limit that a provider has grown to, the slots of 32 that it and the others hold, and how many more it gets.
+        (32, 0, 0, 16), (12, 0, 0, 12), (32, 10, 0, 6), (32, 16, 0, 0), (32, 0, 16, 8), (32, 0, 28, 4), (32, 4, 20, 4),
+        (32, 10, 10, 1), (3, 1, 0, 2), (1, 1, 0, 0),
+    ])
+    func whoeverHasGrownLeavesAsMuchAsItTakes(limit: Int, own: Int, others: Int, room: Int) {
+        let (grown, other) = (ProviderKey(appID: 1, url: "http://p"), ProviderKey(appID: 2, url: "http://p"))
+        var inFlight: [ProviderKey: HeldSlots] = [grown: HeldSlots(), other: HeldSlots()]
+        inFlight[grown]?.add(own, .push)
+        inFlight[other]?.add(others, .push)
+        var capacity = ClaimCapacity(
+            timelines: 1_000, patientTimelines: 1_000, requests: 32 - own - others, concurrency: 32,
+            requestsPerProvider: 8, inFlight: inFlight)
+        capacity.allowances = [grown: ProviderAllowance(requests: limit)]
+        var scheduler = ClaimScheduler()
+        let plan = scheduler.plan(
+            due: [DueWork.Row(kindID: 1, lane: .push, count: 1_000)],
+            targets: [1: ClaimTarget(appID: 1, provider: grown, maxBatch: 10)], capacity: capacity)
+        #expect(plan.wishes.map(\.count).reduce(0, +) == room * 10)
+    }
+
     @Test func theNumberOfProvidersIsBounded() {
         let (protection, statistics) = protection(maximum: 100)
         for number in 0..<1_000 {

@@ -88,9 +88,11 @@ private final class RawHandler: ChannelInboundHandler, Sendable {
 
 /// Lends a server on a port of its own.
 ///
-/// - Parameter certificate: PEM; with it, the server speaks TLS.
+/// - Parameters:
+///   - certificate: PEM; with it, the server speaks TLS.
+///   - newestTLS: the newest version that it speaks.
 func withRawServer<Value: Sendable>(
-    _ behaviour: RawServer.Behaviour, certificate: String? = nil,
+    _ behaviour: RawServer.Behaviour, certificate: String? = nil, newestTLS: TLSVersion? = nil,
     _ body: (RawServer, _ port: Int) async throws -> Value
 ) async throws -> Value {
     let server = RawServer(behaviour)
@@ -98,9 +100,10 @@ func withRawServer<Value: Sendable>(
     if let certificate {
         let certificates = try NIOSSLCertificate.fromPEMBytes(Array(certificate.utf8))
         let key = try NIOSSLPrivateKey(bytes: Array(TestCertificates.key.utf8), format: .pem)
-        tls = try NIOSSLContext(
-            configuration: .makeServerConfiguration(
-                certificateChain: certificates.map { .certificate($0) }, privateKey: .privateKey(key)))
+        var configuration = TLSConfiguration.makeServerConfiguration(
+            certificateChain: certificates.map { .certificate($0) }, privateKey: .privateKey(key))
+        configuration.maximumTLSVersion = newestTLS
+        tls = try NIOSSLContext(configuration: configuration)
     }
     let children = ChildChannels()
     let channel = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
