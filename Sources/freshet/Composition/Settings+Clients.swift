@@ -4,6 +4,7 @@ import PostgresClient
 import ReloadIngest
 import ReloadWorkers
 import WidgetAPI
+import WidgetModel
 
 // The settings as the parts of Freshet take them.
 
@@ -54,6 +55,7 @@ extension Settings {
         configuration.pollInterval = workers.pollInterval
         configuration.claimSpacing = workers.claimSpacing
         configuration.graceTime = workers.graceTime
+        configuration.providerBackoff.cap = workers.retryCap
         configuration.sweepChunk = workers.sweepChunk
         configuration.bulkHighWater = workers.bulkHighWater
         configuration.maximumResponseBytes = providers.maximumResponseBytes
