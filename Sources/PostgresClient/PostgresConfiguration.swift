@@ -3,7 +3,9 @@ package struct PostgresConfiguration: Sendable {
     /// libpq's `keyword=value …` or URI; every libpq keyword is allowed (TLS, several hosts, service files, …).
     ///
     /// Unless it names them: `application_name`, `connect_timeout`, and keep-alives that notice a silently dead peer
-    /// within a minute come from here. The client encoding is always UTF-8, and `jit` is off.
+    /// within a minute come from here. With several hosts, so does `target_session_attrs=read-write`: after a failover
+    /// the pool goes on with whichever of them takes writes; name `any` for what only reads. The client encoding is
+    /// always UTF-8, and `jit` is off.
     package var connectionString: String
     /// Connections the pool opens at most.
     package var maximumConnections: Int
@@ -16,7 +18,8 @@ package struct PostgresConfiguration: Sendable {
     package var idleInTransactionTimeout: Duration?
     /// How long one host may take to answer before the attempt fails, unless the connection string says.
     package var connectTimeout: Duration
-    /// How long a cancelled statement may take to end before its connection is given up.
+    /// How long a cancelled statement may take to end before its connection is given up; also how long after its
+    /// statement timeout a server may stay silent.
     package var cancelTimeout: Duration
     /// Shown in `pg_stat_activity`.
     package var applicationName: String

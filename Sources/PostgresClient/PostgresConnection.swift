@@ -93,5 +93,8 @@ package final class PostgresConnection: Sendable {
     }
 
     /// The connection is closed after its closure, instead of being lent again: for closures that change settings.
-    package func discardAfterUse() { loan.spoil() }
+    package func discardAfterUse() {
+        loan.spoil()
+        loan.thread.settingsMayChange()
+    }
 }

@@ -62,28 +62,56 @@ package struct PostgresError: Error, Sendable {
 }
 
 extension PostgresError {
-    /// SQLSTATEs after which the same transaction, tried again, may succeed. Class 08 (connection) counts as a whole.
+    /// SQLSTATEs after which the same transaction, tried again, may succeed (PostgreSQL's documentation, appendix A).
     private static let retriableStates: Set<String> = [
-        "40001",  // serialization_failure
-        "40P01",  // deadlock_detected
-        "55P03",  // lock_not_available: lock_timeout, NOWAIT
+        "55P03", "55006",  // lock_not_available: lock_timeout, NOWAIT; object_in_use
+        "57014",  // query_canceled: statement_timeout, or an administrator; not by our own request, see `cancelled`
         "57P01", "57P02", "57P03",  // admin_shutdown, crash_shutdown, cannot_connect_now
-        "57P05", "25P03",  // idle sessions that the server ended
-        "53300",  // too_many_connections
+        "57P05", "25P03", "25P04",  // idle sessions and long transactions that the server ended
         "25006",  // read_only_sql_transaction: connected to what is a standby now
         "26000", "42P05",  // a prepared statement is missing or there already: made anew next time
+        "72000",  // snapshot_too_old
     ]
 
+    /// Classes that count as a whole: the connection (08), rolled back transactions (deadlock, serialization: 40), want
+    /// of resources (disk, memory, connections: 53), the system around the server (I/O errors: 58).
+    private static let retriableClasses: Set<Substring> = ["08", "40", "53", "58"]
+
     static func canRetryHelp(_ kind: Kind, sqlState: String?) -> Bool {
-        guard let sqlState else { return kind == .connection || kind == .poolTimeout }
-        return retriableStates.contains(sqlState) || sqlState.hasPrefix("08")
+        // Whatever it was that ended a connection, the next one is another.
+        guard let sqlState, kind != .connection else { return kind == .connection || kind == .poolTimeout }
+        return retriableStates.contains(sqlState) || retriableClasses.contains(sqlState.prefix(2))
     }
+
+    /// A value that the statement was given is to blame: a data exception (class 22), a violated constraint (class 23), a
+    /// limit of the program (class 54), or a value that cannot be bound. The same again would be refused again; everything
+    /// else is nobody's data, and says nothing against it.
+    package var blamesData: Bool {
+        if isRetriable { return false }
+        if kind == .encoding { return true }
+        guard kind == .server, let sqlState else { return false }
+        return ["22", "23", "54"].contains(sqlState.prefix(2))
+    }
+
+    /// Less at a time may succeed where this much did not: the statement took longer than it may, or more memory, or more
+    /// of what is configured, than there is.
+    package var asksForLess: Bool {
+        kind == .server && ["57014", "53200", "53400"].contains(sqlState)
+    }
+
+    /// The server takes no writes: it is a standby, or has been made read-only.
+    var isReadOnly: Bool { sqlState == "25006" }
 
     /// The same error, naming `statement` unless it names one already.
     func of(statement: String?) -> PostgresError {
         var error = self
         error.statement = error.statement ?? statement
         return error
+    }
+
+    /// The same error, as the last words of a connection that is gone.
+    var lostWithConnection: PostgresError {
+        replacing(kind: .connection, isRetriable: isRetriable || !blamesData)
     }
 
     /// The same error under another light, as whoever knows more about the connection sees it.

@@ -1,3 +1,5 @@
+package import WidgetStore
+
 /// How ingest consumes and applies. Defaults are safe for production.
 package struct IngestConfiguration: Sendable {
     /// Name of the Kafka topic that plays each part.
@@ -27,6 +29,12 @@ package struct IngestConfiguration: Sendable {
     package var retryCap: Duration = .seconds(5)
     /// How often to look whether a position was set from outside.
     package var positionInterval: Duration = .seconds(2)
+    /// When an app is diverted, and when ingest halts.
+    package var deadLetters = DeadLetterLimits()
+    /// How often to look whether apps are diverted and ingest is halted, or no longer.
+    package var flowInterval: Duration = .seconds(2)
+    /// How long dead letters are kept that were forwarded, replayed or discarded.
+    package var retention: Duration = .seconds(30 * 86_400)
     /// Where dead letters are published.
     package var deadLetterTopic = "freshet.dead-letters"
 

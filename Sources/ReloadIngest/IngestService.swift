@@ -29,6 +29,8 @@ package final class IngestService: Service {
     /// Told what was decided about the requests of each transaction.
     private let onDecisions: (@Sendable ([DecisionRecord]) -> Void)?
     private let current = Mutex<KafkaConsumer?>(nil)
+    private let flow: IngestFlow
+    private let tally: EventTally
 
     package init(
         configuration: IngestConfiguration, pool: PostgresPool, directory: DirectoryCache, logger: Logger,
@@ -49,7 +51,11 @@ package final class IngestService: Service {
         self.onDecisions = onDecisions
         self.makeConsumer = makeConsumer
         applier = BatchApplier(
-            pool: pool, audienceLimit: configuration.audienceLimit, recordsDecisions: onDecisions != nil)
+            pool: pool, audienceLimit: configuration.audienceLimit, recordsDecisions: onDecisions != nil,
+            limits: configuration.deadLetters)
+        flow = IngestFlow(
+            pool: pool, limits: configuration.deadLetters, interval: configuration.flowInterval, logger: logger)
+        tally = EventTally(window: configuration.deadLetters.window)
         decoder = EventDecoder(maximumEventBytes: configuration.maximumEventBytes)
     }
 
@@ -57,6 +63,12 @@ package final class IngestService: Service {
     package func lag() async -> [TopicPartition: Int64]? {
         await current.withLock { $0 }?.lag()
     }
+
+    /// Why nothing is applied until an operator says so; nil while events flow.
+    package var halt: IngestHalt? { flow.halt }
+
+    /// Names of the apps whose events wait in the database.
+    package var divertedApps: [String] { flow.divertedNames }
 
     /// Runs until graceful shutdown or cancellation. A consumer that fails for good is replaced, not the process.
     package func run() async throws {
@@ -98,6 +110,11 @@ package final class IngestService: Service {
                 guard (try? await watch.waitUntilMoved()) == true else { return false }
                 await consumer.shutdown()
                 return true
+            }
+            group.addTask { [flow] in
+                // Says so also while there is nothing to apply.
+                try? await flow.watch()
+                return false
             }
             var positions = PartitionPositions()
             do {
@@ -225,7 +242,9 @@ package final class IngestService: Service {
             let advances = positions.advances(to: next)
             do {
                 let fold = try await fold(items, &directory)
-                let outcome = try await applier.apply(fold, advancing: advances) { batch.deadLetter($0) }
+                let outcome = try await applier.apply(
+                    fold, advancing: advances, failures: { [tally] in tally.counts($0, in: fold) },
+                    deadLetter: { batch.deadLetter($0) })
                 committed(fold, outcome, advances, &positions, consumer)
                 onDecisions?(decisions(fold, outcome, batch))
                 return
@@ -236,6 +255,17 @@ package final class IngestService: Service {
                 case .fenced:
                     directory = nil
                     try await resolveFence(advances, &positions, consumer)
+                case .diversionsChanged:
+                    directory = nil
+                    do {
+                        try await flow.refresh()
+                    } catch {
+                        attempt += 1
+                        guard await pause(attempt: attempt) else { throw CancellationError() }
+                    }
+                case .halted:
+                    directory = nil
+                    try await waitWhileHalted(positions, consumer)
                 case .directoryIsBehind:
                     directory = nil
                     _ = try? await self.directory.refresh()
@@ -257,21 +287,47 @@ package final class IngestService: Service {
                         logger.error("an event was refused by the database", metadata: ["error": "\(message)"])
                         continue
                     }
-                    let middle = items.count / 2
-                    try await apply(Array(items[..<middle]), of: batch, under: epochs, &positions, consumer)
-                    try await apply(Array(items[middle...]), of: batch, under: epochs, &positions, consumer)
+                    try await applyHalves(items, of: batch, under: epochs, &positions, consumer)
+                    return
+                case .tooMuch(let message):
+                    // The next attempt is half of this one, so this is not yet the time for a long wait.
+                    attempt = items.count > 1 ? 1 : attempt + 1
+                    directory = nil
+                    try await waitForDatabase(message, attempt: attempt, events: items.count)
+                    guard items.count > 1 else { continue }
+                    try await applyHalves(items, of: batch, under: epochs, &positions, consumer)
                     return
                 case .wait(let message):
                     attempt += 1
                     directory = nil
-                    statistics.update { $0.retries += 1 }
-                    logger.warning(
-                        "the database did not take a batch; trying again",
-                        metadata: ["error": "\(message)", "attempt": "\(attempt)"])
-                    guard await pause(attempt: attempt) else { throw CancellationError() }
+                    try await waitForDatabase(message, attempt: attempt, events: items.count)
                 }
             }
         }
+    }
+
+    private func applyHalves(
+        _ items: [PreparedBatch.Item], of batch: PreparedBatch, under epochs: [TopicPartition: Int64],
+        _ positions: inout PartitionPositions, _ consumer: KafkaConsumer
+    ) async throws {
+        let middle = items.count / 2
+        try await apply(Array(items[..<middle]), of: batch, under: epochs, &positions, consumer)
+        try await apply(Array(items[middle...]), of: batch, under: epochs, &positions, consumer)
+    }
+
+    /// Says that the database did not take a batch, and backs off.
+    ///
+    /// - Throws: `CancellationError` when the service is to stop.
+    private func waitForDatabase(_ message: String, attempt: Int, events: Int) async throws {
+        statistics.update {
+            $0.retries += 1
+            // A conflict with another transaction, once, is no outage.
+            if attempt > 1 || events == 1 { $0.blockedBy = message }
+        }
+        logger.warning(
+            "the database did not take a batch; trying again",
+            metadata: ["error": "\(message)", "attempt": "\(attempt)", "events": "\(events)"])
+        guard await pause(attempt: attempt) else { throw CancellationError() }
     }
 
     private func fold(
@@ -283,17 +339,20 @@ package final class IngestService: Service {
         } else {
             known = try await self.directory.directory(maximumAge: configuration.directoryAge)
         }
-        var fold = Self.fold(items, known)
+        let diverted = flow.divertedApps
+        var fold = Self.fold(items, known, diverted)
         if fold.hasUnknownNames && directory == nil {
             known = try await self.directory.refresh()
-            fold = Self.fold(items, known)
+            fold = Self.fold(items, known, diverted)
         }
         directory = known
         return fold
     }
 
-    private static func fold(_ items: [PreparedBatch.Item], _ directory: KindDirectory) -> BatchFold {
-        var fold = BatchFold(directory: directory)
+    static func fold(
+        _ items: [PreparedBatch.Item], _ directory: KindDirectory, _ diverted: Set<Int32> = []
+    ) -> BatchFold {
+        var fold = BatchFold(directory: directory, divertedApps: diverted)
         for item in items {
             switch item.content {
             case .event(let event): fold.add(event)
@@ -301,6 +360,15 @@ package final class IngestService: Service {
             }
         }
         return fold
+    }
+
+    /// Fetches nothing and waits for an operator; the batch at hand is applied then.
+    private func waitWhileHalted(_ positions: PartitionPositions, _ consumer: KafkaConsumer) async throws {
+        let held = Array(positions.positions.keys)
+        consumer.pause(held)
+        defer { consumer.resume(held) }
+        try await cancelWhenGracefulShutdown { [flow] in try await flow.waitUntilResumed() }
+        guard !Task.isShuttingDownGracefully else { throw CancellationError() }
     }
 
     private func committed(
@@ -312,9 +380,11 @@ package final class IngestService: Service {
         let bumps = fold.appBumps.count + fold.kindBumps.count
         let markInputs = fold.markCount
         statistics.update {
+            $0.blockedBy = nil
             $0.batches += 1
             $0.events += fold.accepted + fold.rejected.count - outcome.rejected.count
             $0.deadLetters += outcome.rejected.count
+            $0.diverted += fold.diverted.count
             $0.marked += outcome.marked
             $0.markInputs += markInputs
             $0.bumps += bumps
@@ -332,6 +402,7 @@ package final class IngestService: Service {
                 metadata: ["count": "\(outcome.rejected.count)", "first": "\(first.code): \(first.message)"])
             onDeadLetters()
         }
+        tally.committed(fold, counted: outcome.failures.lazy.map(\.appID))
     }
 
     private func decisions(
@@ -355,10 +426,11 @@ package final class IngestService: Service {
         do {
             stored = try await pool.query(ListPositions())
         } catch {
-            guard await pause(attempt: 1) else { throw CancellationError() }
+            try await waitForDatabase("\(error)", attempt: 1, events: 0)
             return
         }
         if positions.areApplied(advances, stored: stored) {
+            statistics.update { $0.blockedBy = nil }
             positions.applied(advances)
             commitToKafka(advances, consumer)
             onDue()

@@ -8,6 +8,8 @@ package final class IngestStatistics: Sendable {
         /// Events of committed batches that were accepted.
         package var events = 0
         package var deadLetters = 0
+        /// Events of diverted apps: kept for replay.
+        package var diverted = 0
         /// Hot rows that targeted requests wrote.
         package var marked = 0
         /// Rows of SQL input that targeted requests were folded into.
@@ -25,6 +27,8 @@ package final class IngestStatistics: Sendable {
         package var fencedPartitions = 0
         /// Partitions that are assigned to this process now.
         package var assignedPartitions = 0
+        /// Why the database has not taken the batch at hand; `nil` while it takes what comes.
+        package var blockedBy: String?
     }
 
     private let state = Mutex(Snapshot())

@@ -41,6 +41,8 @@ package final class WorkerStatistics: Sendable {
         package var placeholders = 0
         package var placeholderFailures: [ProviderFailure.Reason: Int] = [:]
         package var databaseErrors = 0
+        /// Why the latest attempt to claim failed; `nil` when it did not.
+        package var claimTrouble: String?
         /// By row id of the kind.
         package var kinds: [Int32: KindCounters] = [:]
 

@@ -28,7 +28,8 @@ struct Freshet: AsyncParsableCommand {
         subcommands: [
             RunCommand.self, MigrateCommand.self, KindsCommand.self, PublishCommand.self, WidgetsCommand.self,
             TimelinesCommand.self, ExplainCommand.self, ForecastCommand.self, PlaceholdersCommand.self,
-            UsersCommand.self, PositionsCommand.self, ConfigCommand.self, KafkaCommand.self, ProviderCommand.self,
+            UsersCommand.self, DeadLettersCommand.self, IngestCommand.self, PositionsCommand.self, ConfigCommand.self,
+            KafkaCommand.self, ProviderCommand.self,
             DemoCommand.self,
             LoadCommand.self, ReloadCommand.self, PauseCommand.self, ResumeCommand.self, CancelCommand.self,
         ])

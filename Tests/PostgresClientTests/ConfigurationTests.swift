@@ -93,7 +93,7 @@ struct ErrorTests {
         #expect(PostgresError(.server, "", sqlState: state).isRetriable)
     }
 
-    @Test(arguments: ["23505", "42601", "57014", "22P02", "0A000", "28P01"])
+    @Test(arguments: ["23505", "42601", "22P02", "0A000", "28P01"])
     func whatStaysCannotBeRetried(state: String) {
         #expect(!PostgresError(.server, "", sqlState: state).isRetriable)
     }

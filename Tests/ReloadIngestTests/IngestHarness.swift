@@ -22,6 +22,7 @@ struct IngestHarness: Sendable {
     /// Lends a harness whose topics exist; nothing consumes them yet.
     static func lend(
         partitions: Int = 4, maximumBatch: Int? = nil, audienceLimit: Int? = nil,
+        deadLetters: DeadLetterLimits? = nil,
         _ body: (IngestHarness) async throws -> Void
     ) async throws {
         try await withStore { store in
@@ -36,6 +37,8 @@ struct IngestHarness: Sendable {
                 configuration.deadLetterTopic = kafka.name("freshet.dead-letters")
                 configuration.group = "ingest-\(UInt64.random(in: 0...UInt64.max))"
                 configuration.positionInterval = .milliseconds(300)
+                configuration.flowInterval = .milliseconds(100)
+                if let deadLetters { configuration.deadLetters = deadLetters }
                 if let maximumBatch { configuration.maximumBatch = maximumBatch }
                 if let audienceLimit { configuration.audienceLimit = audienceLimit }
                 let producer = try KafkaProducer(
@@ -53,16 +56,25 @@ struct IngestHarness: Sendable {
         }
     }
 
+    /// - Parameters:
+    ///   - pool: another way to the same database.
     func service(
+        on pool: PostgresPool? = nil, logger: Logger = quiet,
         onConsumer: @escaping @Sendable (KafkaConsumer) -> Void = { _ in },
-        onDecisions: (@Sendable ([DecisionRecord]) -> Void)? = nil
+        onDecisions: (@Sendable ([DecisionRecord]) -> Void)? = nil,
+        configure: ((inout IngestConfiguration) -> Void)? = nil, properties: [String: String] = [:]
     ) -> IngestService {
+        var configuration = configuration
+        configure?(&configuration)
+        let pool = pool ?? store.pool
+        var kafka = kafka.configuration
+        kafka.properties.merge(properties) { $1 }
         let consumer = KafkaConsumerConfiguration(
-            kafka: kafka.configuration, group: configuration.group, topics: configuration.topics.all,
+            kafka: kafka, group: configuration.group, topics: configuration.topics.all,
             maximumBatchMessages: configuration.maximumBatch)
         return IngestService(
-            configuration: configuration, pool: store.pool, directory: DirectoryCache(pool: store.pool),
-            logger: Self.quiet, onDue: {}, onDeadLetters: {}, onAssigned: {}, onDecisions: onDecisions,
+            configuration: configuration, pool: pool, directory: DirectoryCache(pool: pool),
+            logger: logger, onDue: {}, onDeadLetters: {}, onAssigned: {}, onDecisions: onDecisions,
             makeConsumer: {
                 let made = try KafkaConsumer(configuration: consumer, logger: Self.quiet)
                 onConsumer(made)

@@ -256,7 +256,8 @@ struct ConformanceSubject: Sendable {
                 DeferTimelines([
                     Deferral(
                         id: id, claim: claim.number, requested: claim.requested, kindGeneration: claim.kindGeneration,
-                        appGeneration: claim.appGeneration, until: until, rule: .budget, reason: .policy, cause: nil)
+                        appGeneration: claim.appGeneration, until: until, lastActive: now, rule: .budget,
+                        reason: .policy, cause: nil)
                 ]))
             situation.foundAnswer = rows.first.map { "\($0.isDue)" } ?? "fenced"
             let ending =

@@ -17,7 +17,7 @@ struct StatementTests {
         KindsToSweep.self, SweepKind.self, StartSweeps.self, NextSweep.self, SweepEveryoneChunk.self,
         SweepAudienceChunk.self, MoveSweep.self, FinishSweep.self,
         ListKinds.self, ListApps.self, UpsertApp.self, UpsertKind.self, LockManifests.self,
-        ListWidgets.self, ReadTimeline.self, Overview.self, RenderTimes.self,
+        ListWidgets.self, ReadTimeline.self, Overview.self, RenderTimes.self, TakesWrites.self,
         DeleteWidgetsOfUser.self, DeleteContentOfUser.self, DeleteDeadLettersOfUser.self,
         NotifyDue.self,
         SaveSnapshots.self, ReadStandIn.self, RecordPlaceholders.self, RenewPlaceholders.self,
@@ -32,6 +32,11 @@ struct StatementTests {
         ListMoves.self,
         AddKindStatistics.self, PruneKindStatistics.self, MarkedTimelines.self, ReadKindStatistics.self,
         ForecastDue.self,
+        DeadLettersRefused.self, RequireFlow.self, CountFailures.self, ListDiversions.self, LockDiversion.self,
+        EndDiversion.self, ForgetFailures.self, ReadIngestHalt.self, LockIngestState.self, HaltForApps.self,
+        HaltIngest.self, ResumeIngest.self, CountUnregistered.self, ListDeadLetters.self, ListAllDeadLetters.self,
+        CountDeadLetters.self, ReadDeadLetter.self, DeadLettersToReplay.self, DeadLettersReplayed.self,
+        DeadLettersFailedAgain.self, DiscardDeadLetters.self, DeleteOldDeadLetters.self, DatabaseTime.self,
     ]
 
     @Test("PREPARE succeeds for every statement")

@@ -165,6 +165,8 @@ extension ConnectionDriver {
         var progress = Progress(
             outcomes: Array(repeating: PostgresPipelineResults.Outcome(affected: 0), count: exchange.items.count))
         guard connection.enterPipeline() else { throw lost() }
+        expectAnswers(to: units.count)
+        defer { expectNothing() }
         do throws(PostgresError) {
             for unit in units where !send(unit, of: exchange) { throw lost() }
             guard connection.sendSync() else { throw lost() }
@@ -256,7 +258,9 @@ extension ConnectionDriver {
     /// The error of a failed result. A cancel that this call asked for is not the server's doing.
     func error(of result: borrowing LibpqResult) -> PostgresError {
         let error = result.error(.server)
-        return hasCancelled && error.sqlState == "57014" ? error.replacing(kind: .cancelled) : error
+        if error.isReadOnly { isReadOnly = true }
+        return hasCancelled && error.sqlState == "57014"
+            ? error.replacing(kind: .cancelled, isRetriable: false) : error
     }
 
     /// What a lost connection means for the effects of an exchange.
@@ -270,7 +274,7 @@ extension ConnectionDriver {
         let unit = progress.failure?.unit ?? progress.position
         // What the server said last, such as "terminating connection due to administrator command", is the reason.
         var error = progress.failure?.error ?? loss
-        if error.kind == .server { error = error.replacing(kind: .connection) }
+        if error.kind == .server { error = error.lostWithConnection }
         breakConnection(error)
         return error.of(statement: name(of: unit, in: units, of: exchange))
             .replacing(commitOutcomeUnknown: commits && !isUndone)

@@ -178,7 +178,7 @@ extension ConnectionDriver {
     }
 
     private func outcome(ofLoss error: PostgresError, commits: Bool) -> PostgresError {
-        let error = error.kind == .server ? error.replacing(kind: .connection) : error
+        let error = error.kind == .server ? error.lostWithConnection : error
         breakConnection(error)
         return error.replacing(commitOutcomeUnknown: commits)
     }

@@ -21,6 +21,10 @@ final class ConnectionDriver {
     /// What ended the open transaction's chance to commit, if anything did.
     var transactionFailure: PostgresError?
     var isCopying = false
+    /// The server has refused to write.
+    var isReadOnly = false
+    /// How long the server may stay silent in the current round trip, and until when.
+    private var silence: (limit: Duration, deadline: ContinuousClock.Instant)?
 
     /// A request to cancel the current call, and when to lose patience with it.
     private var cancel: (request: LibpqCancel?, deadline: ContinuousClock.Instant)?
@@ -60,6 +64,11 @@ final class ConnectionDriver {
         if string.hostCount > 1 {
             // Makes the kernel give up on a host that does not answer, so that libpq goes on to the next one.
             parameters.append(("tcp_user_timeout", String(perHost.wholeMilliseconds)))
+            // Of several, the one that takes writes: after a failover that is another.
+            parameters.append(("target_session_attrs", "read-write"))
+        } else {
+            // Keep-alives say nothing while something that was sent is not acknowledged.
+            parameters.append(("tcp_user_timeout", "60000"))
         }
         parameters += [("dbname", configuration.connectionString), ("client_encoding", "UTF8")]
         let connection = try LibpqConnection(connecting: parameters)
@@ -157,7 +166,8 @@ extension ConnectionDriver {
 
     /// Nothing is under way that the next borrower would notice.
     var isClean: Bool {
-        brokenBecause == nil && !isCopying && begun == nil && connection.transactionStatus == PQTRANS_IDLE
+        brokenBecause == nil && !isReadOnly && !isCopying && begun == nil
+            && connection.transactionStatus == PQTRANS_IDLE
     }
 
     func deliverNotifications() {
@@ -172,8 +182,18 @@ extension ConnectionDriver {
     func step(hasOutput: Bool) throws(PostgresError) {
         cancelIfAsked()
         let interest: WakeUp.Events = hasOutput ? [.readable, .writable] : .readable
-        let happened = thread.wakeUp.wait(socket: socket, for: interest, until: cancel?.deadline)
+        let happened = thread.wakeUp.wait(
+            socket: socket, for: interest, until: cancel?.deadline ?? silence?.deadline)
         cancelIfAsked()
+        if cancel == nil, let silence {
+            if !happened.isDisjoint(with: [.readable, .writable]) {
+                self.silence = (silence.limit, .now + silence.limit)
+            } else if silence.deadline <= .now {
+                let error = PostgresError(.connection, "the server was silent for longer than its statements may take")
+                breakConnection(error)
+                throw error
+            }
+        }
         if let cancel, cancel.deadline <= .now {
             let error = PostgresError(.cancelled, "the task was cancelled, and the server did not answer any more")
             breakConnection(error)
@@ -185,6 +205,16 @@ extension ConnectionDriver {
             throw lost()
         }
     }
+
+    /// The server ends each statement within its timeout, so one that stays silent for longer than all of them may take is
+    /// gone, or might as well be. Sessions with settings of their own may take longer.
+    func expectAnswers(to statements: Int) {
+        guard let limit = configuration.statementTimeout, !thread.hasOwnSettings else { return }
+        let patience = limit * max(1, statements) + configuration.cancelTimeout
+        silence = (patience, .now + patience)
+    }
+
+    func expectNothing() { silence = nil }
 
     private func cancelIfAsked() {
         guard cancel == nil, thread.isCurrentCallCancelled else { return }

@@ -35,6 +35,10 @@ final class ConnectionThread: Sendable {
         var isCurrentCancelled = false
         /// Whether the next borrower would find the connection as new.
         var isClean = true
+        /// The server has refused to write.
+        var isReadOnly = false
+        /// Its borrower may have changed its settings, time limits among them.
+        var hasOwnSettings = false
         /// The socket, while the connection is idle or in use; taken away before it is closed.
         var socket: Int32?
     }
@@ -115,6 +119,13 @@ final class ConnectionThread: Sendable {
             return state.isClean && state.current == nil && state.queue.isEmpty
         }
     }
+
+    /// Whether the server has refused to write.
+    var isReadOnly: Bool { state.withLock { $0.isReadOnly } }
+
+    var hasOwnSettings: Bool { state.withLock { $0.hasOwnSettings } }
+
+    func settingsMayChange() { state.withLock { $0.hasOwnSettings = true } }
 
     /// Reads what has arrived, and throws when the connection is lost.
     func verify() async throws(PostgresError) {
@@ -202,9 +213,10 @@ extension ConnectionThread {
             switch next {
             case .call(let call):
                 let finish = call.run(driver)
-                let isClean = driver.isClean
+                let (isClean, isReadOnly) = (driver.isClean, driver.isReadOnly)
                 state.withLock { state in
                     state.isClean = isClean
+                    state.isReadOnly = isReadOnly
                     state.current = nil
                     state.isCurrentCancelled = false
                 }

@@ -89,8 +89,14 @@ final class PoolCore: Sendable {
     func release(_ lease: Lease) {
         lease.loan.end()
         let isReusable = lease.loan.isReusable
+        let isReadOnly = lease.loan.thread.isReadOnly
+        if isReadOnly {
+            logger.warning("the server takes no writes: its connections are closed, and others made")
+        }
         perform { state in
-            state.machine.connectionReturned(lease.slot, isReusable: isReusable, now: .now)
+            // Idle connections are to the same server, or to one that was primary together with it.
+            (isReadOnly ? state.machine.closeIdle() : [])
+                + state.machine.connectionReturned(lease.slot, isReusable: isReusable, now: .now)
         }
     }
 

@@ -151,6 +151,13 @@ struct PoolStateMachine {
         }
     }
 
+    /// The server of the idle connections is of no use any more.
+    mutating func closeIdle() -> [Action] {
+        defer { idle = [] }
+        for slot in idle { slots[slot] = .closing }
+        return idle.map { .close($0) }
+    }
+
     mutating func timerFired(now: Instant) -> [Action] {
         var actions: [Action] = []
         if let retryAt, retryAt <= now { self.retryAt = nil }

@@ -15,59 +15,110 @@ struct BatchApplier: Sendable {
         var rejected: [RejectedEvent] = []
         /// The timelines that were marked, if decisions are recorded.
         var marks: [MarkedTimeline] = []
+        /// The failures of the current window, of each app that had some in the batch.
+        var failures: [CountFailures.Row] = []
+        /// The batch was the last one before ingest halted.
+        var isHalting = false
     }
 
     let pool: PostgresPool
     let audienceLimit: Int
     /// Also read what was marked: a second statement for the marks of a batch.
     var recordsDecisions = false
+    var limits = DeadLetterLimits()
 
-    /// - Parameter deadLetter: makes the dead letter of a rejected event from the polled batch.
+    /// Applies a batch of the consumer's, and moves the positions.
+    ///
+    /// - Parameters:
+    ///   - failures: counts the rejected events by app.
+    ///   - deadLetter: makes the dead letter of a rejected event from the polled batch.
     /// - Throws: `PostgresError`, ``LifecycleFoldError``.
     func apply(
         _ fold: BatchFold, advancing advances: [AdvancePositions.Advance],
+        failures: @Sendable ([RejectedEvent]) -> [CountFailures.Count] = { _ in [] },
         deadLetter: @Sendable (RejectedEvent) -> DeadLetter
     ) async throws -> Outcome {
         try await pool.withTransaction { connection in
-            var outcome = Outcome()
             var first = PostgresPipeline()
             _ = first.append(AdvancePositions(advances))
-            appendBumps(of: fold, to: &first)
-            guard !fold.lifecycle.isEmpty else {
-                let marks = appendMarks(of: fold, to: &first)
-                append(fold.rejected.map(deadLetter), to: &first)
-                outcome.rejected = fold.rejected
-                let results = try await connection.run(first)
-                try await finish(marks, results, &outcome, on: connection)
-                return outcome
+            _ = first.append(RequireFlow(apps: fold.events.keys, diverted: fold.divertedAppsOfBatch))
+            var outcome = try await write(fold, behind: first, on: connection) { rejected, pipeline in
+                append((fold.diverted + rejected).map(deadLetter), to: &pipeline)
+                let counts = failures(rejected)
+                return counts.isEmpty ? nil : pipeline.append(CountFailures(counts, limits: limits))
             }
-            let needed = LifecycleFold.needed(fold.lifecycle)
-            let scope = WidgetScope(
-                widgets: needed.widgets, devices: needed.devices, deviceLimit: LifecycleFold.deviceLimit + 1)
-            _ = first.append(LockWidgets(scope))
-            let stored = first.append(ReadWidgets(scope))
-            let read = try await connection.run(first)
-
-            var lifecycle = try LifecycleFold(stored: read.rows(stored), directory: fold.directory)
-            for step in fold.lifecycle { lifecycle.apply(step) }
-            let writes = try lifecycle.writes()
-            outcome.rejected = fold.rejected + lifecycle.rejected
-            outcome.widgets = writes.inserts.count + writes.updates.count
-
-            var second = PostgresPipeline()
-            let placed = append(writes, to: &second)
-            let marks = appendMarks(of: fold, to: &second)
-            append(outcome.rejected.map(deadLetter), to: &second)
-            // Last: whoever waits for one of these rows holds nothing that their owner still needs.
-            if !writes.placeholders.isEmpty { _ = second.append(RecordPlaceholders(writes.placeholders)) }
-            if !second.isEmpty {
-                let results = try await connection.run(second)
-                outcome.timelines = placed.flatMap { results.rows($0).first }.map { Int($0) } ?? 0
-                outcome.due = outcome.timelines
-                try await finish(marks, results, &outcome, on: connection)
-            }
+            outcome.isHalting = try await halt(after: outcome, deadLetter, on: connection)
             return outcome
         }
+    }
+
+    /// Halts ingest in the transaction of the batch that was too much: its events are kept, and it is the last one.
+    private func halt(
+        after outcome: Outcome, _ deadLetter: (RejectedEvent) -> DeadLetter, on connection: PostgresConnection
+    ) async throws -> Bool {
+        let isNameless = outcome.failures.contains { $0.isOver && $0.appID == CountFailures.nameless }
+        guard isNameless || outcome.failures.contains(where: \.isDiverted) else { return false }
+        let last = outcome.rejected.last { !isNameless || $0.app == nil }.map(deadLetter)
+        let detail = last.map { "the last: \($0.error), \($0.topic)/\($0.partition) offset \($0.offset)" } ?? ""
+        var pipeline = PostgresPipeline()
+        _ = pipeline.append(LockIngestState())
+        let halts =
+            isNameless
+            ? pipeline.append(HaltIngest(cause: .nameless, detail: detail))
+            : pipeline.append(HaltForApps(limits: limits, detail: detail))
+        return try await connection.run(pipeline).affected(halts) > 0
+    }
+
+    /// Writes what a batch was folded to, in the caller's transaction.
+    ///
+    /// - Parameters:
+    ///   - pipeline: what goes before it, in one round trip with its beginning.
+    ///   - settle: adds what becomes of the rejected events, when all of them are known.
+    /// - Throws: `PostgresError`, ``LifecycleFoldError``.
+    func write(
+        _ fold: BatchFold, behind pipeline: PostgresPipeline, on connection: PostgresConnection,
+        settle: ([RejectedEvent], inout PostgresPipeline) -> PostgresPipeline.Handle<CountFailures.Row>?
+    ) async throws -> Outcome {
+        var outcome = Outcome()
+        var first = pipeline
+        appendBumps(of: fold, to: &first)
+        guard !fold.lifecycle.isEmpty else {
+            let marks = appendMarks(of: fold, to: &first)
+            outcome.rejected = fold.rejected
+            let failures = settle(outcome.rejected, &first)
+            guard !first.isEmpty else { return outcome }
+            let results = try await connection.run(first)
+            outcome.failures = failures.map { results.rows($0) } ?? []
+            try await finish(marks, results, &outcome, on: connection)
+            return outcome
+        }
+        let needed = LifecycleFold.needed(fold.lifecycle)
+        let scope = WidgetScope(
+            widgets: needed.widgets, devices: needed.devices, deviceLimit: LifecycleFold.deviceLimit + 1)
+        _ = first.append(LockWidgets(scope))
+        let stored = first.append(ReadWidgets(scope))
+        let read = try await connection.run(first)
+
+        var lifecycle = try LifecycleFold(stored: read.rows(stored), directory: fold.directory)
+        for step in fold.lifecycle { lifecycle.apply(step) }
+        let writes = try lifecycle.writes()
+        outcome.rejected = fold.rejected + lifecycle.rejected
+        outcome.widgets = writes.inserts.count + writes.updates.count
+
+        var second = PostgresPipeline()
+        let placed = append(writes, to: &second)
+        let marks = appendMarks(of: fold, to: &second)
+        let failures = settle(outcome.rejected, &second)
+        // Last: whoever waits for one of these rows holds nothing that their owner still needs.
+        if !writes.placeholders.isEmpty { _ = second.append(RecordPlaceholders(writes.placeholders)) }
+        if !second.isEmpty {
+            let results = try await connection.run(second)
+            outcome.timelines = placed.flatMap { results.rows($0).first }.map { Int($0) } ?? 0
+            outcome.due = outcome.timelines
+            outcome.failures = failures.map { results.rows($0) } ?? []
+            try await finish(marks, results, &outcome, on: connection)
+        }
+        return outcome
     }
 
     private func appendBumps(of fold: BatchFold, to pipeline: inout PostgresPipeline) {

@@ -50,7 +50,9 @@ struct PreparedBatch: Sendable {
                     time: time(of: decoded.envelope, record), event: decoded.event))
         case .failure(let error):
             return .rejected(
-                RejectedEvent(record: index, app: error.app, code: error.code.rawValue, message: error.description))
+                RejectedEvent(
+                    record: index, app: error.app, code: error.code.rawValue, message: error.description,
+                    pointer: error.pointer))
         }
     }
 
@@ -68,7 +70,8 @@ struct PreparedBatch: Sendable {
         let record = batch.records[event.record]
         return DeadLetter(
             topic: batch.topic(event.record), partition: record.partition, offset: record.offset,
-            app: event.app, code: event.code, error: event.message,
+            app: event.app, code: event.code, error: event.message, pointer: event.pointer,
+            messageTime: record.timestampMilliseconds < 0 ? nil : record.timestampMilliseconds,
             key: batch.key(event.record).map { Array(batch.bytes[$0]) },
             headers: batch.headerValues(event.record).map { (name: $0.name, value: $0.value) },
             payload: batch.value(event.record).map { Array(batch.bytes[$0]) })

@@ -9,6 +9,8 @@ package import WidgetStore
 package final class DeadLetterForwarder: Service {
     /// How many are published in one transaction.
     private static let batch = 100
+    /// After so many tries a letter that Kafka refuses for what it is stays in the database, and is not tried again.
+    private static let tries = 5
 
     private let pool: PostgresPool
     private let producer: KafkaProducer
@@ -64,7 +66,7 @@ package final class DeadLetterForwarder: Service {
             // What Kafka takes in no case goes out without its payload, which the row keeps: it must not hold back the
             // others for ever.
             for (index, result) in results.enumerated() {
-                guard case .failure(let error) = result, error.code == .messageTooLarge else { continue }
+                guard case .failure(let error) = result, error.blamesMessage else { continue }
                 let message = Self.message(rows[index].letter, topic: topic, isTruncated: true)
                 results[index] = await producer.send([message])[0]
             }
@@ -72,13 +74,34 @@ package final class DeadLetterForwarder: Service {
                 if case .success = result { row.id } else { nil }
             }
             if !sent.isEmpty { _ = try await connection.execute(DeadLettersForwarded(sent)) }
-            // What failed stays for the next round, without holding back what went out.
-            if case .failure(let error)? = results.first(where: { if case .failure = $0 { true } else { false } }) {
+            // What Kafka refuses even so is to blame itself: it must not be tried for ever. Anything else is Kafka's own
+            // trouble, and stays for the next round, without holding back what went out.
+            var refusals: [(id: Int64, error: String)] = []
+            var trouble: KafkaError?
+            for (row, result) in zip(rows, results) {
+                guard case .failure(let error) = result else { continue }
+                if error.blamesMessage {
+                    refusals.append((row.id, "\(error)"))
+                } else {
+                    trouble = trouble ?? error
+                }
+            }
+            if !refusals.isEmpty {
+                let given = try await connection.query(DeadLettersRefused(refusals, limit: Self.tries))
+                self.logger.error(
+                    "Kafka refuses dead letters: they stay in the database",
+                    metadata: [
+                        "count": "\(refusals.count)", "givenUp": "\(given.count { $0 })",
+                        "error": "\(refusals[0].error)",
+                    ])
+            }
+            if let trouble {
                 self.logger.warning(
                     "dead letters were not acknowledged",
-                    metadata: ["count": "\(rows.count - sent.count)", "error": "\(error)"])
+                    metadata: ["count": "\(rows.count - sent.count - refusals.count)", "error": "\(trouble)"])
                 return false
             }
+            if !refusals.isEmpty { return true }
             return rows.count == Self.batch
         }
     }
@@ -99,5 +122,13 @@ package final class DeadLetterForwarder: Service {
         }
         return KafkaMessage(
             topic: topic, key: letter.key, value: isTruncated ? nil : letter.payload, headers: headers)
+    }
+}
+
+extension KafkaError {
+    /// Whether the message itself cannot be taken, whoever tries: too large, or not valid.
+    fileprivate var blamesMessage: Bool {
+        // INVALID_MSG_SIZE, INVALID_TIMESTAMP, INVALID_RECORD
+        code == .messageTooLarge || [4, 32, 87].contains(code.number)
     }
 }

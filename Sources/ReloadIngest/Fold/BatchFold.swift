@@ -27,12 +27,15 @@ package struct RejectedEvent: Hashable, Sendable {
     /// Name of the error's class.
     package var code: String
     package var message: String
+    /// JSON pointer to what is wrong.
+    package var pointer: String?
 
-    package init(record: Int, app: String?, code: String, message: String) {
+    package init(record: Int, app: String?, code: String, message: String, pointer: String? = nil) {
         self.record = record
         self.app = app
         self.code = code
         self.message = message
+        self.pointer = pointer
     }
 }
 
@@ -63,14 +66,28 @@ package struct BatchFold: Sendable {
     /// Lifecycle events in log order.
     private(set) var lifecycle: [LifecycleStep] = []
     package private(set) var rejected: [RejectedEvent] = []
+    /// Events of diverted apps: they wait in the database, and nothing else is done with them.
+    package private(set) var diverted: [RejectedEvent] = []
+    /// How many events of each registered app there are, whatever became of them; and of all.
+    private(set) var events: [Int32: Int64] = [:]
+    private(set) var eventCount: Int64 = 0
     /// Events that have an effect or are without one by rule; not the rejected ones.
     package private(set) var accepted = 0
     /// Whether an app or a kind was not found: the directory may be behind.
     package private(set) var hasUnknownNames = false
 
-    package init(directory: KindDirectory) {
+    private let divertedApps: Set<Int32>
+    /// The app of the event before: events often come in runs of one app.
+    private var latest: RegisteredApp?
+
+    /// - Parameter divertedApps: apps whose events wait.
+    package init(directory: KindDirectory, divertedApps: Set<Int32> = []) {
         self.directory = directory
+        self.divertedApps = divertedApps
     }
+
+    /// The apps of the batch whose events are diverted.
+    var divertedAppsOfBatch: [Int32] { divertedApps.filter { events[$0] != nil } }
 
     /// Rows of SQL input that the targeted requests came down to.
     package var markCount: Int { userMarks.count + deviceMarks.count + widgetMarks.count }
@@ -83,10 +100,20 @@ package struct BatchFold: Sendable {
     }
 
     package mutating func reject(_ event: RejectedEvent) {
+        eventCount += 1
+        if let name = event.app, let app = registered(name) { events[app.id, default: 0] += 1 }
         rejected.append(event)
     }
 
     package mutating func add(_ event: BatchEvent) {
+        eventCount += 1
+        if let app = registered(event.event.app) {
+            events[app.id, default: 0] += 1
+            if !divertedApps.isEmpty, divertedApps.contains(app.id) {
+                diverted.append(.diverted(event.record, app: app.name))
+                return
+            }
+        }
         do throws(RejectedEvent.Reason) {
             switch event.event {
             case .push(let request), .appChange(let request), .operatorReload(let request):
@@ -112,7 +139,9 @@ package struct BatchFold: Sendable {
         } catch {
             if error.isUnknownName { hasUnknownNames = true }
             rejected.append(
-                RejectedEvent(record: event.record, app: error.app, code: error.code, message: error.message))
+                RejectedEvent(
+                    record: event.record, app: error.app, code: error.code, message: error.message,
+                    pointer: error.pointer))
         }
     }
 }
@@ -197,7 +226,7 @@ extension BatchFold {
             throw RejectedEvent.Reason(
                 app: app.name, code: "invalidValue",
                 message: "/family: kind \(Text.quoted(placement.kind)) does not support \(placement.family.name); "
-                    + "expected one of \(supported)")
+                    + "expected one of \(supported)", pointer: "/family")
         }
         try addLifecycle(placement.app, event) { time in .widget(placement.widget, .placed(placement, at: time)) }
     }
@@ -224,13 +253,26 @@ extension BatchFold {
 // MARK: - Names
 
 extension BatchFold {
-    private func app(_ name: String) throws(RejectedEvent.Reason) -> RegisteredApp {
-        guard let app = directory.apps[name], Text.equal(app.name, name) else {
+    /// The registered app of exactly this name.
+    func registeredApp(_ name: String) -> RegisteredApp? {
+        guard let app = directory.apps[name], Text.equal(app.name, name) else { return nil }
+        return app
+    }
+
+    private mutating func registered(_ name: String) -> RegisteredApp? {
+        if let latest, Text.equal(latest.name, name) { return latest }
+        guard let app = registeredApp(name) else { return nil }
+        latest = app
+        return app
+    }
+
+    private mutating func app(_ name: String) throws(RejectedEvent.Reason) -> RegisteredApp {
+        guard let app = registered(name) else {
             throw RejectedEvent.Reason(
                 app: name, code: "unknownApp",
                 message:
                     "/app: no app \(Text.quoted(name)) is registered; expected one that `freshet kinds apply` knows",
-                isUnknownName: true)
+                pointer: "/app", isUnknownName: true)
         }
         return app
     }
@@ -242,7 +284,7 @@ extension BatchFold {
             throw RejectedEvent.Reason(
                 app: app.name, code: "unknownKind",
                 message: "\(pointer): app \(Text.quoted(app.name)) has no kind \(Text.quoted(name))",
-                isUnknownName: true)
+                pointer: pointer, isUnknownName: true)
         }
         return kind
     }
@@ -260,11 +302,19 @@ extension BatchFold {
 }
 
 extension RejectedEvent {
+    /// An event that waits because its app is diverted.
+    static func diverted(_ record: Int, app: String) -> RejectedEvent {
+        RejectedEvent(
+            record: record, app: app, code: DeadLetterCause.diverted.rawValue,
+            message: "the app is diverted: its events wait until `freshet dead-letters resume --app \(app)`")
+    }
+
     /// Why a well-formed event cannot be applied.
     struct Reason: Error {
         var app: String
         var code: String
         var message: String
+        var pointer: String?
         var isUnknownName = false
 
         static func missingTime(app: String) -> Reason {

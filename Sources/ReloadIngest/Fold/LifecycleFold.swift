@@ -83,8 +83,9 @@ struct LifecycleFold {
                 rejected.append(
                     RejectedEvent(
                         record: step.record, app: step.app.name, code: "unknownKind",
-                        message: "/widget: widget \(Text.quoted(id)) is of kind \(Text.quoted(kind)), which was retired"
-                    ))
+                        message:
+                            "/widget: widget \(Text.quoted(id)) is of kind \(Text.quoted(kind)), which was retired",
+                        pointer: "/widget"))
                 return
             }
             let outcome = apply(change, to: key, at: step.position)
@@ -93,7 +94,7 @@ struct LifecycleFold {
                     RejectedEvent(
                         record: step.record, app: step.app.name, code: "unknownWidget",
                         message: "/widget: app \(Text.quoted(step.app.name)) has never placed a widget "
-                            + "\(Text.quoted(id)); expected freshet.widget.placed.v1 first"))
+                            + "\(Text.quoted(id)); expected freshet.widget.placed.v1 first", pointer: "/widget"))
             }
         case .device(let id, let environment, let time):
             let moved = devices[ScopedIdentifier(step.app.id, id)] ?? []
@@ -101,7 +102,8 @@ struct LifecycleFold {
                 rejected.append(
                     RejectedEvent(
                         record: step.record, app: step.app.name, code: "audienceTooLarge",
-                        message: "/device: device \(Text.quoted(id)) has more than \(Self.deviceLimit) widgets"))
+                        message: "/device: device \(Text.quoted(id)) has more than \(Self.deviceLimit) widgets",
+                        pointer: "/device"))
                 return
             }
             for key in moved where retiredKind(of: key, step.app) == nil {

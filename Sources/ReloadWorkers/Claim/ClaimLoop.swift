@@ -82,13 +82,19 @@ struct ClaimLoop {
 
     private mutating func turnOrBackOff(_ start: (Work) -> Void) async throws -> Next {
         if let fatal = context.output.fatalError { throw fatal }
+        let began = context.clock.elapsed
         do {
             let next = try await turn(start)
             failures = 0
+            context.statistics.count { $0.claimTrouble = nil }
             return next
         } catch let error as PostgresError {
             guard error.canPass else { throw error }
-            context.statistics.count { $0.databaseErrors += 1 }
+            context.statistics.count { counts in
+                counts.databaseErrors += 1
+                counts.claimTrouble = "\(error)"
+            }
+            if error.asksForLess { context.claimSize.ended(begun: began, isInTime: false, at: context.clock.elapsed) }
             failures += 1
             context.logger.error("cannot claim", metadata: ["error": "\(error)", "failures": "\(failures)"])
             try await context.clock.sleep(
@@ -101,7 +107,10 @@ struct ClaimLoop {
     mutating func turn(_ start: (Work) -> Void) async throws -> Next {
         let configuration = context.configuration
         var (capacity, ended) = context.inFlight.capacity(configuration)
-        capacity.timelines = min(capacity.timelines, configuration.claimBatch)
+        let held = max(0, configuration.maximumTimelinesInFlight - capacity.timelines)
+        let size = context.claimSize
+        capacity.timelines = min(
+            size.share(of: configuration.claimBatch), size.share(of: configuration.maximumTimelinesInFlight) - held)
         var isProbe = false
         switch context.output.allowance() {
         case .everything:

@@ -7,10 +7,22 @@ import WidgetStore
 struct DeferralRunner: Sendable {
     let context: WorkerContext
 
+    /// What is to sleep is locked first, so that no view or placement is missed.
+    private func end(_ deferrals: [Deferral]) async throws -> [DeferTimelines.Row] {
+        let statement = DeferTimelines(deferrals)
+        guard deferrals.contains(where: { $0.until == nil }) else {
+            return try await context.pool.query(statement)
+        }
+        return try await context.pool.withTransaction { connection in
+            _ = try await connection.query(LockTimelines(deferrals.map(\.id)))
+            return try await connection.query(statement)
+        }
+    }
+
     func run(_ batch: DeferralBatch) async {
         do {
-            let rows = try await context.persistently(until: batch.leaseEnds) {
-                try await context.pool.query(DeferTimelines(batch.deferrals))
+            let rows = try await context.inParts(batch.deferrals, until: batch.leaseEnds) { deferrals in
+                try await end(deferrals)
             }
             let held = Set(rows.map(\.id))
             context.statistics.count { counts in

@@ -101,8 +101,9 @@ extension Deferral {
     init(_ timeline: ClaimedTimeline, until time: Timestamp?, rule: ReloadRule) {
         self.init(
             id: timeline.id, claim: timeline.claim, requested: timeline.requested,
-            kindGeneration: timeline.kindGeneration, appGeneration: timeline.appGeneration, until: time, rule: rule,
-            reason: timeline.reason ?? .policy, cause: timeline.cause)
+            kindGeneration: timeline.kindGeneration, appGeneration: timeline.appGeneration, until: time,
+            lastActive: timeline.state.views.lastActive, rule: rule, reason: timeline.reason ?? .policy,
+            cause: timeline.cause)
     }
 }
 

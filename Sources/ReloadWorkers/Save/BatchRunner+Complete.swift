@@ -13,7 +13,7 @@ extension BatchRunner {
                 of: saved.fetched, publishedHash: saved.isPublished ? saved.fetched.hash : nil,
                 isChanged: saved.needsPublishing || saved.isPublished)
         }
-        let rows = try await context.persistently(until: batch.leaseEnds) {
+        let rows = try await context.inParts(completions, until: batch.leaseEnds) { completions in
             try await context.pool.query(CompleteTimelines(completions))
         }
         context.statistics.count { counts in
@@ -61,7 +61,7 @@ struct PublishedAnew: Sendable {
     }
 
     private func forget(_ ids: [TimelineID], until deadline: Duration) async throws -> Set<TimelineID> {
-        let existing = try await context.persistently(until: deadline) {
+        let existing = try await context.inParts(ids, until: deadline) { ids in
             try await context.pool.query(RepublishTimelines(ids))
         }
         if !existing.isEmpty { context.signal.signal(.timelines) }

@@ -8,11 +8,13 @@ struct SavedTimeline: Sendable {
     let fetched: FetchedTimeline
     /// Whether the stored content changed just now.
     let isChanged: Bool
+    /// What was last published, as the save found it.
+    let publishedHash: ContentHash?
     /// Whether it was published under this claim.
     var isPublished = false
 
     /// The visible-change gate: equal content costs no message, unless it is not what was last published.
-    var needsPublishing: Bool { isChanged || fetched.timeline.publishedHash != fetched.hash }
+    var needsPublishing: Bool { isChanged || publishedHash != fetched.hash }
 }
 
 extension BatchRunner {
@@ -21,25 +23,24 @@ extension BatchRunner {
     /// - Returns: those whose claim held.
     func save(_ fetched: [FetchedTimeline], of batch: ReloadBatch) async throws -> [SavedTimeline] {
         guard !fetched.isEmpty else { return [] }
-        let writes = fetched.map {
-            ContentWrite(
-                id: $0.timeline.id, claim: $0.timeline.claim, hash: $0.hash,
-                content: String(decoding: $0.content, as: UTF8.self))
-        }
         let rows: [SaveContent.Row]
         do {
-            rows = try await context.persistently(until: batch.leaseEnds) {
-                try await context.pool.query(SaveContent(writes))
+            rows = try await context.inParts(fetched, until: batch.leaseEnds) { fetched in
+                let writes = fetched.map {
+                    ContentWrite(
+                        id: $0.timeline.id, claim: $0.timeline.claim, hash: $0.hash,
+                        content: String(decoding: $0.content, as: UTF8.self))
+                }
+                return try await context.pool.query(SaveContent(writes))
             }
-        } catch let error as PostgresError where error.kind == .server && !error.isRetriable {
-            // The database refuses what the provider gave: the same again would be refused again, so it backs off.
-            let failure = ProviderFailure(.storage, "\(error)")
-            try await fail(fetched.map { ($0.timeline, failure) }, of: batch)
-            return []
+        } catch let error as PostgresError where error.blamesData {
+            return try await saveRefused(fetched, error, of: batch)
         }
-        let changes = Dictionary(rows.map { ($0.id, $0.isChanged) }, uniquingKeysWith: { first, _ in first })
+        let found = Dictionary(rows.map { ($0.id, $0) }, uniquingKeysWith: { first, _ in first })
         let saved = fetched.compactMap { fetched in
-            changes[fetched.timeline.id].map { SavedTimeline(fetched: fetched, isChanged: $0) }
+            found[fetched.timeline.id].map {
+                SavedTimeline(fetched: fetched, isChanged: $0.isChanged, publishedHash: $0.publishedHash)
+            }
         }
         context.statistics.count { counts in
             counts.stored += saved.count(where: \.isChanged)
@@ -53,6 +54,20 @@ extension BatchRunner {
             }
         }
         return saved
+    }
+
+    /// The database refuses something that the provider gave. Halving finds what; the same again would be refused again,
+    /// so that backs off. The others are stored.
+    private func saveRefused(
+        _ fetched: [FetchedTimeline], _ error: PostgresError, of batch: ReloadBatch
+    ) async throws -> [SavedTimeline] {
+        guard fetched.count > 1 else {
+            try await fail(fetched.map { ($0.timeline, ProviderFailure(.storage, "\(error)")) }, of: batch)
+            return []
+        }
+        let middle = fetched.count / 2
+        let first = try await save(Array(fetched[..<middle]), of: batch)
+        return try await first + save(Array(fetched[middle...]), of: batch)
     }
 
     /// Publishes what is not what was last published, and gives back what could not be.
@@ -100,8 +115,8 @@ extension BatchRunner {
         }
         context.statistics.count { $0.released += claims.count }
         context.statistics.count(.released, claims.count, of: batch)
-        _ = try await context.persistently(until: batch.leaseEnds) {
-            try await context.pool.execute(ReleaseTimelines(claims))
+        try await context.inParts(claims, until: batch.leaseEnds) { claims in
+            _ = try await context.pool.execute(ReleaseTimelines(claims))
         }
         context.decisions?.record(claims, of: batch)
     }

@@ -16,8 +16,13 @@ struct BatchRunner: Sendable {
         do {
             let outcome = try await fetch(batch)
             try await settle(outcome, of: batch)
+            context.claimSize.ended(
+                begun: batch.startedAt, isInTime: context.clock.elapsed < batch.leaseEnds, at: context.clock.elapsed)
         } catch {
             guard !Task.isCancelled else { return }
+            if context.clock.elapsed >= batch.leaseEnds {
+                context.claimSize.ended(begun: batch.startedAt, isInTime: false, at: context.clock.elapsed)
+            }
             // The database is away, or refuses: the leases end by themselves, and the timelines are claimed again.
             context.logger.error(
                 "a batch is left to its lease",
@@ -77,7 +82,9 @@ struct BatchRunner: Sendable {
 
     /// The wrong order, for ``Protection``'s sake.
     private func publishBeforeSave(_ fetched: [FetchedTimeline], of batch: ReloadBatch) async throws {
-        let unsaved = fetched.map { SavedTimeline(fetched: $0, isChanged: $0.timeline.publishedHash != $0.hash) }
+        let unsaved = fetched.map {
+            SavedTimeline(fetched: $0, isChanged: true, publishedHash: $0.timeline.publishedHash)
+        }
         let published = try await publish(unsaved, of: batch)
         let held = Set(try await save(published.map(\.fetched), of: batch).map(\.fetched.timeline.id))
         try await complete(published.filter { held.contains($0.fetched.timeline.id) }, of: batch)
@@ -108,8 +115,8 @@ struct BatchRunner: Sendable {
                 "app": "\(batch.kind.app)", "kind": "\(batch.kind.definition.name)", "count": "\(failed.count)",
                 "reason": "\(first.failure.reason)", "first": "\(first.failure.message)",
             ])
-        _ = try await context.persistently(until: batch.leaseEnds) {
-            try await context.pool.execute(FailTimelines(claims))
+        try await context.inParts(claims, until: batch.leaseEnds) { claims in
+            _ = try await context.pool.execute(FailTimelines(claims))
         }
         context.decisions?.record(claims, of: batch)
     }

@@ -28,13 +28,13 @@ struct CollectionRunner: Sendable {
         try await release(kept, until: batch.leaseEnds)
         guard !buried.isEmpty else { return }
 
-        let deleted = try await context.persistently(until: batch.leaseEnds) {
+        let deleted = try await context.inParts(buried, until: batch.leaseEnds) { buried in
             var pipeline = PostgresPipeline()
             _ = pipeline.append(LockTimelines(buried.map(\.id)))
             let collected = pipeline.append(CollectTimelines(buried))
             let results = try await context.pool.transaction(pipeline)
-            return Int(results.rows(collected).first ?? 0)
-        }
+            return [Int(results.rows(collected).first ?? 0)]
+        }.reduce(0, +)
         context.statistics.count { $0.collected += deleted }
         guard deleted < buried.count else { return }
         // A widget shows them again, or another worker has them: their tombstones must not be the last word.
@@ -52,8 +52,8 @@ struct CollectionRunner: Sendable {
             counts.released += claims.count
             counts.unpublished += claims.count
         }
-        _ = try await context.persistently(until: deadline) {
-            try await context.pool.execute(ReleaseTimelines(claims))
+        try await context.inParts(claims, until: deadline) { claims in
+            _ = try await context.pool.execute(ReleaseTimelines(claims))
         }
     }
 }

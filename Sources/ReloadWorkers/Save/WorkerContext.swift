@@ -20,20 +20,25 @@ struct WorkerContext: Sendable {
     let logger: Logger
     /// Providers that are not to be asked for snapshots, or placeholders, for a while.
     let restingEndpoints = RestingEndpoints()
+    /// How much of what is configured to claim, and to sweep, at once.
+    let claimSize = WorkSize()
+    let sweepSize = WorkSize()
     /// Told of every decision; nil: nobody wants to know.
     var decisions: (any DecisionPublishing)?
 
     var messages: TimelineMessages { TimelineMessages(topic: configuration.topic) }
 
     /// Runs a piece of database work, again with back-off when that can help, but not beyond `deadline` on the clock.
+    ///
+    /// - Parameter isDivisible: what is too much for the database is the caller's to divide, not to be tried again.
     func persistently<Value>(
-        until deadline: Duration, _ body: () async throws -> Value
+        until deadline: Duration, isDivisible: Bool = false, _ body: () async throws -> Value
     ) async throws -> Value {
         var attempt = 1
         while true {
             do {
                 return try await body()
-            } catch let error as PostgresError where error.isRetriable {
+            } catch let error as PostgresError where error.isRetriable && !(isDivisible && error.asksForLess) {
                 statistics.count { $0.databaseErrors += 1 }
                 var generator = SystemRandomNumberGenerator()
                 let delay = configuration.databaseBackoff.delay(attempt: attempt, using: &generator)

@@ -11,7 +11,7 @@ extension Sweeper {
         let kinds = try await context.pool.query(KindsToChange(highWater: context.configuration.bulkHighWater))
         guard !kinds.isEmpty else { return pass }
         let room = SweepRoom(
-            context.configuration, backlogs: Dictionary(kinds.map { ($0.kindID, $0.backlog) }) { $1 })
+            context.sweepConfiguration, backlogs: Dictionary(kinds.map { ($0.kindID, $0.backlog) }) { $1 })
         for kind in kinds {
             try Task.checkCancellation()
             guard let limit = room.chunk(of: kind.kindID) else {
@@ -38,7 +38,7 @@ extension Sweeper {
         switch kind.change {
         case .retire:
             return try await store.retireChunk(
-                kindID: kind.kindID, timelines: limit, widgets: context.configuration.sweepChunk)
+                kindID: kind.kindID, timelines: limit, widgets: context.sweepConfiguration.sweepChunk)
         case .move:
             // Each widget that moves may leave one timeline to be collected and place another.
             return try await store.moveChunk(

@@ -70,7 +70,7 @@ extension Sweeper {
     private func readRoom(_ connection: PostgresConnection) async throws -> SweepRoom {
         let due = try await connection.query(DueWork(limit: context.configuration.bulkHighWater))
         let bulk = due.filter { $0.lane == .bulk }.map { ($0.kindID, $0.count) }
-        return SweepRoom(context.configuration, backlogs: Dictionary(bulk) { $1 })
+        return SweepRoom(context.sweepConfiguration, backlogs: Dictionary(bulk) { $1 })
     }
 
     /// The kinds one after another, each from the cursor on.

@@ -33,9 +33,13 @@ struct Sweeper {
                 // What was swept may not be due yet, for spacing or a back-off, and then takes no room: look again.
                 while try await pass().isProgress {}
                 failures = 0
+                context.sweepSize.ended(begun: began, isInTime: true, at: context.clock.elapsed)
             } catch let error as PostgresError {
                 guard error.canPass else { throw error }
                 context.statistics.count { $0.databaseErrors += 1 }
+                if error.asksForLess {
+                    context.sweepSize.ended(begun: began, isInTime: false, at: context.clock.elapsed)
+                }
                 failures += 1
                 context.logger.error("cannot sweep", metadata: ["error": "\(error)", "failures": "\(failures)"])
                 try await context.clock.sleep(for: context.configuration.databaseBackoff.bound(attempt: failures))
@@ -67,7 +71,7 @@ struct Sweeper {
         var pass = Pass()
         let kinds = try await context.pool.query(KindsToSweep(highWater: context.configuration.bulkHighWater))
         var room = SweepRoom(
-            context.configuration, backlogs: Dictionary(kinds.map { ($0.kindID, $0.backlog) }) { $1 })
+            context.sweepConfiguration, backlogs: Dictionary(kinds.map { ($0.kindID, $0.backlog) }) { $1 })
         var waiting = kinds.map(\.kindID)
         while !waiting.isEmpty {
             var next: [Int32] = []

@@ -1,1 +1,85 @@
-SELECT 1;
+-- What an operator needs to know of a dead letter, and what became of it.
+ALTER TABLE dead_letter
+    ADD COLUMN cause text NOT NULL DEFAULT 'invalid',
+    ADD COLUMN pointer text,
+    ADD COLUMN message_time bigint NOT NULL DEFAULT -1,
+    ADD COLUMN replays int NOT NULL DEFAULT 0,
+    ADD COLUMN last_replay_at timestamptz,
+    ADD COLUMN replayed_at timestamptz,
+    ADD COLUMN discarded_at timestamptz,
+    ADD COLUMN forward_failures int NOT NULL DEFAULT 0,
+    ADD COLUMN forward_error text,
+    ADD COLUMN unforwardable_at timestamptz;
+
+COMMENT ON COLUMN dead_letter.message_time IS 'the Kafka message''s timestamp, milliseconds since 1970; -1: none';
+COMMENT ON COLUMN dead_letter.cause IS 'malformed, invalid, unknownApp, unknownKind, refused, or diverted: nothing is wrong with it, it waits';
+
+UPDATE dead_letter SET cause = CASE
+        WHEN code IN ('malformedJSON', 'invalidUTF8', 'tooLarge', 'unsupportedContentType', 'missingData')
+            THEN 'malformed'
+        WHEN code = 'databaseRefused' THEN 'refused'
+        ELSE code END
+    WHERE code IN ('malformedJSON', 'invalidUTF8', 'tooLarge', 'unsupportedContentType', 'missingData', 'unknownApp',
+                   'unknownKind', 'databaseRefused');
+
+DELETE FROM dead_letter d USING dead_letter later
+WHERE d.topic = later.topic AND d.partition = later.partition AND d."offset" = later."offset" AND d.id < later.id;
+
+-- A message is one dead letter, however often its partition is set back. Its time tells it from a message at the same
+-- place of a topic that was made anew.
+CREATE UNIQUE INDEX dead_letter_message ON dead_letter (topic, partition, "offset", message_time);
+
+-- What waits: of an app, oldest first, and of a cause.
+CREATE INDEX dead_letter_of_app ON dead_letter (app, id) WHERE replayed_at IS NULL AND discarded_at IS NULL;
+CREATE INDEX dead_letter_of_cause ON dead_letter (cause, app, id) WHERE replayed_at IS NULL AND discarded_at IS NULL;
+
+-- What the forwarder has still to publish. What was only diverted is no dead letter for others.
+DROP INDEX dead_letter_to_forward;
+CREATE INDEX dead_letter_to_forward ON dead_letter (id)
+    WHERE forwarded_at IS NULL AND unforwardable_at IS NULL AND cause <> 'diverted';
+
+-- What may be deleted one day.
+CREATE INDEX dead_letter_done ON dead_letter ((coalesce(replayed_at, discarded_at, forwarded_at)))
+    WHERE coalesce(replayed_at, discarded_at, forwarded_at) IS NOT NULL;
+
+-- Events that failed within the current window, by registered app; 0: events that name no app.
+CREATE TABLE dead_letter_window (
+    app_id int PRIMARY KEY,
+    began_at timestamptz NOT NULL,
+    letters bigint NOT NULL,
+    events bigint NOT NULL
+) WITH (fillfactor = 50);
+
+-- Apps whose events all wait as dead letters, until their backlog has been replayed.
+CREATE TABLE diversion (
+    app_id int PRIMARY KEY REFERENCES app (id),
+    diverted_at timestamptz NOT NULL DEFAULT now(),
+    letters bigint NOT NULL,
+    events bigint NOT NULL
+);
+
+-- Whether ingest is halted: one row.
+CREATE TABLE ingest_state (
+    is_only bool PRIMARY KEY DEFAULT true CHECK (is_only),
+    halted_at timestamptz,
+    cause text,
+    apps text[] NOT NULL DEFAULT '{}',
+    detail text,
+    resumed_at timestamptz NOT NULL DEFAULT '-infinity'
+);
+INSERT INTO ingest_state DEFAULT VALUES;
+
+-- Fails the transaction while ingest is halted, and when other of these apps are diverted than its process believes. The
+-- diversions are locked until it ends: none of them ends between, so that no later event overtakes what this one diverts.
+CREATE FUNCTION require_flow(apps int[], expected int[]) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE found int[];
+BEGIN
+    IF EXISTS (SELECT 1 FROM ingest_state WHERE halted_at IS NOT NULL) THEN
+        RAISE EXCEPTION 'ingest is halted' USING ERRCODE = 'FR003';
+    END IF;
+    SELECT coalesce(array_agg(l.app_id ORDER BY l.app_id), '{}') INTO found
+    FROM (SELECT d.app_id FROM diversion d WHERE d.app_id = ANY (apps) ORDER BY d.app_id FOR SHARE) l;
+    IF found <> expected THEN
+        RAISE EXCEPTION 'other apps are diverted than was believed' USING ERRCODE = 'FR002';
+    END IF;
+END $$;

@@ -51,6 +51,7 @@ struct KindsCommand: AsyncParsableCommand {
                         apps, secrets: manifest.secrets, freshSecret: { SymmetricKey(size: .bits256).bytes })
                 }
                 KindsCommand.report(changes, json: json)
+                if !dryRun { try await KeptEvents.tell(of: apps.map(\.name), in: store) }
             }
         }
     }

@@ -93,10 +93,12 @@ extension FreshetNode {
             let notifier = DueNotifier(pool: pool, signal: notification, logger: logger)
             let forwarder = DeadLetterForwarder(
                 pool: pool, producer: producer, topic: settings.topics.deadLetters, signal: deadLetters, logger: logger)
+            let retention = DeadLetterRetention(
+                pool: pool, retention: settings.deadLetters.retention, logger: logger)
             return IngestParts(
                 service: service,
                 services: [
-                    BackgroundService("notifier") { await notifier.run() }, forwarder, service,
+                    BackgroundService("notifier") { await notifier.run() }, forwarder, retention, service,
                 ],
                 assignment: assignment)
         }
@@ -131,12 +133,15 @@ extension FreshetNode {
         }
 
         /// - Throws: ``CommandFailure`` when the token cannot be one.
-        func api(port: ListeningPort, ingest: IngestService?) throws -> any Service {
+        func api(
+            port: ListeningPort, ingest: IngestService?, workers: WorkerStatistics?
+        ) throws -> any Service {
             let service = APIService(
                 configuration: try settings.apiConfiguration(), store: WidgetStore(pool: pool),
                 readiness: Readiness(
                     checks: NodeReadiness.checks(
-                        pool: pool, kafka: kafka, topics: settings.topics, ingest: ingest, logger: logger)),
+                        pool: pool, kafka: kafka, topics: settings.topics, ingest: ingest, workers: workers,
+                        logger: logger)),
                 logger: logger, onListening: { port.listens(on: $0) })
             return ListeningService(
                 service: service, port: port, address: "\(settings.api.host):\(settings.api.port)")

@@ -77,7 +77,7 @@ final class FreshetNode: Sendable {
         unassigned = ingest?.assignment.mark(.timelines)
 
         var parts: [any Service] = []
-        if let port { parts.append(try wiring.api(port: port, ingest: ingest?.service)) }
+        if let port { parts.append(try wiring.api(port: port, ingest: ingest?.service, workers: workerStatistics)) }
         if let decisions { parts.append(decisions) }
         if let workers { parts += [wiring.listener(postgres), wiring.flusher(of: statistics), workers] }
         parts += ingest?.services ?? []

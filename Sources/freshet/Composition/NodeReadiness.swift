@@ -2,19 +2,23 @@ import KafkaClient
 import Logging
 import PostgresClient
 import ReloadIngest
+import ReloadWorkers
 import WidgetAPI
 import WidgetStore
 
 /// What `/health/ready` looks at.
 enum NodeReadiness {
     static func checks(
-        pool: PostgresPool, kafka: KafkaConfiguration, topics: TopicSettings, ingest: IngestService?, logger: Logger
+        pool: PostgresPool, kafka: KafkaConfiguration, topics: TopicSettings, ingest: IngestService?,
+        workers: WorkerStatistics? = nil, logger: Logger
     ) -> [ReadinessCheck] {
         var checks = [
             ReadinessCheck(name: "postgres") {
                 do {
-                    _ = try await pool.withConnection { try await $0.simple("SELECT 1") }
-                    return nil
+                    let takesWrites = try await pool.query(TakesWrites()) == [true]
+                    // Who only reads may do so from a standby.
+                    let writes = ingest != nil || workers != nil
+                    return writes && !takesWrites ? "the server takes no writes" : nil
                 } catch {
                     return (error as? PostgresError)?.message ?? "\(error)"
                 }
@@ -40,7 +44,16 @@ enum NodeReadiness {
         if let ingest {
             checks.append(
                 ReadinessCheck(name: "ingest") {
-                    ingest.statistics.snapshot.assignedPartitions > 0 ? nil : "no partitions are assigned"
+                    if let halt = ingest.halt { return "\(halt)" }
+                    let statistics = ingest.statistics.snapshot
+                    guard statistics.assignedPartitions > 0 else { return "no partitions are assigned" }
+                    return statistics.blockedBy.map { "the database does not take a batch: \($0)" }
+                })
+        }
+        if let workers {
+            checks.append(
+                ReadinessCheck(name: "workers") {
+                    workers.snapshot.claimTrouble.map { "the database does not let timelines be claimed: \($0)" }
                 })
         }
         return checks

@@ -5,6 +5,7 @@ import ReloadIngest
 import ReloadWorkers
 import WidgetAPI
 import WidgetModel
+import WidgetStore
 
 // The settings as the parts of Freshet take them.
 
@@ -37,6 +38,12 @@ extension Settings {
         configuration.maximumBatch = ingest.maximumBatch
         configuration.audienceLimit = ingest.audienceLimit
         configuration.deadLetterTopic = topics.deadLetters
+        configuration.deadLetters.window = deadLetters.window
+        configuration.deadLetters.letters = deadLetters.limit
+        configuration.deadLetters.share = deadLetters.share
+        configuration.deadLetters.haltingApps = deadLetters.haltingApps
+        configuration.deadLetters.waiting = deadLetters.waitingLimit
+        configuration.retention = deadLetters.retention
         return configuration
     }
 

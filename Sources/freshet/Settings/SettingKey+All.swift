@@ -1,7 +1,7 @@
 extension SettingKey {
     /// Every setting, in the order in which they are shown.
     static let all: [SettingKey] =
-        general + postgres + kafka + topics + ingest + workers + providers + api + log
+        general + postgres + kafka + topics + ingest + deadLetters + workers + providers + api + log
 
     static let byName: [String: SettingKey] = Dictionary(uniqueKeysWithValues: all.map { ($0.name, $0) })
 
@@ -65,6 +65,27 @@ extension SettingKey {
         .integer(
             "ingest.audienceLimit", \.ingest.audienceLimit, 1...1_000_000,
             "Largest audience that is marked with its event; a larger one is swept."),
+    ]
+
+    private static let deadLetters: [SettingKey] = [
+        .duration(
+            "deadLetters.window", \.deadLetters.window, .seconds(1)...(.seconds(86_400)),
+            "Time over which the failed events of an app are counted."),
+        .integer(
+            "deadLetters.limit", \.deadLetters.limit, 1...1_000_000,
+            "An app with more failed events within the window is diverted: its events wait for replay."),
+        .integer(
+            "deadLetters.share", \.deadLetters.share, 0...100,
+            "Least per cent of its events that must have failed for that."),
+        .integer(
+            "deadLetters.haltingApps", \.deadLetters.haltingApps, 1...1_000_000,
+            "So many apps diverted within ten windows halt ingest."),
+        .integer(
+            "deadLetters.waitingLimit", \.deadLetters.waitingLimit, 1...1_000_000_000,
+            "Most events that wait for a diverted app, and for all apps that are not registered; more halt ingest."),
+        .duration(
+            "deadLetters.retention", \.deadLetters.retention, .seconds(60)...(.seconds(86_400 * 3_650)),
+            "How long dead letters are kept that were replayed, discarded or forwarded."),
     ]
 
     private static let workers: [SettingKey] = [

@@ -8,6 +8,7 @@ struct Settings: Sendable, Equatable {
     var kafka = KafkaSettings()
     var topics = TopicSettings()
     var ingest = IngestSettings()
+    var deadLetters = DeadLetterSettings()
     var workers = WorkerSettings()
     var providers = ProviderSettings()
     var api = APISettings()
@@ -64,6 +65,21 @@ struct IngestSettings: Sendable, Equatable {
     var pollInterval = Duration.milliseconds(2)
     /// Largest audience that is marked in the transaction of its event; a larger one is left to the sweeper.
     var audienceLimit = 10_000
+}
+
+struct DeadLetterSettings: Sendable, Equatable {
+    /// Time over which an app's failed events are counted.
+    var window = Duration.seconds(60)
+    /// More failed events of an app within the window divert it…
+    var limit = 100
+    /// …if they are also at least this many per cent of its events.
+    var share = 10
+    /// So many apps over their limit at a time halt ingest.
+    var haltingApps = 3
+    /// Most events that may wait for a diverted app, and for all apps that are not registered.
+    var waitingLimit = 500_000
+    /// How long dead letters are kept that are replayed, discarded or forwarded.
+    var retention = Duration.seconds(30 * 86_400)
 }
 
 struct WorkerSettings: Sendable, Equatable {

@@ -91,7 +91,8 @@ struct OutputTests {
                 SavedTimeline(
                     fetched: FetchedTimeline(
                         timeline: batch.timelines[0], content: Array("{}".utf8), hash: ContentHash(of: []),
-                        policy: .never, lastEntry: WallClock.now(), lints: [], fetchTime: .zero), isChanged: true)
+                        policy: .never, lastEntry: WallClock.now(), lints: [], fetchTime: .zero), isChanged: true,
+                    publishedHash: nil)
             ]
             #expect(try await BatchRunner(context: worker.context).publish(saved, of: late).isEmpty)
             #expect(worker.publisher.messages.isEmpty)

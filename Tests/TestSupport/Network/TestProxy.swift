@@ -1,8 +1,8 @@
 import Glibc
 package import PostgresClient
 
-/// A TCP proxy in front of the server under test, that can go away, and that can cut a connection when it sees COMMIT.
-/// Each connection has two threads, one for each direction.
+/// A TCP proxy in front of the server under test, that can go away, stand still, be slow, and cut a connection at COMMIT
+/// or at any message of PostgreSQL's protocol. Each connection has two threads, one for each direction.
 package final class TestProxy: Sendable {
     package enum Cut: Sendable {
         case never
@@ -10,6 +10,29 @@ package final class TestProxy: Sendable {
         case beforeCommit
         /// The COMMIT is passed on; its answer is not.
         case afterCommit
+    }
+
+    package enum Direction: Sendable, CaseIterable {
+        case toServer, toClient
+    }
+
+    /// Where to cut: at the nth message in a direction, over all connections, those at their beginning included.
+    package struct MessageCut: Sendable, CustomStringConvertible {
+        package var direction: Direction
+        /// From 1.
+        package var number: Int
+        /// Whether that message is passed on before the cut; what came before it is.
+        package var isPassedOn: Bool
+
+        package init(_ direction: Direction, _ number: Int, isPassedOn: Bool = false) {
+            self.direction = direction
+            self.number = number
+            self.isPassedOn = isPassedOn
+        }
+
+        package var description: String {
+            "\(isPassedOn ? "after" : "before") message \(number) \(direction)"
+        }
     }
 
     package struct Failure: Error {
@@ -21,6 +44,9 @@ package final class TestProxy: Sendable {
         var connections: Set<Int32> = []
         var cut: Cut
         var isFrozen = false
+        /// The cut to come, and the messages still to be seen before it.
+        var messageCut: (cut: MessageCut, left: Int)?
+        var delay = Duration.zero
     }
 
     private let state: Locked<State>
@@ -101,6 +127,79 @@ package final class TestProxy: Sendable {
     /// From now on nothing is passed on in either direction, though the connections stay: a server that stands still.
     package func freeze(_ isFrozen: Bool = true) { state.withLock { $0.isFrozen = isFrozen } }
 
+    /// Cuts one connection, where `cut` says, counting from now; nil takes that back.
+    package func cut(_ cut: MessageCut?) {
+        state.withLock { $0.messageCut = cut.map { ($0, $0.number) } }
+    }
+
+    /// Whether the latest ``cut(_:)-(MessageCut?)`` is still to come.
+    package var isCutToCome: Bool { state.withLock { $0.messageCut != nil } }
+
+    /// From now on whatever the server says arrives this much later.
+    package func delay(_ delay: Duration) { state.withLock { $0.delay = delay } }
+
+    /// Cuts all connections; new ones are let in.
+    package func cutAll() {
+        for connection in state.withLock({ $0.connections }) { shutdown(connection, Int32(SHUT_RDWR)) }
+    }
+
+    /// How much of these bytes to pass on, and whether the connection is cut behind that.
+    private func look(
+        at bytes: [UInt8], _ direction: Direction, _ framing: inout Framing
+    ) -> (passed: ArraySlice<UInt8>, isCut: Bool) {
+        let begins = framing.messageBegins(in: bytes)
+        return state.withLock { state in
+            guard let (cut, left) = state.messageCut, cut.direction == direction else { return (bytes[...], false) }
+            guard begins.count >= left else {
+                state.messageCut = (cut, left - begins.count)
+                return (bytes[...], false)
+            }
+            state.messageCut = nil
+            let end = cut.isPassedOn ? (begins.count > left ? begins[left] : bytes.count) : begins[left - 1]
+            return (bytes[..<end], true)
+        }
+    }
+
+    /// Finds where messages begin in a stream: a letter and a length, but for the first ones of a client.
+    private struct Framing {
+        /// What a client says first has no letter.
+        var isStartup: Bool
+        /// Bytes of the current message that are still to come; nil while its header is incomplete.
+        private var left: Int? = 0
+        private var header: [UInt8] = []
+
+        init(isStartup: Bool) { self.isStartup = isStartup }
+
+        mutating func messageBegins(in bytes: [UInt8]) -> [Int] {
+            var begins: [Int] = []
+            var index = 0
+            while index < bytes.count {
+                if let left, left > 0 {
+                    let step = min(left, bytes.count - index)
+                    index += step
+                    self.left = left - step
+                    continue
+                }
+                if header.isEmpty { begins.append(index) }
+                left = nil
+                header.append(bytes[index])
+                index += 1
+                let letters = isStartup ? 0 : 1
+                guard header.count == letters + 4 else { continue }
+                let length = header[letters...].reduce(0) { $0 << 8 | Int($1) }
+                header = []
+                left = max(0, length - 4)
+                isStartup = false
+            }
+            return begins
+        }
+    }
+
+    private func wait(_ delay: Duration) {
+        guard delay > .zero else { return }
+        usleep(UInt32(delay / .microseconds(1)))
+    }
+
     private var isFrozen: Bool { state.withLock { $0.isFrozen } }
 
     private func serve(client: Int32, server: Int32) {
@@ -119,22 +218,29 @@ package final class TestProxy: Sendable {
         let hasCommitted = Locked(false)
         thread { [self] in
             defer { end() }
-            while let bytes = Self.read(client) {
+            var framing = Framing(isStartup: true)
+            while let read = Self.read(client) {
+                let (passed, isCut) = look(at: read, .toServer, &framing)
+                let bytes = Array(passed)
                 let sees = Self.contains(bytes, Array("COMMIT\0".utf8))
                 let cut = state.withLock { $0.cut }
                 if sees, cut == .beforeCommit { return }
                 if isFrozen { continue }
                 if sees, cut == .afterCommit { hasCommitted.withLock { $0 = true } }
-                guard Self.write(server, bytes) else { return }
+                guard Self.write(server, bytes), !isCut else { return }
             }
         }
         thread { [self] in
             defer { end() }
-            while let bytes = Self.read(server) {
+            var framing = Framing(isStartup: false)
+            while let read = Self.read(server) {
+                let (passed, isCut) = look(at: read, .toClient, &framing)
+                let bytes = Array(passed)
+                wait(state.withLock { $0.delay })
                 if isFrozen { continue }
                 // What comes after the COMMIT was passed on is its answer, or follows earlier ones in the same round trip.
                 if hasCommitted.withLock({ $0 }), Self.contains(bytes, Array("COMMIT\0".utf8)) { return }
-                guard Self.write(client, bytes) else { return }
+                guard Self.write(client, bytes), !isCut else { return }
             }
         }
     }

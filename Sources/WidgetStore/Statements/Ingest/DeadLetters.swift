@@ -11,13 +11,20 @@ package struct DeadLetter: Sendable {
     package var code: String
     /// What is wrong, where, and what was expected.
     package var error: String
+    /// JSON pointer to what is wrong.
+    package var pointer: String?
+    /// The Kafka message's timestamp, milliseconds since 1970; nil: it has none.
+    package var messageTime: Int64?
     package var key: [UInt8]?
     package var headers: [(name: String, value: [UInt8]?)]
     package var payload: [UInt8]?
 
+    package var cause: DeadLetterCause { DeadLetterCause(code: code) }
+
     package init(
-        topic: String, partition: Int32, offset: Int64, app: String?, code: String, error: String, key: [UInt8]?,
-        headers: [(name: String, value: [UInt8]?)], payload: [UInt8]?
+        topic: String, partition: Int32, offset: Int64, app: String?, code: String, error: String,
+        pointer: String? = nil, messageTime: Int64? = nil, key: [UInt8]?, headers: [(name: String, value: [UInt8]?)],
+        payload: [UInt8]?
     ) {
         self.topic = topic
         self.partition = partition
@@ -25,6 +32,8 @@ package struct DeadLetter: Sendable {
         self.app = app
         self.code = code
         self.error = error
+        self.pointer = pointer
+        self.messageTime = messageTime
         self.key = key
         self.headers = headers
         self.payload = payload
@@ -32,11 +41,20 @@ package struct DeadLetter: Sendable {
 }
 
 /// Keeps one dead letter, in the transaction that moves the position past it.
+///
+/// A message that is kept already, since its partition was set back, is not kept twice: it waits anew, as setting back
+/// means to apply what follows a second time.
 package struct InsertDeadLetter: PostgresStatement {
     package static let sql = """
-        INSERT INTO dead_letter (topic, partition, "offset", app, code, error, key, header_names, header_values, payload)
+        INSERT INTO dead_letter AS d (topic, partition, "offset", app, code, error, key, header_names, header_values,
+                                      payload, cause, pointer, message_time)
         VALUES ($1::text, $2::int4, $3::int8, $4::text, $5::text, $6::text, $7::bytea, $8::text[], $9::bytea[],
-                $10::bytea)
+                $10::bytea, $11::text, $12::text, $13::int8)
+        ON CONFLICT (topic, partition, "offset", message_time) DO UPDATE
+            SET app = excluded.app, code = excluded.code, error = excluded.error, key = excluded.key,
+                header_names = excluded.header_names, header_values = excluded.header_values,
+                payload = excluded.payload, cause = excluded.cause, pointer = excluded.pointer,
+                replayed_at = NULL, discarded_at = NULL
         """
 
     let letter: DeadLetter
@@ -56,10 +74,14 @@ package struct InsertDeadLetter: PostgresStatement {
         parameters.append(array: letter.headers.map(\.name))
         parameters.append(array: letter.headers.map { $0.value.map { PostgresBytes($0) } })
         parameters.append(letter.payload.map { PostgresBytes($0) })
+        parameters.append(letter.cause.rawValue)
+        parameters.append(letter.pointer)
+        parameters.append(letter.messageTime ?? -1)
     }
 }
 
-/// Dead letters that are still to be published, oldest first, locked so that one forwarder has them.
+/// Dead letters that are still to be published, oldest first, locked so that one forwarder has them. Diverted ones are
+/// none: nothing is known to be wrong with them.
 package struct DeadLettersToForward: PostgresStatement {
     package struct Row: Sendable {
         package let id: Int64
@@ -68,7 +90,7 @@ package struct DeadLettersToForward: PostgresStatement {
 
     package static let sql = """
         SELECT id, topic, partition, "offset", app, code, error, key, header_names, header_values, payload
-        FROM dead_letter WHERE forwarded_at IS NULL
+        FROM dead_letter WHERE forwarded_at IS NULL AND unforwardable_at IS NULL AND cause <> 'diverted'
         ORDER BY id LIMIT $1::int8
         FOR NO KEY UPDATE SKIP LOCKED
         """
@@ -109,5 +131,38 @@ package struct DeadLettersForwarded: PostgresStatement {
 
     package func bind(_ parameters: inout PostgresParameters) {
         parameters.append(array: ids)
+    }
+}
+
+/// Notes that Kafka does not take dead letters for what they are; those that it has refused often enough are given up, and
+/// stay in the database.
+package struct DeadLettersRefused: PostgresStatement {
+    package static let sql = """
+        UPDATE dead_letter d
+        SET forward_failures = d.forward_failures + 1, forward_error = i.error,
+            unforwardable_at = CASE WHEN d.forward_failures + 1 >= $3::int4 THEN now() END
+        FROM unnest($1::int8[], $2::text[]) AS i (id, error)
+        WHERE d.id = i.id
+        RETURNING d.unforwardable_at IS NOT NULL
+        """
+
+    let refusals: [(id: Int64, error: String)]
+    let limit: Int
+
+    /// - Parameter limit: tries after which a letter is given up.
+    package init(_ refusals: [(id: Int64, error: String)], limit: Int) {
+        self.refusals = refusals
+        self.limit = limit
+    }
+
+    package func bind(_ parameters: inout PostgresParameters) {
+        parameters.append(array: refusals.map(\.id))
+        parameters.append(array: refusals.map(\.error))
+        parameters.append(Int32(clamping: limit))
+    }
+
+    /// Whether it was given up.
+    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Bool {
+        try row.value(0)
     }
 }

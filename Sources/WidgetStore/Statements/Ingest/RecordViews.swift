@@ -19,7 +19,8 @@ package struct WidgetViews: Hashable, Sendable {
 /// one changes nothing and writes nothing (design, section 4). A view from the future counts as now. Which views count
 /// does not depend on how they are batched (`count_views`, as `ViewStatistics.counted`).
 ///
-/// A timeline that sleeps because nobody looked at it is due by its policy again.
+/// A timeline that sleeps because nobody looked at it is due by its policy again. One that is leased may be on its way to
+/// sleep: its lock makes that wait for what is counted here, or this for the sleep.
 package struct RecordViews: PostgresStatement {
     package static let sql = """
         WITH seen AS MATERIALIZED (
@@ -44,16 +45,17 @@ package struct RecordViews: PostgresStatement {
             FROM counted c WHERE w.app_id = c.app_id AND w.id = c.id
             RETURNING 1
         ), asleep AS (
-            SELECT s.timeline_id FROM timeline_state s
+            SELECT s.timeline_id, s.view_class, s.leased FROM timeline_state s
             WHERE s.timeline_id IN (SELECT timeline_id FROM counted)
-                AND s.view_class = \(ViewClass.dormant.rawValue) AND NOT s.leased AND NOT s.orphaned
+                AND (s.view_class = \(ViewClass.dormant.rawValue) OR s.leased) AND NOT s.orphaned
             ORDER BY s.timeline_id
             FOR NO KEY UPDATE
         ), woken AS (
             UPDATE timeline_state s
             SET due_at = least(s.due_at, greatest(now(), s.retry_at, s.eligible_at)),
                 lane = least(s.lane, \(ReloadLane.scheduled.rawValue)), view_class = \(ViewClass.seldom.rawValue)
-            FROM asleep a WHERE s.timeline_id = a.timeline_id
+            FROM asleep a
+            WHERE s.timeline_id = a.timeline_id AND a.view_class = \(ViewClass.dormant.rawValue) AND NOT a.leased
             RETURNING 1
         )
         SELECT (SELECT count(*) FROM written), (SELECT count(*) FROM woken)

@@ -45,7 +45,8 @@ package struct Overview: PostgresStatement {
                count(c.timeline_id), count(*) FILTER (WHERE c.hash IS DISTINCT FROM s.published_hash),
                coalesce(sum(s.requested), 0)::int8,
                (SELECT count(*) FROM sweep), (SELECT count(*) FROM dead_letter),
-               (SELECT count(*) FROM dead_letter WHERE forwarded_at IS NULL)
+               (SELECT count(*) FROM dead_letter
+                WHERE forwarded_at IS NULL AND unforwardable_at IS NULL AND cause <> 'diverted')
         FROM timeline_state s
         JOIN kind k ON k.id = s.kind_id
         JOIN app a ON a.id = k.app_id

@@ -19,6 +19,7 @@ package struct RefusedRequests: PostgresStatement {
         SELECT d.topic, d.partition, d."offset", d.code, d.error, d.received_at
         FROM (SELECT * FROM dead_letter ORDER BY id DESC LIMIT 1000) d
         WHERE d.app = $1::text AND d.key = ANY ($2::bytea[])
+          AND d.replayed_at IS NULL AND d.cause <> 'diverted'
         ORDER BY d.id DESC
         LIMIT 3
         """

@@ -19,11 +19,17 @@ package struct ContentWrite: Sendable {
 
 /// Stores content where it differs from what is stored, only for rows whose claim is still this worker's. The first
 /// timeline replaces its snapshot.
+///
+/// Content that comes back to what completed claims published last, over something that a claim stored and did not
+/// complete, may have been overtaken on Kafka by that something: `published_hash` is cleared with it, so that whoever
+/// ends the claim, now or after another crash, publishes it anew.
 package struct SaveContent: PostgresStatement {
     package struct Row: Sendable {
         package let id: TimelineID
         /// Whether the stored content changed.
         package let isChanged: Bool
+        /// What its completed claims have published last; `nil` when that is not known, or not what is stored.
+        package let publishedHash: ContentHash?
     }
 
     /// Answers the rows whose claim held, whether their content changed or not; the others are dropped.
@@ -31,7 +37,7 @@ package struct SaveContent: PostgresStatement {
         WITH input AS (
             SELECT * FROM unnest($1::uuid[], $2::int8[], $3::uuid[], $4::text[]) AS i (id, claim, hash, content)
         ), live AS MATERIALIZED (
-            SELECT i.id, i.claim, i.hash, i.content, s.rendered_at IS NULL AS is_first
+            SELECT i.id, i.claim, i.hash, i.content, s.rendered_at IS NULL AS is_first, s.published_hash
             FROM input i JOIN timeline_state s ON s.timeline_id = i.id \(Protection.fencing.sql("AND s.claim = i.claim"))
             ORDER BY s.timeline_id
             FOR NO KEY UPDATE OF s
@@ -44,8 +50,12 @@ package struct SaveContent: PostgresStatement {
             RETURNING c.timeline_id
         ), replaced AS (
             DELETE FROM snapshot p USING live l WHERE p.timeline_id = l.id AND l.is_first
+        ), returned AS (
+            UPDATE timeline_state s SET published_hash = NULL
+            FROM live l JOIN stored st ON st.timeline_id = l.id
+            WHERE s.timeline_id = l.id AND l.published_hash = l.hash
         )
-        SELECT l.id, st.timeline_id IS NOT NULL FROM live l LEFT JOIN stored st ON st.timeline_id = l.id
+        SELECT l.id, st.timeline_id IS NOT NULL, l.published_hash FROM live l LEFT JOIN stored st ON st.timeline_id = l.id
         """
 
     let writes: [ContentWrite]
@@ -62,6 +72,8 @@ package struct SaveContent: PostgresStatement {
     }
 
     package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row {
-        Row(id: TimelineID(try row.value(0, as: PostgresUUID.self)), isChanged: try row.value(1))
+        Row(
+            id: TimelineID(try row.value(0, as: PostgresUUID.self)), isChanged: try row.value(1),
+            publishedHash: try row.optional(2, as: PostgresUUID.self).map { ContentHash($0) })
     }
 }

@@ -1,0 +1,244 @@
+import KafkaClient
+package import PostgresClient
+import WidgetEvents
+import WidgetModel
+package import WidgetStore
+
+/// Feeds kept events through the way in again: decoded, folded and applied like a batch of the consumer's, and marked as
+/// replayed in the same transaction, so that each has its effect once however often and by how many it is replayed.
+package struct DeadLetterReplayer: Sendable {
+    /// What a replay did.
+    package struct Outcome: Hashable, Sendable {
+        /// Applied, or without effect by rule.
+        package var replayed = 0
+        /// Still wrong; each waits on, with its new error.
+        package var failed = 0
+        /// The failed ones by the class of their error.
+        package var failures: [String: Int] = [:]
+
+        package init() {}
+
+        static func + (left: Outcome, right: Outcome) -> Outcome {
+            var sum = left
+            sum.replayed += right.replayed
+            sum.failed += right.failed
+            sum.failures.merge(right.failures, uniquingKeysWith: +)
+            return sum
+        }
+    }
+
+    package struct Options: Hashable, Sendable {
+        /// Find out what would happen, and leave everything as it is.
+        package var isRehearsal = false
+        /// Most events a second; nil: as fast as the database takes them.
+        package var rate: Int?
+        /// Most events.
+        package var limit = Int.max
+
+        package init() {}
+    }
+
+    /// Most events, and bytes of payload, in one transaction.
+    private static let chunk = 500
+    private static let chunkBytes = 8_388_608
+    /// How often a transaction is tried that fails for no fault of its events.
+    private static let attempts = 8
+
+    private let pool: PostgresPool
+    private let applier: BatchApplier
+    private let topics: IngestConfiguration.Topics
+    private let directory: DirectoryCache
+    private let directoryAge: Duration
+    private let decoder: EventDecoder
+
+    package init(configuration: IngestConfiguration, pool: PostgresPool) {
+        self.pool = pool
+        topics = configuration.topics
+        directory = DirectoryCache(pool: pool)
+        directoryAge = configuration.directoryAge
+        applier = BatchApplier(pool: pool, audienceLimit: configuration.audienceLimit)
+        decoder = EventDecoder(maximumEventBytes: configuration.maximumEventBytes)
+    }
+
+    /// Replays what waits, oldest first, in one pass: what fails again is not tried a second time.
+    ///
+    /// - Parameter onProgress: told the sum after every transaction.
+    /// - Throws: `PostgresError` when the database does not take it after several tries; what was replayed before stays
+    ///   so.
+    package func replay(
+        _ filter: DeadLetterFilter, _ options: Options = Options(), onProgress: (Outcome) -> Void = { _ in }
+    ) async throws -> Outcome {
+        var total = Outcome()
+        var last: Int64 = 0
+        var size = Self.chunk
+        var left = options.limit
+        while left > 0 {
+            var limit = min(size, left)
+            if let rate = options.rate { limit = min(limit, max(1, rate / 4)) }
+            switch try await next(filter, after: last, limit: limit, isRehearsal: options.isRehearsal) {
+            case .none:
+                return total
+            case .poison(let count):
+                size = max(1, count / 2)
+            case .done(let outcome, let count, let id):
+                total = total + outcome
+                last = id
+                left -= count
+                size = min(Self.chunk, size * 2)
+                onProgress(total)
+                if let rate = options.rate { try await Task.sleep(for: .seconds(Double(count) / Double(rate))) }
+            }
+        }
+        return total
+    }
+
+    /// Replays what waits of a diverted app, and ends its diversion once nothing is left: until then new events of the app
+    /// join what waits, so that none overtakes another.
+    ///
+    /// - Returns: what the replay did, and whether the app was diverted.
+    /// - Throws: `PostgresError`.
+    package func resume(
+        app: String, _ options: Options = Options(), onProgress: (Outcome) -> Void = { _ in }
+    ) async throws -> (outcome: Outcome, wasDiverted: Bool) {
+        var total = Outcome()
+        var wasDiverted = false
+        while true {
+            // From the oldest every time: an id may have been taken long before its row is there. What was tried is not
+            // diverted any more.
+            let before = total
+            total =
+                total
+                + (try await replay(DeadLetterFilter(owner: .app(app), causes: [.diverted]), options) {
+                    onProgress(before + $0)
+                })
+            let (isDiverted, isEnded) = try await retrying {
+                try await pool.withTransaction { connection in
+                    _ = try await connection.execute(ForgetFailures(app: app))
+                    let isDiverted = try await !connection.query(LockDiversion(app: app)).isEmpty
+                    guard isDiverted else { return (false, true) }
+                    return (true, try await connection.execute(EndDiversion(app: app)) > 0)
+                }
+            }
+            wasDiverted = wasDiverted || isDiverted
+            if isEnded { return (total, wasDiverted) }
+        }
+    }
+
+    // MARK: A chunk
+
+    private enum Chunk {
+        case none
+        case done(Outcome, count: Int, last: Int64)
+        /// The database refuses one of so many.
+        case poison(count: Int)
+    }
+
+    /// Undoes the transaction of a rehearsal.
+    private struct Rehearsed: Error {
+        let chunk: Outcome
+        let count: Int
+        let last: Int64
+    }
+
+    private func next(
+        _ filter: DeadLetterFilter, after last: Int64, limit: Int, isRehearsal: Bool
+    ) async throws -> Chunk {
+        var first: DeadLettersToReplay.Row?
+        var count = 0
+        return try await retrying {
+            let known = try await directory.directory(maximumAge: directoryAge)
+            do {
+                return try await pool.withTransaction { connection in
+                    let rows = try await connection.query(
+                        DeadLettersToReplay(filter, after: last, limit: limit, maximumBytes: Self.chunkBytes))
+                    guard let end = rows.last else { return .none }
+                    first = rows.first
+                    count = rows.count
+                    let outcome = try await apply(rows, known, on: connection)
+                    if isRehearsal { throw Rehearsed(chunk: outcome, count: rows.count, last: end.id) }
+                    return .done(outcome, count: rows.count, last: end.id)
+                }
+            } catch let rehearsed as Rehearsed {
+                return .done(rehearsed.chunk, count: rehearsed.count, last: rehearsed.last)
+            } catch {
+                switch ApplyFailure(error) {
+                case .poison(let message):
+                    guard count == 1, let row = first else { return .poison(count: count) }
+                    return try await refused(row, message, isRehearsal: isRehearsal)
+                case .directoryIsBehind:
+                    try await directory.refresh()
+                    throw PostgresError(.server, "the directory of kinds was behind", isRetriable: true)
+                default:
+                    throw error
+                }
+            }
+        }
+    }
+
+    /// The letters are locked, and stay so until the caller's transaction ends.
+    private func apply(
+        _ rows: [DeadLettersToReplay.Row], _ known: KindDirectory, on connection: PostgresConnection
+    ) async throws -> Outcome {
+        let batch = KafkaBatch(rows.map { $0.letter.placed })
+        let prepared = PreparedBatch(batch, topics: topics, decoder: decoder)
+        var fold = IngestService.fold(prepared.items, known)
+        if fold.hasUnknownNames { fold = IngestService.fold(prepared.items, try await directory.refresh()) }
+        var outcome = Outcome()
+        let applied = try await applier.write(fold, behind: PostgresPipeline(), on: connection) { rejected, pipeline in
+            let failures = rejected.map { event in
+                DeadLettersFailedAgain.Failure(
+                    id: rows[event.record].id, app: event.app, code: event.code, error: event.message,
+                    pointer: event.pointer)
+            }
+            let failed = Set(failures.map(\.id))
+            let replayed = rows.lazy.map(\.id).filter { !failed.contains($0) }
+            if !failures.isEmpty { _ = pipeline.append(DeadLettersFailedAgain(failures)) }
+            if failed.count < rows.count { _ = pipeline.append(DeadLettersReplayed(Array(replayed))) }
+            return nil
+        }
+        outcome.failed = applied.rejected.count
+        outcome.replayed = rows.count - applied.rejected.count
+        outcome.failures = Dictionary(applied.rejected.map { ($0.code, 1) }, uniquingKeysWith: +)
+        return outcome
+    }
+
+    /// Notes that the database does not take what an event says.
+    private func refused(
+        _ row: DeadLettersToReplay.Row, _ message: String, isRehearsal: Bool
+    ) async throws -> Chunk {
+        let failure = DeadLettersFailedAgain.Failure(
+            id: row.id, app: row.letter.app, code: "databaseRefused", error: message, pointer: nil)
+        if !isRehearsal { _ = try await pool.execute(DeadLettersFailedAgain([failure])) }
+        var outcome = Outcome()
+        outcome.failed = 1
+        outcome.failures = [failure.code: 1]
+        return .done(outcome, count: 1, last: row.id)
+    }
+
+    /// Tries again what fails for a reason that passes. A COMMIT of unknown outcome too: what it applied no longer waits.
+    private func retrying<Value>(_ body: () async throws -> Value) async throws -> Value {
+        var attempt = 0
+        while true {
+            do {
+                return try await body()
+            } catch let error as PostgresError where error.isRetriable && attempt < Self.attempts {
+                attempt += 1
+                var generator = SystemRandomNumberGenerator()
+                try await Task.sleep(
+                    for: Backoff(base: .milliseconds(50), cap: .seconds(2)).delay(attempt: attempt, using: &generator))
+            }
+        }
+    }
+}
+
+extension DeadLetter {
+    /// The original message, where it stood.
+    fileprivate var placed: KafkaBatch.Placed {
+        KafkaBatch.Placed(
+            partition: partition, offset: offset,
+            message: KafkaMessage(
+                topic: topic, key: key, value: payload,
+                headers: headers.map { KafkaHeader(name: $0.name, value: $0.value) },
+                timestampMilliseconds: messageTime))
+    }
+}

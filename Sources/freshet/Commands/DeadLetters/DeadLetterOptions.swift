@@ -1,0 +1,103 @@
+import ArgumentParser
+import WidgetModel
+import WidgetStore
+
+/// Which dead letters a command is about.
+struct DeadLetterOptions: ParsableArguments {
+    @Option(help: "Only of this app, by its bundle identifier.")
+    var app: String?
+
+    @Flag(help: "Only messages of which no app could be read.")
+    var noApp = false
+
+    @Option(
+        name: .customLong("cause"), parsing: .singleValue,
+        help: ArgumentHelp(
+            "Only of this cause: \(DeadLetterCause.allCases.map(\.rawValue).joined(separator: ", ")); "
+                + "can be given several times.", valueName: "cause"),
+        transform: OptionText.cause)
+    var causes: [DeadLetterCause] = []
+
+    @Option(help: "Only from this topic.")
+    var topic: String?
+
+    @Option(help: "Only from this partition.")
+    var partition: Int32?
+
+    @Option(help: "Only those kept at or after this time, RFC 3339.", transform: OptionText.time)
+    var since: Timestamp?
+
+    @Option(help: "Only those kept before this time, RFC 3339.", transform: OptionText.time)
+    var until: Timestamp?
+
+    @Option(
+        name: .customLong("id"), parsing: .singleValue,
+        help: ArgumentHelp("Only this one; can be given several times.", valueName: "id"))
+    var ids: [Int64] = []
+
+    func validate() throws {
+        if let app {
+            try Check.identifier(app, "--app")
+            if noApp { throw ValidationError("--app and --no-app: expected one of them") }
+        }
+        if let partition, partition < 0 { throw ValidationError("--partition \(partition): expected 0 or more") }
+        if let since, let until, until <= since { throw ValidationError("--until: expected a time after --since") }
+        guard ids.count <= 1_000 else { throw ValidationError("--id: expected 1000 or fewer") }
+    }
+
+    var filter: DeadLetterFilter {
+        var filter = DeadLetterFilter(owner: app.map { .app($0) } ?? (noApp ? .none : .any), causes: causes)
+        filter.topic = topic
+        filter.partition = partition
+        filter.since = since
+        filter.until = until
+        filter.ids = ids
+        return filter
+    }
+
+    /// Whether it says whose dead letters are meant.
+    var namesOwner: Bool { app != nil || noApp || !ids.isEmpty }
+
+    /// In words, for questions.
+    var owner: String {
+        if let app { return Text.quoted(app) }
+        if noApp { return "no app" }
+        return ids.isEmpty ? "all apps" : "the given ids"
+    }
+}
+
+/// Which dead letters a command changes: it reaches only the apps that it names.
+struct DeadLetterTarget: ParsableArguments {
+    @OptionGroup var options: DeadLetterOptions
+
+    @Flag(help: "Of all apps, and of none.")
+    var allApps = false
+
+    func validate() throws {
+        if allApps {
+            guard options.app == nil, !options.noApp else {
+                throw ValidationError("--all-apps: expected without --app and --no-app")
+            }
+        } else if !options.namesOwner {
+            throw ValidationError("expected --app, --no-app, --id or --all-apps: whose dead letters are meant")
+        }
+    }
+}
+
+/// Reads what the arguments hold; the types are not the parser's.
+private enum OptionText {
+    @Sendable static func cause(_ text: String) throws -> DeadLetterCause {
+        guard let cause = DeadLetterCause(rawValue: text) else {
+            throw ValidationError(
+                "--cause \(text): expected one of " + DeadLetterCause.allCases.map(\.rawValue).joined(separator: ", "))
+        }
+        return cause
+    }
+
+    @Sendable static func time(_ text: String) throws -> Timestamp {
+        guard let time = Timestamp(rfc3339: text) else {
+            throw ValidationError("\(Text.quoted(text)): expected an RFC 3339 time such as 2026-01-31T08:00:00Z")
+        }
+        return time
+    }
+}

@@ -1,0 +1,190 @@
+import ArgumentParser
+import PostgresClient
+import WidgetModel
+import WidgetStore
+
+struct DeadLettersCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "dead-letters",
+        abstract: "Lists, shows, replays and discards events that could not be applied, and ends diversions.",
+        discussion: """
+            What cannot be applied is kept whole, with its cause:
+              malformed   no JSON, or none that can be read
+              invalid     not an event as its schema or the state has it
+              unknownApp  of an app that is not registered
+              unknownKind of a kind that its app does not have
+              refused     the database does not take what it says
+              diverted    nothing is known to be wrong: its app was over its limit of dead letters, and all its events \
+            wait
+            """,
+        subcommands: [List.self, Show.self, Replay.self, Resume.self, Discard.self])
+
+    struct List: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Lists dead letters, newest first; or the diverted apps.",
+            discussion: """
+                Lists what waits; --all lists also what was replayed or discarded and is still kept.
+
+                Examples:
+                  freshet dead-letters list --app com.example.bank
+                  freshet dead-letters list --cause unknownApp --since 2026-01-31T08:00:00Z --json
+                  freshet dead-letters list --diverted
+                """)
+
+        @OptionGroup var options: DeadLetterOptions
+
+        @Flag(help: "List those that were replayed or discarded too.")
+        var all = false
+
+        @Flag(help: "List the diverted apps instead, and how much waits of each.")
+        var diverted = false
+
+        @Option(help: "Most dead letters to list.")
+        var limit = 50
+
+        @Flag(help: "Print JSON.")
+        var json = false
+
+        @OptionGroup var settings: SettingsOptions
+
+        func validate() throws {
+            guard (1...100_000).contains(limit) else { throw ValidationError("--limit: expected 1 to 100000") }
+        }
+
+        func run() async throws {
+            try await settings.withStore { store, _ in
+                if diverted { return try await listDiversions(store) }
+                let filter = options.filter
+                let letters =
+                    all
+                    ? try await store.pool.query(ListAllDeadLetters(filter, limit: limit))
+                    : try await store.pool.query(ListDeadLetters(filter, limit: limit))
+                if json {
+                    Terminal.print(.array(letters.map(\.json)))
+                    return
+                }
+                var table = TextTable("ID", "KEPT", "APP", "CAUSE", "STATE", "PLACE", "ERROR")
+                for letter in letters {
+                    table.add(
+                        "\(letter.id)", letter.receivedAt.rfc3339, letter.app ?? "-", letter.cause,
+                        letter.state.rawValue, letter.place, Text.printable(letter.error, maximum: 100))
+                }
+                table.printed()
+                if letters.count == limit {
+                    Terminal.complain("there may be more: --limit \(min(limit * 10, 100_000))")
+                }
+            }
+        }
+
+        private func listDiversions(_ store: WidgetStore) async throws {
+            let diversions = try await store.pool.query(ListDiversions(countLimit: DeadLettersCommand.countLimit))
+                .filter { diversion in options.app.map { Text.equal($0, diversion.app) } ?? true }
+            if json {
+                Terminal.print(.array(diversions.map(\.json)))
+                return
+            }
+            var table = TextTable("APP", "SINCE", "FAILED", "WAITING")
+            for diversion in diversions {
+                table.add(
+                    diversion.app, diversion.divertedAt.rfc3339, "\(diversion.letters) of \(diversion.events)",
+                    DeadLettersCommand.count(Int(diversion.waiting)))
+            }
+            table.printed()
+        }
+    }
+
+    /// Up to here what waits is counted.
+    static let countLimit = 1_000_000
+
+    static func count(_ letters: Int) -> String {
+        letters < countLimit ? "\(letters)" : "at least \(letters)"
+    }
+
+    struct Discard: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Gives dead letters up: they are not replayed any more.",
+            discussion: """
+                They can be listed with --all until they are deleted (deadLetters.retention).
+
+                Examples:
+                  freshet dead-letters discard --app com.example.bank --cause malformed
+                  freshet dead-letters discard --id 4711 --yes
+                """)
+
+        @OptionGroup var target: DeadLetterTarget
+
+        @Flag(help: "Do not ask.")
+        var yes = false
+
+        @Flag(help: "Print JSON.")
+        var json = false
+
+        @OptionGroup var settings: SettingsOptions
+
+        func run() async throws {
+            try await settings.withStore { store, _ in
+                var filter = target.options.filter
+                // Of those that are there now: what comes while somebody thinks it over is not meant.
+                if !yes {
+                    let limit = DeadLettersCommand.countLimit
+                    let count = try await store.pool.query(CountDeadLetters(filter, limit: limit)).first ?? 0
+                    try await Confirmation.ask(
+                        "discarding",
+                        question: "Discard \(DeadLettersCommand.count(count)) dead letters of \(target.options.owner)?",
+                        refusal: "nothing was discarded")
+                }
+                if filter.until == nil { filter.until = try await store.pool.query(DatabaseTime()).first }
+                var discarded = 0
+                while true {
+                    let ids = try await store.pool.query(DiscardDeadLetters(filter, limit: 1_000))
+                    discarded += ids.count
+                    if ids.count < 1_000 { break }
+                }
+                if json {
+                    Terminal.print(["discarded": .number(JSONNumber(discarded))])
+                } else {
+                    Terminal.print("discarded \(discarded) dead letters")
+                }
+            }
+        }
+    }
+}
+
+extension DeadLetterSummary {
+    /// Topic, partition and offset.
+    var place: String { "\(topic)/\(partition)@\(offset)" }
+
+    var json: JSONValue {
+        var object = JSONObject()
+        object["id"] = .number(JSONNumber(Int(id)))
+        object["app"] = app.map { .string($0) } ?? .null
+        object["cause"] = .string(cause)
+        object["code"] = .string(code)
+        object["error"] = .string(error)
+        object["pointer"] = pointer.map { .string($0) } ?? .null
+        object["topic"] = .string(topic)
+        object["partition"] = .number(JSONNumber(Int(partition)))
+        object["offset"] = .number(JSONNumber(Int(offset)))
+        object["bytes"] = bytes.map { .number(JSONNumber($0)) } ?? .null
+        object["state"] = .string(state.rawValue)
+        object["receivedAt"] = .string(receivedAt.rfc3339)
+        object["forwardedAt"] = forwardedAt.map { .string($0.rfc3339) } ?? .null
+        object["unforwardableAt"] = unforwardableAt.map { .string($0.rfc3339) } ?? .null
+        object["forwardError"] = forwardError.map { .string($0) } ?? .null
+        object["replays"] = .number(JSONNumber(replays))
+        object["lastReplayAt"] = lastReplayAt.map { .string($0.rfc3339) } ?? .null
+        object["replayedAt"] = replayedAt.map { .string($0.rfc3339) } ?? .null
+        object["discardedAt"] = discardedAt.map { .string($0.rfc3339) } ?? .null
+        return .object(object)
+    }
+}
+
+extension Diversion {
+    var json: JSONValue {
+        [
+            "app": .string(app), "divertedAt": .string(divertedAt.rfc3339),
+            "failed": .number(JSONNumber(Int(letters))), "events": .number(JSONNumber(Int(events))),
+            "waiting": .number(JSONNumber(Int(waiting))),
+        ]
+    }
+}

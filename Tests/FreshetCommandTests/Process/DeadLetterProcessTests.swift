@@ -1,0 +1,248 @@
+import AsyncHTTPClient
+import Foundation
+import KafkaClient
+import NIOCore
+import NIOHTTP1
+import PostgresClient
+import TestSupport
+import Testing
+import WidgetEvents
+import WidgetModel
+import WidgetStore
+
+@testable import freshet
+
+/// Dead letters, diversion and halting as an operator meets them.
+@Suite(.tags(.process), .serialized, .timeLimit(.minutes(5)))
+struct DeadLetterProcessTests {
+    private static let app = Installation.app
+    private static let other = "com.example.rail"
+
+    private struct Shell: Sendable {
+        let installation: Installation
+        let environment: [String: String]
+
+        init(_ installation: Installation, _ settings: [String: String] = [:]) {
+            self.installation = installation
+            environment = installation.environment.merging(settings) { $1 }
+        }
+
+        func callAsFunction(
+            _ arguments: String...
+        ) async throws -> (status: Int32, out: String, err: String) {
+            try await FreshetProcess.run(arguments, environment: environment)
+        }
+
+        func json(_ arguments: String..., status: Int32 = 0) async throws -> JSONValue {
+            let result = try await FreshetProcess.run(arguments + ["--json"], environment: environment)
+            #expect(result.status == status, "\(arguments): \(result.err)")
+            return try JSONValue.parse(result.out)
+        }
+
+        func run(_ arguments: String...) async throws -> (process: FreshetProcess, ready: JSONValue) {
+            let process = try FreshetProcess(["run", "--print-ready"] + arguments, environment: environment)
+            return (process, try await process.firstLine())
+        }
+
+        func push(_ app: String, _ user: String, kind: String, count: Int = 1) async throws {
+            let data = #"{"app":"\#(app)","audience":{"user":"\#(user)"},"kinds":["\#(kind)"]}"#
+            let line = #"{"type":"freshet.push.received.v1","data":\#(data)}"#
+            let lines = Array(repeating: line, count: count).joined(separator: "\n")
+            let result = try await FreshetProcess.run(
+                ["publish", "--stdin"], environment: environment, input: lines + "\n")
+            #expect(result.status == 0, "\(result.err)")
+        }
+    }
+
+    /// A manifest with one kind.
+    private static func manifest(_ app: String, _ kind: String, port: Int) throws -> String {
+        let path = FileManager.default.temporaryDirectory
+            .appendingPathComponent("freshet-manifest-\(UUID().uuidString).yaml").path
+        let text = """
+            app: \(app)
+            developerMode: true
+            kinds:
+              - name: \(kind)
+                provider: {url: "http://127.0.0.1:\(port)/bank"}
+                placeholder: {}
+            """
+        try Data(text.utf8).write(to: URL(fileURLWithPath: path))
+        return path
+    }
+
+    @Test(
+        "a bad deploy diverts its app; the other app's widgets are reloaded all the while; resume and replay make it right"
+    )
+    func badDeploy() async throws {
+        try await withInstallation { installation in
+            let freshet = Shell(installation, ["FRESHET_DEAD_LETTERS_LIMIT": "5"])
+            let port = try await installation.provider.port()
+            let rail = try Self.manifest(Self.other, "RecentPurchases", port: port)
+            let fixed = try Self.manifest(Self.app, "Savings", port: port)
+            defer { for path in [rail, fixed] { try? FileManager.default.removeItem(atPath: path) } }
+            let (process, _) = try await freshet.run()
+
+            // The other app's producers were there before its manifest.
+            try await freshet.push(Self.other, "u1", kind: "RecentPurchases", count: 3)
+            try await eventually("they are kept") {
+                try await installation.store.integer("SELECT count(*) FROM dead_letter WHERE cause = 'unknownApp'") == 3
+            }
+            let applied = try await freshet("kinds", "apply", rail)
+            #expect(applied.status == 0)
+            #expect(applied.err.contains("3 events of \(Self.other) were kept while it was not registered"))
+            #expect(applied.err.contains("freshet dead-letters replay --app \(Self.other) --cause unknownApp"))
+
+            let ids = try await installation.store.place([
+                .test("w1", app: Self.app, user: "u1", kind: "RecentPurchases"),
+                .test("w1", app: Self.other, user: "u1", kind: "RecentPurchases"),
+            ])
+            try await installation.store.settle()
+            let replayed = try await freshet("dead-letters", "replay", "--app", Self.other)
+            #expect(replayed.status == 0 && replayed.out == "replayed 3; 0 failed again\n", "\(replayed.err)")
+            #expect(try await installation.store.timeline(ids[1], app: Self.other)?.requested == 4)
+
+            // The bad deploy: a kind that is not registered yet.
+            try await freshet.push(Self.app, "u1", kind: "Savings", count: 8)
+            try await eventually("the app is diverted") {
+                try await installation.store.integer("SELECT count(*) FROM diversion") == 1
+            }
+            try await freshet.push(Self.app, "u1", kind: "RecentPurchases", count: 4)
+            for round in 1...3 {
+                try await freshet.push(Self.other, "u1", kind: "RecentPurchases")
+                try await eventually("the other app's widget is reloaded", within: .seconds(20)) {
+                    let timeline = try await installation.store.timeline(ids[1], app: Self.other)
+                    return timeline?.requested == Int64(4 + round) && timeline?.rendered == timeline?.requested
+                }
+            }
+            try await eventually("the good events wait") {
+                try await installation.store.integer("SELECT count(*) FROM dead_letter WHERE cause = 'diverted'") == 4
+            }
+            #expect(try await installation.store.timeline(ids[0], app: Self.app)?.requested == 1)
+            let diverted = try await freshet.json("dead-letters", "list", "--diverted")
+            #expect(diverted.arrayValue?.count == 1)
+            #expect(diverted.arrayValue?.first?["app"] == .string(Self.app))
+            #expect(diverted.arrayValue?.first?["waiting"] == 4)
+            #expect(process.standardError.contains("an app is over its limit of dead letters"))
+
+            // The fix.
+            let fix = try await freshet("kinds", "apply", fixed)
+            #expect(fix.err.contains("8 events of \(Self.app) were kept for kinds that it did not have"))
+            let resumed = try await freshet("dead-letters", "resume", "--app", Self.app)
+            #expect(resumed.status == 0, "\(resumed.err)")
+            #expect(resumed.out == "\(Self.app): replayed 4; 0 failed again; its events flow again\n")
+            let rest = try await freshet.json("dead-letters", "replay", "--app", Self.app, "--cause", "unknownKind")
+            #expect(rest["replayed"] == 8 && rest["failed"] == 0)
+            try await freshet.push(Self.app, "u1", kind: "RecentPurchases")
+            try await eventually("the widget is reloaded for all of them") {
+                let timeline = try await installation.store.timeline(ids[0], app: Self.app)
+                return timeline?.requested == 6 && timeline?.rendered == 6
+            }
+            #expect(try await freshet.json("dead-letters", "list") == .array([]))
+            #expect(try await freshet.json("dead-letters", "replay", "--all-apps")["replayed"] == 0)
+            process.send(signal: SIGTERM)
+            #expect(try await process.end().status == 0)
+        }
+    }
+
+    @Test("garbage halts ingest: not ready, with the command to go on; that command lets it go on without a restart")
+    func halting() async throws {
+        try await withInstallation { installation in
+            let freshet = Shell(installation, ["FRESHET_DEAD_LETTERS_LIMIT": "5"])
+            let (process, ready) = try await freshet.run()
+            let port = try #require(ready["apiPort"]?.numberValue?.int64)
+            func health() async throws -> (Int, String) {
+                let response = try await HTTPClient.shared.execute(
+                    HTTPClientRequest(url: "http://127.0.0.1:\(port)/health/ready"), timeout: .seconds(10))
+                let body = try await response.body.collect(upTo: 65_536)
+                return (Int(response.status.code), String(buffer: body))
+            }
+            let garbage = try KafkaProducer(
+                configuration: installation.kafka.configuration, deliveryTimeout: .seconds(20), logger: quietLogger)
+            let topic = installation.kafka.name("freshet.pushes")
+            for result in await garbage.send((0..<9).map { _ in KafkaMessage(topic: topic, value: Array("{".utf8)) }) {
+                _ = try result.get()
+            }
+            await garbage.shutdown()
+            try await eventually("it is not ready") {
+                let (status, text) = try await health()
+                return status == 503 && text.contains("freshet ingest resume") && text.contains("name no app")
+            }
+            let shown = try await freshet("ingest", "show")
+            #expect(shown.out.contains("ingest is halted since"))
+            let resumed = try await freshet("ingest", "resume")
+            #expect(resumed.status == 0 && resumed.out == "ingest goes on\n")
+            try await eventually("it is ready") { try await health().0 == 200 }
+            #expect(try await freshet("ingest", "resume").out == "ingest was not halted\n")
+            process.send(signal: SIGTERM)
+            #expect(try await process.end().status == 0)
+        }
+    }
+
+    @Test("dead letters are listed, shown without secrets, and discarded, by filters that name whose they are")
+    func commands() async throws {
+        try await withStore { store in
+            let environment = ["FRESHET_POSTGRES_URL": store.connectionString]
+            func run(_ arguments: String...) async throws -> (status: Int32, out: String, err: String) {
+                try await FreshetProcess.run(["dead-letters"] + arguments, environment: environment)
+            }
+            func insert(_ offset: Int64, app: String?, code: String, payload: [UInt8]) async throws {
+                let letter = DeadLetter(
+                    topic: "freshet.pushes", partition: 3, offset: offset, app: app, code: code, error: "wrong",
+                    pointer: "/kinds/0", messageTime: 1_700_000_000_000, key: Array("u1".utf8),
+                    headers: [
+                        (name: "ce_id", value: Array("e1".utf8)),
+                        (name: "Authorization", value: Array("Bearer hunter2".utf8)),
+                    ], payload: payload)
+                _ = try await store.pool.execute(InsertDeadLetter(letter))
+            }
+            try await insert(1, app: TestKinds.app, code: "malformedJSON", payload: Array("{é".utf8))
+            try await insert(2, app: TestKinds.app, code: "unknownKind", payload: [0xFF, 0x00])
+            try await insert(3, app: nil, code: "malformedJSON", payload: [])
+            try await insert(4, app: TestKinds.otherApp, code: "diverted", payload: Array(repeating: 65, count: 9_000))
+
+            let list = try JSONValue.parse(try await run("list", "--json").out)
+            #expect(list.arrayValue?.compactMap { $0["offset"]?.numberValue?.int64 } == [4, 3, 2, 1])
+            #expect(list.arrayValue?.last?["pointer"] == "/kinds/0" && list.arrayValue?.last?["cause"] == "malformed")
+            for (arguments, offsets) in [
+                (["--app", TestKinds.app], [2, 1]), (["--no-app"], [3]), (["--cause", "diverted"], [4]),
+                (["--cause", "malformed", "--app", TestKinds.app], [1]), (["--partition", "2"], []),
+                (["--topic", "freshet.pushes", "--limit", "1"], [4]), (["--since", "2999-01-01T00:00:00Z"], []),
+                (["--until", "2999-01-01T00:00:00Z", "--id", "2"], [2]),
+            ] as [([String], [Int64])] {
+                let result = try await FreshetProcess.run(
+                    ["dead-letters", "list", "--json"] + arguments, environment: environment)
+                let found = try JSONValue.parse(result.out).arrayValue?.compactMap { $0["offset"]?.numberValue?.int64 }
+                #expect(found == offsets, "\(arguments): \(result.err)")
+            }
+
+            var shown = try await run("show", "1")
+            #expect(shown.status == 0, "\(shown.err)")
+            for part in ["malformed (malformedJSON)", "where        /kinds/0", "ce_id: e1", "{é", "freshet.pushes/3@1"]
+            {
+                #expect(shown.out.contains(part), "\(part) in \(shown.out)")
+            }
+            #expect(!shown.out.contains("hunter2"))
+            shown = try await run("show", "2")
+            #expect(shown.out.contains("hexadecimal") && shown.out.contains("\nff00\n"))
+            #expect(try await run("show", "4").out.contains("cut after 4096 bytes"))
+            #expect(try await !run("show", "4", "--raw").out.contains("cut after"))
+            #expect(try await run("show", "99").status == 1)
+
+            #expect(try await run("discard", "--yes").status == 64)
+            #expect(try await run("replay", "--cause", "malformed").status == 64)
+            #expect(try await run("list", "--cause", "nonsense").status == 64)
+            #expect(try await run("resume").status == 64)
+            #expect(try await run("resume", "--app", "com.example.nobody").status == 1)
+            let unsure = try await run("discard", "--app", TestKinds.app)
+            #expect(unsure.status == 64 && unsure.err.contains("give --yes"))
+            let discarded = try await run("discard", "--app", TestKinds.app, "--cause", "malformed", "--yes")
+            #expect(discarded.status == 0 && discarded.out == "discarded 1 dead letters\n")
+            let all = try JSONValue.parse(try await run("list", "--all", "--app", TestKinds.app, "--json").out)
+            #expect(all.arrayValue?.map { $0["state"] } == ["waiting", "discarded"])
+
+            let failed = try await run("replay", "--app", TestKinds.app)
+            #expect(failed.status == 1 && failed.out.contains("0; 1 failed again"), "\(failed.out) \(failed.err)")
+            #expect(try await run("replay", "--id", "1").out == "replayed 0; 0 failed again\n")
+        }
+    }
+}

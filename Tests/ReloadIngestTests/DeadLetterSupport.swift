@@ -1,0 +1,62 @@
+import KafkaClient
+import PostgresClient
+import TestSupport
+import WidgetEvents
+import WidgetModel
+import WidgetStore
+
+@testable import ReloadIngest
+
+extension DeadLetterLimits {
+    /// A few failures are too many.
+    static func few(_ letters: Int = 5, share: Int = 10, haltingApps: Int = 100) -> DeadLetterLimits {
+        var limits = DeadLetterLimits()
+        limits.letters = letters
+        limits.share = share
+        limits.haltingApps = haltingApps
+        limits.window = .seconds(600)
+        return limits
+    }
+}
+
+extension IngestHarness {
+    static let lateApp = "com.example.late"
+
+    var replayer: DeadLetterReplayer { DeadLetterReplayer(configuration: configuration, pool: store.pool) }
+
+    /// A request for everyone, which adds one to a generation.
+    func everyone(_ app: String, kinds: KindScope = .all) -> FreshetEvent {
+        .push(ReloadRequest(app: app, audience: .everyone, kinds: kinds, reason: .push))
+    }
+
+    /// Names a kind that its app does not have.
+    func bad(_ app: String = TestKinds.app) -> FreshetEvent { everyone(app, kinds: .kinds(["Later"])) }
+
+    func generation(of app: String) async throws -> Int {
+        try await store.integer("SELECT generation FROM app WHERE name = '\(app)'")
+    }
+
+    func letters(_ condition: String) async throws -> Int {
+        try await store.integer("SELECT count(*) FROM dead_letter WHERE \(condition)")
+    }
+
+    func isDiverted(_ app: String = TestKinds.app) async throws -> Bool {
+        try await store.pool.query(ListDiversions(countLimit: 0)).contains { $0.app == app }
+    }
+
+    /// Registers an app with one kind, or gives an app a kind `Later`.
+    func register(_ app: String, kind: String = "Purchases") async throws {
+        var definition = TestKinds.apps()[1]
+        definition.name = app
+        definition.kinds[0].name = kind
+        try await store.apply([definition])
+    }
+
+    /// Publishes bytes that are no event.
+    func publishGarbage(_ count: Int) async throws {
+        let messages = (0..<count).map { index in
+            KafkaMessage(topic: configuration.topics.pushes, key: Array("k\(index)".utf8), value: Array("{".utf8))
+        }
+        for result in await producer.send(messages) { _ = try result.get() }
+    }
+}

@@ -1,0 +1,242 @@
+import PostgresClient
+import ServiceLifecycle
+import TestSupport
+import Testing
+import WidgetEvents
+import WidgetModel
+import WidgetStore
+
+@testable import ReloadIngest
+
+@Suite("What is kept can be replayed, each event once", .timeLimit(.minutes(5)))
+struct ReplayTests {
+    private let late = IngestHarness.lateApp
+    private let at = Timestamp(microseconds: 1_700_000_000_000_000)
+
+    private var ofLate: DeadLetterFilter { DeadLetterFilter(owner: .app(late)) }
+
+    @Test("Events of an app that is not registered are kept, not counted as failures, and replayed once it is")
+    func unregistered() async throws {
+        try await IngestHarness.lend(deadLetters: .few(2)) { ingest in
+            try await ingest.running([ingest.service()]) {
+                try await ingest.publish((0..<30).map { _ in ingest.everyone(late) })
+                try await ingest.publish([.placed(.test("w1", app: late))], at: at)
+                try await ingest.waitUntilApplied(31)
+            }
+            #expect(try await ingest.letters("cause = 'unknownApp' AND pointer = '/app'") == 31)
+            // Not yet: they fail again, and wait on.
+            var outcome = try await ingest.replayer.replay(ofLate)
+            #expect(outcome.replayed == 0 && outcome.failures == ["unknownApp": 31])
+
+            try await ingest.register(late)
+            var options = DeadLetterReplayer.Options()
+            options.isRehearsal = true
+            outcome = try await ingest.replayer.replay(ofLate, options)
+            #expect(outcome.replayed == 31)
+            #expect(try await ingest.generation(of: late) == 0)
+            #expect(try await ingest.letters("replayed_at IS NULL AND replays = 1") == 31)
+
+            // Two people at a time.
+            async let one = ingest.replayer.replay(ofLate)
+            async let two = ingest.replayer.replay(ofLate)
+            let counts = try await (one.replayed, two.replayed)
+            #expect(counts.0 + counts.1 == 31)
+            #expect(try await ingest.replayer.replay(ofLate).replayed == 0)
+            #expect(try await ingest.generation(of: late) == 30)
+            #expect(try await ingest.store.widget("w1", app: late) != nil)
+            #expect(try await ingest.letters("replayed_at IS NOT NULL AND replays = 2") == 31)
+        }
+    }
+
+    @Test("What fails again waits on with its new error; what the database refuses is found; the others are applied")
+    func failsAgain() async throws {
+        try await IngestHarness.lend(partitions: 1) { ingest in
+            try await ingest.running([ingest.service()]) {
+                let placements = ["w1", "poison", "w2"].map { FreshetEvent.placed(.test($0, app: late)) }
+                try await ingest.publish(placements + [ingest.everyone(late, kinds: .kinds(["Nothing"]))], at: at)
+                try await ingest.waitUntilApplied(4)
+            }
+            try await ingest.register(late)
+            try await ingest.store.sql("ALTER TABLE widget ADD CONSTRAINT no_poison CHECK (id <> 'poison')")
+            let outcome = try await ingest.replayer.replay(ofLate)
+            #expect(outcome.replayed == 2)
+            #expect(outcome.failures == ["databaseRefused": 1, "unknownKind": 1])
+            #expect(try await ingest.store.integer("SELECT count(*) FROM widget") == 2)
+            #expect(try await ingest.letters("cause = 'refused' AND replayed_at IS NULL AND replays = 1") == 1)
+            #expect(try await ingest.letters("code = 'unknownKind' AND pointer = '/kinds'") == 1)
+
+            try await ingest.store.sql("ALTER TABLE widget DROP CONSTRAINT no_poison")
+            var filter = ofLate
+            filter.causes = [.refused]
+            #expect(try await ingest.replayer.replay(filter).replayed == 1)
+            #expect(try await ingest.store.integer("SELECT count(*) FROM widget") == 3)
+        }
+    }
+
+    @Test("An old event about a widget does not override a newer one")
+    func oldLifecycle() async throws {
+        try await IngestHarness.lend(partitions: 1) { ingest in
+            try await ingest.running([ingest.service()]) {
+                try await ingest.publish([.placed(.test("w1", app: late))], at: at)
+                try await ingest.waitUntilApplied(1)
+                try await ingest.register(late)
+                try await ingest.publish([.placed(.test("w1", app: late))], at: at + .seconds(10))
+                try await ingest.publish([.removed(app: late, widget: "w1")], at: at + .seconds(20))
+                try await ingest.waitUntilApplied(3)
+            }
+            #expect(try await ingest.replayer.replay(ofLate).replayed == 1)
+            #expect(try await ingest.store.integer("SELECT count(*) FROM widget WHERE timeline_id IS NOT NULL") == 0)
+        }
+    }
+
+    @Test("Setting a partition back keeps a message once, and applies its effect anew as it says")
+    func setBack() async throws {
+        try await IngestHarness.lend(partitions: 1) { ingest in
+            let topic = ingest.configuration.topics.pushes
+            try await ingest.publish((0..<3).map { _ in ingest.everyone(late) })
+            try await ingest.running([ingest.service()]) { try await ingest.waitUntilApplied(3) }
+            _ = try await ingest.store.pool.execute(SetPosition(topic: topic, partition: 0, nextOffset: 0))
+            try await ingest.running([ingest.service()]) { try await ingest.waitUntilApplied(3) }
+            #expect(try await ingest.letters("true") == 3)
+        }
+    }
+
+    @Test("What Kafka refuses is given up after some tries, and holds nothing back; old letters are deleted in chunks")
+    func forwarderAndRetention() async throws {
+        try await IngestHarness.lend(partitions: 1) { ingest in
+            func insert(_ offset: Int64, header: Int, code: String = "invalidValue") async throws {
+                let letter = DeadLetter(
+                    topic: "t", partition: 0, offset: offset, app: late, code: code, error: "e", key: nil,
+                    headers: [(name: "h", value: Array(repeating: 7, count: header))], payload: [1])
+                _ = try await ingest.store.pool.execute(InsertDeadLetter(letter))
+            }
+            for offset in 0..<Int64(3) { try await insert(offset, header: 2_000_000) }
+            try await insert(3, header: 10)
+            try await insert(4, header: 10, code: "diverted")
+            let signal = WorkSignal()
+            let forwarder = DeadLetterForwarder(
+                pool: ingest.store.pool, producer: ingest.producer, topic: ingest.configuration.deadLetterTopic,
+                signal: signal, interval: .milliseconds(50), logger: IngestHarness.quiet)
+            try await ingest.running([forwarder]) {
+                try await eventually("the good one is forwarded, the others given up") {
+                    let forwarded = try await ingest.letters("forwarded_at IS NOT NULL AND \"offset\" = 3")
+                    let given = try await ingest.letters("unforwardable_at IS NOT NULL AND forward_error IS NOT NULL")
+                    return forwarded == 1 && given == 3
+                }
+            }
+            #expect(try await ingest.letters("forward_failures = 5") == 3)
+            #expect(try await ingest.letters("cause = 'diverted' AND forwarded_at IS NULL") == 1)
+
+            try await ingest.store.sql(
+                """
+                UPDATE dead_letter SET forwarded_at = now() - interval '40 days' WHERE "offset" = 3;
+                UPDATE dead_letter SET replayed_at = now() - interval '40 days' WHERE "offset" = 2;
+                UPDATE dead_letter SET discarded_at = now() WHERE "offset" = 1;
+                INSERT INTO dead_letter (topic, partition, "offset", app, code, error, header_names, header_values,
+                                         forwarded_at)
+                SELECT 't', 1, n, 'a', 'c', 'e', '{}', '{}', now() - interval '31 days' FROM generate_series(1, 2500) n;
+                """)
+            let retention = DeadLetterRetention(
+                pool: ingest.store.pool, retention: .seconds(30 * 86_400), pace: .zero, logger: IngestHarness.quiet)
+            #expect(try await retention.prune() == 2502)
+            #expect(try await ingest.letters("\"offset\" IN (0, 1, 4)") == 3)
+            #expect(try await ingest.letters("true") == 3)
+        }
+    }
+}
+
+@Suite("Whatever is replayed when, and whatever stops, good events are applied once", .timeLimit(.minutes(5)))
+struct ReplayPropertyTests {
+    private struct Random: RandomNumberGenerator {
+        var state: UInt64
+
+        mutating func next() -> UInt64 {
+            state &+= 0x9E37_79B9_7F4A_7C15
+            var z = state
+            z = (z ^ (z >> 30)) &* 0xBF58_476D_1CE4_E5B9
+            z = (z ^ (z >> 27)) &* 0x94D0_49BB_1331_11EB
+            return z ^ (z >> 31)
+        }
+    }
+
+    @Test(
+        "Good, bad and foreign events, diversions, restarts and replays in any order", arguments: [1, 2, 3] as [UInt64])
+    func property(seed: UInt64) async throws {
+        try await IngestHarness.lend(maximumBatch: 40, deadLetters: .few(8, share: 5)) { ingest in
+            var random = Random(state: seed)
+            let late = IngestHarness.lateApp
+            let apps = [TestKinds.app, TestKinds.otherApp, late]
+            _ = try await ingest.store.place((0..<10).map { .test("w\($0)", user: "u\($0)") })
+            try await ingest.store.settle()
+            var generations: [String: Int] = [:]
+            var laterGenerations = 0
+            var pushes: [Int: Int] = [:]
+            var published = 0
+
+            func publishSome() async throws {
+                var events: [FreshetEvent] = []
+                for _ in 0..<Int.random(in: 5...60, using: &random) {
+                    switch Int.random(in: 0..<10, using: &random) {
+                    case 0...3:
+                        let user = Int.random(in: 0..<10, using: &random)
+                        pushes[user, default: 0] += 1
+                        events.append(ingest.push("u\(user)"))
+                    case 4...7:
+                        let app = apps.randomElement(using: &random) ?? late
+                        generations[app, default: 0] += 1
+                        events.append(ingest.everyone(app))
+                    case 8:
+                        laterGenerations += 1
+                        events.append(ingest.bad(TestKinds.otherApp))
+                    default:
+                        events.append(ingest.everyone(TestKinds.app, kinds: .kinds(["Never"])))
+                    }
+                }
+                events.shuffle(using: &random)
+                try await ingest.publish(events)
+                published += events.count
+            }
+
+            func disturb() async throws {
+                switch Int.random(in: 0..<4, using: &random) {
+                case 0: _ = try await ingest.replayer.resume(app: apps.randomElement(using: &random) ?? late)
+                case 1:
+                    let owner = DeadLetterFilter.Owner.app(apps.randomElement(using: &random) ?? late)
+                    _ = try await ingest.replayer.replay(DeadLetterFilter(owner: owner))
+                case 2:
+                    async let one = ingest.replayer.replay(DeadLetterFilter())
+                    async let two = ingest.replayer.replay(DeadLetterFilter())
+                    _ = try await (one, two)
+                default: break
+                }
+            }
+
+            for round in 0..<6 {
+                // Each round is another process.
+                try await ingest.running([ingest.service()]) {
+                    for _ in 0..<3 {
+                        try await publishSome()
+                        try await disturb()
+                    }
+                }
+                if round == 3 {
+                    try await ingest.register(late)
+                    try await ingest.register(TestKinds.otherApp, kind: "Later")
+                }
+            }
+            let total = published
+            try await ingest.running([ingest.service()]) { try await ingest.waitUntilApplied(total) }
+            for app in apps { _ = try await ingest.replayer.resume(app: app) }
+            _ = try await ingest.replayer.replay(DeadLetterFilter())
+            for app in apps {
+                #expect(try await ingest.generation(of: app) == generations[app, default: 0], "seed \(seed), \(app)")
+            }
+            #expect(
+                try await ingest.store.integer("SELECT generation FROM kind WHERE name = 'Later'") == laterGenerations)
+            let requested = try await ingest.store.integer("SELECT sum(requested) - count(*) FROM timeline_state")
+            #expect(requested == pushes.values.reduce(0, +), "seed \(seed)")
+            #expect(try await ingest.letters("replayed_at IS NULL AND error NOT LIKE '%Never%'") == 0)
+            #expect(try await ingest.store.integer("SELECT count(*) FROM diversion") == 0)
+        }
+    }
+}

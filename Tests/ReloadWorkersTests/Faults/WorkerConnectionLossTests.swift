@@ -1,0 +1,240 @@
+import KafkaClient
+import PostgresClient
+import TestSupport
+import Testing
+import WidgetEvents
+import WidgetModel
+import WidgetStore
+
+@testable import ReloadWorkers
+
+extension TestWorker {
+    /// Another worker on the same database, provider and Kafka, by way of a proxy.
+    func through(_ proxied: TestStore.Proxied) -> TestWorker {
+        var configuration = context.configuration
+        configuration.databaseBackoff = Backoff(base: .milliseconds(1), cap: .milliseconds(2))
+        return TestWorker(
+            store: proxied.store, provider: provider, publisher: publisher, configuration: configuration,
+            fetcher: context.fetcher, onStored: nil)
+    }
+
+    /// Invariants 4 and 5, once all is quiet: what is stored is whole, and what was published with the highest revision.
+    func expectPublishedIsStored(_ ids: [TimelineID], content: String, _ comment: String) async throws {
+        for id in ids {
+            let detail = try await store.detail(id)
+            let last = publisher.messages(of: id).max { $0.revision < $1.revision }
+            try #require(detail.content?.contains(content) == true, "\(comment): stored")
+            try #require(last?.value?.contains(content) == true, "\(comment): published")
+            try #require(!detail.isStale && !detail.isLeased, "\(comment)")
+        }
+    }
+}
+
+/// Watches that no rendered generation goes back (invariant 3).
+struct GenerationWatch {
+    private var highest: [Int] = []
+
+    /// What is rendered of each timeline, in order of their ids, as one number each.
+    mutating func look(_ store: TestStore, _ ids: [TimelineID], _ comment: String) async throws {
+        var now: [Int] = []
+        for id in ids {
+            now.append(
+                try await store.integer(
+                    """
+                    SELECT rendered + rendered_kind_generation + rendered_app_generation FROM timeline_state
+                    WHERE timeline_id = '\(id)'
+                    """))
+        }
+        for (old, new) in zip(highest, now) { try #require(new >= old, "\(comment): went back") }
+        highest = now
+    }
+}
+
+@Suite(.tags(.database), .timeLimit(.minutes(5)))
+struct WorkerConnectionLossTests {
+    private static let cuts: [@Sendable (Int) -> TestProxy.MessageCut] = [
+        { TestProxy.MessageCut(.toServer, $0) }, { TestProxy.MessageCut(.toServer, $0, isPassedOn: true) },
+        { TestProxy.MessageCut(.toClient, $0) },
+    ]
+
+    /// Cuts at each message in turn, until a round goes through uncut.
+    private func atEveryMessage(
+        _ proxy: TestProxy, atLeast: Int, _ round: (TestProxy.MessageCut) async throws -> Void
+    ) async throws {
+        for makeCut in Self.cuts {
+            var number = 0
+            repeat {
+                number += 1
+                try await round(makeCut(number))
+            } while !proxy.isCutToCome
+            proxy.cut(nil)
+            #expect(number > atLeast, "\(makeCut(number)) was never reached")
+        }
+    }
+
+    @Test func aBatchSurvivesTheLossOfItsConnectionAtAnyMessage() async throws {
+        try await withWorker { worker in
+            let ids = try await worker.store.place((0..<3).map { .test("w\($0)", user: "u\($0)") })
+            try await worker.drain()
+            try await worker.store.throughProxy { proxied in
+                let faulty = worker.through(proxied)
+                var generations = GenerationWatch()
+                var round = 0
+                try await atEveryMessage(proxied.proxy, atLeast: 20) { cut in
+                    round += 1
+                    let content = "round-\(round)."
+                    worker.provider.respond { .timelines($0.ids.map { .stubTimeline($0, content: .string(content)) }) }
+                    for user in 0..<3 { try await worker.store.markUser("u\(user)") }
+                    proxied.proxy.cut(cut)
+                    // A claim whose answer was lost throws; what it took is claimed again when its lease ends.
+                    _ = try? await faulty.turn()
+                    if !proxied.proxy.isCutToCome { proxied.proxy.cut(nil) }
+                    try await generations.look(worker.store, ids, "\(cut)")
+                    try await heal(worker, ids, "\(cut)")
+                    try await generations.look(worker.store, ids, "\(cut), healed")
+                    try await worker.expectPublishedIsStored(ids, content: content, "\(cut)")
+                }
+            }
+        }
+    }
+
+    /// A worker has stored and published something and died. The next one finds what was there before, stores that, and
+    /// loses its connection: what is published must not stay what the dead one published.
+    @Test func contentThatComesBackAfterACrashIsPublishedAnewWhateverIsLost() async throws {
+        try await withWorker { worker in
+            worker.provider.respond { .timelines($0.ids.map { .stubTimeline($0, content: "usual.") }) }
+            let id = try await worker.store.place([.test("w1")])[0]
+            try await worker.drain()
+            try await worker.store.throughProxy { proxied in
+                let faulty = worker.through(proxied)
+                var generations = GenerationWatch()
+                try await atEveryMessage(proxied.proxy, atLeast: 20) { cut in
+                    try await worker.store.markUser("u1")
+                    try await dieAfterPublishing(worker, content: "other.")
+                    try await worker.store.passTime(31)
+                    proxied.proxy.cut(cut)
+                    _ = try? await faulty.turn()
+                    if !proxied.proxy.isCutToCome { proxied.proxy.cut(nil) }
+                    try await generations.look(worker.store, [id], "\(cut)")
+                    try await heal(worker, [id], "\(cut)")
+                    try await worker.expectPublishedIsStored([id], content: "usual.", "\(cut)")
+                }
+            }
+        }
+    }
+
+    /// The same, where each worker dies: after storing the usual again, and before publishing it.
+    @Test func contentThatComesBackAndWasNotPublishedIsPublishedByTheNextWorker() async throws {
+        try await withWorker { worker in
+            worker.provider.respond { .timelines($0.ids.map { .stubTimeline($0, content: "usual.") }) }
+            let id = try await worker.store.place([.test("w1")])[0]
+            try await worker.drain()
+            try await worker.store.markUser("u1")
+            try await dieAfterPublishing(worker, content: "other.")
+            try await worker.store.passTime(31)
+            worker.publisher.respond { _ in
+                try? await Task.sleep(for: .seconds(3_600))
+                return .testTimeout
+            }
+            let dying = Task { try await worker.another().turn() }
+            try await eventually("the usual is stored again") {
+                try await worker.store.detail(id).content?.contains("usual.") == true
+            }
+            dying.cancel()
+            _ = await dying.result
+            worker.publisher.respond { _ in nil }
+            try await worker.store.passTime(31)
+            try await worker.drain()
+            try await worker.expectPublishedIsStored([id], content: "usual.", "after two deaths")
+        }
+    }
+
+    /// Ends the leases, and works until nothing is stale any more. The server may take a moment to notice that a client has
+    /// gone, and holds its locks until then.
+    private func heal(_ worker: TestWorker, _ ids: [TimelineID], _ comment: String) async throws {
+        try await eventually("\(comment): healed") {
+            try await worker.store.passTime(31)
+            try await worker.drain()
+            for id in ids {
+                let detail = try await worker.store.detail(id)
+                if detail.isStale || detail.isLeased || detail.publishedHash != detail.storedHash { return false }
+            }
+            return true
+        }
+    }
+
+    /// Claims, stores and publishes, and then nothing more.
+    private func dieAfterPublishing(_ worker: TestWorker, content: String) async throws {
+        let works = try await worker.claim()
+        guard case .reload(let batch)? = works.first else {
+            Issue.record("nothing was claimed")
+            return
+        }
+        let runner = BatchRunner(context: worker.context)
+        let fetched = batch.timelines.map { timeline in
+            let text = Array(#"{"policy":"never","entries":[{"content":"\#(content)"}]}"#.utf8)
+            return FetchedTimeline(
+                timeline: timeline, content: text, hash: ContentHash(of: text), policy: .never,
+                lastEntry: timeline.claimedAt, lints: [], fetchTime: .zero)
+        }
+        let published = try await runner.publish(runner.save(fetched, of: batch), of: batch)
+        #expect(published.count { $0.isPublished } == batch.timelines.count)
+        for work in works {
+            guard case .reload(let batch) = work else { continue }
+            worker.context.inFlight.end(batch.provider, batch.lane)
+            worker.context.inFlight.drop(batch.timelines)
+            worker.context.inFlight.finish()
+        }
+    }
+
+    @Test func aSweepSurvivesTheLossOfItsConnectionAtAnyMessage() async throws {
+        try await withWorker(maxBatch: 50) {
+            $0.sweepChunk = 10
+            $0.bulkHighWater = 1_000
+        } _: { worker in
+            let ids = try await worker.store.place((0..<12).map { .test("w\($0)", user: "u\($0)") })
+            try await worker.drain()
+            try await worker.store.throughProxy { proxied in
+                let faulty = worker.through(proxied)
+                var generations = GenerationWatch()
+                var round = 0
+                var requested = try await worker.store.integer("SELECT sum(requested) FROM timeline_state")
+                try await atEveryMessage(proxied.proxy, atLeast: 20) { cut in
+                    round += 1
+                    let content = "round-\(round)."
+                    worker.provider.respond { .timelines($0.ids.map { .stubTimeline($0, content: .string(content)) }) }
+                    try await worker.store.bumpKind("Purchases")
+                    // Everyone with `matching`: a recorded sweep, whose events each timeline counts once.
+                    try await worker.store.apply(
+                        [
+                            .appChange(
+                                ReloadRequest(
+                                    app: TestKinds.app, audience: .everyone,
+                                    kinds: KindScope(names: ["Purchases"]) ?? .all,
+                                    matching: WidgetConfiguration(storedCanonical: "{}"), reason: .foreground))
+                        ], at: Timestamp(microseconds: 1))
+                    proxied.proxy.cut(cut)
+                    _ = try? await faulty.sweeper.pass()
+                    if !proxied.proxy.isCutToCome { proxied.proxy.cut(nil) }
+                    // The server may take a moment to notice that the client has gone, and holds its locks until then.
+                    try await eventually("\(cut): all is swept") {
+                        while try await worker.sweeper.pass().isProgress {}
+                        try await worker.drain()
+                        return try await worker.store.integer(
+                            """
+                            SELECT (SELECT count(*) FROM sweep) + (SELECT count(*) FROM timeline_state s
+                                JOIN kind k ON k.id = s.kind_id WHERE s.rendered_kind_generation < k.generation)
+                            """) == 0
+                    }
+                    try await generations.look(worker.store, ids, "\(cut)")
+                    try await worker.expectPublishedIsStored(ids, content: content, "\(cut)")
+                    let counted = try await worker.store.integer("SELECT sum(requested) FROM timeline_state")
+                    let added = counted - requested
+                    requested = counted
+                    try #require(
+                        added == 0 || added == 12, "\(cut): the sweep's event was counted for \(added) of 12 timelines")
+                }
+            }
+        }
+    }
+}
