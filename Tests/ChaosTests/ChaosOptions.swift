@@ -26,6 +26,10 @@ struct ChaosOptions: Sendable {
     var kafkaProperties: [String: String] = [:]
     /// `FRESHET_DISABLE_PROTECTION` of all processes.
     var disabledProtection: String?
+    /// How long all may take to come to rest after the healing.
+    var patience = Duration.seconds(90)
+    /// Violations are what is wanted: nothing is kept of them.
+    var isExpectedToFail = false
     /// Keep the directory even of a run in which all held.
     var keeps = false
 

@@ -29,6 +29,20 @@ enum Invariant: Int, CaseIterable, Sendable, Comparable {
     static func < (left: Invariant, right: Invariant) -> Bool { left.rawValue < right.rawValue }
 }
 
+/// Where a run tells how it goes: the file that FRESHET_CHAOS_OUTPUT names, since `swift test` holds back what tests print
+/// until all is over; else standard output.
+enum ChaosOutput {
+    private static let file: FileHandle = {
+        guard let path = ProcessInfo.processInfo.environment["FRESHET_CHAOS_OUTPUT"],
+            let file = FileHandle(forWritingAtPath: path)
+        else { return .standardOutput }
+        _ = try? file.seekToEnd()
+        return file
+    }()
+
+    static func write(_ text: String) { try? file.write(contentsOf: Data(text.utf8)) }
+}
+
 /// Collects what was checked and what was found, and prints as it goes.
 final class ChaosReport: Sendable {
     struct Finding: Sendable {
@@ -69,7 +83,7 @@ final class ChaosReport: Sendable {
 
     func say(_ line: String) {
         let text = "[\(label) \(Self.seconds(elapsed))] \(line)\n"
-        FileHandle.standardOutput.write(Data(text.utf8))
+        ChaosOutput.write(text)
         try? file?.write(contentsOf: Data(text.utf8))
     }
 

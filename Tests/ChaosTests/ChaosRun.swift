@@ -24,9 +24,6 @@ struct ChaosRun: Sendable {
         let options: ChaosOptions
     }
 
-    /// How long all may take to come to rest after the healing.
-    private static let patience = Duration.seconds(90)
-
     /// - Returns: what was found.
     func run() async throws -> ChaosReport {
         let directory = try RunDirectory(label: label)
@@ -36,7 +33,7 @@ struct ChaosRun: Sendable {
         } catch {
             report.violated(.liveness, "the run itself failed: \(error)")
         }
-        let isKept = report.violations > 0 || options.keeps
+        let isKept = report.violations > 0 && !options.isExpectedToFail || options.keeps
         if isKept {
             directory.keep()
             report.say("logs are kept in \(directory.url.path)")
@@ -197,10 +194,10 @@ struct ChaosRun: Sendable {
         var lastSaid = begin
         stage.report.checked(.liveness)
         while quiet < 3 {
-            guard ContinuousClock.now - begin < Self.patience else {
+            guard ContinuousClock.now - begin < options.patience else {
                 let rows = (try? await pool.query(UnsettledRows())) ?? []
                 stage.report.violated(
-                    .liveness, "not quiet within \(Self.patience): \(state); \(rows.joined(separator: " "))")
+                    .liveness, "not quiet within \(options.patience): \(state); \(rows.joined(separator: " "))")
                 return
             }
             try await Task.sleep(for: .milliseconds(300))

@@ -39,8 +39,17 @@ struct ChaosTests {
         Self.end(report)
     }
 
+    @Test(
+        "every protection that is taken away is missed", .enabled(if: options.mode == .mutations),
+        .timeLimit(.minutes(60)))
+    func mutations() async throws {
+        let result = try await MutationRun.run(Self.options)
+        ChaosOutput.write(result.table + "\n")
+        #expect(result.isCaught)
+    }
+
     private static func end(_ report: ChaosReport) {
-        FileHandle.standardOutput.write(Data((report.summary(seed: options.seed) + "\n").utf8))
+        ChaosOutput.write(report.summary(seed: options.seed) + "\n")
         #expect(report.violations == 0)
     }
 }

@@ -34,7 +34,6 @@ final class FaultDriver: Sendable {
         try await withThrowingDiscardingTaskGroup { group in
             for fault in schedule.faults {
                 try await Task.sleep(until: begin + fault.start)
-                report.fault(fault.name, fault.description)
                 group.addTask { try await self.happen(fault) }
             }
         }
@@ -66,7 +65,9 @@ final class FaultDriver: Sendable {
         isCrashed.withLock { $0 = false }
     }
 
-    private func happen(_ fault: Fault) async throws {
+    /// Lets one fault happen, and returns when it is over.
+    func happen(_ fault: Fault) async throws {
+        report.fault(fault.name, fault.description)
         switch fault.sort {
         case .kill(let name): member(name)?.kill(startingAgainAfter: fault.length)
         case .killAll:

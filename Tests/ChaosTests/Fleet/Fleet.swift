@@ -53,6 +53,8 @@ final class Fleet: Sendable {
             "FRESHET_WORKERS_POLL_INTERVAL": "300ms",
             "FRESHET_WORKERS_SWEEP_CHUNK": "50",
             "FRESHET_WORKERS_RETRY_CAP": "3s",
+            // Only what is wrong by itself becomes a dead letter here: no app is to be diverted.
+            "FRESHET_DEAD_LETTERS_LIMIT": "100000",
             "FRESHET_API_PORT": "0",
         ]) { $1 }
     }
