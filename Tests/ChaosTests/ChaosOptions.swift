@@ -28,8 +28,10 @@ struct ChaosOptions: Sendable {
     var disabledProtection: String?
     /// How long all may take to come to rest after the healing.
     var patience = Duration.seconds(90)
-    /// Violations are what is wanted: nothing is kept of them.
-    var isExpectedToFail = false
+    /// This one is to be violated: the run ends as soon as it is, and nothing is kept of it.
+    var expected: Invariant?
+    /// Of the mode `mutations`: the protections to take away; empty: each.
+    var protections: [String] = []
     /// Keep the directory even of a run in which all held.
     var keeps = false
 
@@ -50,7 +52,8 @@ struct ChaosOptions: Sendable {
             options.faultInterval = .milliseconds(3_500)
         }
         options.bootstrapServers = value("BOOTSTRAP_SERVERS")
-        options.disabledProtection = value("MUTATION")
+        options.disabledProtection = value("WITHOUT")
+        options.protections = value("PROTECTIONS")?.split(separator: ",").map(String.init) ?? []
         options.keeps = value("KEEP") != nil
         return options
     }

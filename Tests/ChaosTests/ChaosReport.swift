@@ -50,6 +50,8 @@ final class ChaosReport: Sendable {
         var violations = 0
         /// The first few, in detail.
         var details: [String] = []
+        /// When the first was found, after the beginning.
+        var first: Duration?
     }
 
     private struct State {
@@ -98,8 +100,10 @@ final class ChaosReport: Sendable {
 
     func violated(_ invariant: Invariant, _ detail: @autoclosure () -> String) {
         let detail = detail()
+        let now = elapsed
         let isKept = state.withLock { state in
             state.findings[invariant, default: Finding()].violations += 1
+            state.findings[invariant, default: Finding()].first = state.findings[invariant]?.first ?? now
             guard state.findings[invariant, default: Finding()].details.count < Self.keptDetails else { return false }
             state.findings[invariant, default: Finding()].details.append(detail)
             return true
@@ -112,6 +116,11 @@ final class ChaosReport: Sendable {
 
     func violations(of invariant: Invariant) -> Int {
         state.withLock { $0.findings[invariant]?.violations ?? 0 }
+    }
+
+    /// When the first violation was found, after the beginning of the run.
+    func firstViolation(of invariant: Invariant) -> Duration? {
+        state.withLock { $0.findings[invariant]?.first }
     }
 
     /// The table at the end.

@@ -33,7 +33,7 @@ struct ChaosRun: Sendable {
         } catch {
             report.violated(.liveness, "the run itself failed: \(error)")
         }
-        let isKept = report.violations > 0 && !options.isExpectedToFail || options.keeps
+        let isKept = report.violations > 0 && options.expected == nil || options.keeps
         if isKept {
             directory.keep()
             report.say("logs are kept in \(directory.url.path)")
@@ -127,16 +127,14 @@ struct ChaosRun: Sendable {
             }
             report.say("all widgets are placed; events and faults begin")
             group.addTask { try await workload.run() }
-            group.addTask { try await watch(inputs, workload, pool, report) }
+            let audit = Audit(pool: pool, report: report)
+            group.addTask { try await watch(inputs, workload, audit, pool, report) }
 
-            if let script {
-                try await script(stage)
-            } else {
-                let schedule = FaultSchedule(
-                    seed: options.seed, duration: options.duration, interval: options.faultInterval,
-                    members: fleet.residents.map(\.name), apps: stage.world.apps.map(\.name),
-                    hasEmbeddedBrokers: options.bootstrapServers == nil)
-                try await stage.driver.run(schedule)
+            if try await untilExpected(report, { try await fail(stage) }) {
+                report.say("what was expected is violated")
+                group.cancelAll()
+                while let result = await group.nextResult() { _ = result }
+                return
             }
             report.say("faults are over; healing")
             workload.stop()
@@ -145,7 +143,7 @@ struct ChaosRun: Sendable {
             report.say("checking")
             try await FinalCheck(
                 world: stage.world, model: inputs.model, latest: timelines.latest, provider: stage.provider, pool: pool,
-                report: report
+                audit: audit, report: report
             ).run()
             try await stop(fleet)
             group.cancelAll()
@@ -161,13 +159,50 @@ struct ChaosRun: Sendable {
                 + "\(published.tombstones) tombstones and \(published.ignored) that consumers ignore")
     }
 
+    /// Lets the faults happen.
+    private func fail(_ stage: Stage) async throws {
+        if let script { return try await script(stage) }
+        let schedule = FaultSchedule(
+            seed: options.seed, duration: options.duration, interval: options.faultInterval,
+            members: stage.fleet.residents.map(\.name), apps: stage.world.apps.map(\.name),
+            hasEmbeddedBrokers: options.bootstrapServers == nil)
+        try await stage.driver.run(schedule)
+    }
+
+    /// Runs the body to its end, or until the invariant is violated that this run is to see violated.
+    ///
+    /// - Returns: whether it has been.
+    private func untilExpected(
+        _ report: ChaosReport, _ body: @escaping @Sendable () async throws -> Void
+    ) async throws -> Bool {
+        guard let expected = options.expected else {
+            try await body()
+            return false
+        }
+        return try await withThrowingTaskGroup(of: Bool.self) { group in
+            group.addTask {
+                try await body()
+                return false
+            }
+            group.addTask {
+                while report.violations(of: expected) == 0 { try await Task.sleep(for: .milliseconds(200)) }
+                return true
+            }
+            let isViolated = try await group.next() ?? false
+            group.cancelAll()
+            while let result = await group.nextResult() { _ = result }
+            return isViolated
+        }
+    }
+
     /// Holds the workload back while ingest is far behind, and tells how far it is.
     private func watch(
-        _ inputs: InputLog, _ workload: Workload, _ pool: PostgresPool, _ report: ChaosReport
+        _ inputs: InputLog, _ workload: Workload, _ audit: Audit, _ pool: PostgresPool, _ report: ChaosReport
     ) async throws {
         var round = 0
         while !Task.isCancelled {
             do { try await Task.sleep(for: .seconds(1)) } catch { return }
+            try? await audit.look()
             guard let rows = try? await pool.query(StoredPositions()) else { continue }
             var stored: [TopicPartition: Int64] = [:]
             for row in rows { stored[TopicPartition(topic: row.topic, partition: row.partition)] = row.next }

@@ -10,12 +10,16 @@ struct Mutation: Sendable {
     static let all = [fencing, positions, saveBeforePublish, generationCapture]
 
     /// What a worker has said to the database is held back until its lease is over and another worker has taken the
-    /// timelines, and is let through then.
+    /// timelines, and is let through then; or the worker itself stands still so long.
     private static let fencing = Mutation(protection: "fencing", invariant: .neverBack) { stage in
-        stage.provider.set(latency: .milliseconds(100))
+        stage.provider.set(latency: .milliseconds(200))
         for round in 0..<4 {
             let member = stage.fleet.workers[round % 2]
-            try await happen(.databaseHeld(member.name), .seconds(9), stage)
+            if round < 2 {
+                try await happen(.databaseHeld(member.name), .seconds(14), stage)
+            } else {
+                try await happen(.freeze(member.name), .seconds(14), stage)
+            }
             try await Task.sleep(for: .seconds(2))
         }
     }
@@ -69,22 +73,25 @@ enum MutationRun {
     /// - Returns: whether all were noticed, and the table.
     static func run(_ options: ChaosOptions) async throws -> (isCaught: Bool, table: String) {
         var lines = [
-            "", "  protection taken away   noticed as                          violations   with all in place",
+            "", "  protection taken away   noticed as                    seed   after     with all in place",
         ]
-        var isCaught = true
-        for mutation in Mutation.all {
-            var found = 0
+        let known = Set(Mutation.all.map(\.protection))
+        var isCaught = options.protections.allSatisfy(known.contains)
+        for mutation in Mutation.all
+        where options.protections.isEmpty || options.protections.contains(mutation.protection) {
+            var found: Duration?
             var seed = options.seed
-            for attempt in 0..<attempts where found == 0 {
+            for attempt in 0..<attempts where found == nil {
                 seed = options.seed + UInt64(attempt)
                 let report = try await run(mutation, seed: seed, isMutated: true, options)
-                found = report.violations(of: mutation.invariant)
+                found = report.firstViolation(of: mutation.invariant)
             }
             let control = try await run(mutation, seed: seed, isMutated: false, options)
-            isCaught = isCaught && found > 0 && control.violations == 0
-            let noticed = found > 0 ? mutation.invariant.title : "NOT NOTICED"
+            isCaught = isCaught && found != nil && control.violations == 0
             lines.append(
-                "  " + padded(mutation.protection, 24) + padded(noticed, 36) + padded("\(found)", 13)
+                "  " + padded(mutation.protection, 24)
+                    + padded(found == nil ? "NOT NOTICED" : mutation.invariant.title, 30) + padded("\(seed)", 7)
+                    + padded(found.map { "\(ChaosReport.seconds($0)) s" } ?? "-", 10)
                     + (control.violations == 0 ? "nothing found" : "\(control.violations) VIOLATIONS"))
         }
         return (isCaught, lines.joined(separator: "\n"))
@@ -97,7 +104,7 @@ enum MutationRun {
         options.seed = seed
         options.disabledProtection = isMutated ? mutation.protection : nil
         options.patience = isMutated ? .seconds(30) : options.patience
-        options.isExpectedToFail = isMutated
+        options.expected = isMutated ? mutation.invariant : nil
         let label = isMutated ? "without \(mutation.protection)" : "with \(mutation.protection)"
         return try await ChaosRun(options: options, label: label, script: mutation.script).run()
     }

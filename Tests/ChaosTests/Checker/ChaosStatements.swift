@@ -184,15 +184,16 @@ struct UnsettledRows: PostgresStatement {
 /// What the audit has noted.
 struct AuditRows: PostgresStatement {
     struct Row: Sendable {
+        let id: Int64
         let what: String
         let old: String
         let new: String
     }
 
-    static let sql = "SELECT what, old_row, new_row FROM chaos_audit ORDER BY id"
+    static let sql = "SELECT id, what, old_row, new_row FROM chaos_audit ORDER BY id"
 
     static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row {
-        Row(what: try row.value(0), old: try row.value(1), new: try row.value(2))
+        Row(id: try row.value(0), what: try row.value(1), old: try row.value(2), new: try row.value(3))
     }
 }
 

@@ -174,8 +174,8 @@ struct FaultSchedule: Sendable {
         let broker = Int32(random.integer(1...2))
         switch choice {
         case .kill: return (.kill(member), random.seconds(0...2))
-        // Longer than the lease and the session timeout.
-        case .freeze: return (.freeze(member), random.seconds(5...12))
+        // Often longer than the lease and the session timeout.
+        case .freeze: return (.freeze(member), random.seconds(5...17))
         case .restart: return (.restart(member), .zero)
         case .killAll: return (.killAll, random.seconds(0...2))
         case .terminate: return (.terminateBackend, .zero)
@@ -186,7 +186,7 @@ struct FaultSchedule: Sendable {
         case .databaseCut: return (.databaseCut(member), .zero)
         case .databaseDelay:
             return (.databaseDelay(member, random.seconds(0.01...0.25)), random.seconds(3...10))
-        case .databaseHeld: return (.databaseHeld(member), random.seconds(2...10))
+        case .databaseHeld: return (.databaseHeld(member), random.seconds(2...15))
         case .databaseHalfOpen: return (.databaseHalfOpen(member), random.seconds(2...10))
         case .databaseUnreachable: return (.databaseUnreachable(member), random.seconds(1...8))
         case .brokersCut: return (.brokersCut(member), .zero)

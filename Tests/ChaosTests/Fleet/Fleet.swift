@@ -41,14 +41,16 @@ final class Fleet: Sendable {
             "FRESHET_KAFKA_PROPERTIES": properties.sorted { $0.key < $1.key }
                 .map { "\($0.key)=\($0.value)" }.joined(separator: ","),
             "FRESHET_KAFKA_GROUP": kafka.group,
-            "FRESHET_KAFKA_DELIVERY_TIMEOUT": "2s",
+            "FRESHET_KAFKA_DELIVERY_TIMEOUT": "1500ms",
             "FRESHET_POSTGRES_STATEMENT_TIMEOUT": "8s",
             "FRESHET_POSTGRES_CONNECT_TIMEOUT": "2s",
             "FRESHET_POSTGRES_ACQUIRE_TIMEOUT": "3s",
             "FRESHET_POSTGRES_MAXIMUM_CONNECTIONS": "6",
             "FRESHET_INGEST_MAXIMUM_BATCH": "200",
             "FRESHET_PROVIDERS_ALLOW_PRIVATE_NETWORKS": "127.0.0.1",
-            "FRESHET_WORKERS_LEASE": "6s",
+            // A lease is what its kind's timeout, publishing and the database may take, rounded up to a multiple of this:
+            // ten seconds. Faults must be longer than that, so that somebody wakes up whose timelines are another's.
+            "FRESHET_WORKERS_LEASE": "5s",
             "FRESHET_WORKERS_GRACE_TIME": "3s",
             "FRESHET_WORKERS_POLL_INTERVAL": "300ms",
             "FRESHET_WORKERS_SWEEP_CHUNK": "50",

@@ -16,7 +16,8 @@ final class FleetMember: Sendable {
 
     private struct State {
         var process: Process?
-        var runs = 0
+        /// One is being started: places are looked after from more than one task.
+        var isStarting = false
         /// To be started again when it ends.
         var isWanted = false
         /// When it may be started again.
@@ -77,16 +78,22 @@ final class FleetMember: Sendable {
         }
         if let ended { judge(ended) }
         let starts = state.withLock { state in
-            guard state.isWanted, state.process == nil, state.startsAt <= .now else { return false }
-            state.runs += 1
+            guard state.isWanted, state.process == nil, !state.isStarting, state.startsAt <= .now else { return false }
+            state.isStarting = true
             return true
         }
         guard starts else { return }
+        let process: Process?
         do {
-            let process = try spawn()
-            state.withLock { $0.process = process }
+            process = try spawn()
         } catch {
+            process = nil
             report.violated(.noCrash, "\(name) cannot be started: \(error)")
+        }
+        state.withLock { state in
+            state.process = process
+            state.isStarting = false
+            if process == nil { state.startsAt = .now + .seconds(1) }
         }
     }
 
@@ -95,10 +102,10 @@ final class FleetMember: Sendable {
         process.executableURL = try Executable.freshet()
         process.arguments = ["run", "--role", role.rawValue]
         process.environment = environment
-        let path = log
-        if !FileManager.default.fileExists(atPath: path.path) { try Data().write(to: path) }
-        let output = try FileHandle(forWritingTo: path)
-        try output.seekToEnd()
+        // Appending: several processes write to it, one after the other, and each of them by more than one way.
+        let descriptor = open(log.path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0o600)
+        guard descriptor >= 0 else { throw RunDirectory.Failure(description: "no log \(log.path): error \(errno)") }
+        let output = FileHandle(fileDescriptor: descriptor, closeOnDealloc: true)
         process.standardInput = FileHandle.nullDevice
         process.standardOutput = output
         process.standardError = output
