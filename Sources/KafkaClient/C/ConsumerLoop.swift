@@ -83,7 +83,15 @@ final class ConsumerLoop: @unchecked Sendable {
         while stopReason == nil {
             serveCommands()
             guard stopReason == nil else { break }
-            if builder.isFull { makeRoom() } else { fill() }
+            if builder.isFull {
+                makeRoom()
+            } else {
+                // Full no more: the batch that fetching was held for may have gone in a rebalance or a seek, and with
+                // fetching held no message would ever fill it again.
+                fullSince = nil
+                if isHolding, buffer.pendingBatches < configuration.bufferedBatches { release() }
+                fill()
+            }
         }
         close()
         callbacks.owner = nil
