@@ -46,7 +46,7 @@ final class FleetMember: Sendable {
         self.directory = directory
         self.report = report
         postgres = try FaultProxy(to: server.port)
-        brokers = try kafka.brokerPorts.map { try FaultProxy(to: $0) }
+        brokers = try kafka.brokerPorts.map { try FaultProxy(to: $0, resetsTarget: true) }
         var environment = environment
         environment["FRESHET_POSTGRES_URL"] = server.url(through: postgres.port)
         if !brokers.isEmpty {

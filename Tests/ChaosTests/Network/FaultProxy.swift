@@ -37,10 +37,15 @@ final class FaultProxy: Sendable {
 
     private let state: Mutex<State>
     private let listener: Int32
+    private let resetsTarget: Bool
     let port: UInt16
 
-    /// - Parameter target: where connections lead, on 127.0.0.1.
-    init(to target: UInt16) throws {
+    /// - Parameters:
+    ///   - target: where connections lead, on 127.0.0.1.
+    ///   - resetsTarget: it is told with a reset that a client has gone. An embedded broker that owes an answer does not
+    ///     look for anything else, and takes the client's next connection for a second one of the same member.
+    init(to target: UInt16, resetsTarget: Bool = false) throws {
+        self.resetsTarget = resetsTarget
         state = Mutex(State(target: target))
         listener = Socket.make()
         guard let port = Socket.listen(listener) else {
@@ -64,11 +69,13 @@ final class FaultProxy: Sendable {
     }
 
     func set(_ flow: Flow) {
-        let old = state.withLock { state in
-            defer { state.flow = flow }
-            return state.flow
+        state.withLock { state in
+            // Broken before the flow opens: what was swallowed must not come through after all.
+            if flow == .refused || state.flow == .swallowed {
+                for link in state.links.values { link.breakOff() }
+            }
+            state.flow = flow
         }
-        if flow == .refused || old == .swallowed { cut() }
     }
 
     func set(delay: Duration) {
@@ -104,6 +111,7 @@ final class FaultProxy: Sendable {
                 Socket.reset(client)
                 continue
             }
+            if resetsTarget { Socket.linger(server) }
             let link = Link(client, server)
             state.withLock { $0.links[ObjectIdentifier(link)] = link }
             BlockingThread.run { [self] in pump(link, from: client, to: server) }
