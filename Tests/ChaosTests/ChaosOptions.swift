@@ -23,11 +23,13 @@ struct ChaosOptions: Sendable {
     var faultInterval = Duration.milliseconds(2_500)
     /// A real Kafka; nil: an embedded one. Faults of brokers are then left to whoever runs it.
     var bootstrapServers: String?
-    var kafkaProperties: [String: String] = [:]
+    /// Of librdkafka, for a real Kafka (TLS, SASL …). The session is as short as brokers allow, so that faults outlast it.
+    var kafkaProperties = ["session.timeout.ms": "6000"]
     /// `FRESHET_DISABLE_PROTECTION` of all processes.
     var disabledProtection: String?
-    /// How long all may take to come to rest after the healing.
-    var patience = Duration.seconds(90)
+    /// How long all may take to come to rest after the healing. It takes 5 to 20 seconds; this is for machines that have
+    /// other things to do.
+    var patience = Duration.seconds(120)
     /// This one is to be violated: the run ends as soon as it is, and nothing is kept of it.
     var expected: Invariant?
     /// Of the mode `mutations`: the protections to take away; empty: each.
@@ -52,6 +54,10 @@ struct ChaosOptions: Sendable {
             options.faultInterval = .milliseconds(3_500)
         }
         options.bootstrapServers = value("BOOTSTRAP_SERVERS")
+        for property in (value("KAFKA_PROPERTIES") ?? "").split(separator: ",") {
+            let parts = property.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+            if parts.count == 2 { options.kafkaProperties[String(parts[0])] = String(parts[1]) }
+        }
         options.disabledProtection = value("WITHOUT")
         options.protections = value("PROTECTIONS")?.split(separator: ",").map(String.init) ?? []
         options.keeps = value("KEEP") != nil
