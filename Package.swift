@@ -155,5 +155,12 @@ let package = Package(
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
             swiftSettings: strict),
+        .testTarget(
+            name: "ChaosTests",
+            dependencies: [
+                "freshet", "KafkaClient", "PostgresClient", "WidgetModel", "WidgetEvents", "WidgetStore",
+                "FreshetClient", "TestSupport", logging, lifecycle, crypto, hummingbird, nio,
+            ],
+            swiftSettings: strict),
     ]
 )

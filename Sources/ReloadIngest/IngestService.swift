@@ -230,11 +230,16 @@ package final class IngestService: Service {
             metadata: ["partitions": "\(partitions.map { "\($0.topic)/\($0.partition)" }.joined(separator: ", "))"])
         guard await pause(attempt: 3) else { throw CancellationError() }
         let starts = try await take(partitions, &positions)
-        do {
-            try await consumer.seek(starts)
-        } catch {
-            // Not assigned any more: their revocation is on its way.
-            logger.info("partitions are gone", metadata: ["error": "\(error)"])
+        // One by one, to know of each whether it is still there.
+        for (partition, start) in starts.sorted(by: { $0.key < $1.key }) {
+            do {
+                try await consumer.seek([partition: start])
+            } catch {
+                // Not assigned any more: its revocation is on its way, behind batches that were fetched for the old
+                // position. Under the new one they would pass for the next events, over a hole.
+                positions.drop([partition])
+                logger.info("a partition is gone", metadata: ["error": "\(error)"])
+            }
         }
     }
 

@@ -47,7 +47,8 @@ struct Freshet: AsyncParsableCommand {
         } catch {
             guard let failure = CommandFailure(explaining: error) else { failing.exit(withError: error) }
             Terminal.complain("freshet: \(failure.message)")
-            Foundation.exit(failure.status.rawValue)
+            ProcessEnd.now(failure.status.rawValue)
         }
+        ProcessEnd.now(0)
     }
 }

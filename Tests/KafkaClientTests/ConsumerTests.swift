@@ -43,6 +43,27 @@ struct ConsumerTests {
         }
     }
 
+    @Test("fetching that was held for a slow receiver goes on after a seek has emptied the batch")
+    func holdAndSeek() async throws {
+        try await withKafka { kafka in
+            let topic = try await kafka.topic("hold-seek")
+            let place = TopicPartition(topic: topic, partition: 0)
+            try await fill(kafka, topic, 1000)
+            let recorder = LogRecorder()
+            let consumer = try kafka.consumer(topic, logger: recorder.logger) {
+                $0.maximumBatchMessages = 100
+                $0.bufferedBatches = 1
+                $0.pauseDelay = .milliseconds(20)
+            }
+            #expect(try await consumer.read(100, from: [place: .at(0)]).count == 100)
+            await recorder.wait(for: "fetching is paused: the receiver is slow")
+            // Nothing is left of what was fetched, neither in the buffer nor in the batch at hand.
+            try await consumer.seek([place: .at(300)])
+            #expect(try await consumer.read(700).map(\.offset) == (300..<1000).map { $0 })
+            await consumer.shutdown()
+        }
+    }
+
     @Test("partitions that are taken away and given back while fetching is paused are read on")
     func pausedThroughRebalance() async throws {
         try await withKafka(embeddedOnly: true) { kafka in

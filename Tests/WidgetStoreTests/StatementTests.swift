@@ -30,7 +30,7 @@ struct StatementTests {
         WidgetsShowing.self, RemoveWidgets.self, MarkRetired.self,
         CountStrays.self, BeginMove.self, LockMove.self, MovePage.self, AdvanceMove.self, EndMovePass.self,
         ListMoves.self,
-        AddKindStatistics.self, PruneKindStatistics.self, MarkedTimelines.self, ReadKindStatistics.self,
+        AddKindStatistics.self, PruneKindStatistics.self, MarkedTimelines.self, LockMarked.self, ReadKindStatistics.self,
         ForecastDue.self,
         DeadLettersRefused.self, RequireFlow.self, CountFailures.self, ListDiversions.self, LockDiversion.self,
         EndDiversion.self, ForgetFailures.self, ReadIngestHalt.self, LockIngestState.self, HaltForApps.self,

@@ -132,6 +132,7 @@ extension ConsumerLoop {
 
     /// Moves partitions that librdkafka has in its assignment.
     func reposition(_ offsets: [TopicPartition: KafkaOffset]) {
+        guard !offsets.isEmpty else { return }
         let list = PartitionList(capacity: offsets.count)
         for (place, offset) in offsets { list.add(place, offset: offset.number) }
         check(

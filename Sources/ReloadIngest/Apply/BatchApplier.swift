@@ -26,6 +26,14 @@ struct BatchApplier: Sendable {
     /// Also read what was marked: a second statement for the marks of a batch.
     var recordsDecisions = false
     var limits = DeadLetterLimits()
+    private let order = LockOrder()
+
+    init(pool: PostgresPool, audienceLimit: Int, recordsDecisions: Bool = false, limits: DeadLetterLimits = .init()) {
+        self.pool = pool
+        self.audienceLimit = audienceLimit
+        self.recordsDecisions = recordsDecisions
+        self.limits = limits
+    }
 
     /// Applies a batch of the consumer's, and moves the positions.
     ///
@@ -38,17 +46,22 @@ struct BatchApplier: Sendable {
         failures: @Sendable ([RejectedEvent]) -> [CountFailures.Count] = { _ in [] },
         deadLetter: @Sendable (RejectedEvent) -> DeadLetter
     ) async throws -> Outcome {
-        try await pool.withTransaction { connection in
-            var first = PostgresPipeline()
-            _ = first.append(AdvancePositions(advances))
-            _ = first.append(RequireFlow(apps: fold.events.keys, diverted: fold.divertedAppsOfBatch))
-            var outcome = try await write(fold, behind: first, on: connection) { rejected, pipeline in
-                append((fold.diverted + rejected).map(deadLetter), to: &pipeline)
-                let counts = failures(rejected)
-                return counts.isEmpty ? nil : pipeline.append(CountFailures(counts, limits: limits))
+        do {
+            return try await pool.withTransaction { connection in
+                var first = PostgresPipeline()
+                _ = first.append(AdvancePositions(advances))
+                _ = first.append(RequireFlow(apps: fold.events.keys, diverted: fold.divertedAppsOfBatch))
+                var outcome = try await write(fold, behind: first, on: connection) { rejected, pipeline in
+                    append((fold.diverted + rejected).map(deadLetter), to: &pipeline)
+                    let counts = failures(rejected)
+                    return counts.isEmpty ? nil : pipeline.append(CountFailures(counts, limits: limits))
+                }
+                outcome.isHalting = try await halt(after: outcome, deadLetter, on: connection)
+                return outcome
             }
-            outcome.isHalting = try await halt(after: outcome, deadLetter, on: connection)
-            return outcome
+        } catch {
+            order.note(error)
+            throw error
         }
     }
 
@@ -82,7 +95,9 @@ struct BatchApplier: Sendable {
         var outcome = Outcome()
         var first = pipeline
         appendBumps(of: fold, to: &first)
+        let locksFirst = order.isWanted()
         guard !fold.lifecycle.isEmpty else {
+            if locksFirst { appendLock(of: fold, to: &first) }
             let marks = appendMarks(of: fold, to: &first)
             outcome.rejected = fold.rejected
             let failures = settle(outcome.rejected, &first)
@@ -106,6 +121,7 @@ struct BatchApplier: Sendable {
         outcome.widgets = writes.inserts.count + writes.updates.count
 
         var second = PostgresPipeline()
+        if locksFirst { appendLock(of: fold, writes.placements.map(\.id) + writes.departures, to: &second) }
         let placed = append(writes, to: &second)
         let marks = appendMarks(of: fold, to: &second)
         let failures = settle(outcome.rejected, &second)
@@ -166,6 +182,16 @@ struct BatchApplier: Sendable {
             (left.cause.topic, left.cause.partition, left.cause.offset)
                 < (right.cause.topic, right.cause.partition, right.cause.offset)
         }
+    }
+
+    /// Where more than one statement would lock timelines.
+    private func appendLock(of fold: BatchFold, _ ids: [TimelineID] = [], to pipeline: inout PostgresPipeline) {
+        let statements = [fold.userMarks.isEmpty, fold.deviceMarks.isEmpty, fold.widgetMarks.isEmpty, ids.isEmpty]
+        guard statements.count(where: { !$0 }) > 1 else { return }
+        _ = pipeline.append(
+            LockMarked(
+                users: Array(fold.userMarks.values), devices: Array(fold.deviceMarks.values),
+                widgets: Array(fold.widgetMarks.values), ids: ids, limit: audienceLimit))
     }
 
     private func appendMarks(of fold: BatchFold, to pipeline: inout PostgresPipeline) -> Marks {

@@ -4,6 +4,7 @@ import PostgresClient
 import ReloadIngest
 import ReloadWorkers
 import WidgetAPI
+import WidgetModel
 import WidgetStore
 
 // The settings as the parts of Freshet take them.
@@ -62,6 +63,7 @@ extension Settings {
         configuration.pollInterval = workers.pollInterval
         configuration.claimSpacing = workers.claimSpacing
         configuration.graceTime = workers.graceTime
+        configuration.providerBackoff.cap = workers.retryCap
         configuration.sweepChunk = workers.sweepChunk
         configuration.bulkHighWater = workers.bulkHighWater
         configuration.maximumResponseBytes = providers.maximumResponseBytes

@@ -111,6 +111,9 @@ extension SettingKey {
         .duration(
             "workers.graceTime", \.workers.graceTime, .zero...(.seconds(3_600)),
             "How long a stopping process goes on to finish what is in flight."),
+        .duration(
+            "workers.retryCap", \.workers.retryCap, .seconds(1)...(.seconds(86_400)),
+            "Longest wait before a timeline whose fetch has failed is tried again."),
         .integer(
             "workers.sweepChunk", \.workers.sweepChunk, 1...100_000,
             "Most timelines that the sweeper makes due in one statement."),

@@ -102,6 +102,8 @@ struct WorkerSettings: Sendable, Equatable {
     var claimSpacing = Duration.milliseconds(25)
     /// How long a stopping worker may go on to finish what is in flight.
     var graceTime = Duration.seconds(20)
+    /// Longest wait before a timeline whose fetch has failed is tried again.
+    var retryCap = Duration.seconds(900)
     /// Most timelines that the sweeper makes due in one statement.
     var sweepChunk = 1_000
     /// The sweeper waits while more timelines than this are due in the bulk lane.

@@ -128,6 +128,31 @@ struct DatabaseTroubleTests {
         }
     }
 
+    @Test("Two processes whose batches want the same timelines meet a few times, not at every batch")
+    func lockOrder() async throws {
+        try await IngestHarness.lend(maximumBatch: 200) { ingest in
+            _ = try await ingest.store.place((0..<200).map { .test("w\($0)", user: "u\($0)", device: "d\($0)") })
+            try await ingest.store.settle()
+            // By user and by device: two statements in each transaction, each of which begins with the first rows again.
+            for _ in 0..<8 {
+                try await ingest.publish(
+                    (0..<1_500).map { number in
+                        let target = Int.random(in: 0..<200)
+                        return .push(
+                            ReloadRequest(
+                                app: TestKinds.app,
+                                audience: number % 2 == 0 ? .user("u\(target)") : .device("d\(target)"),
+                                kinds: .all, reason: .push))
+                    })
+            }
+            let services = [ingest.service(), ingest.service()]
+            try await ingest.running(services) { try await ingest.waitUntilApplied(12_000) }
+            #expect(try await counted(ingest) == 12_000)
+            let retries = services.map(\.statistics.snapshot.retries)
+            #expect(retries.reduce(0, +) <= 8, "\(retries)")
+        }
+    }
+
     @Test("A lock that is held for longer than ingest waits for it")
     func lockTimeout() async throws {
         try await withTrouble(Limits(options: "-c lock_timeout=30ms")) {

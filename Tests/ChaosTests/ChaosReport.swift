@@ -1,0 +1,155 @@
+import Foundation
+import Synchronization
+
+/// What is demanded, by the numbers of the design's section 9 and the issue's words.
+enum Invariant: Int, CaseIterable, Sendable, Comparable {
+    case noLostReload = 1
+    case exactlyOnce = 2
+    case neverBack = 3
+    case wholeTimelines = 4
+    case publishedIsStored = 5
+    case separateApps = 6
+    case liveness = 7
+    /// No process ends by itself but in order.
+    case noCrash = 8
+
+    var title: String {
+        switch self {
+        case .noLostReload: "1 no lost reload"
+        case .exactlyOnce: "2 exactly-once effect"
+        case .neverBack: "3 rendered never goes back"
+        case .wholeTimelines: "4 stored timelines are whole"
+        case .publishedIsStored: "5 published is stored"
+        case .separateApps: "6 apps are separate, requests signed"
+        case .liveness: "7 liveness after healing"
+        case .noCrash: "8 no process crashes"
+        }
+    }
+
+    static func < (left: Invariant, right: Invariant) -> Bool { left.rawValue < right.rawValue }
+}
+
+/// Where a run tells how it goes: the file that FRESHET_CHAOS_OUTPUT names, since `swift test` holds back what tests print
+/// until all is over; else standard output.
+enum ChaosOutput {
+    private static let file: FileHandle = {
+        guard let path = ProcessInfo.processInfo.environment["FRESHET_CHAOS_OUTPUT"],
+            let file = FileHandle(forWritingAtPath: path)
+        else { return .standardOutput }
+        _ = try? file.seekToEnd()
+        return file
+    }()
+
+    static func write(_ text: String) { try? file.write(contentsOf: Data(text.utf8)) }
+}
+
+/// Collects what was checked and what was found, and prints as it goes.
+final class ChaosReport: Sendable {
+    struct Finding: Sendable {
+        var checked = 0
+        var violations = 0
+        /// The first few, in detail.
+        var details: [String] = []
+        /// When the first was found, after the beginning.
+        var first: Duration?
+    }
+
+    private struct State {
+        var findings: [Invariant: Finding] = [:]
+        var faults: [String: Int] = [:]
+        var notes: [String] = []
+    }
+
+    private static let keptDetails = 8
+
+    private let state = Mutex(State())
+    private let start = ContinuousClock.now
+    private let label: String
+    private let file: FileHandle?
+
+    init(label: String, directory: URL? = nil) {
+        self.label = label
+        if let directory {
+            let path = directory.appendingPathComponent("chaos.log").path
+            _ = FileManager.default.createFile(atPath: path, contents: nil)
+            file = FileHandle(forWritingAtPath: path)
+        } else {
+            file = nil
+        }
+    }
+
+    deinit { try? file?.close() }
+
+    /// Since the run began.
+    var elapsed: Duration { ContinuousClock.now - start }
+
+    func say(_ line: String) {
+        let text = "[\(label) \(Self.seconds(elapsed))] \(line)\n"
+        ChaosOutput.write(text)
+        try? file?.write(contentsOf: Data(text.utf8))
+    }
+
+    func fault(_ sort: String, _ line: String) {
+        state.withLock { $0.faults[sort, default: 0] += 1 }
+        say(line)
+    }
+
+    func checked(_ invariant: Invariant, _ count: Int = 1) {
+        state.withLock { $0.findings[invariant, default: Finding()].checked += count }
+    }
+
+    func violated(_ invariant: Invariant, _ detail: @autoclosure () -> String) {
+        let detail = detail()
+        let now = elapsed
+        let isKept = state.withLock { state in
+            state.findings[invariant, default: Finding()].violations += 1
+            state.findings[invariant, default: Finding()].first = state.findings[invariant]?.first ?? now
+            guard state.findings[invariant, default: Finding()].details.count < Self.keptDetails else { return false }
+            state.findings[invariant, default: Finding()].details.append(detail)
+            return true
+        }
+        if isKept { say("VIOLATION of \(invariant.title): \(detail)") }
+    }
+
+    var violations: Int { state.withLock { $0.findings.values.reduce(0) { $0 + $1.violations } } }
+    var faultCount: Int { state.withLock { $0.faults.values.reduce(0, +) } }
+
+    func violations(of invariant: Invariant) -> Int {
+        state.withLock { $0.findings[invariant]?.violations ?? 0 }
+    }
+
+    /// When the first violation was found, after the beginning of the run.
+    func firstViolation(of invariant: Invariant) -> Duration? {
+        state.withLock { $0.findings[invariant]?.first }
+    }
+
+    /// The table at the end.
+    func summary(seed: UInt64, extra: [String] = []) -> String {
+        let state = state.withLock { $0 }
+        var lines = ["", "seed \(seed), \(Self.seconds(elapsed)) s, \(state.faults.values.reduce(0, +)) faults"]
+        for (sort, count) in state.faults.sorted(by: { ($1.value, $0.key) < ($0.value, $1.key) }) {
+            lines.append("  \(Self.padded(sort, 34))\(count)")
+        }
+        lines += extra
+        lines.append("  \(Self.padded("invariant", 40))\(Self.padded("checked", 12))violations")
+        for invariant in Invariant.allCases {
+            let finding = state.findings[invariant] ?? Finding()
+            lines.append(
+                "  \(Self.padded(invariant.title, 40))\(Self.padded("\(finding.checked)", 12))\(finding.violations)")
+        }
+        for invariant in Invariant.allCases {
+            for detail in state.findings[invariant]?.details ?? [] { lines.append("  ! \(invariant.title): \(detail)") }
+        }
+        return lines.joined(separator: "\n")
+    }
+
+    private static func padded(_ text: String, _ width: Int) -> String {
+        text + String(repeating: " ", count: max(1, width - text.count))
+    }
+
+    static func seconds(_ duration: Duration) -> String {
+        let milliseconds = duration.components.seconds * 1_000 + duration.components.attoseconds / 1_000_000_000_000_000
+        let tenths = milliseconds / 100
+        return "\(tenths / 10).\(tenths % 10)"
+    }
+}

@@ -1,0 +1,281 @@
+import Foundation
+import Hummingbird
+import KafkaClient
+import Logging
+import PostgresClient
+import ServiceLifecycle
+import TestSupport
+
+/// One run: everything is set up, the workload goes on while faults happen, all is healed, and what is left is checked.
+struct ChaosRun: Sendable {
+    let options: ChaosOptions
+    let label: String
+    /// What happens while the workload goes on; nil: the seed's schedule.
+    var script: (@Sendable (Stage) async throws -> Void)?
+
+    /// What a script works with.
+    struct Stage: Sendable {
+        let world: ChaosWorld
+        let fleet: Fleet
+        let provider: ChaosProvider
+        let driver: FaultDriver
+        let workload: Workload
+        let report: ChaosReport
+        let options: ChaosOptions
+    }
+
+    /// - Returns: what was found.
+    func run() async throws -> ChaosReport {
+        let directory = try RunDirectory(label: label)
+        let report = ChaosReport(label: label, directory: directory.url)
+        do {
+            try await run(in: directory, report)
+        } catch {
+            report.violated(.liveness, "the run itself failed: \(error)")
+        }
+        let isKept = report.violations > 0 && options.expected == nil || options.keeps
+        if isKept {
+            directory.keep()
+            report.say("logs are kept in \(directory.url.path)")
+        }
+        await withCheckedContinuation { continuation in
+            BlockingThread.run {
+                directory.close()
+                continuation.resume()
+            }
+        }
+        return report
+    }
+
+    private func run(in directory: RunDirectory, _ report: ChaosReport) async throws {
+        let logger = Logger(label: "chaos") { _ in SwiftLogNoOpLogHandler() }
+        let world = ChaosWorld(seed: options.seed, users: 40, movers: 12)
+        let server = try await ChaosPostgres(in: directory)
+        let kafka = try await ChaosKafka(options, logger: logger)
+        let provider = ChaosProvider(world: world, seed: options.seed, report: report)
+        let fleet = try Fleet(server: server, kafka: kafka, options: options, directory: directory, report: report)
+        let pool = server.pool("chaos-checker", maximumConnections: 4)
+        let faultPool = server.pool("chaos-faults", maximumConnections: 6)
+        let inputs = try InputLog(kafka: kafka, world: world, report: report, logger: logger)
+        let timelines = try TimelineLog(kafka: kafka, pool: pool, report: report, logger: logger)
+        let workload = try Workload(
+            world: world, kafka: kafka, seed: options.seed, rate: options.rate, logger: logger,
+            register: { inputs.register($0) })
+        let driver = FaultDriver(
+            fleet: fleet, server: server, kafka: kafka, provider: provider, pool: faultPool, report: report)
+        let stage = Stage(
+            world: world, fleet: fleet, provider: provider, driver: driver, workload: workload, report: report,
+            options: options)
+
+        let web = ServiceGroup(services: [provider.application(logger: logger)], logger: logger)
+        await withThrowingTaskGroup(of: Void.self) { group in
+            group.addTask { try await web.run() }
+            group.addTask { try await inputs.run() }
+            group.addTask { try await timelines.run() }
+            do {
+                try await eventually("the provider listens") { provider.port != 0 }
+                try await install(world, provider, server, kafka, directory, pool)
+                report.say(
+                    "\(world.widgets.count) widgets, \(world.timelines.count) timelines, \(options.rate) events/s, seed "
+                        + "\(options.seed)")
+                try await act(stage, inputs, timelines, pool)
+            } catch {
+                report.violated(.liveness, "\(error)")
+            }
+            fleet.close()
+            await workload.close()
+            await inputs.close()
+            await timelines.close()
+            await web.triggerGracefulShutdown()
+            group.cancelAll()
+            while let result = await group.nextResult() { _ = result }
+        }
+        await pool.shutdown()
+        await faultPool.shutdown()
+        await kafka.close()
+    }
+
+    // MARK: Steps
+
+    private func install(
+        _ world: ChaosWorld, _ provider: ChaosProvider, _ server: ChaosPostgres, _ kafka: ChaosKafka,
+        _ directory: RunDirectory, _ pool: PostgresPool
+    ) async throws {
+        let manifest = directory.url.appendingPathComponent("kinds.yaml")
+        try Data(world.manifest(providerPort: provider.port).utf8).write(to: manifest)
+        var environment = Fleet.environment(kafka)
+        environment["FRESHET_POSTGRES_URL"] = server.directURL
+        for app in world.apps {
+            environment[app.secretVariable] = "whsec_" + Data(app.secret).base64EncodedString()
+        }
+        let freshet = try Executable.freshet().path
+        try await Command.run(freshet, ["migrate"], environment: environment)
+        try await Command.run(freshet, ["kinds", "apply", manifest.path], environment: environment)
+        try await pool.withConnection { try await $0.simple(Audit.sql) }
+    }
+
+    private func act(
+        _ stage: Stage, _ inputs: InputLog, _ timelines: TimelineLog, _ pool: PostgresPool
+    ) async throws {
+        let (report, fleet, workload) = (stage.report, stage.fleet, stage.workload)
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            group.addTask { await fleet.tend() }
+            fleet.start()
+            try await workload.place()
+            try await eventually("all widgets are placed", within: .seconds(90), every: .milliseconds(200)) {
+                try await pool.query(StoredWidgets()).count == stage.world.widgets.count
+            }
+            report.say("all widgets are placed; events and faults begin")
+            group.addTask { try await workload.run() }
+            let audit = Audit(pool: pool, report: report)
+            group.addTask { try await watch(inputs, workload, audit, pool, report) }
+
+            if try await untilExpected(report, { try await fail(stage) }) {
+                report.say("what was expected is violated")
+                group.cancelAll()
+                while let result = await group.nextResult() { _ = result }
+                return
+            }
+            report.say("faults are over; healing")
+            workload.stop()
+            try await stage.driver.heal()
+            try await settle(stage, inputs, timelines, pool)
+            report.say("checking")
+            try await FinalCheck(
+                world: stage.world, model: inputs.model, latest: timelines.latest, provider: stage.provider, pool: pool,
+                audit: audit, report: report
+            ).run()
+            try await stop(fleet)
+            group.cancelAll()
+            do { try await group.waitForAll() } catch is CancellationError {}
+        }
+        let (made, acknowledged, refusals) = workload.counts
+        let model = inputs.model
+        let published = timelines.counts
+        report.say(
+            "events: \(made) made, \(acknowledged) acknowledged after \(refusals) refusals, \(model.applied) in the log "
+                + "(\(model.repeated) repeated); provider: \(stage.provider.fetches) requests for "
+                + "\(stage.provider.timelines) timelines; published: \(published.messages), of these "
+                + "\(published.tombstones) tombstones and \(published.ignored) that consumers ignore")
+    }
+
+    /// Lets the faults happen.
+    private func fail(_ stage: Stage) async throws {
+        if let script { return try await script(stage) }
+        let schedule = FaultSchedule(
+            seed: options.seed, duration: options.duration, interval: options.faultInterval,
+            members: stage.fleet.residents.map(\.name), apps: stage.world.apps.map(\.name),
+            hasEmbeddedBrokers: options.bootstrapServers == nil)
+        try await stage.driver.run(schedule)
+    }
+
+    /// Runs the body to its end, or until the invariant is violated that this run is to see violated.
+    ///
+    /// - Returns: whether it has been.
+    private func untilExpected(
+        _ report: ChaosReport, _ body: @escaping @Sendable () async throws -> Void
+    ) async throws -> Bool {
+        guard let expected = options.expected else {
+            try await body()
+            return false
+        }
+        return try await withThrowingTaskGroup(of: Bool.self) { group in
+            group.addTask {
+                try await body()
+                return false
+            }
+            group.addTask {
+                while report.violations(of: expected) == 0 { try await Task.sleep(for: .milliseconds(200)) }
+                return true
+            }
+            let isViolated = try await group.next() ?? false
+            group.cancelAll()
+            while let result = await group.nextResult() { _ = result }
+            return isViolated
+        }
+    }
+
+    /// Holds the workload back while ingest is far behind, and tells how far it is.
+    private func watch(
+        _ inputs: InputLog, _ workload: Workload, _ audit: Audit, _ pool: PostgresPool, _ report: ChaosReport
+    ) async throws {
+        var round = 0
+        while !Task.isCancelled {
+            do { try await Task.sleep(for: .seconds(1)) } catch { return }
+            try? await audit.look()
+            guard let rows = try? await pool.query(StoredPositions()) else { continue }
+            var stored: [TopicPartition: Int64] = [:]
+            for row in rows { stored[TopicPartition(topic: row.topic, partition: row.partition)] = row.next }
+            let behind = inputs.next.map { $0.value - (stored[$0.key] ?? 0) }
+            // 5 MiB a partition hold about 8,000 events.
+            workload.set(paused: (behind.max() ?? 0) > 3_000)
+            round += 1
+            if round % 10 == 0 {
+                let unsettled = try? await pool.query(Unsettled()).first
+                report.say(
+                    "ingest is \(behind.reduce(0, +)) events behind, \(unsettled?.stale ?? -1) timelines are stale, "
+                        + "\(workload.counts.acknowledged) events so far")
+            }
+        }
+    }
+
+    /// Waits until all is quiet.
+    private func settle(
+        _ stage: Stage, _ inputs: InputLog, _ timelines: TimelineLog, _ pool: PostgresPool
+    ) async throws {
+        let begin = ContinuousClock.now
+        var state = "nothing is known"
+        var quiet = 0
+        var lastSaid = begin
+        stage.report.checked(.liveness)
+        while quiet < 3 {
+            guard ContinuousClock.now - begin < options.patience else {
+                let rows = (try? await pool.query(UnsettledRows())) ?? []
+                stage.report.violated(
+                    .liveness, "not quiet within \(options.patience): \(state); \(rows.joined(separator: " "))")
+                return
+            }
+            try await Task.sleep(for: .milliseconds(300))
+            let (isQuiet, text) = await look(stage, inputs, timelines, pool)
+            state = text
+            quiet = isQuiet ? quiet + 1 : 0
+            if ContinuousClock.now - lastSaid > .seconds(5) {
+                lastSaid = .now
+                stage.report.say("not quiet yet: \(text)")
+            }
+        }
+        stage.report.say("quiet after \(ChaosReport.seconds(ContinuousClock.now - begin)) s")
+    }
+
+    private func look(
+        _ stage: Stage, _ inputs: InputLog, _ timelines: TimelineLog, _ pool: PostgresPool
+    ) async -> (Bool, String) {
+        guard stage.workload.isDone else { return (false, "events are not acknowledged") }
+        guard await inputs.isAtEnd(), await timelines.isAtEnd() else { return (false, "the checker is still reading") }
+        do {
+            var stored: [TopicPartition: Int64] = [:]
+            for row in try await pool.query(StoredPositions()) {
+                stored[TopicPartition(topic: row.topic, partition: row.partition)] = row.next
+            }
+            let behind = inputs.next.reduce(0) { $0 + max(0, $1.value - (stored[$1.key] ?? 0)) }
+            guard let row = try await pool.query(Unsettled()).first else { return (false, "no answer") }
+            return (
+                behind == 0 && row.isQuiet,
+                "ingest is \(behind) events behind; timelines: \(row.stale) stale, \(row.leased) leased, "
+                    + "\(row.orphaned) orphaned, \(row.due) due; \(row.sweeps) sweeps, \(row.unforwarded) dead letters to "
+                    + "forward"
+            )
+        } catch {
+            return (false, "\(error)")
+        }
+    }
+
+    /// In order, and within the grace time.
+    private func stop(_ fleet: Fleet) async throws {
+        for member in fleet.members { member.retire() }
+        try await eventually("all processes stop when they are told to", within: .seconds(20)) {
+            fleet.members.allSatisfy { !$0.isRunning }
+        }
+        for member in fleet.members { member.tend() }
+    }
+}

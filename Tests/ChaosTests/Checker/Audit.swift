@@ -1,0 +1,51 @@
+import PostgresClient
+import Synchronization
+
+/// Notes every committed step backwards, of which sampling would miss most: triggers that only look, and write only when
+/// something is wrong.
+final class Audit: Sendable {
+    private let pool: PostgresPool
+    private let report: ChaosReport
+    /// Notes that have been reported; not all below the highest, since they are committed in any order.
+    private let seen = Mutex<Set<Int64>>([])
+
+    init(pool: PostgresPool, report: ChaosReport) {
+        self.pool = pool
+        self.report = report
+    }
+
+    /// Reports what has been noted since the last look.
+    func look() async throws {
+        for row in try await pool.query(AuditRows()) where seen.withLock({ $0.insert(row.id).inserted }) {
+            let isOfTimelines = row.what.hasPrefix("timeline_")
+            report.violated(isOfTimelines ? .neverBack : .exactlyOnce, "\(row.what): \(row.old) became \(row.new)")
+        }
+    }
+
+    static let sql = """
+        CREATE TABLE chaos_audit (
+            id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, what text NOT NULL, old_row text NOT NULL,
+            new_row text NOT NULL);
+        CREATE FUNCTION chaos_audit() RETURNS trigger LANGUAGE plpgsql AS $$
+        BEGIN
+            INSERT INTO chaos_audit (what, old_row, new_row) VALUES (TG_ARGV[0], left(OLD::text, 600), left(NEW::text, 600));
+            RETURN NULL;
+        END $$;
+        CREATE TRIGGER chaos_audit AFTER UPDATE ON timeline_state FOR EACH ROW
+            WHEN (NEW.rendered < OLD.rendered OR NEW.rendered_kind_generation < OLD.rendered_kind_generation
+                  OR NEW.rendered_app_generation < OLD.rendered_app_generation OR NEW.claim < OLD.claim)
+            EXECUTE FUNCTION chaos_audit('timeline_state went back');
+        CREATE TRIGGER chaos_audit_requested AFTER UPDATE ON timeline_state FOR EACH ROW
+            WHEN (NEW.requested < OLD.requested)
+            EXECUTE FUNCTION chaos_audit('requested went back');
+        CREATE TRIGGER chaos_audit AFTER UPDATE ON timeline_content FOR EACH ROW WHEN (NEW.revision < OLD.revision)
+            EXECUTE FUNCTION chaos_audit('timeline_content went back');
+        CREATE TRIGGER chaos_audit AFTER UPDATE ON kind FOR EACH ROW WHEN (NEW.generation < OLD.generation)
+            EXECUTE FUNCTION chaos_audit('kind.generation went back');
+        CREATE TRIGGER chaos_audit AFTER UPDATE ON app FOR EACH ROW WHEN (NEW.generation < OLD.generation)
+            EXECUTE FUNCTION chaos_audit('app.generation went back');
+        CREATE TRIGGER chaos_audit AFTER UPDATE ON consumer_position FOR EACH ROW
+            WHEN (NEW.next_offset < OLD.next_offset OR NEW.epoch < OLD.epoch)
+            EXECUTE FUNCTION chaos_audit('consumer_position went back');
+        """
+}

@@ -1,0 +1,113 @@
+import KafkaClient
+import WidgetModel
+
+/// What the log says must have become of everything: each offset of the input topics applied once, in the order of its
+/// partition. Written apart from the product's own folding.
+struct ChaosModel: Sendable {
+    struct Widget: Sendable {
+        var placement: WidgetPlacement
+        var changedAt: Timestamp
+        var isRemoved = false
+        var views = 0
+        var lastView: Timestamp?
+    }
+
+    struct Place: Hashable, Comparable, Sendable, CustomStringConvertible {
+        let topic: String
+        let partition: Int32
+        let offset: Int64
+
+        var description: String { "\(topic)/\(partition)@\(offset)" }
+
+        static func < (left: Place, right: Place) -> Bool {
+            (left.topic, left.partition, left.offset) < (right.topic, right.partition, right.offset)
+        }
+    }
+
+    /// How many events hit each stable timeline, by its index.
+    private(set) var requested: [Int]
+    private(set) var appGenerations: [String: Int] = [:]
+    /// By app and kind.
+    private(set) var kindGenerations: [String: Int] = [:]
+    /// By app and id.
+    private(set) var widgets: [String: Widget] = [:]
+    private(set) var refused: Set<Place> = []
+    private(set) var next: [TopicPartition: Int64] = [:]
+    private(set) var applied = 0
+    /// Events that the brokers hold more than once.
+    private(set) var repeated = 0
+    private var seen: Set<String> = []
+    /// The last events that hit each stable timeline, for explanations.
+    private(set) var lastHits: [Int: [Place]] = [:]
+
+    init(timelines: Int) {
+        requested = Array(repeating: 0, count: timelines)
+    }
+
+    /// - Returns: what is wrong with the evidence itself.
+    mutating func apply(_ event: ChaosEvent?, id: String, at place: Place) -> String? {
+        let partition = TopicPartition(topic: place.topic, partition: place.partition)
+        let expected = next[partition] ?? 0
+        next[partition] = place.offset + 1
+        if place.offset != expected { return "\(place): the checker has missed \(expected) to \(place.offset - 1)" }
+        guard let event else { return "\(place): nobody has published \(id)" }
+        applied += 1
+        if !seen.insert(id).inserted { repeated += 1 }
+        if event.isRefused { refused.insert(place) }
+        for index in event.marks {
+            requested[index] += 1
+            lastHits[index, default: []].append(place)
+            if lastHits[index, default: []].count > 4 { lastHits[index, default: []].removeFirst() }
+        }
+        if let app = event.appBump { appGenerations[app, default: 0] += 1 }
+        for bump in event.kindBumps { kindGenerations[ChaosWorld.key(bump.app, bump.kind), default: 0] += 1 }
+        if let lifecycle = event.lifecycle, let time = event.lifecycleTime, !apply(lifecycle, at: time) {
+            refused.insert(place)
+        }
+        if let view = event.view { count(view.at, of: ChaosWorld.key(view.app, view.widget)) }
+        return nil
+    }
+
+    /// False: it is about a widget that was never placed.
+    private mutating func apply(_ lifecycle: ChaosEvent.Lifecycle, at time: Timestamp) -> Bool {
+        switch lifecycle {
+        case .placed(let placement):
+            let key = ChaosWorld.key(placement.app, placement.widget)
+            if let old = widgets[key] {
+                guard time >= old.changedAt else { return true }
+                widgets[key]?.placement = placement
+                widgets[key]?.changedAt = time
+                widgets[key]?.isRemoved = false
+            } else {
+                widgets[key] = Widget(placement: placement, changedAt: time)
+            }
+        case .configured(let app, let widget, let configuration):
+            let key = ChaosWorld.key(app, widget)
+            guard let old = widgets[key] else { return false }
+            guard time >= old.changedAt, !old.isRemoved else { return true }
+            widgets[key]?.placement.configuration = configuration
+            widgets[key]?.changedAt = time
+        case .removed(let app, let widget):
+            let key = ChaosWorld.key(app, widget)
+            guard let old = widgets[key] else { return false }
+            guard time >= old.changedAt else { return true }
+            widgets[key]?.isRemoved = true
+            widgets[key]?.changedAt = time
+        case .environment(let app, let device, let environment):
+            for (key, old) in widgets
+            where !old.isRemoved && old.placement.app == app && old.placement.device == device && time >= old.changedAt
+            {
+                widgets[key]?.placement.environment = environment
+                widgets[key]?.changedAt = time
+            }
+        }
+        return true
+    }
+
+    private mutating func count(_ time: Timestamp, of key: String) {
+        guard let widget = widgets[key], !widget.isRemoved else { return }
+        if let last = widget.lastView, time < last + .seconds(3_600) { return }
+        widgets[key]?.views += 1
+        widgets[key]?.lastView = time
+    }
+}

@@ -1,0 +1,178 @@
+import KafkaClient
+import PostgresClient
+import WidgetModel
+import WidgetStore
+
+/// Compares what is stored with what the log, the providers and the timelines topic say, when all is quiet.
+struct FinalCheck {
+    let world: ChaosWorld
+    let model: ChaosModel
+    let latest: [TimelineID: TimelineLog.Latest]
+    let provider: ChaosProvider
+    let pool: PostgresPool
+    let audit: Audit
+    let report: ChaosReport
+
+    func run() async throws {
+        try await checkPositions()
+        try await checkGenerations()
+        try await checkWidgets()
+        try await checkDeadLetters()
+        try await checkAudit()
+        try await checkTimelines()
+    }
+
+    // MARK: Invariant 2
+
+    private func checkPositions() async throws {
+        var stored: [TopicPartition: Int64] = [:]
+        for row in try await pool.query(StoredPositions()) {
+            stored[TopicPartition(topic: row.topic, partition: row.partition)] = row.next
+        }
+        for (partition, next) in model.next {
+            expect(stored[partition] == next, .exactlyOnce) {
+                "\(partition): the position is \(stored[partition].map(String.init) ?? "none"), the log ends at \(next)"
+            }
+        }
+    }
+
+    private func checkGenerations() async throws {
+        for row in try await pool.query(StoredGenerations()) {
+            let app = Int64(model.appGenerations[row.app] ?? 0)
+            let kind = Int64(model.kindGenerations[ChaosWorld.key(row.app, row.kind)] ?? 0)
+            expect(row.appGeneration == app, .exactlyOnce) {
+                "app \(row.app): generation \(row.appGeneration), the log has \(app) reloads of everyone"
+            }
+            expect(row.kindGeneration == kind, .exactlyOnce) {
+                "kind \(row.app)/\(row.kind): generation \(row.kindGeneration), the log has \(kind) reloads of everyone"
+            }
+        }
+    }
+
+    private func checkWidgets() async throws {
+        var left = model.widgets
+        let people = Set(world.users)
+        for row in try await pool.query(StoredWidgets()) {
+            let key = ChaosWorld.key(row.app, row.id)
+            guard let widget = left.removeValue(forKey: key) else {
+                report.violated(.exactlyOnce, "widget \(key) is stored, nothing has placed it")
+                continue
+            }
+            let placement = widget.placement
+            let timeline = widget.isRemoved ? nil : identity(of: placement)?.id
+            let isSame =
+                row.kind == placement.kind && row.family == placement.family.rawValue && row.timeline == timeline
+                && row.user == placement.user && row.device == placement.device
+                && row.locale == placement.environment.locale && row.timeZone == placement.environment.timeZone
+                && row.changedAt.milliseconds == widget.changedAt.microseconds / 1_000
+            expect(isSame, .exactlyOnce) { "widget \(key): stored \(row), the log says \(widget)" }
+            // Whether a view or a removal of one batch comes first is nobody's promise; these are never removed.
+            guard people.contains(placement.user) else { continue }
+            expect(
+                row.views == Int64(widget.views)
+                    && row.lastViewedAt?.milliseconds == widget.lastView.map { $0.microseconds / 1_000 }, .exactlyOnce
+            ) { "widget \(key): \(row.views) views, the log has \(widget.views)" }
+        }
+        for key in left.keys { report.violated(.exactlyOnce, "widget \(key) was placed and is not stored") }
+    }
+
+    private func checkDeadLetters() async throws {
+        var left = model.refused
+        for row in try await pool.query(StoredDeadLetters()) {
+            expect(left.remove(row.place) != nil, .exactlyOnce) {
+                "\(row.place) is a dead letter twice, or should be none: \(row.text)"
+            }
+        }
+        for place in left { report.violated(.exactlyOnce, "\(place) should be a dead letter") }
+    }
+
+    // MARK: Invariant 3
+
+    private func checkAudit() async throws {
+        report.checked(.neverBack, Int(try await pool.query(UpdateCount()).first ?? 0))
+        try await audit.look()
+    }
+
+    // MARK: Invariants 1, 2, 4, 5
+
+    private func checkTimelines() async throws {
+        let rows = try await pool.query(StoredTimelines())
+        let stored = Dictionary(rows.map { ($0.id, $0) }, uniquingKeysWith: { $1 })
+        var live: [TimelineID: TimelineIdentity] = [:]
+        for widget in model.widgets.values where !widget.isRemoved {
+            if let identity = identity(of: widget.placement) { live[identity.id] = identity }
+        }
+        let stable = Dictionary(
+            world.timelines.enumerated().map { ($1.id, $0) }, uniquingKeysWith: { first, _ in first })
+        for (id, identity) in live {
+            guard let row = stored[id] else {
+                report.checked(.noLostReload)
+                report.violated(.noLostReload, "\(text(id, identity)) is shown by a widget and is not there")
+                continue
+            }
+            check(row, identity, stable[id])
+        }
+        for row in rows where live[row.id] == nil {
+            report.violated(.liveness, "timeline \(row.id) is shown by no widget and is still there: \(row.text)")
+        }
+        for (id, last) in latest where stored[id] == nil {
+            expect(last.shown == nil, .publishedIsStored) {
+                "timeline \(id) is gone, and the last that was published is revision \(last.revision) at \(last.place), "
+                    + "no tombstone"
+            }
+        }
+    }
+
+    private func check(_ row: StoredTimelines.Row, _ identity: TimelineIdentity, _ index: Int?) {
+        let name = text(row.id, identity)
+        if let index {
+            let expected = Int64(1 + model.requested[index])
+            expect(row.requested == expected, .exactlyOnce) {
+                "\(name): requested \(row.requested), the log has \(expected); last "
+                    + "\(model.lastHits[index] ?? []); \(row.text)"
+            }
+        }
+        guard let content = row.content else {
+            report.checked(.noLostReload)
+            report.violated(.noLostReload, "\(name) has never been rendered: \(row.text)")
+            return
+        }
+        let shown: Shown
+        report.checked(.wholeTimelines)
+        do throws(Shown.Broken) {
+            shown = try Shown(content: Array(content.utf8), of: row.id)
+        } catch {
+            report.violated(.wholeTimelines, "\(name) \(error): \(content.prefix(300))")
+            return
+        }
+        expect(provider.hasGiven(shown, for: row.id), .wholeTimelines) {
+            "\(name): the provider has never given \(shown)"
+        }
+        let current = world.kind(identity.kind, of: identity.app)?.shown(world.version(of: identity, id: row.id))
+        expect(shown.version == current, .noLostReload) {
+            "\(name): stored is \(shown.version), its source is at \(current.map(String.init) ?? "?") since "
+                + "\(index.flatMap { model.lastHits[$0] } ?? []); \(row.text)"
+        }
+        let last = latest[row.id]
+        expect(last?.shown == shown, .publishedIsStored) {
+            "\(name): stored is \(shown) of revision \(row.revision ?? 0), last published is "
+                + "\(last.map { "\($0.shown.map { "\($0)" } ?? "a tombstone") of revision \($0.revision) at \($0.place)" } ?? "nothing")"
+        }
+    }
+
+    // MARK: -
+
+    private func expect(_ holds: Bool, _ invariant: Invariant, _ detail: () -> String) {
+        report.checked(invariant)
+        if !holds { report.violated(invariant, detail()) }
+    }
+
+    private func identity(of placement: WidgetPlacement) -> TimelineIdentity? {
+        world.kind(placement.kind, of: placement.app)?.definition.identity(of: placement)
+    }
+
+    private func text(_ id: TimelineID, _ identity: TimelineIdentity) -> String {
+        "timeline \(id) (\(identity.app)/\(identity.kind) \(identity.user ?? "shared") "
+            + "\(identity.configuration.canonical))"
+    }
+}

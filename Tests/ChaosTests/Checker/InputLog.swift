@@ -1,0 +1,75 @@
+import KafkaClient
+import Logging
+import Synchronization
+
+/// Reads the input topics as they grow, and folds them into the model: what is in Kafka is what was published, whatever
+/// the producer was told. It reads past all proxies.
+final class InputLog: Sendable {
+    private struct State {
+        var model: ChaosModel
+        var events: [String: ChaosEvent] = [:]
+    }
+
+    private let state: Mutex<State>
+    private let consumer: KafkaConsumer
+    private let report: ChaosReport
+
+    init(kafka: ChaosKafka, world: ChaosWorld, report: ChaosReport, logger: Logger) throws {
+        state = Mutex(State(model: ChaosModel(timelines: world.timelines.count)))
+        self.report = report
+        consumer = try KafkaConsumer(
+            configuration: KafkaConsumerConfiguration(
+                kafka: kafka.configuration, group: "\(kafka.group)-checker", topics: kafka.topics.inputs),
+            logger: logger)
+    }
+
+    func register(_ events: [ChaosEvent]) {
+        state.withLock { state in
+            for event in events { state.events[event.id] = event }
+        }
+    }
+
+    var model: ChaosModel { state.withLock { $0.model } }
+    var next: [TopicPartition: Int64] { state.withLock { $0.model.next } }
+
+    /// Whether all that the brokers hold has been read.
+    func isAtEnd() async -> Bool {
+        guard let lag = await consumer.lag() else { return false }
+        return lag.values.allSatisfy { $0 == 0 }
+    }
+
+    func run() async throws {
+        for try await event in consumer.events {
+            switch event {
+            case .assigned(let assignment):
+                let next = next
+                assignment.start(
+                    at: Dictionary(
+                        uniqueKeysWithValues: assignment.partitions.map { ($0, KafkaOffset.at(next[$0] ?? 0)) }))
+            case .batch(let batch): read(batch)
+            case .revoked(let revocation): revocation.acknowledge()
+            case .offsetOutOfRange(let partition, let offset):
+                report.violated(.exactlyOnce, "the checker cannot read \(partition) at \(offset): it fell behind")
+            case .error: break
+            }
+        }
+    }
+
+    func close() async { await consumer.shutdown() }
+
+    private func read(_ batch: KafkaBatch) {
+        let problems = state.withLock { state -> [String] in
+            var problems: [String] = []
+            for index in 0..<batch.count {
+                let id = batch.header(index, named: "ce_id").map { String(decoding: batch.bytes[$0], as: UTF8.self) }
+                let record = batch.records[index]
+                let place = ChaosModel.Place(
+                    topic: batch.topic(index), partition: record.partition, offset: record.offset)
+                let problem = state.model.apply(state.events[id ?? ""], id: id ?? "", at: place)
+                if let problem { problems.append(problem) }
+            }
+            return problems
+        }
+        for problem in problems { report.violated(.exactlyOnce, "the evidence is broken: \(problem)") }
+    }
+}

@@ -1,0 +1,225 @@
+import Foundation
+
+/// Something bad that happens at a time, for a while.
+struct Fault: Sendable {
+    enum Sort: Sendable {
+        case kill(String)
+        case freeze(String)
+        case restart(String)
+        case killAll
+        case terminateBackend
+        case terminateAllBackends
+        case crashDatabase
+        case heldTransaction
+        case lockedRows
+        case databaseCut(String)
+        case databaseDelay(String, Duration)
+        /// Held back, and let through when it is over.
+        case databaseHeld(String)
+        case databaseHalfOpen(String)
+        case databaseUnreachable(String)
+        case brokersCut(String)
+        case brokersDelay(String, Duration)
+        case brokersHeld(String)
+        case brokersHalfOpen(String)
+        case brokersUnreachable(String)
+        case brokerDown(Int32)
+        case brokerSlow(Int32, Duration)
+        case requestErrors(String, count: Int)
+        case provider(app: String, ProviderFault)
+        case guest
+    }
+
+    let number: Int
+    /// After the beginning.
+    let start: Duration
+    /// How long it lasts; of a kill, until there is a process again.
+    let length: Duration
+    let sort: Sort
+
+    /// For the count.
+    var name: String {
+        switch sort {
+        case .kill: "SIGKILL"
+        case .freeze: "SIGSTOP, SIGCONT"
+        case .restart: "SIGTERM and restart"
+        case .killAll: "SIGKILL of all"
+        case .terminateBackend: "pg_terminate_backend of one"
+        case .terminateAllBackends: "pg_terminate_backend of all"
+        case .crashDatabase: "PostgreSQL crash"
+        case .heldTransaction: "transaction held open"
+        case .lockedRows: "rows locked"
+        case .databaseCut: "database connections cut"
+        case .databaseDelay: "database delayed"
+        case .databaseHeld: "database held back"
+        case .databaseHalfOpen: "database half open"
+        case .databaseUnreachable: "database unreachable"
+        case .brokersCut: "broker connections cut"
+        case .brokersDelay: "brokers delayed"
+        case .brokersHeld: "brokers held back"
+        case .brokersHalfOpen: "brokers half open"
+        case .brokersUnreachable: "brokers unreachable"
+        case .brokerDown: "broker down"
+        case .brokerSlow: "broker slow"
+        case .requestErrors: "request errors"
+        case .provider(_, let fault):
+            switch fault {
+            case .status(let code, _): "provider says \(code)"
+            case .slow: "provider is slow"
+            default: "provider \(fault)"
+            }
+        case .guest: "ingest joins and leaves"
+        }
+    }
+
+    var description: String {
+        let place: String
+        switch sort {
+        case .kill(let member), .freeze(let member), .restart(let member), .databaseCut(let member),
+            .databaseHeld(let member), .databaseHalfOpen(let member), .databaseUnreachable(let member),
+            .brokersCut(let member), .brokersHeld(let member), .brokersHalfOpen(let member),
+            .brokersUnreachable(let member):
+            place = " of \(member)"
+        case .databaseDelay(let member, let delay), .brokersDelay(let member, let delay):
+            place = " of \(member) by \(delay / .milliseconds(1)) ms"
+        case .brokerDown(let broker): place = ": \(broker)"
+        case .brokerSlow(let broker, let delay): place = ": \(broker) by \(delay / .milliseconds(1)) ms"
+        case .requestErrors(let request, let count): place = ": \(count) of \(request)"
+        case .provider(let app, let fault): place = " of \(app) (\(fault))"
+        default: place = ""
+        }
+        return "fault \(number): \(name)\(place), \(ChaosReport.seconds(length)) s"
+    }
+}
+
+/// Which faults happen when: a function of the seed and nothing else.
+struct FaultSchedule: Sendable {
+    let faults: [Fault]
+
+    init(_ faults: [Fault]) {
+        self.faults = faults
+    }
+
+    /// - Parameters:
+    ///   - interval: between the starts of two, on average.
+    ///   - hasEmbeddedBrokers: else their faults are left out.
+    init(
+        seed: UInt64, duration: Duration, interval: Duration, members: [String], apps: [String],
+        hasEmbeddedBrokers: Bool
+    ) {
+        var random = SeededRandom(seed: seed, stream: "faults")
+        var faults: [Fault] = []
+        var time = Duration.milliseconds(500)
+        while time < duration {
+            let (sort, length) = Self.draw(
+                &random, members: members, apps: apps, hasEmbeddedBrokers: hasEmbeddedBrokers)
+            faults.append(
+                Fault(number: faults.count + 1, start: time, length: min(length, .seconds(25)), sort: sort))
+            time += random.seconds(0.1...(interval / .milliseconds(1) / 1_000 * 1.9))
+        }
+        self.faults = faults
+    }
+
+    private enum Choice: CaseIterable {
+        case kill, freeze, restart, killAll, terminate, terminateAll, crash, held, locked
+        case databaseCut, databaseDelay, databaseHeld, databaseHalfOpen, databaseUnreachable
+        case brokersCut, brokersDelay, brokersHeld, brokersHalfOpen, brokersUnreachable
+        case brokerDown, brokerSlow, requestErrors, provider, guest
+
+        var weight: Int {
+            switch self {
+            case .kill: 12
+            case .freeze: 10
+            case .restart: 5
+            case .killAll: 2
+            case .terminate: 6
+            case .terminateAll: 4
+            case .crash: 4
+            case .held: 2
+            case .locked: 4
+            case .databaseCut: 6
+            case .databaseDelay: 5
+            case .databaseHeld: 6
+            case .databaseHalfOpen: 4
+            case .databaseUnreachable: 3
+            case .brokersCut: 5
+            case .brokersDelay: 3
+            case .brokersHeld: 4
+            case .brokersHalfOpen: 4
+            case .brokersUnreachable: 3
+            case .brokerDown: 3
+            case .brokerSlow: 2
+            case .requestErrors: 8
+            case .provider: 18
+            case .guest: 5
+            }
+        }
+
+        var needsEmbeddedBrokers: Bool {
+            switch self {
+            case .brokersCut, .brokersDelay, .brokersHeld, .brokersHalfOpen, .brokersUnreachable, .brokerDown,
+                .brokerSlow, .requestErrors:
+                true
+            default: false
+            }
+        }
+    }
+
+    private static func draw(
+        _ random: inout SeededRandom, members: [String], apps: [String], hasEmbeddedBrokers: Bool
+    ) -> (Fault.Sort, Duration) {
+        let choices = Choice.allCases.filter { hasEmbeddedBrokers || !$0.needsEmbeddedBrokers }
+        let choice = random.element(weighted: choices.map { ($0, $0.weight) })
+        let member = random.element(members)
+        let broker = Int32(random.integer(1...2))
+        switch choice {
+        case .kill: return (.kill(member), random.seconds(0...2))
+        // Often longer than the lease and the session timeout.
+        case .freeze: return (.freeze(member), random.seconds(5...17))
+        case .restart: return (.restart(member), .zero)
+        case .killAll: return (.killAll, random.seconds(0...2))
+        case .terminate: return (.terminateBackend, .zero)
+        case .terminateAll: return (.terminateAllBackends, .zero)
+        case .crash: return (.crashDatabase, random.seconds(0...4))
+        case .held: return (.heldTransaction, random.seconds(10...25))
+        case .locked: return (.lockedRows, random.seconds(1...7))
+        case .databaseCut: return (.databaseCut(member), .zero)
+        case .databaseDelay:
+            return (.databaseDelay(member, random.seconds(0.01...0.25)), random.seconds(3...10))
+        case .databaseHeld: return (.databaseHeld(member), random.seconds(2...15))
+        case .databaseHalfOpen: return (.databaseHalfOpen(member), random.seconds(2...10))
+        case .databaseUnreachable: return (.databaseUnreachable(member), random.seconds(1...8))
+        case .brokersCut: return (.brokersCut(member), .zero)
+        case .brokersDelay: return (.brokersDelay(member, random.seconds(0.01...0.3)), random.seconds(3...10))
+        case .brokersHeld: return (.brokersHeld(member), random.seconds(2...10))
+        case .brokersHalfOpen: return (.brokersHalfOpen(member), random.seconds(2...10))
+        case .brokersUnreachable: return (.brokersUnreachable(member), random.seconds(1...8))
+        case .brokerDown: return (.brokerDown(broker), random.seconds(1...7))
+        case .brokerSlow: return (.brokerSlow(broker, random.seconds(0.02...0.4)), random.seconds(2...8))
+        case .requestErrors:
+            return (.requestErrors(random.element(requests), count: random.integer(1...6)), .zero)
+        case .provider:
+            return (.provider(app: random.element(apps), providerFault(&random)), random.seconds(2...9))
+        case .guest: return (.guest, random.seconds(5...12))
+        }
+    }
+
+    static let requests = [
+        "produce", "fetch", "listOffsets", "metadata", "offsetCommit", "offsetFetch", "findCoordinator", "joinGroup",
+        "heartbeat", "syncGroup",
+    ]
+
+    private static func providerFault(_ random: inout SeededRandom) -> ProviderFault {
+        switch random.integer(0..<10) {
+        case 0: .status(500, retryAfter: nil)
+        case 1: .status(503, retryAfter: random.integer(1...2))
+        case 2: .status(429, retryAfter: random.integer(1...3))
+        case 3: .hang
+        case 4, 5: .slow(random.seconds(0.2...1.8))
+        case 6: .cut
+        case 7: .foreignIDs
+        case 8: .partial
+        default: .garbage
+        }
+    }
+}

@@ -1,0 +1,76 @@
+import KafkaClient
+import Logging
+
+/// The topics of a run, on an embedded cluster of its own (which a kill of all of Freshet leaves alone) or on a real one.
+final class ChaosKafka: Sendable {
+    static let partitions = 4
+
+    let configuration: KafkaConfiguration
+    let embedded: EmbeddedKafka?
+    /// Ports of the embedded brokers; their ids are 1, 2, …
+    let brokerPorts: [UInt16]
+    let topics: ChaosTopics
+    let group: String
+
+    init(_ options: ChaosOptions, logger: Logger) async throws {
+        let suffix = options.bootstrapServers == nil ? "" : "-\(String(UInt32.random(in: 0 ... .max), radix: 36))"
+        topics = ChaosTopics(suffix: suffix)
+        group = "freshet-chaos\(suffix)"
+        if let servers = options.bootstrapServers {
+            configuration = KafkaConfiguration(bootstrapServers: servers, properties: options.kafkaProperties)
+            embedded = nil
+            brokerPorts = []
+            let admin = KafkaAdmin(configuration: configuration, logger: logger)
+            let outcomes = try await admin.createTopics(
+                topics.all.map { KafkaTopicSpecification(name: $0, partitions: Self.partitions) })
+            for case .failed(let error) in outcomes.values { throw error }
+        } else {
+            let embedded = try EmbeddedKafka(brokers: 2, logger: logger)
+            self.embedded = embedded
+            configuration = embedded.configuration
+            brokerPorts = embedded.bootstrapServers.split(separator: ",").compactMap { address in
+                address.split(separator: ":").last.flatMap { UInt16($0) }
+            }
+            for topic in topics.all { try embedded.createTopic(topic, partitions: Self.partitions) }
+        }
+    }
+
+    func close() async {
+        if embedded == nil {
+            let admin = KafkaAdmin(configuration: configuration, logger: Logger(label: "chaos"))
+            _ = try? await admin.deleteTopics(topics.all)
+        }
+        await embedded?.shutdown()
+    }
+}
+
+/// Names of the topics.
+struct ChaosTopics: Sendable {
+    let pushes: String
+    let appChanges: String
+    let widgets: String
+    let timelines: String
+    let deadLetters: String
+    let decisions: String
+
+    init(suffix: String) {
+        pushes = "freshet.pushes\(suffix)"
+        appChanges = "freshet.app-changes\(suffix)"
+        widgets = "freshet.widgets\(suffix)"
+        timelines = "freshet.timelines\(suffix)"
+        deadLetters = "freshet.dead-letters\(suffix)"
+        decisions = "freshet.decisions\(suffix)"
+    }
+
+    var inputs: [String] { [pushes, appChanges, widgets] }
+    var all: [String] { inputs + [timelines, deadLetters, decisions] }
+
+    /// For processes.
+    var environment: [String: String] {
+        [
+            "FRESHET_TOPICS_PUSHES": pushes, "FRESHET_TOPICS_APP_CHANGES": appChanges,
+            "FRESHET_TOPICS_WIDGETS": widgets, "FRESHET_TOPICS_TIMELINES": timelines,
+            "FRESHET_TOPICS_DEAD_LETTERS": deadLetters, "FRESHET_TOPICS_DECISIONS": decisions,
+        ]
+    }
+}

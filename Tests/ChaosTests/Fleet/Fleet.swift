@@ -1,0 +1,83 @@
+import Foundation
+import KafkaClient
+
+/// The processes of Freshet that a run keeps going.
+final class Fleet: Sendable {
+    let ingest: [FleetMember]
+    let workers: [FleetMember]
+    /// Joins and leaves, so that partitions move.
+    let guest: FleetMember
+
+    var members: [FleetMember] { ingest + workers + [guest] }
+    /// Those that are always wanted.
+    var residents: [FleetMember] { ingest + workers }
+
+    init(
+        server: ChaosPostgres, kafka: ChaosKafka, options: ChaosOptions, directory: RunDirectory, report: ChaosReport
+    ) throws {
+        var environment = Self.environment(kafka)
+        if let protection = options.disabledProtection { environment["FRESHET_DISABLE_PROTECTION"] = protection }
+        func member(_ name: String, _ role: FleetMember.Role) throws -> FleetMember {
+            try FleetMember(
+                name: name, role: role, server: server, kafka: kafka, environment: environment, directory: directory,
+                report: report)
+        }
+        ingest = [try member("ingest-1", .ingest), try member("ingest-2", .ingest)]
+        workers = [try member("workers-1", .workers), try member("workers-2", .workers)]
+        guest = try member("ingest-3", .ingest)
+    }
+
+    /// Everything that is waited for is short, so that a run of a minute sees it all.
+    static func environment(_ kafka: ChaosKafka) -> [String: String] {
+        var properties = kafka.configuration.properties
+        if kafka.embedded != nil {
+            // A request that a half-open connection swallows is given up soon.
+            properties["socket.timeout.ms"] = "4000"
+            properties["socket.connection.setup.timeout.ms"] = "2000"
+        }
+        return kafka.topics.environment.merging([
+            "PATH": ProcessInfo.processInfo.environment["PATH"] ?? "/usr/bin:/bin",
+            "FRESHET_KAFKA_BOOTSTRAP_SERVERS": kafka.configuration.bootstrapServers,
+            "FRESHET_KAFKA_PROPERTIES": properties.sorted { $0.key < $1.key }
+                .map { "\($0.key)=\($0.value)" }.joined(separator: ","),
+            "FRESHET_KAFKA_GROUP": kafka.group,
+            "FRESHET_KAFKA_DELIVERY_TIMEOUT": "1500ms",
+            "FRESHET_POSTGRES_STATEMENT_TIMEOUT": "8s",
+            "FRESHET_POSTGRES_CONNECT_TIMEOUT": "2s",
+            "FRESHET_POSTGRES_ACQUIRE_TIMEOUT": "3s",
+            "FRESHET_POSTGRES_MAXIMUM_CONNECTIONS": "6",
+            "FRESHET_INGEST_MAXIMUM_BATCH": "200",
+            "FRESHET_PROVIDERS_ALLOW_PRIVATE_NETWORKS": "127.0.0.1",
+            // A lease is what its kind's timeout, publishing and the database may take, rounded up to a multiple of this:
+            // ten seconds. Faults must be longer than that, so that somebody wakes up whose timelines are another's.
+            "FRESHET_WORKERS_LEASE": "5s",
+            "FRESHET_WORKERS_GRACE_TIME": "3s",
+            "FRESHET_WORKERS_POLL_INTERVAL": "300ms",
+            "FRESHET_WORKERS_SWEEP_CHUNK": "50",
+            "FRESHET_WORKERS_RETRY_CAP": "3s",
+            // Only what is wrong by itself becomes a dead letter here: no app is to be diverted.
+            "FRESHET_DEAD_LETTERS_LIMIT": "100000",
+            "FRESHET_API_PORT": "0",
+        ]) { $1 }
+    }
+
+    func start() {
+        for member in residents { member.start() }
+    }
+
+    /// Looks after all places until cancelled.
+    func tend() async {
+        while !Task.isCancelled {
+            for member in members { member.tend() }
+            try? await Task.sleep(for: .milliseconds(50))
+        }
+    }
+
+    func healNetwork() {
+        for member in members { member.healNetwork() }
+    }
+
+    func close() {
+        for member in members { member.close() }
+    }
+}

@@ -1,0 +1,223 @@
+import Foundation
+import Synchronization
+
+#if canImport(Glibc)
+import Glibc
+#else
+import Darwin
+#endif
+
+/// A place of the fleet: one process of `freshet run` after the other, each started again when it has ended, as an
+/// orchestrator does. Every place reaches the database and the brokers through proxies of its own.
+final class FleetMember: Sendable {
+    enum Role: String, Sendable {
+        case ingest, workers
+    }
+
+    private struct State {
+        var process: Process?
+        /// One is being started: places are looked after from more than one task.
+        var isStarting = false
+        /// To be started again when it ends.
+        var isWanted = false
+        /// When it may be started again.
+        var startsAt = ContinuousClock.now
+        /// Why the present process will end, if the run itself ends it.
+        var expectedEnd: String?
+        var isFrozen = false
+    }
+
+    let name: String
+    let role: Role
+    let postgres: FaultProxy
+    /// One for each embedded broker.
+    let brokers: [FaultProxy]
+    private let directory: RunDirectory
+    private let report: ChaosReport
+    private let environment: [String: String]
+    private let state = Mutex(State())
+
+    init(
+        name: String, role: Role, server: ChaosPostgres, kafka: ChaosKafka, environment: [String: String],
+        directory: RunDirectory, report: ChaosReport
+    ) throws {
+        self.name = name
+        self.role = role
+        self.directory = directory
+        self.report = report
+        postgres = try FaultProxy(to: server.port)
+        brokers = try kafka.brokerPorts.map { try FaultProxy(to: $0, resetsTarget: true) }
+        var environment = environment
+        environment["FRESHET_POSTGRES_URL"] = server.url(through: postgres.port)
+        if !brokers.isEmpty {
+            environment["FRESHET_KAFKA_ROUTES"] = zip(kafka.brokerPorts, brokers)
+                .map { "\($0)=\($1.port)" }.joined(separator: ",")
+        }
+        self.environment = environment
+    }
+
+    var isRunning: Bool { state.withLock { $0.process?.isRunning ?? false } }
+    var log: URL { directory.log(name) }
+
+    // MARK: Orders
+
+    /// Keeps a process in place from now on.
+    func start() {
+        state.withLock { $0.isWanted = true }
+        tend()
+    }
+
+    /// What an orchestrator does again and again: looks whether there is a process, and starts one.
+    func tend() {
+        let ended: (status: Int32, isSignal: Bool, expected: String?)? = state.withLock { state in
+            guard let process = state.process, !process.isRunning else { return nil }
+            state.process = nil
+            state.isFrozen = false
+            defer { state.expectedEnd = nil }
+            return (process.terminationStatus, process.terminationReason == .uncaughtSignal, state.expectedEnd)
+        }
+        if let ended { judge(ended) }
+        let starts = state.withLock { state in
+            guard state.isWanted, state.process == nil, !state.isStarting, state.startsAt <= .now else { return false }
+            state.isStarting = true
+            return true
+        }
+        guard starts else { return }
+        let process: Process?
+        do {
+            process = try spawn()
+        } catch {
+            process = nil
+            report.violated(.noCrash, "\(name) cannot be started: \(error)")
+        }
+        state.withLock { state in
+            state.process = process
+            state.isStarting = false
+            if process == nil { state.startsAt = .now + .seconds(1) }
+        }
+    }
+
+    private func spawn() throws -> Process {
+        let process = Process()
+        process.executableURL = try Executable.freshet()
+        process.arguments = ["run", "--role", role.rawValue]
+        process.environment = environment
+        // Appending: several processes write to it, one after the other, and each of them by more than one way.
+        let descriptor = open(log.path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0o600)
+        guard descriptor >= 0 else { throw RunDirectory.Failure(description: "no log \(log.path): error \(errno)") }
+        let output = FileHandle(fileDescriptor: descriptor, closeOnDealloc: true)
+        process.standardInput = FileHandle.nullDevice
+        process.standardOutput = output
+        process.standardError = output
+        try process.run()
+        try? output.close()
+        directory.note(pid: process.processIdentifier)
+        return process
+    }
+
+    /// A process may end by a signal of the run's, in order when it was asked to, or by giving up what it cannot do
+    /// without; by nothing else.
+    private func judge(_ ended: (status: Int32, isSignal: Bool, expected: String?)) {
+        report.checked(.noCrash)
+        if let expected = ended.expected {
+            if expected == "SIGTERM", ended.isSignal || ended.status != 0, ended.status != SIGKILL {
+                report.violated(
+                    .noCrash, "\(name) was asked to stop and ended with \(Self.text(ended)); see \(log.path)")
+            }
+            return
+        }
+        if ended.isSignal || ended.status != 0 {
+            report.violated(.noCrash, "\(name) ended by itself with \(Self.text(ended)); see \(log.path)")
+        }
+        // As orchestrators do: not at once.
+        state.withLock { $0.startsAt = .now + .seconds(1) }
+    }
+
+    private static func text(_ ended: (status: Int32, isSignal: Bool, expected: String?)) -> String {
+        ended.isSignal ? "signal \(ended.status)" : "status \(ended.status)"
+    }
+
+    /// - Parameter pause: until the next one is started.
+    func kill(startingAgainAfter pause: Duration) {
+        let pid = state.withLock { state -> Int32? in
+            guard let process = state.process, process.isRunning else { return nil }
+            state.expectedEnd = "SIGKILL"
+            state.startsAt = .now + pause
+            return process.processIdentifier
+        }
+        if let pid { Glibc.kill(pid, SIGKILL) }
+    }
+
+    /// Stops it in order; the next one is started when it has ended.
+    func terminate() {
+        let pid = state.withLock { state -> Int32? in
+            guard let process = state.process, process.isRunning, state.expectedEnd == nil else { return nil }
+            state.expectedEnd = "SIGTERM"
+            return process.processIdentifier
+        }
+        if let pid { Glibc.kill(pid, SIGTERM) }
+    }
+
+    func freeze() {
+        signal(SIGSTOP, isFrozen: true)
+    }
+
+    func thaw() {
+        signal(SIGCONT, isFrozen: false)
+    }
+
+    private func signal(_ number: Int32, isFrozen: Bool) {
+        let pid = state.withLock { state -> Int32? in
+            guard let process = state.process, process.isRunning else { return nil }
+            state.isFrozen = isFrozen
+            return process.processIdentifier
+        }
+        if let pid { Glibc.kill(pid, number) }
+    }
+
+    /// No process from now on.
+    func retire() {
+        state.withLock { $0.isWanted = false }
+        thaw()
+        terminate()
+    }
+
+    func healNetwork() {
+        postgres.heal()
+        for broker in brokers { broker.heal() }
+    }
+
+    func close() {
+        state.withLock { $0.isWanted = false }
+        kill(startingAgainAfter: .zero)
+        postgres.stop()
+        for broker in brokers { broker.stop() }
+    }
+}
+
+/// The built program.
+enum Executable {
+    struct NotBuilt: Error, CustomStringConvertible {
+        let description: String
+    }
+
+    /// The one next to the test bundle in the build directory.
+    static func freshet() throws -> URL {
+        var starts = [Bundle.main.bundleURL, URL(fileURLWithPath: ProcessInfo.processInfo.arguments[0])]
+        starts += Bundle.allBundles.map(\.bundleURL)
+        for start in starts {
+            var folder = start
+            for _ in 0..<5 {
+                let candidate = folder.appendingPathComponent("freshet")
+                var isFolder: ObjCBool = false
+                if FileManager.default.fileExists(atPath: candidate.path, isDirectory: &isFolder), !isFolder.boolValue,
+                    FileManager.default.isExecutableFile(atPath: candidate.path)
+                {
+                    return candidate
+                }
+                folder = folder.deletingLastPathComponent()
+            }
+        }
+        throw NotBuilt(description: "no freshet next to \(starts.map(\.path))")
+    }
+}

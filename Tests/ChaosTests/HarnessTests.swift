@@ -1,0 +1,150 @@
+import Foundation
+import Testing
+
+#if canImport(Glibc)
+import Glibc
+#else
+import Darwin
+#endif
+
+/// What the chaos suite itself rests on.
+@Suite(.timeLimit(.minutes(5)))
+struct HarnessTests {
+    private func schedule(seed: UInt64, minutes: Int, embedded: Bool = true) -> FaultSchedule {
+        FaultSchedule(
+            seed: seed, duration: .seconds(60 * minutes), interval: .milliseconds(3_500),
+            members: ["ingest-1", "ingest-2", "workers-1", "workers-2"], apps: ["a", "b"],
+            hasEmbeddedBrokers: embedded)
+    }
+
+    private func text(_ schedule: FaultSchedule) -> [String] {
+        schedule.faults.map { "\($0.start) \($0.description)" }
+    }
+
+    @Test("a seed gives one schedule, of which a longer run has more; another seed gives another")
+    func seeds() {
+        let faults = text(schedule(seed: 7, minutes: 10))
+        #expect(faults == text(schedule(seed: 7, minutes: 10)))
+        let shorter = text(schedule(seed: 7, minutes: 2))
+        #expect(Array(faults.prefix(shorter.count)) == shorter)
+        #expect(faults != text(schedule(seed: 8, minutes: 10)))
+    }
+
+    @Test("ten minutes hold well over a hundred faults, of every sort", arguments: [UInt64(1), 2, 3])
+    func sorts(seed: UInt64) {
+        let faults = schedule(seed: seed, minutes: 10).faults
+        #expect(faults.count >= 120)
+        let sorts = Set(faults.map(\.name))
+        #expect(sorts.isSuperset(of: ["SIGKILL", "SIGSTOP, SIGCONT", "PostgreSQL crash", "ingest joins and leaves"]))
+        #expect(Set((1...3).flatMap { schedule(seed: $0, minutes: 10).faults.map(\.name) }).count >= 24)
+    }
+
+    @Test("a real Kafka is left alone")
+    func realBrokers() {
+        let names = schedule(seed: 1, minutes: 30, embedded: false).faults.map(\.name)
+        #expect(!names.contains { $0.contains("broker") || $0.contains("request errors") })
+    }
+
+    @Test("the proxy passes, delays, holds back, swallows, refuses and cuts")
+    func proxy() throws {
+        let echo = try Echo()
+        defer { echo.stop() }
+        let proxy = try FaultProxy(to: echo.port)
+        defer { proxy.stop() }
+
+        let link = try Client(proxy.port)
+        #expect(link.ask("open", within: 5_000) == "open")
+        proxy.set(delay: .milliseconds(150))
+        let begin = ContinuousClock.now
+        #expect(link.ask("late", within: 5_000) == "late")
+        // There and back.
+        #expect(ContinuousClock.now - begin >= .milliseconds(300))
+        proxy.set(delay: .zero)
+
+        proxy.set(.held)
+        #expect(link.ask("held", within: 200) == nil)
+        proxy.set(.open)
+        #expect(link.answer(within: 5_000) == "held")
+
+        proxy.set(.swallowed)
+        #expect(link.ask("lost", within: 200) == nil)
+        proxy.set(.open)
+        // Broken, and the echo has never heard it.
+        #expect(link.answer(within: 5_000) == "")
+        #expect(!echo.heard.contains("lost"))
+
+        proxy.set(.refused)
+        #expect((try? Client(proxy.port))?.ask("refused", within: 5_000) ?? "" == "")
+        proxy.set(.open)
+        let other = try Client(proxy.port)
+        #expect(other.ask("again", within: 5_000) == "again")
+        proxy.cut()
+        #expect(other.answer(within: 5_000) == "")
+    }
+}
+
+/// Answers what it hears.
+private final class Echo: Sendable {
+    private let listener = Socket.make()
+    private let log: Heard
+    let port: UInt16
+
+    private final class Heard: @unchecked Sendable {
+        private let lock = NSLock()
+        private var words: [String] = []
+
+        func add(_ word: String) { lock.withLock { words.append(word) } }
+        var all: [String] { lock.withLock { words } }
+    }
+
+    init() throws {
+        guard let port = Socket.listen(listener) else { throw FaultProxy.Failure(description: "no port") }
+        self.port = port
+        log = Heard()
+        BlockingThread.run { [listener, log] in
+            while true {
+                let client = accept(listener, nil, nil)
+                guard client >= 0 else { return }
+                BlockingThread.run {
+                    var buffer = [UInt8](repeating: 0, count: 1_024)
+                    while true {
+                        let count = read(client, &buffer, buffer.count)
+                        guard count > 0 else { break }
+                        log.add(String(decoding: buffer[..<count], as: UTF8.self))
+                        guard Socket.write(client, buffer[..<count]) else { break }
+                    }
+                    close(client)
+                }
+            }
+        }
+    }
+
+    var heard: [String] { log.all }
+
+    func stop() {
+        shutdown(listener, Int32(SHUT_RDWR))
+        close(listener)
+    }
+}
+
+private struct Client {
+    private let descriptor = Socket.make()
+
+    init(_ port: UInt16) throws {
+        guard Socket.connect(descriptor, to: port) else { throw FaultProxy.Failure(description: "not connected") }
+    }
+
+    func ask(_ word: String, within milliseconds: Int32) -> String? {
+        guard Socket.write(descriptor, ArraySlice(Array(word.utf8))) else { return "" }
+        return answer(within: milliseconds)
+    }
+
+    /// Nil: none in time; empty: the connection has ended.
+    func answer(within milliseconds: Int32) -> String? {
+        var event = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
+        guard poll(&event, 1, milliseconds) > 0 else { return nil }
+        var buffer = [UInt8](repeating: 0, count: 1_024)
+        let count = read(descriptor, &buffer, buffer.count)
+        return count > 0 ? String(decoding: buffer[..<count], as: UTF8.self) : ""
+    }
+}

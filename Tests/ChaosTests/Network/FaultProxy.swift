@@ -1,0 +1,270 @@
+import Foundation
+import Synchronization
+
+#if canImport(Glibc)
+import Glibc
+#else
+import Darwin
+#endif
+
+/// A TCP proxy on the loopback interface that does to connections what networks do: cuts them, delays them, holds back
+/// what is said and lets it through much later, or swallows it while both ends believe that they are connected.
+///
+/// Each direction of a connection has a thread of its own, which blocks: the cooperative pool has no part in it.
+final class FaultProxy: Sendable {
+    enum Flow: Sendable {
+        case open
+        /// Nothing passes, and nothing is lost: it passes when the flow is open again.
+        case held
+        /// Nothing passes, and is lost: a connection that is half open. Ended by cutting it.
+        case swallowed
+        /// New connections are closed at once; old ones were cut.
+        case refused
+    }
+
+    struct Failure: Error, CustomStringConvertible {
+        let description: String
+    }
+
+    private struct State {
+        var flow = Flow.open
+        /// Each chunk waits so long.
+        var delay = Duration.zero
+        var target: UInt16
+        var links: [ObjectIdentifier: Link] = [:]
+        var isStopped = false
+    }
+
+    private let state: Mutex<State>
+    private let listener: Int32
+    private let resetsTarget: Bool
+    let port: UInt16
+
+    /// - Parameters:
+    ///   - target: where connections lead, on 127.0.0.1.
+    ///   - resetsTarget: it is told with a reset that a client has gone. An embedded broker that owes an answer does not
+    ///     look for anything else, and takes the client's next connection for a second one of the same member.
+    init(to target: UInt16, resetsTarget: Bool = false) throws {
+        self.resetsTarget = resetsTarget
+        state = Mutex(State(target: target))
+        listener = Socket.make()
+        guard let port = Socket.listen(listener) else {
+            close(listener)
+            throw Failure(description: "no port for a proxy: error \(errno)")
+        }
+        self.port = port
+        BlockingThread.run { [self] in acceptAll() }
+    }
+
+    func stop() {
+        state.withLock { $0.isStopped = true }
+        shutdown(listener, Int32(SHUT_RDWR))
+        cut()
+    }
+
+    /// Breaks all connections with a reset.
+    func cut() {
+        let links = state.withLock { Array($0.links.values) }
+        for link in links { link.breakOff() }
+    }
+
+    func set(_ flow: Flow) {
+        state.withLock { state in
+            // Broken before the flow opens: what was swallowed must not come through after all.
+            if flow == .refused || state.flow == .swallowed {
+                for link in state.links.values { link.breakOff() }
+            }
+            state.flow = flow
+        }
+    }
+
+    func set(delay: Duration) {
+        state.withLock { $0.delay = delay }
+    }
+
+    /// All connections as before, and none broken.
+    func heal() {
+        set(delay: .zero)
+        set(.open)
+    }
+
+    // MARK: Threads
+
+    private func acceptAll() {
+        while true {
+            let client = accept(listener, nil, nil)
+            let (isStopped, flow, target) = state.withLock { ($0.isStopped, $0.flow, $0.target) }
+            if isStopped {
+                if client >= 0 { close(client) }
+                close(listener)
+                return
+            }
+            guard client >= 0 else { continue }
+            Socket.prepare(client)
+            guard flow != .refused else {
+                Socket.reset(client)
+                continue
+            }
+            let server = Socket.make()
+            guard Socket.connect(server, to: target) else {
+                close(server)
+                Socket.reset(client)
+                continue
+            }
+            if resetsTarget { Socket.linger(server) }
+            let link = Link(client, server)
+            state.withLock { $0.links[ObjectIdentifier(link)] = link }
+            BlockingThread.run { [self] in pump(link, from: client, to: server) }
+            BlockingThread.run { [self] in pump(link, from: server, to: client) }
+        }
+    }
+
+    private func pump(_ link: Link, from source: Int32, to sink: Int32) {
+        var buffer = [UInt8](repeating: 0, count: 65_536)
+        while true {
+            let count = read(source, &buffer, buffer.count)
+            guard count > 0 else { break }
+            guard passes(link), Socket.write(sink, buffer[..<count]) else { break }
+        }
+        if link.end() { state.withLock { $0.links[ObjectIdentifier(link)] = nil } }
+    }
+
+    /// Waits as the flow says; false when the link is broken. What is swallowed stays in this loop until it is cut.
+    private func passes(_ link: Link) -> Bool {
+        let delay = state.withLock { $0.delay }
+        if delay > .zero { usleep(UInt32(delay / .microseconds(1))) }
+        while !link.isBroken {
+            switch state.withLock({ $0.flow }) {
+            case .open: return true
+            case .refused: return false
+            // Neither end reads or writes any more: the kernels' buffers take what is sent, as half-open connections do.
+            case .held, .swallowed: usleep(5_000)
+            }
+        }
+        return false
+    }
+
+    /// The two sockets of a connection; closed when both directions have ended.
+    private final class Link: Sendable {
+        private struct State {
+            var isBroken = false
+            var open = 2
+        }
+
+        private let client: Int32
+        private let server: Int32
+        private let state = Mutex(State())
+
+        init(_ client: Int32, _ server: Int32) {
+            self.client = client
+            self.server = server
+        }
+
+        var isBroken: Bool { state.withLock { $0.isBroken } }
+
+        func breakOff() {
+            state.withLock { state in
+                guard state.open > 0, !state.isBroken else { return }
+                state.isBroken = true
+                for descriptor in [client, server] {
+                    Socket.linger(descriptor)
+                    shutdown(descriptor, Int32(SHUT_RDWR))
+                }
+            }
+        }
+
+        /// One direction is over, and so is the other; true for the last.
+        func end() -> Bool {
+            state.withLock { state in
+                state.open -= 1
+                state.isBroken = true
+                guard state.open == 0 else {
+                    shutdown(client, Int32(SHUT_RDWR))
+                    shutdown(server, Int32(SHUT_RDWR))
+                    return false
+                }
+                close(client)
+                close(server)
+                return true
+            }
+        }
+    }
+}
+
+/// Sockets of IPv4's loopback interface.
+enum Socket {
+    static func make() -> Int32 {
+        let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+        prepare(descriptor)
+        return descriptor
+    }
+
+    static func prepare(_ descriptor: Int32) {
+        var yes: Int32 = 1
+        setsockopt(descriptor, Int32(IPPROTO_TCP), TCP_NODELAY, &yes, socklen_t(MemoryLayout<Int32>.size))
+        _ = fcntl(descriptor, F_SETFD, FD_CLOEXEC)
+    }
+
+    /// Listens on a port of the system's choice, and answers it.
+    static func listen(_ descriptor: Int32) -> UInt16? {
+        var address = address(port: 0)
+        let bound = withUnsafePointer(to: &address) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                bind(descriptor, $0, socklen_t(MemoryLayout<sockaddr_in>.size))
+            }
+        }
+        guard bound == 0, Glibc.listen(descriptor, 128) == 0 else { return nil }
+        var size = socklen_t(MemoryLayout<sockaddr_in>.size)
+        _ = withUnsafeMutablePointer(to: &address) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { getsockname(descriptor, $0, &size) }
+        }
+        return UInt16(bigEndian: address.sin_port)
+    }
+
+    static func connect(_ descriptor: Int32, to port: UInt16) -> Bool {
+        var address = address(port: port)
+        return withUnsafePointer(to: &address) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                Glibc.connect(descriptor, $0, socklen_t(MemoryLayout<sockaddr_in>.size))
+            }
+        } == 0
+    }
+
+    static func write(_ descriptor: Int32, _ bytes: ArraySlice<UInt8>) -> Bool {
+        var rest = bytes
+        while !rest.isEmpty {
+            let count = rest.withUnsafeBytes { send(descriptor, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL)) }
+            guard count > 0 else { return false }
+            rest = rest.dropFirst(count)
+        }
+        return true
+    }
+
+    /// Closing resets the connection.
+    static func linger(_ descriptor: Int32) {
+        var linger = Glibc.linger(l_onoff: 1, l_linger: 0)
+        setsockopt(descriptor, SOL_SOCKET, SO_LINGER, &linger, socklen_t(MemoryLayout<Glibc.linger>.size))
+    }
+
+    static func reset(_ descriptor: Int32) {
+        linger(descriptor)
+        close(descriptor)
+    }
+
+    private static func address(port: UInt16) -> sockaddr_in {
+        var address = sockaddr_in()
+        address.sin_family = sa_family_t(AF_INET)
+        address.sin_port = port.bigEndian
+        address.sin_addr.s_addr = inet_addr("127.0.0.1")
+        return address
+    }
+}
+
+/// A detached thread for what blocks.
+enum BlockingThread {
+    static func run(_ body: @escaping @Sendable () -> Void) {
+        let thread = Thread { body() }
+        thread.stackSize = 512 * 1_024
+        thread.start()
+    }
+}

@@ -1,0 +1,263 @@
+import FreshetClient
+import WidgetEvents
+import WidgetModel
+
+/// Makes the workload's events, one after the other, from the seed.
+struct EventMaker {
+    private enum Sort {
+        case user, device, widget, everyone, everyoneMatching, allKinds, foreground, background, view, environment
+        case move, movePush, malformed, operatorReload
+    }
+
+    private static let start = Timestamp(rfc3339: "2026-01-01T00:00:00Z") ?? Timestamp(microseconds: 0)
+
+    private let world: ChaosWorld
+    private let topics: ChaosTopics
+    private var random: SeededRandom
+    private var number = 0
+    /// Views of a widget so far: each at least two hours after the other, so that all count.
+    private var views: [String: Int] = [:]
+    private var movers: [String: MoverState] = [:]
+
+    /// What the maker thinks of a mover's widget; what is true is in the log.
+    private struct MoverState {
+        var isPlaced = false
+        var clock = 0
+    }
+
+    init(world: ChaosWorld, topics: ChaosTopics, seed: UInt64) {
+        self.world = world
+        self.topics = topics
+        random = SeededRandom(seed: seed, stream: "events")
+    }
+
+    private mutating func nextID() -> String {
+        number += 1
+        return "chaos-\(number)"
+    }
+
+    /// The placements of all widgets that stay.
+    mutating func placements() -> [ChaosEvent] {
+        world.widgets.map { widget in
+            var event = make(.placed(widget.placement), at: Self.start)
+            event.lifecycle = .placed(widget.placement)
+            event.lifecycleTime = Self.start
+            return event
+        }
+    }
+
+    mutating func next() -> ChaosEvent {
+        let sort = random.element(weighted: [
+            (Sort.user, 460), (.device, 90), (.widget, 90), (.foreground, 60), (.background, 40), (.view, 90),
+            (.environment, 20), (.move, 70), (.movePush, 40), (.everyone, 3), (.everyoneMatching, 4), (.allKinds, 1),
+            (.operatorReload, 6), (.malformed, 2),
+        ])
+        let app = random.element(world.apps)
+        switch sort {
+        case .user, .foreground, .background, .operatorReload:
+            let user = random.element(world.users)
+            return targeted(app, .user(user), world.ofUser[ChaosWorld.key(app.name, user)] ?? [], sort)
+        case .device:
+            let device = "\(random.element(world.users))-d\(random.integer(0..<2))"
+            return targeted(app, .device(device), world.ofDevice[ChaosWorld.key(app.name, device)] ?? [], sort)
+        case .widget:
+            let widget = random.element(world.widgets).placement
+            let index = world.ofWidget[ChaosWorld.key(widget.app, widget.widget)] ?? 0
+            var event = make(
+                .push(ReloadRequest(app: widget.app, audience: .widget(widget.widget), kinds: .all, reason: .push)),
+                at: Self.start)
+            event.marks = [index]
+            event.sources = [.timeline(world.timelines[index].id)]
+            return event
+        case .everyone, .allKinds: return everyone(app, allKinds: sort == .allKinds)
+        case .everyoneMatching: return everyoneMatching(app)
+        case .view: return view()
+        case .environment: return environment(app)
+        case .move: return move(app)
+        case .movePush:
+            let person = random.element(world.movers)
+            var event = make(
+                .push(ReloadRequest(app: app.name, audience: .user(person), kinds: .all, reason: .push)),
+                at: Self.start)
+            event.sources = [.person(app.name, person)]
+            return event
+        case .malformed:
+            var event = ChaosEvent(
+                id: nextID(),
+                message: .malformed(topic: random.element(topics.inputs), key: random.element(world.users)))
+            event.isRefused = true
+            return event
+        }
+    }
+
+    private mutating func make(_ event: FreshetEvent, at time: Timestamp, key: String? = nil) -> ChaosEvent {
+        let id = nextID()
+        return ChaosEvent(id: id, message: .event(OutgoingEvent(event, id: id, time: time, key: key)))
+    }
+
+    private mutating func kinds(of app: ChaosApp) -> KindScope {
+        if random.chance(0.5) { return .all }
+        let names = app.kinds.map(\.definition.name)
+        return KindScope(names: [random.element(names), random.element(names)]) ?? .all
+    }
+
+    private mutating func targeted(
+        _ app: ChaosApp, _ audience: Audience, _ timelines: [Int], _ sort: Sort
+    ) -> ChaosEvent {
+        let kinds = kinds(of: app)
+        let group = random.chance(0.15) ? random.integer(0..<ChaosWorld.groups) : nil
+        let matching = group.map { ChaosWorld.configuration([("group", .number(JSONNumber($0)))]) }
+        let reason: ReloadReason =
+            switch sort {
+            case .foreground: .foreground
+            case .background: .background
+            case .operatorReload: .operator
+            default: .push
+            }
+        let request = ReloadRequest(
+            app: app.name, audience: audience, kinds: kinds, matching: matching, reason: reason)
+        let message: FreshetEvent =
+            switch sort {
+            case .foreground, .background: .appChange(request)
+            case .operatorReload: .operatorReload(request)
+            default: .push(request)
+            }
+        var event = make(message, at: Self.start)
+        event.marks = timelines.filter { index in
+            let timeline = world.timelines[index]
+            return kinds.contains(timeline.identity.kind) && (group == nil || timeline.group == group)
+        }
+        event.sources = event.marks.map { .timeline(world.timelines[$0].id) }
+        return event
+    }
+
+    private mutating func everyone(_ app: ChaosApp, allKinds: Bool) -> ChaosEvent {
+        let reason: ReloadReason = random.chance(0.2) ? .foreground : .push
+        let kind = random.element(app.kinds).definition.name
+        let scope = allKinds ? KindScope.all : KindScope.kinds([kind])
+        let request = ReloadRequest(app: app.name, audience: .everyone, kinds: scope, reason: reason)
+        var event = make(reason == .push ? .push(request) : .appChange(request), at: Self.start)
+        if allKinds {
+            event.appBump = app.name
+            event.sources = [.app(app.name)]
+        } else {
+            event.kindBumps = [(app.name, kind)]
+            event.sources = [.kind(app.name, kind)]
+        }
+        return event
+    }
+
+    private mutating func everyoneMatching(_ app: ChaosApp) -> ChaosEvent {
+        let kinds = kinds(of: app)
+        let group = random.integer(0..<ChaosWorld.groups)
+        let request = ReloadRequest(
+            app: app.name, audience: .everyone, kinds: kinds,
+            matching: ChaosWorld.configuration([("group", .number(JSONNumber(group)))]), reason: .push)
+        var event = make(.push(request), at: Self.start)
+        event.marks = world.timelines.indices.filter { index in
+            let timeline = world.timelines[index]
+            return timeline.identity.app == app.name && kinds.contains(timeline.identity.kind)
+                && timeline.group == group
+        }
+        event.sources = app.kinds.map(\.definition.name).filter(kinds.contains).map { .group(app.name, $0, group) }
+        return event
+    }
+
+    private mutating func view() -> ChaosEvent {
+        let widget = random.element(world.widgets).placement
+        let key = ChaosWorld.key(widget.app, widget.widget)
+        // Sometimes within the hour of the last: that one does not count.
+        let repeats = random.chance(0.2) && (views[key] ?? 0) > 0
+        if !repeats { views[key, default: 0] += 1 }
+        let time = Self.start + .seconds(7_200 * (views[key] ?? 1)) + (repeats ? .seconds(600) : .zero)
+        var event = make(.viewed(app: widget.app, widget: widget.widget), at: time, key: widget.user)
+        event.view = (widget.app, widget.widget, time)
+        return event
+    }
+
+    /// A significant change of time: the environment is what it was, and all on the device is reloaded.
+    private mutating func environment(_ app: ChaosApp) -> ChaosEvent {
+        let number = random.integer(0..<world.users.count)
+        let user = world.users[number]
+        let device = "\(user)-d\(random.integer(0..<2))"
+        let place = ChaosWorld.environment(number)
+        let time = Self.start + .seconds(self.number)
+        var event = make(
+            .environmentChanged(app: app.name, device: device, environment: place, significantTimeChange: true),
+            at: time, key: user)
+        event.marks = world.ofDevice[ChaosWorld.key(app.name, device)] ?? []
+        event.sources = event.marks.map { .timeline(world.timelines[$0].id) }
+        event.lifecycle = .environment(app: app.name, device: device, place)
+        event.lifecycleTime = time
+        return event
+    }
+
+    // MARK: People whose widgets come and go
+
+    private mutating func move(_ app: ChaosApp) -> ChaosEvent {
+        let person = random.element(world.movers)
+        let kind = random.element(app.kinds).definition
+        let widget = "\(person)-\(kind.name)-\(random.integer(0..<2))"
+        let device = "\(person)-d\(random.integer(0..<2))"
+        let key = ChaosWorld.key(app.name, widget)
+        var state = movers[key] ?? MoverState()
+        state.clock += 1
+        // Sometimes an event comes late: it must not override what is newer.
+        let time = Self.start + .seconds(60 * (random.chance(0.1) ? max(1, state.clock - 2) : state.clock))
+        defer { movers[key] = state }
+        let roll = random.integer(0..<100)
+        if !state.isPlaced || roll < 25 {
+            state.isPlaced = true
+            let placement = WidgetPlacement(
+                app: app.name, widget: widget, user: person, device: device, kind: kind.name,
+                family: random.chance(0.5) ? .systemSmall : .systemMedium,
+                configuration: moverConfiguration(of: kind, person), environment: moverEnvironment())
+            return lifecycle(.placed(placement), .placed(placement), at: time, person)
+        }
+        if roll < 55 {
+            let configuration = moverConfiguration(of: kind, person)
+            return lifecycle(
+                .configured(app: app.name, widget: widget, configuration: configuration),
+                .configured(app: app.name, widget: widget, configuration), at: time, person)
+        }
+        if roll < 80 {
+            state.isPlaced = false
+            return lifecycle(
+                .removed(app: app.name, widget: widget), .removed(app: app.name, widget: widget), at: time, person)
+        }
+        // Of all widgets of the device, each of which has a clock of its own: later than all of them.
+        let environment = moverEnvironment()
+        let late = Self.start + .seconds(60 * state.clock + 30)
+        return lifecycle(
+            .environmentChanged(
+                app: app.name, device: device, environment: environment, significantTimeChange: false),
+            .environment(app: app.name, device: device, environment), at: late, person)
+    }
+
+    private mutating func lifecycle(
+        _ message: FreshetEvent, _ lifecycle: ChaosEvent.Lifecycle, at time: Timestamp, _ person: String
+    ) -> ChaosEvent {
+        var event = make(message, at: time, key: person)
+        event.lifecycle = lifecycle
+        event.lifecycleTime = time
+        return event
+    }
+
+    private mutating func moverConfiguration(of kind: KindDefinition, _ person: String) -> WidgetConfiguration {
+        let place = random.integer(0..<4)
+        if kind.sharing == .shared {
+            return ChaosWorld.configuration([
+                ("city", .string("x\(place)")), ("group", .number(JSONNumber(place % ChaosWorld.groups))),
+            ])
+        }
+        return ChaosWorld.configuration([
+            ("group", .number(JSONNumber(place % ChaosWorld.groups))), ("moved", .bool(true)),
+        ])
+    }
+
+    private mutating func moverEnvironment() -> WidgetEnvironment {
+        WidgetEnvironment(
+            storedLocale: random.element(["en-GB", "de-DE", "fr-FR"]),
+            timeZone: random.element(["Europe/London", "Asia/Tokyo"]))
+    }
+}
