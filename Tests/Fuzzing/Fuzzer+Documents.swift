@@ -1,0 +1,101 @@
+import WidgetModel
+
+extension Fuzzer {
+    private static let configurations: [[UInt8]] = [
+        "{}", #"{"card":"acme","limits":[1,"two",null],"on":true}"#, #"{"é":"😀","\u0041":1e2,"z":-0.0,"a":[]}"#,
+        #"{"number":9007199254740993,"small":5e-324,"text":"line\nbreak / \\ \""}"#,
+    ].map { Array($0.utf8) }
+
+    func configuration(_ random: inout InputGenerator) throws(FuzzFinding) -> FuzzOutcome {
+        let bytes = random.json(of: Self.configurations)
+        let configuration: WidgetConfiguration
+        do throws(ModelError) {
+            configuration = try WidgetConfiguration(json: bytes)
+        } catch {
+            try Self.check(error, of: bytes.count)
+            return FuzzOutcome(isAccepted: false, bytes: bytes.count)
+        }
+        try Self.checkCanonical(configuration)
+        return FuzzOutcome(isAccepted: true, bytes: bytes.count)
+    }
+
+    func json(_ random: inout InputGenerator) throws(FuzzFinding) -> FuzzOutcome {
+        let bytes = random.json(of: Self.configurations + corpus.events.map(\.data))
+        let value: JSONValue
+        do throws(JSONError) {
+            value = try JSONValue.parse(bytes)
+        } catch {
+            try Self.check(error, of: bytes.count)
+            return FuzzOutcome(isAccepted: false, bytes: bytes.count)
+        }
+        var canonical: [UInt8] = []
+        value.write(to: &canonical, canonical: true)
+        let again: JSONValue
+        do throws(JSONError) {
+            again = try JSONValue.parse(canonical)
+        } catch {
+            throw FuzzFinding("its canonical form is refused: \(error)")
+        }
+        var second: [UInt8] = []
+        again.write(to: &second, canonical: true)
+        try Self.expect(second == canonical, "the canonical form has another")
+        return FuzzOutcome(isAccepted: true, bytes: bytes.count)
+    }
+
+    private static let times: [[UInt8]] = [
+        "2026-06-22T10:00:00Z", "2020-02-29t23:59:60.123456789+23:59", "0001-01-01T00:00:00-00:00",
+        "9999-12-31T23:59:59.999999Z", "2026-06-22 10:00:00+02:00",
+    ].map { Array($0.utf8) }
+
+    func timestamp(_ random: inout InputGenerator) throws(FuzzFinding) -> FuzzOutcome {
+        var bytes = random.any(Self.times)
+        if random.chance(3, of: 4) {
+            // A digit for a digit, so that many are dates.
+            for _ in 0...random.below(3) {
+                let index = random.below(bytes.count)
+                bytes[index] = random.any(Array("0123456789".utf8) + Array("T:Z+-. ".utf8))
+            }
+        } else {
+            bytes = random.mutated(bytes, with: Self.times)
+        }
+        let text = String(decoding: bytes, as: UTF8.self)
+        guard let time = Timestamp(rfc3339: text) else { return FuzzOutcome(isAccepted: false, bytes: bytes.count) }
+        try Self.expect(
+            Timestamp(rfc3339: time.rfc3339) == time, "\(text.debugDescription) is \(time), and not that again")
+        return FuzzOutcome(isAccepted: true, bytes: bytes.count)
+    }
+
+    func manifest(_ random: inout InputGenerator) throws(FuzzFinding) -> FuzzOutcome {
+        let bytes = random.yaml(of: corpus.manifests)
+        guard let text = String(validating: bytes, as: UTF8.self) else {
+            return FuzzOutcome(isAccepted: false, bytes: bytes.count)
+        }
+        let manifest: Manifest
+        do throws(ManifestError) {
+            manifest = try Manifest.read(text: text, file: "fuzz.yaml", environment: nil)
+        } catch {
+            try Self.check(error, of: text)
+            return FuzzOutcome(isAccepted: false, bytes: bytes.count)
+        }
+        try Self.expect(!manifest.apps.isEmpty, "a manifest of nothing was accepted")
+        for app in manifest.apps {
+            try Self.expect(AppDefinition.isBundleIdentifier(app.definition.name), "the app \(app.definition.name)")
+            try Self.expect(!app.definition.kinds.isEmpty, "an app without kinds was accepted")
+        }
+        return FuzzOutcome(isAccepted: true, bytes: bytes.count)
+    }
+
+    private static func check(_ error: ManifestError, of text: String) throws(FuzzFinding) {
+        try expect(!error.problems.isEmpty, "refused for nothing")
+        let lines =
+            text.utf8.count { $0 == 0x0A || $0 == 0x0D }
+            + text.unicodeScalars.count { $0.value == 0x85 || $0.value >> 1 == 0x1014 }
+        for problem in error.problems {
+            try expect(
+                problem.message.utf8.count <= 4 * maximumMessageBytes,
+                "a message of \(problem.message.utf8.count) bytes")
+            guard let mark = problem.mark else { continue }
+            try expect((0...lines + 2).contains(mark.line), "line \(mark.line) of \(lines)")
+        }
+    }
+}
