@@ -58,6 +58,9 @@ struct DiversionTests {
             let first = ingest.service()
             let second = ingest.service()
             try await ingest.running([first, second]) {
+                try await eventually("both have partitions") {
+                    [first, second].allSatisfy { $0.statistics.snapshot.assignedPartitions > 0 }
+                }
                 try await ingest.publish((0..<6).map { _ in ingest.bad() })
                 try await eventually("the app is diverted") { try await ingest.isDiverted() }
                 try await ingest.publish((0..<300).map { _ in ingest.everyone(good) })

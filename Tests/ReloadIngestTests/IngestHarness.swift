@@ -62,13 +62,15 @@ struct IngestHarness: Sendable {
         on pool: PostgresPool? = nil, logger: Logger = quiet,
         onConsumer: @escaping @Sendable (KafkaConsumer) -> Void = { _ in },
         onDecisions: (@Sendable ([DecisionRecord]) -> Void)? = nil,
-        configure: ((inout IngestConfiguration) -> Void)? = nil
+        configure: ((inout IngestConfiguration) -> Void)? = nil, properties: [String: String] = [:]
     ) -> IngestService {
         var configuration = configuration
         configure?(&configuration)
         let pool = pool ?? store.pool
+        var kafka = kafka.configuration
+        kafka.properties.merge(properties) { $1 }
         let consumer = KafkaConsumerConfiguration(
-            kafka: kafka.configuration, group: configuration.group, topics: configuration.topics.all,
+            kafka: kafka, group: configuration.group, topics: configuration.topics.all,
             maximumBatchMessages: configuration.maximumBatch)
         return IngestService(
             configuration: configuration, pool: pool, directory: DirectoryCache(pool: pool),

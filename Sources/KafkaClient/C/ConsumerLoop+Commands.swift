@@ -155,7 +155,10 @@ extension ConsumerLoop {
     /// What the caller may override.
     static let defaults: [String: String] = [
         "client.id": "freshet",
-        "partition.assignment.strategy": "cooperative-sticky",
+        // Not cooperative-sticky: before librdkafka 2.3.0 (confluentinc/librdkafka issue 4312) a client with it that is
+        // closed between joining its group and its first assignment aborts the process. Giving all partitions up at a
+        // rebalance costs little: positions are the receiver's, not the group's.
+        "partition.assignment.strategy": "roundrobin",
         "session.timeout.ms": "45000",
         // What librdkafka prefetches is memory; a batch is a few MiB.
         "queued.max.messages.kbytes": "32768",

@@ -101,8 +101,8 @@ struct DeadLetterProcessTests {
             #expect(replayed.status == 0 && replayed.out == "replayed 3; 0 failed again\n", "\(replayed.err)")
             #expect(try await installation.store.timeline(ids[1], app: Self.other)?.requested == 4)
 
-            // The bad deploy: a kind that is not registered yet.
-            try await freshet.push(Self.app, "u1", kind: "Savings", count: 8)
+            // The bad deploy: a kind that is not registered yet. As many as it takes: a seventh would wait like the others.
+            try await freshet.push(Self.app, "u1", kind: "Savings", count: 6)
             try await eventually("the app is diverted") {
                 try await installation.store.integer("SELECT count(*) FROM diversion") == 1
             }
@@ -126,12 +126,12 @@ struct DeadLetterProcessTests {
 
             // The fix.
             let fix = try await freshet("kinds", "apply", fixed)
-            #expect(fix.err.contains("8 events of \(Self.app) were kept for kinds that it did not have"))
+            #expect(fix.err.contains("6 events of \(Self.app) were kept for kinds that it did not have"))
             let resumed = try await freshet("dead-letters", "resume", "--app", Self.app)
             #expect(resumed.status == 0, "\(resumed.err)")
             #expect(resumed.out == "\(Self.app): replayed 4; 0 failed again; its events flow again\n")
             let rest = try await freshet.json("dead-letters", "replay", "--app", Self.app, "--cause", "unknownKind")
-            #expect(rest["replayed"] == 8 && rest["failed"] == 0)
+            #expect(rest["replayed"] == 6 && rest["failed"] == 0)
             try await freshet.push(Self.app, "u1", kind: "RecentPurchases")
             try await eventually("the widget is reloaded for all of them") {
                 let timeline = try await installation.store.timeline(ids[0], app: Self.app)

@@ -1,0 +1,286 @@
+import KafkaClient
+import Logging
+import PostgresClient
+import Synchronization
+import TestSupport
+import Testing
+import WidgetEvents
+import WidgetModel
+import WidgetStore
+
+@testable import ReloadIngest
+
+/// What a database may answer for a while. Nothing is lost, nothing is applied twice, and nobody's event is blamed.
+@Suite("Trouble of the database is waited out", .timeLimit(.minutes(5)))
+struct DatabaseTroubleTests {
+    private func place(_ users: Int, _ ingest: IngestHarness) async throws {
+        _ = try await ingest.store.place((0..<users).map { .test("w\($0)", user: "u\($0)") })
+        try await ingest.store.settle()
+    }
+
+    /// How many events are applied to the timelines, beyond the one that each starts with.
+    private func counted(_ ingest: IngestHarness) async throws -> Int {
+        try await ingest.store.integer("SELECT coalesce(sum(requested) - count(*), 0) FROM timeline_state")
+    }
+
+    private func expectApplied(_ events: Int, _ ingest: IngestHarness, _ comment: String = "") async throws {
+        try await ingest.waitUntilApplied(events)
+        #expect(try await counted(ingest) == events, "\(comment)")
+        #expect(try await ingest.store.integer("SELECT count(*) FROM dead_letter") == 0, "\(comment)")
+    }
+
+    /// What ingest's connections are held to; nil: as ever.
+    private struct Limits {
+        var options: String?
+        var statementTimeout: Duration?
+        var idleInTransactionTimeout: Duration?
+        var maximumConnections: Int?
+        var acquireTimeout: Duration?
+
+        func apply(to configuration: inout PostgresConfiguration) {
+            if let options { configuration.connectionString += " options='\(options)'" }
+            if let statementTimeout { configuration.statementTimeout = statementTimeout }
+            if let idleInTransactionTimeout { configuration.idleInTransactionTimeout = idleInTransactionTimeout }
+            if let maximumConnections { configuration.maximumConnections = maximumConnections }
+            if let acquireTimeout { configuration.acquireTimeout = acquireTimeout }
+        }
+    }
+
+    /// Runs ingest on a single partition through a proxy.
+    private func withTrouble(
+        _ limits: Limits = Limits(), log: RecordedLog = RecordedLog(),
+        _ body: (IngestHarness, TestStore.Proxied, IngestService) async throws -> Void
+    ) async throws {
+        try await IngestHarness.lend(partitions: 1) { ingest in
+            try await place(16, ingest)
+            try await ingest.store.throughProxy(configure: limits.apply) { proxied in
+                let service = ingest.service(
+                    on: proxied.pool, logger: log.logger,
+                    configure: { configuration in
+                        configuration.positionInterval = .seconds(3_600)
+                        configuration.retryBase = .milliseconds(2)
+                        configuration.retryCap = .milliseconds(50)
+                    })
+                try await ingest.running([service]) {
+                    try await ingest.publish([ingest.push("u0")], key: "k")
+                    try await ingest.waitUntilApplied(1)
+                    try await body(ingest, proxied, service)
+                }
+            }
+        }
+    }
+
+    private func pushes(_ ingest: IngestHarness) -> [FreshetEvent] { (0..<16).map { ingest.push("u\($0)") } }
+
+    @Test(
+        "Answers that say nothing against the events",
+        arguments: [
+            "40001", "40P01", "53100", "53200", "53300", "53400", "55P03", "57014", "58030", "42501", "XX000", "P0001",
+        ])
+    func answers(state: String) async throws {
+        let log = RecordedLog()
+        try await withTrouble(log: log) { ingest, _, service in
+            try await ingest.store.fail(writesTo: "timeline_state", with: state)
+            try await ingest.publish(pushes(ingest), key: "k")
+            try await eventually("it is tried again and again") { service.statistics.snapshot.retries >= 8 }
+            #expect(service.statistics.snapshot.blockedBy?.contains(state) == true, "not ready while it lasts")
+            #expect(try await ingest.applied() == 1)
+            try await ingest.store.healFaults()
+            try await expectApplied(17, ingest, state)
+            #expect(service.statistics.snapshot.blockedBy == nil)
+            let lines = log.count(of: "the database did not take a batch")
+            #expect(lines == service.statistics.snapshot.retries, "a line for each wait, not for each event")
+        }
+    }
+
+    @Test(
+        "An event's own fault costs that event only",
+        arguments: ["22P02", "22021", "23514", "54000"])
+    func poison(state: String) async throws {
+        try await withTrouble { ingest, _, service in
+            let placed = try await ingest.store.pool.query(
+                ListWidgets(WidgetFilter(app: TestKinds.app, widget: "w5"), limit: 1))
+            let id = try #require(placed.first?.timelineID)
+            try await ingest.store.fail(writesTo: "timeline_state", with: state, marker: "\(id)")
+            try await ingest.publish(pushes(ingest), key: "k")
+            try await ingest.waitUntilApplied(17)
+            #expect(try await counted(ingest) == 16)
+            #expect(try await ingest.store.integer("SELECT count(*) FROM dead_letter") == 1)
+            #expect(service.statistics.snapshot.deadLetters == 1)
+        }
+    }
+
+    @Test("An operator's transaction that locks rows in the opposite order: one of the two gives way, and tries again")
+    func deadlock() async throws {
+        try await withTrouble { ingest, _, service in
+            let first = "(SELECT min(timeline_id::text)::uuid FROM timeline_state)"
+            let last = "(SELECT max(timeline_id::text)::uuid FROM timeline_state)"
+            try await ingest.store.pool.withTransaction { connection in
+                // The other side finds the deadlock.
+                try await connection.simple("SET LOCAL deadlock_timeout = '60s'")
+                try await connection.simple("SELECT 1 FROM timeline_state WHERE timeline_id = \(last) FOR UPDATE")
+                try await ingest.publish(pushes(ingest), key: "k")
+                try await ingest.store.waitUntilBlocked()
+                try await connection.simple("SELECT 1 FROM timeline_state WHERE timeline_id = \(first) FOR UPDATE")
+            }
+            try await expectApplied(17, ingest)
+            #expect(service.statistics.snapshot.retries >= 1, "it was ingest that gave way")
+        }
+    }
+
+    @Test("A lock that is held for longer than ingest waits for it")
+    func lockTimeout() async throws {
+        try await withTrouble(Limits(options: "-c lock_timeout=30ms")) {
+            ingest, _, service in
+            try await ingest.store.locking("timeline_state") {
+                try await ingest.publish(pushes(ingest), key: "k")
+                try await eventually("it has given up waiting, often") { service.statistics.snapshot.retries >= 5 }
+            }
+            try await expectApplied(17, ingest)
+        }
+    }
+
+    @Test("A batch that is too large to be done in time is halved; what can be done is done")
+    func statementTimeout() async throws {
+        try await withTrouble(Limits(statementTimeout: .milliseconds(80))) { ingest, _, service in
+            let mine = "timeline_state s JOIN widget w ON w.timeline_id = s.timeline_id AND w.user_id = 'u9'"
+            try await ingest.store.pool.withTransaction { connection in
+                try await connection.simple("SET LOCAL idle_in_transaction_session_timeout = 0")
+                try await connection.simple("SELECT 1 FROM \(mine) FOR UPDATE OF s")
+                try await ingest.publish(pushes(ingest), key: "k")
+                // Up to the one that cannot be done.
+                try await eventually("the events before it are applied") { try await ingest.applied() == 10 }
+                #expect(try await counted(ingest) == 10)
+            }
+            try await expectApplied(17, ingest)
+            #expect(service.statistics.snapshot.retries >= 4)
+        }
+    }
+
+    @Test("More than the server does in one statement is done in several")
+    func tooMuchMemory() async throws {
+        try await withTrouble { ingest, _, _ in
+            try await ingest.store.fail(writesTo: "timeline_state", with: "53200", above: 2)
+            try await ingest.publish(pushes(ingest), key: "k")
+            try await expectApplied(17, ingest)
+        }
+    }
+
+    @Test("A session that is ended because its transaction stood still")
+    func idleInTransaction() async throws {
+        try await withTrouble(Limits(idleInTransactionTimeout: .milliseconds(60))) {
+            ingest, proxied, service in
+            proxied.proxy.delay(.milliseconds(200))
+            let moved = (0..<16).map { FreshetEvent.placed(.test("n\($0)", user: "n\($0)")) }
+            try await ingest.publish(moved, at: Timestamp(microseconds: 1_700_000_000_000_000), key: "k")
+            try await eventually("it has been ended twice") { service.statistics.snapshot.retries >= 2 }
+            proxied.proxy.delay(.zero)
+            try await eventually("all are placed") {
+                try await ingest.store.integer("SELECT count(*) FROM widget WHERE id LIKE 'n%'") == 16
+            }
+            #expect(try await ingest.store.integer("SELECT count(*) FROM dead_letter") == 0)
+        }
+    }
+
+    @Test("Statements that an administrator cancels, and sessions that he ends")
+    func administrator() async throws {
+        try await withTrouble { ingest, _, _ in
+            for (round, function) in ["pg_cancel_backend", "pg_terminate_backend"].enumerated() {
+                try await ingest.store.locking("timeline_state") {
+                    try await ingest.publish(pushes(ingest), key: "k")
+                    for _ in 0..<3 {
+                        try await ingest.store.waitUntilBlocked()
+                        try await ingest.store.sql(
+                            """
+                            SELECT \(function)(pid) FROM pg_stat_activity
+                            WHERE datname = current_database() AND wait_event_type = 'Lock'
+                            """)
+                    }
+                }
+                try await expectApplied(1 + 16 * (round + 1), ingest, function)
+            }
+        }
+    }
+
+    @Test("All connections are in use for longer than ingest waits for one")
+    func poolExhausted() async throws {
+        try await withTrouble(Limits(maximumConnections: 1, acquireTimeout: .milliseconds(500))) {
+            ingest, proxied, service in
+            try await proxied.pool.withConnection { _ in
+                try await ingest.publish(pushes(ingest), key: "k")
+                try await eventually("it has waited in vain") { service.statistics.snapshot.retries >= 2 }
+            }
+            try await expectApplied(17, ingest)
+        }
+    }
+
+    /// Back-pressure: at most the batch at hand, those that wait for it, and the one that is being made are in memory; the
+    /// partitions are paused, and the group is served all the while.
+    @Test("A slow database pauses Kafka, keeps memory bounded, and loses its place in no group")
+    func slow() async throws {
+        let consumers = RecordedConsumers()
+        try await IngestHarness.lend(partitions: 2, maximumBatch: 50) { ingest in
+            try await place(16, ingest)
+            try await ingest.store.throughProxy { proxied in
+                let service = ingest.service(
+                    on: proxied.pool, onConsumer: { consumers.append($0) },
+                    configure: { $0.positionInterval = .seconds(3_600) })
+                try await ingest.running([service]) {
+                    try await ingest.publish([ingest.push("u0")])
+                    try await ingest.waitUntilApplied(1)
+                    proxied.proxy.delay(.milliseconds(1_500))
+                    for _ in 0..<20 { try await ingest.publish((0..<100).map { ingest.push("u\($0 % 16)") }) }
+                    let consumer = try #require(consumers.all.first)
+                    try await eventually("fetching is paused") { consumer.counters.pauses >= 1 }
+                    let taken = Int(consumer.counters.messages)
+                    let applied = try await ingest.applied()
+                    // The batch at hand and two that wait; what was taken before the pause is applied, or one of these.
+                    #expect(taken - applied <= 4 * 50, "\(taken) taken, \(applied) applied")
+                    #expect(consumer.counters.pauses >= 1 && service.statistics.snapshot.assignedPartitions == 6)
+                    proxied.proxy.delay(.zero)
+                    try await ingest.waitUntilApplied(2_001)
+                    #expect(try await counted(ingest) == 2_001)
+                    #expect(consumers.all.count == 1 && service.statistics.snapshot.fencedPartitions == 0)
+                }
+            }
+        }
+    }
+
+    /// `max.poll.interval.ms` is 10 s here, and the database says nothing for longer than that.
+    @Test("A database that stands still for longer than the group waits for a poll costs no partition")
+    func standsStill() async throws {
+        let consumers = RecordedConsumers()
+        try await IngestHarness.lend(partitions: 1, maximumBatch: 10) { ingest in
+            try await place(16, ingest)
+            try await ingest.store.throughProxy { proxied in
+                let service = ingest.service(
+                    on: proxied.pool, onConsumer: { consumers.append($0) },
+                    configure: { $0.positionInterval = .seconds(3_600) },
+                    properties: ["max.poll.interval.ms": "6000", "session.timeout.ms": "6000"])
+                try await ingest.running([service]) {
+                    try await ingest.publish([ingest.push("u0")], key: "k")
+                    try await ingest.waitUntilApplied(1)
+                    try await ingest.store.locking("timeline_state") {
+                        try await ingest.publish((0..<200).map { ingest.push("u\($0 % 16)") }, key: "k")
+                        try await ingest.store.waitUntilBlocked()
+                        try await Task.sleep(for: .seconds(8))
+                    }
+                    try await ingest.waitUntilApplied(201)
+                    #expect(try await counted(ingest) == 201)
+                    let epochs = try await ingest.store.integer("SELECT max(epoch) FROM consumer_position")
+                    #expect(epochs == 1, "it was never taken away")
+                    #expect(consumers.all.count == 1)
+                }
+            }
+        }
+    }
+}
+
+/// The consumers that a service has made.
+final class RecordedConsumers: Sendable {
+    private let made = Mutex<[KafkaConsumer]>([])
+
+    var all: [KafkaConsumer] { made.withLock { $0 } }
+
+    func append(_ consumer: KafkaConsumer) { made.withLock { $0.append(consumer) } }
+}
