@@ -21,7 +21,8 @@ struct UnpublishedTests {
         let claim = try #require(try await store.claim(lane: .interactive).first)
         _ = try await store.pool.query(SaveContent([write(claim, old)]))
         try await store.settle()
-        try await store.sql("UPDATE timeline_state SET published_hash = '\(old)', policy_at = 'infinity'")
+        try await store.sql(
+            "UPDATE timeline_state SET published_hash = '\(old)', policy_at = 'infinity', decided_at = now()")
         return id
     }
 
