@@ -20,7 +20,7 @@ package enum FuzzTarget: String, CaseIterable, Sendable {
 package struct FuzzFinding: Error, CustomStringConvertible {
     package let description: String
 
-    init(_ description: String) {
+    package init(_ description: String) {
         self.description = description
     }
 }
@@ -28,7 +28,21 @@ package struct FuzzFinding: Error, CustomStringConvertible {
 /// What became of an input.
 package struct FuzzOutcome: Sendable {
     package let isAccepted: Bool
+    /// What was said of it: `accepted`, or the sort of error.
+    package let verdict: String
     package let bytes: Int
+
+    init(accepted bytes: Int, as verdict: String = "accepted") {
+        isAccepted = true
+        self.verdict = verdict
+        self.bytes = bytes
+    }
+
+    init(refused bytes: Int, as verdict: String) {
+        isAccepted = false
+        self.verdict = verdict
+        self.bytes = bytes
+    }
 }
 
 /// Makes inputs and checks what becomes of them. An input is known by the seed, the target and its number.
@@ -38,14 +52,18 @@ package struct Fuzzer: Sendable {
 
     let corpus: Corpus
     let seed: UInt64
+    let recorder: InputRecorder?
 
-    package init(corpus: Corpus, seed: UInt64) {
+    /// - Parameter recorder: keeps the input that is being read.
+    package init(corpus: Corpus, seed: UInt64, recorder: InputRecorder? = nil) {
         self.corpus = corpus
         self.seed = seed
+        self.recorder = recorder
     }
 
     /// - Throws: `FuzzFinding`.
     package func run(_ target: FuzzTarget, _ number: Int) throws(FuzzFinding) -> FuzzOutcome {
+        recorder?.begin(number)
         var random = generator(target, number)
         switch target {
         case .eventBinary: return try binaryEvent(&random)

@@ -27,13 +27,19 @@ extension Fuzzer {
             try ProviderResponse.parse(bytes, requested: requested, limits: limits)
         } check: { (outcome) throws(FuzzFinding) in
             switch outcome {
-            case .timeline(let timeline): try Self.check(timeline, limits)
+            case .timeline(let timeline):
+                try Self.check(timeline, limits)
+                return "timeline"
             case .failed(let code, let message, let retryAfter):
                 try Self.check(code: code, message: message)
                 try Self.expect((retryAfter ?? .zero) <= .seconds(86_400), "retry after \(retryAfter as Any)")
                 try Self.expect((retryAfter ?? .zero) >= .zero, "retry after \(retryAfter as Any)")
-            case .invalid(let error): try Self.check(error, of: bytes.count)
-            case .missing, .duplicate: break
+                return "error"
+            case .invalid(let error):
+                try Self.check(error, of: bytes.count)
+                return "invalid"
+            case .missing: return "missing"
+            case .duplicate: return "duplicate"
             }
         }
     }
@@ -48,20 +54,9 @@ extension Fuzzer {
         } catch {
             throw FuzzFinding("what would be stored is no JSON: \(error)")
         }
-        var again: [UInt8] = []
-        value.write(to: &again, canonical: true)
-        try expect(again == timeline.content, "what would be stored is not in canonical form")
-        try expect(!hasNull(value), "what would be stored has U+0000")
-    }
-
-    /// PostgreSQL cannot store U+0000.
-    private static func hasNull(_ value: JSONValue) -> Bool {
-        switch value {
-        case .string(let text): text.utf8.contains(0)
-        case .array(let elements): elements.contains { hasNull($0) }
-        case .object(let object): object.members.contains { $0.key.utf8.contains(0) || hasNull($0.value) }
-        default: false
-        }
+        try expect(value.canonicalBytes == timeline.content, "what would be stored is not in canonical form")
+        // PostgreSQL cannot store it. Escaped it is but text.
+        try expect(!timeline.content.contains(0), "what would be stored has a zero byte")
     }
 
     /// What a provider says went wrong: it is logged, and shown by explain.
@@ -79,7 +74,7 @@ extension Fuzzer {
         return try answer(bytes, of: requested) { () throws(JSONError) in
             try StandInResponse.snapshots(bytes, requested: requested, limits: limits)
         } check: { (outcome) throws(FuzzFinding) in
-            try Self.check(outcome, of: bytes.count, atMost: limits.maximumContentBytes)
+            return try Self.check(outcome, of: bytes.count, atMost: limits.maximumContentBytes)
         }
     }
 
@@ -89,33 +84,42 @@ extension Fuzzer {
         return try answer(bytes, of: requested) { () throws(JSONError) in
             try StandInResponse.placeholders(bytes, requested: requested)
         } check: { (outcome) throws(FuzzFinding) in
-            try Self.check(outcome, of: bytes.count, atMost: KindDefinition.maximumPlaceholderBytes)
+            return try Self.check(outcome, of: bytes.count, atMost: KindDefinition.maximumPlaceholderBytes)
         }
     }
 
-    private static func check(_ outcome: StandInOutcome, of bytes: Int, atMost limit: Int) throws(FuzzFinding) {
+    private static func check(
+        _ outcome: StandInOutcome, of bytes: Int, atMost limit: Int
+    ) throws(FuzzFinding) -> String {
         switch outcome {
         case .value(let value):
             try expect(value.count <= limit, "\(value.count) bytes are stored")
             let parsed = try? JSONValue.parse(value)
             try expect(parsed != nil, "what would be stored is no JSON")
-        case .failed(let code, let message): try check(code: code, message: message)
-        case .invalid(let error): try check(error, of: bytes)
-        case .missing, .duplicate: break
+            return "value"
+        case .failed(let code, let message):
+            try check(code: code, message: message)
+            return "error"
+        case .invalid(let error):
+            try check(error, of: bytes)
+            return "invalid"
+        case .missing: return "missing"
+        case .duplicate: return "duplicate"
         }
     }
 
     /// What all answers have in common. Counted as accepted when it says something of what was asked for.
     private func answer<Outcome: ElementOutcome>(
         _ bytes: [UInt8], of requested: [TimelineID], _ parse: () throws(JSONError) -> ProviderAnswer<Outcome>,
-        check: (Outcome) throws(FuzzFinding) -> Void
+        check: (Outcome) throws(FuzzFinding) -> String
     ) throws(FuzzFinding) -> FuzzOutcome {
+        recorder?.note(bytes)
         let answer: ProviderAnswer<Outcome>
         do throws(JSONError) {
             answer = try parse()
         } catch {
             try Self.check(error, of: bytes.count)
-            return FuzzOutcome(isAccepted: false, bytes: bytes.count)
+            return FuzzOutcome(refused: bytes.count, as: "\(error.kind)")
         }
         try Self.expect(
             answer.outcomes.count == requested.count, "\(answer.outcomes.count) of \(requested.count) outcomes")
@@ -126,7 +130,13 @@ extension Fuzzer {
         }
         try Self.expect(answer.unreadable.count <= kept, "\(answer.unreadable.count) complaints are kept")
         for error in answer.unreadable { try Self.check(error, of: bytes.count) }
-        for outcome in answer.outcomes { try check(outcome) }
-        return FuzzOutcome(isAccepted: answer.outcomes.contains { $0 != .missing }, bytes: bytes.count)
+        // Of the first element that is there.
+        var verdict: String?
+        for outcome in answer.outcomes {
+            let found = try check(outcome)
+            if verdict == nil, outcome != .missing { verdict = found }
+        }
+        guard let verdict else { return FuzzOutcome(refused: bytes.count, as: "missing") }
+        return FuzzOutcome(accepted: bytes.count, as: verdict)
     }
 }

@@ -8,38 +8,52 @@ extension Fuzzer {
 
     func configuration(_ random: inout InputGenerator) throws(FuzzFinding) -> FuzzOutcome {
         let bytes = random.json(of: Self.configurations)
+        recorder?.note(bytes)
         let configuration: WidgetConfiguration
         do throws(ModelError) {
             configuration = try WidgetConfiguration(json: bytes)
         } catch {
             try Self.check(error, of: bytes.count)
-            return FuzzOutcome(isAccepted: false, bytes: bytes.count)
+            return FuzzOutcome(refused: bytes.count, as: "refused")
         }
         try Self.checkCanonical(configuration)
-        return FuzzOutcome(isAccepted: true, bytes: bytes.count)
+        return FuzzOutcome(accepted: bytes.count)
     }
 
     func json(_ random: inout InputGenerator) throws(FuzzFinding) -> FuzzOutcome {
         let bytes = random.json(of: Self.configurations + corpus.events.map(\.data))
+        recorder?.note(bytes)
         let value: JSONValue
         do throws(JSONError) {
             value = try JSONValue.parse(bytes)
         } catch {
             try Self.check(error, of: bytes.count)
-            return FuzzOutcome(isAccepted: false, bytes: bytes.count)
+            return FuzzOutcome(refused: bytes.count, as: "\(error.kind)")
         }
-        var canonical: [UInt8] = []
-        value.write(to: &canonical, canonical: true)
+        let canonical = value.canonicalBytes
+        try Self.expect(
+            try Self.canonicalised(bytes) == canonical, "its canonical form is another when it is written in one pass")
         let again: JSONValue
         do throws(JSONError) {
             again = try JSONValue.parse(canonical)
         } catch {
             throw FuzzFinding("its canonical form is refused: \(error)")
         }
-        var second: [UInt8] = []
-        again.write(to: &second, canonical: true)
-        try Self.expect(second == canonical, "the canonical form has another")
-        return FuzzOutcome(isAccepted: true, bytes: bytes.count)
+        try Self.expect(again.canonicalBytes == canonical, "the canonical form has another")
+        return FuzzOutcome(accepted: bytes.count)
+    }
+
+    /// The canonical form without a tree, as it is stored.
+    private static func canonicalised(_ bytes: [UInt8]) throws(FuzzFinding) -> [UInt8] {
+        var reader = JSONReader(bytes)
+        var out: [UInt8] = []
+        do throws(JSONError) {
+            try reader.canonicalize(into: &out)
+            try reader.finish()
+        } catch {
+            throw FuzzFinding("accepted as a tree, and refused otherwise: \(error)")
+        }
+        return out
     }
 
     private static let times: [[UInt8]] = [
@@ -58,31 +72,33 @@ extension Fuzzer {
         } else {
             bytes = random.mutated(bytes, with: Self.times)
         }
+        recorder?.note(bytes)
         let text = String(decoding: bytes, as: UTF8.self)
-        guard let time = Timestamp(rfc3339: text) else { return FuzzOutcome(isAccepted: false, bytes: bytes.count) }
+        guard let time = Timestamp(rfc3339: text) else { return FuzzOutcome(refused: bytes.count, as: "refused") }
         try Self.expect(
             Timestamp(rfc3339: time.rfc3339) == time, "\(text.debugDescription) is \(time), and not that again")
-        return FuzzOutcome(isAccepted: true, bytes: bytes.count)
+        return FuzzOutcome(accepted: bytes.count)
     }
 
     func manifest(_ random: inout InputGenerator) throws(FuzzFinding) -> FuzzOutcome {
         let bytes = random.yaml(of: corpus.manifests)
+        recorder?.note(bytes)
         guard let text = String(validating: bytes, as: UTF8.self) else {
-            return FuzzOutcome(isAccepted: false, bytes: bytes.count)
+            return FuzzOutcome(refused: bytes.count, as: "invalidUTF8")
         }
         let manifest: Manifest
         do throws(ManifestError) {
             manifest = try Manifest.read(text: text, file: "fuzz.yaml", environment: nil)
         } catch {
             try Self.check(error, of: text)
-            return FuzzOutcome(isAccepted: false, bytes: bytes.count)
+            return FuzzOutcome(refused: bytes.count, as: "refused")
         }
         try Self.expect(!manifest.apps.isEmpty, "a manifest of nothing was accepted")
         for app in manifest.apps {
             try Self.expect(AppDefinition.isBundleIdentifier(app.definition.name), "the app \(app.definition.name)")
             try Self.expect(!app.definition.kinds.isEmpty, "an app without kinds was accepted")
         }
-        return FuzzOutcome(isAccepted: true, bytes: bytes.count)
+        return FuzzOutcome(accepted: bytes.count)
     }
 
     private static func check(_ error: ManifestError, of text: String) throws(FuzzFinding) {
@@ -93,9 +109,9 @@ extension Fuzzer {
         for problem in error.problems {
             try expect(
                 problem.message.utf8.count <= 4 * maximumMessageBytes,
-                "a message of \(problem.message.utf8.count) bytes")
+                "a message of \(problem.message.utf8.count) bytes: \(problem.message.prefix(100))")
             guard let mark = problem.mark else { continue }
-            try expect((0...lines + 2).contains(mark.line), "line \(mark.line) of \(lines)")
+            try expect((0...lines + 3).contains(mark.line), "line \(mark.line) of \(lines)")
         }
     }
 }

@@ -67,18 +67,19 @@ extension Fuzzer {
 
     private func decode(_ message: Message, _ topic: EventTopic) throws(FuzzFinding) -> FuzzOutcome {
         let count = message.arena.count
+        recorder?.note(message.arena)
         switch Self.decoder.decode(
             bytes: message.arena, value: message.value, headers: message.headers, topic: topic)
         {
         case .success(let decoded):
             try checkEvent(decoded.event, topic)
-            return FuzzOutcome(isAccepted: true, bytes: count)
+            return FuzzOutcome(accepted: count)
         case .failure(let error):
             try Self.check(message: error.message, pointer: error.pointer, of: count)
             if let app = error.app {
                 try Self.expect(Text.identifierProblem(app) == nil, "an error names the app \(app)")
             }
-            return FuzzOutcome(isAccepted: false, bytes: count)
+            return FuzzOutcome(refused: count, as: error.code.rawValue)
         }
     }
 
@@ -134,12 +135,13 @@ extension Fuzzer {
     func timelineUpdated(_ random: inout InputGenerator) throws(FuzzFinding) -> FuzzOutcome {
         let samples = corpus.events.filter { $0.type == TimelineUpdatedEvent.type }.map(\.data)
         let bytes = random.json(of: samples.isEmpty ? data : samples)
+        recorder?.note(bytes)
         let event: TimelineUpdatedEvent
         do throws(JSONError) {
             event = try TimelineUpdatedEvent(data: bytes)
         } catch {
             try Self.check(error, of: bytes.count)
-            return FuzzOutcome(isAccepted: false, bytes: bytes.count)
+            return FuzzOutcome(refused: bytes.count, as: "\(error.kind)")
         }
         let again: TimelineUpdatedEvent
         do throws(JSONError) {
@@ -148,6 +150,6 @@ extension Fuzzer {
             throw FuzzFinding("written and read again it is refused: \(error)")
         }
         try Self.expect(again == event, "written and read again it is \(again)")
-        return FuzzOutcome(isAccepted: true, bytes: bytes.count)
+        return FuzzOutcome(accepted: bytes.count)
     }
 }

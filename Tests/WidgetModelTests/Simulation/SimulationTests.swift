@@ -59,6 +59,18 @@ struct SimulationTests {
         #expect(schedule.run() == nil, "\(mutation)")
     }
 
+    /// How many seeds are enough for the protections that everything rests on, whatever the generator makes of them.
+    @Test(
+        "without it, one of the first seeds fails",
+        arguments: [
+            (Mutation.saveUnfenced, 1_000), (.completionUnfenced, 1_000), (.positionsUnchecked, 200),
+            (.positionsWithoutOffset, 1_000), (.publishBeforeSave, 200), (.generationsAtCompletion, 5_000),
+            (.lifecycleIgnoresTime, 200), (.markMovesLeased, 1_000), (.failureForgetsRequests, 1_000),
+        ] as [(Mutation, UInt64)])
+    func bounded(mutation: Mutation, seeds: UInt64) {
+        #expect((0..<seeds).contains { Schedule(seed: $0).run(mutation: mutation) != nil }, "\(mutation)")
+    }
+
     @Test("each protection has a schedule") func complete() {
         #expect(Set(Self.protections.map(\.0)) == Set(Mutation.allCases))
     }
