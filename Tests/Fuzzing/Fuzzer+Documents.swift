@@ -58,7 +58,8 @@ extension Fuzzer {
 
     private static let times: [[UInt8]] = [
         "2026-06-22T10:00:00Z", "2020-02-29t23:59:60.123456789+23:59", "0001-01-01T00:00:00-00:00",
-        "9999-12-31T23:59:59.999999Z", "2026-06-22 10:00:00+02:00",
+        "9999-12-31T23:59:59.999999Z", "9999-12-31T23:59:00-00:01", "0001-01-01T00:01:00+00:01",
+        "2026-06-22 10:00:00+02:00",
     ].map { Array($0.utf8) }
 
     func timestamp(_ random: inout InputGenerator) throws(FuzzFinding) -> FuzzOutcome {
