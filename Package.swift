@@ -159,6 +159,7 @@ let package = Package(
             dependencies: [
                 "freshet", "KafkaClient", "PostgresClient", "WidgetModel", "WidgetEvents", "WidgetStore",
                 "FreshetClient", "WidgetAPI", "TestSupport", logging, lifecycle, crypto, httpClient, hummingbird, nio,
+                .product(name: "NIOHTTP1", package: "swift-nio"),
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
             swiftSettings: strict),

@@ -9,6 +9,8 @@ enum ConsumerCommand: Sendable {
     case resume([TopicPartition])
     case lag(CheckedContinuation<[TopicPartition: Int64]?, Never>)
     case stop(StopReason)
+    /// For tests.
+    case raiseFatalError
 
     enum StopReason: Int, Sendable, Comparable {
         /// Leave the group in order.
@@ -101,6 +103,12 @@ final class Completion: Sendable {
                 }
             }
             if isDone { continuation.resume() }
+        }
+    }
+
+    var isDone: Bool {
+        state.withLock { state in
+            if case .done = state { true } else { false }
         }
     }
 

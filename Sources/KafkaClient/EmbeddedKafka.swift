@@ -43,6 +43,7 @@ package final class EmbeddedKafka: Sendable {
         "reconnect.backoff.max.ms": "200",
         "retry.backoff.ms": "20",
         "topic.metadata.refresh.fast.interval.ms": "50",
+        "topic.metadata.refresh.interval.ms": "2000",
         "coordinator.query.interval.ms": "1000",
         "broker.address.family": "v4",
         "linger.ms": "2",
@@ -74,6 +75,17 @@ package final class EmbeddedKafka: Sendable {
     /// the connection instead of answering.
     package func pushRequestErrors(_ request: KafkaRequestKind, _ codes: [KafkaError.Code]) throws(KafkaError) {
         try cluster.pushErrors(request, codes)
+    }
+
+    /// Takes back the errors of this kind that no request has got yet.
+    package func clearRequestErrors(_ request: KafkaRequestKind) throws(KafkaError) {
+        try cluster.clearErrors(request)
+    }
+
+    /// What the cluster says of the topic when it is asked for its metadata, until it is told otherwise; nil for what
+    /// is so. With `unknownTopicOrPartition` the topic is not there, for those who ask.
+    package func setTopicError(_ topic: String, _ code: KafkaError.Code?) throws(KafkaError) {
+        try cluster.setTopicError(topic, code)
     }
 
     /// Ends the cluster, on a thread of its own; returns at once. Calling it again does nothing, and every later call
@@ -111,5 +123,9 @@ extension KafkaError.Code {
     package static let notLeaderForPartition = Self(number: 6, name: "NOT_LEADER_FOR_PARTITION")
     package static let requestTimedOut = Self(number: 7, name: "REQUEST_TIMED_OUT")
     package static let notEnoughReplicas = Self(number: 19, name: "NOT_ENOUGH_REPLICAS")
-    package static let topicAuthorizationFailed = Self(number: 29, name: "TOPIC_AUTHORIZATION_FAILED")
+    package static let coordinatorNotAvailable = Self(number: 15, name: "COORDINATOR_NOT_AVAILABLE")
+    package static let notCoordinator = Self(number: 16, name: "NOT_COORDINATOR")
+    package static let illegalGeneration = Self(number: 22, name: "ILLEGAL_GENERATION")
+    package static let unknownMemberID = Self(number: 25, name: "UNKNOWN_MEMBER_ID")
+    package static let rebalanceInProgress = Self(number: 27, name: "REBALANCE_IN_PROGRESS")
 }

@@ -50,6 +50,19 @@ package struct KafkaTopicDescription: Hashable, Sendable {
     }
 }
 
+/// The offsets that a partition's log spans.
+package struct KafkaLogBounds: Hashable, Sendable {
+    /// Offset of the oldest message; ``end`` when there is none.
+    package var earliest: Int64
+    /// The offset that the next message will have.
+    package var end: Int64
+
+    package init(earliest: Int64, end: Int64) {
+        self.earliest = earliest
+        self.end = end
+    }
+}
+
 /// Administration of topics. Each call connects anew and works on a thread of its own; it never blocks the caller's
 /// thread.
 package struct KafkaAdmin: Sendable {
@@ -73,6 +86,14 @@ package struct KafkaAdmin: Sendable {
         return try await perform("create topics") { client throws(KafkaError) in try client.createTopics(topics) }
     }
 
+    /// Gives a topic more partitions.
+    /// - Parameter count: of all its partitions then; it can only grow.
+    package func createPartitions(_ topic: String, count: Int) async throws(KafkaError) {
+        try await perform("create partitions") { client throws(KafkaError) in
+            try client.createPartitions(topic, count: count)
+        }
+    }
+
     /// Deletes topics; nil means deleted (or marked for it).
     package func deleteTopics(_ names: [String]) async throws(KafkaError) -> [String: KafkaError?] {
         guard !names.isEmpty else { return [:] }
@@ -84,6 +105,13 @@ package struct KafkaAdmin: Sendable {
     /// - Throws: `unknownTopicOrPartition` if one is not there.
     package func describe(topics names: [String]? = nil) async throws(KafkaError) -> [KafkaTopicDescription] {
         try await perform("describe topics") { client throws(KafkaError) in try client.describe(topics: names) }
+    }
+
+    /// What the partition's log holds now.
+    package func bounds(of partition: TopicPartition) async throws(KafkaError) -> KafkaLogBounds {
+        try await perform("ask for the bounds of a log") { client throws(KafkaError) in
+            try client.bounds(of: partition)
+        }
     }
 
     /// A topic's configuration, defaults included.

@@ -63,6 +63,34 @@ package final class KafkaConsumer: Sendable {
         }
     }
 
+    /// What the partition's log holds now; asked with a connection of its own, on a thread of its own.
+    package func bounds(
+        of partition: TopicPartition, timeout: Duration = .seconds(5)
+    ) async throws(KafkaError) -> KafkaLogBounds {
+        try await KafkaAdmin(configuration: loop.configuration.kafka, timeout: timeout, logger: loop.logger)
+            .bounds(of: partition)
+    }
+
+    /// Whether the partition can be read: asked with a connection of its own, by reading from the beginning of the log.
+    package func canRead(_ partition: TopicPartition) async -> Bool {
+        let reader = KafkaReader(configuration: loop.configuration.kafka, logger: loop.logger)
+        do throws(KafkaError) {
+            _ = try await reader.message(topic: partition.topic, partition: partition.partition, offset: 0)
+            return true
+        } catch {
+            return false
+        }
+    }
+
+    /// Whether the group has counted this consumer in at its last rebalance, with partitions or without.
+    package var isMember: Bool { loop.pulse.withLock { $0.isMember } }
+
+    /// How long the poll thread has not come round: fractions of a second, whatever Kafka and the receiver do, and at
+    /// most the revocation timeout and a few seconds more. Nil when it has ended.
+    package var silence: Duration? {
+        loop.pulse.withLock { pulse in pulse.lastTurn.map { $0.duration(to: .now) } }
+    }
+
     /// What has been seen so far.
     package var counters: KafkaConsumerCounters { loop.counters.withLock { $0 } }
 
@@ -86,7 +114,7 @@ package final class KafkaConsumer: Sendable {
 
     /// Raises a fatal error, as for instance a fenced static member gets it. For tests.
     package func raiseFatalError() {
-        loop.raiseFatalError()
+        loop.mailbox.post(.raiseFatalError)
     }
 }
 

@@ -54,6 +54,7 @@ package struct KafkaConsumerConfiguration: Sendable {
         if bufferedBatches < 1 { problems.append("bufferedBatches: must be at least 1") }
         if maximumWait < .zero { problems.append("maximumWait: must not be negative") }
         if pauseDelay < .zero { problems.append("pauseDelay: must not be negative") }
+        if groupInstanceID == "" { problems.append("groupInstanceID: must not be empty") }
         if revocationTimeout < .zero { problems.append("revocationTimeout: must not be negative") }
         return problems
     }

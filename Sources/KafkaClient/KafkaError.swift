@@ -81,6 +81,15 @@ extension KafkaError.Code {
     package static let messageTooLarge = Self(number: 10, name: "MSG_SIZE_TOO_LARGE")
     package static let topicAlreadyExists = Self(number: 36, name: "TOPIC_ALREADY_EXISTS")
     package static let unknownTopicOrPartition = Self(number: 3, name: "UNKNOWN_TOPIC_OR_PART")
+    /// The credentials may not read, write or describe the topic.
+    package static let topicAuthorizationFailed = Self(number: 29, name: "TOPIC_AUTHORIZATION_FAILED")
+    /// The credentials may not use the consumer group.
+    package static let groupAuthorizationFailed = Self(number: 30, name: "GROUP_AUTHORIZATION_FAILED")
+    package static let clusterAuthorizationFailed = Self(number: 31, name: "CLUSTER_AUTHORIZATION_FAILED")
+    /// Another consumer has joined the group with the same `group.instance.id`.
+    package static let fencedInstanceID = Self(number: 82, name: "FENCED_INSTANCE_ID")
+    /// The brokers do not take the credentials.
+    package static let authenticationFailed = Self(number: -169, name: "_AUTHENTICATION")
 }
 
 extension KafkaError {

@@ -7,6 +7,8 @@ final class ProducerMailbox: Sendable {
         var flushes: [(epoch: Int, continuation: CheckedContinuation<Void, Never>)] = []
         var depthQuestions: [CheckedContinuation<KafkaProducerDepth, Never>] = []
         var hasCancellations = false
+        /// For tests.
+        var raisesFatalError = false
         var isStopping = false
     }
 
@@ -45,6 +47,11 @@ final class ProducerMailbox: Sendable {
         wakeup.signal()
     }
 
+    func raiseFatalError() {
+        state.withLock { $0.contents.raisesFatalError = true }
+        wakeup.signal()
+    }
+
     func flush(_ continuation: CheckedContinuation<Void, Never>) {
         let isClosed = state.withLock { state in
             if !state.isClosed {
@@ -68,6 +75,11 @@ final class ProducerMailbox: Sendable {
         refuse(.shutDown("produce"))
         state.withLock { $0.contents.isStopping = true }
         wakeup.signal()
+    }
+
+    /// The fatal error that ended the client; nil while it works, and when it was stopped in order.
+    var fatalError: KafkaError? {
+        state.withLock { $0.refusal.flatMap { $0.isFatal ? $0 : nil } }
     }
 
     /// Answers every later send with this error; the first one given counts.

@@ -38,5 +38,15 @@ package struct IngestConfiguration: Sendable {
     /// Where dead letters are published.
     package var deadLetterTopic = "freshet.dead-letters"
 
+    /// What to do when the log does not have the next offset of a partition.
+    package var offsetOutOfRange = OffsetOutOfRangePolicy.stop
+    /// Longest pause before a consumer that has failed for good is replaced; one that lived for twice this long does not
+    /// count with those before it.
+    package var restartCap: Duration = .seconds(30)
+    /// How often to find out whether topics that could not be read can be.
+    package var recheckInterval: Duration = .seconds(10)
+    /// How often to say again what holds ingest up.
+    package var noticeInterval: Duration = .seconds(60)
+
     package init() {}
 }

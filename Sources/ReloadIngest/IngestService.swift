@@ -11,14 +11,18 @@ package import WidgetStore
 ///
 /// It keeps no state worth keeping: positions, and all that the events did, are in PostgreSQL in one transaction.
 package final class IngestService: Service {
-    private let configuration: IngestConfiguration
+    let configuration: IngestConfiguration
     private let makeConsumer: @Sendable () throws -> KafkaConsumer
     private let applier: BatchApplier
-    private let pool: PostgresPool
+    let pool: PostgresPool
     private let directory: DirectoryCache
     private let decoder: EventDecoder
-    private let logger: Logger
+    let logger: Logger
     package let statistics = IngestStatistics()
+    /// What holds this process's ingest up.
+    package let status = IngestStatus()
+    /// Beats while events are handled.
+    package let heartbeat = Heartbeat()
     /// Signalled after every transaction that made something due, and after dead letters.
     private let onDue: @Sendable () -> Void
     /// Told, before ``onDue``, the apps that targeted requests and lifecycle events of a transaction were of.
@@ -28,7 +32,7 @@ package final class IngestService: Service {
     private let onAssigned: @Sendable () -> Void
     /// Told what was decided about the requests of each transaction.
     private let onDecisions: (@Sendable ([DecisionRecord]) -> Void)?
-    private let current = Mutex<KafkaConsumer?>(nil)
+    let current = Mutex<KafkaConsumer?>(nil)
     private let flow: IngestFlow
     private let tally: EventTally
 
@@ -74,21 +78,32 @@ package final class IngestService: Service {
     package func run() async throws {
         var failures = 0
         while !Task.isCancelled && !Task.isShuttingDownGracefully {
+            let begun = ContinuousClock.now
             do {
                 let consumer = try makeConsumer()
                 current.withLock { $0 = consumer }
                 defer {
                     current.withLock { $0 = nil }
+                    heartbeat.rest()
                     statistics.update { $0.assignedPartitions = 0 }
                 }
-                guard try await consume(consumer, onProgress: { failures = 0 }) else { return }
+                guard try await consume(consumer) else { return }
                 logger.notice("a position was set from outside; starting a consumer from there")
             } catch is CancellationError {
                 return
             } catch {
+                // One that has worked for a while does not count with those before it.
+                if begun.duration(to: .now) >= configuration.restartCap * 2 { failures = 0 }
                 failures += 1
-                logger.error("the Kafka consumer failed; starting a new one", metadata: ["error": "\(error)"])
-                guard await pause(attempt: failures) else { return }
+                statistics.update { $0.restarts += 1 }
+                status.consumerFailed(error, group: configuration.group)
+                logger.error(
+                    "the Kafka consumer failed; starting a new one",
+                    metadata: [
+                        "error": "\(error)", "failures": "\(failures)",
+                        "meaning": "\(status.reasons.joined(separator: "; "))",
+                    ])
+                guard await pause(attempt: failures, cap: configuration.restartCap) else { return }
             }
         }
     }
@@ -96,7 +111,7 @@ package final class IngestService: Service {
     /// Iterates one consumer's events until it ends; leaves its group whatever happens.
     ///
     /// - Returns: whether a position was moved from outside, so that a new consumer has to start where it says.
-    private func consume(_ consumer: KafkaConsumer, onProgress: () -> Void) async throws -> Bool {
+    private func consume(_ consumer: KafkaConsumer) async throws -> Bool {
         let watch = PositionWatch(pool: pool, interval: configuration.positionInterval)
         return try await withThrowingTaskGroup(of: Bool.self) { group in
             group.addTask {
@@ -116,12 +131,17 @@ package final class IngestService: Service {
                 try? await flow.watch()
                 return false
             }
+            group.addTask {
+                await self.watchObstacles(consumer)
+                return false
+            }
             var positions = PartitionPositions()
             do {
                 for try await event in consumer.events {
+                    heartbeat.beat()
                     try await handle(event, &positions, consumer)
                     watch.hold(positions.epochs)
-                    onProgress()
+                    heartbeat.rest()
                 }
             } catch {
                 group.cancelAll()
@@ -144,6 +164,7 @@ package final class IngestService: Service {
                 logger.info("partitions assigned", metadata: ["partitions": "\(assignment.partitions.count)"])
                 assignment.start(at: starts)
                 statistics.update { $0.assignedPartitions += assignment.partitions.count }
+                status.assigned(assignment.partitions)
                 onAssigned()
             } catch {
                 assignment.fail()
@@ -157,19 +178,15 @@ package final class IngestService: Service {
         case .revoked(let revocation):
             positions.drop(revocation.partitions)
             statistics.update { $0.assignedPartitions -= revocation.partitions.count }
+            status.revoked(revocation.partitions)
             logger.info(
                 "partitions revoked",
                 metadata: ["partitions": "\(revocation.partitions.count)", "lost": "\(revocation.lost)"])
             revocation.acknowledge()
         case .offsetOutOfRange(let partition, let offset):
-            // Nothing is skipped silently: an operator decides, with `freshet positions set`.
-            logger.critical(
-                "the log no longer has the next offset of a partition: it stands still until its position is set",
-                metadata: [
-                    "topic": "\(partition.topic)", "partition": "\(partition.partition)", "offset": "\(offset)",
-                    "command": "freshet positions set \(partition.topic) \(partition.partition) OFFSET|earliest",
-                ])
+            try await settle(partition, at: offset, &positions, consumer)
         case .error(let error):
+            status.failed(error, group: configuration.group)
             logger.warning("Kafka consumer", metadata: ["error": "\(error)"])
         }
     }
@@ -203,7 +220,7 @@ package final class IngestService: Service {
     }
 
     /// Takes partitions again that another process had taken, unless they have been revoked meanwhile.
-    private func retake(
+    func retake(
         _ partitions: [TopicPartition], _ positions: inout PartitionPositions, _ consumer: KafkaConsumer
     ) async throws {
         positions.drop(partitions)
@@ -376,6 +393,7 @@ package final class IngestService: Service {
         _ positions: inout PartitionPositions, _ consumer: KafkaConsumer
     ) {
         positions.applied(advances)
+        status.applied(advances.lazy.map { TopicPartition(topic: $0.topic, partition: $0.partition) })
         commitToKafka(advances, consumer)
         let bumps = fold.appBumps.count + fold.kindBumps.count
         let markInputs = fold.markCount
@@ -448,9 +466,11 @@ package final class IngestService: Service {
     }
 
     /// Waits with exponential back-off and full jitter; false when the service is to stop.
-    private func pause(attempt: Int) async -> Bool {
+    func pause(attempt: Int, cap: Duration? = nil) async -> Bool {
+        heartbeat.beat()
+        defer { heartbeat.beat() }
         var generator = SystemRandomNumberGenerator()
-        let delay = Backoff(base: configuration.retryBase, cap: configuration.retryCap)
+        let delay = Backoff(base: configuration.retryBase, cap: cap ?? configuration.retryCap)
             .delay(attempt: attempt, using: &generator)
         do {
             try await cancelWhenGracefulShutdown {

@@ -25,6 +25,12 @@ package final class IngestStatistics: Sendable {
         package var retries = 0
         /// Partitions dropped because another process has taken them.
         package var fencedPartitions = 0
+        /// Times that the log did not have the next offset of a partition.
+        package var outOfRange = 0
+        /// Offsets that retention had removed before they were read, and that were skipped (`ingest.offsetOutOfRange`).
+        package var lostToRetention = 0
+        /// Kafka consumers that failed for good and were replaced.
+        package var restarts = 0
         /// Partitions that are assigned to this process now.
         package var assignedPartitions = 0
         /// Why the database has not taken the batch at hand; `nil` while it takes what comes.

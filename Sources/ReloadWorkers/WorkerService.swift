@@ -14,6 +14,7 @@ package struct WorkerService: Service {
     private let context: WorkerContext
     private let directory: DirectoryCache
     private let isStopping = StopFlag()
+    private let heartbeat: Heartbeat
 
     /// - Parameters:
     ///   - signal: told by whoever learns that there may be work: ingest in the same process, notifications of others.
@@ -21,12 +22,13 @@ package struct WorkerService: Service {
     ///   - onStored: told of every timeline whose stored content has changed, with the event that caused the reload.
     ///     Called on a worker's task: it must be quick.
     ///   - decisions: told of every decision; nil: nobody wants to know.
+    ///   - heartbeat: beats at each turn of the claim loop, and rests once that stops.
     package init(
         configuration: WorkerConfiguration, pool: PostgresPool, directory: DirectoryCache,
         fetcher: any ProviderFetching, publisher: any TimelinePublishing, signal: WorkSignal = WorkSignal(),
         statistics: WorkerStatistics = WorkerStatistics(), clock: any Clock<Duration> = ContinuousClock(),
         onStored: (@Sendable (TimelineID, EventPosition?) -> Void)? = nil,
-        decisions: (any DecisionPublishing)? = nil, logger: Logger
+        decisions: (any DecisionPublishing)? = nil, heartbeat: Heartbeat = Heartbeat(), logger: Logger
     ) {
         let clock = WorkerClock(clock)
         context = WorkerContext(
@@ -35,6 +37,7 @@ package struct WorkerService: Service {
             inFlight: InFlight(signal: signal), signal: signal, sweepDemand: SweepDemand(signal: signal),
             statistics: statistics, clock: clock, onStored: onStored, logger: logger, decisions: decisions)
         self.directory = directory
+        self.heartbeat = heartbeat
     }
 
     /// Works until graceful shutdown, then finishes what is in flight within the grace time and gives back the rest; so
@@ -86,12 +89,16 @@ package struct WorkerService: Service {
     private func reload() async throws {
         try await withThrowingDiscardingTaskGroup { group in
             var loop = ClaimLoop(context: context, directory: directory)
+            defer { heartbeat.rest() }
             try await loop.run {
-                isStopping.isSet
+                // Asked at every turn.
+                heartbeat.beat()
+                return isStopping.isSet
             } start: { work in
                 group.addTask { await run(work) }
             }
             // Stopping: what is under way may go on for the grace time.
+            heartbeat.rest()
             try await context.inFlight.drained(within: context.configuration.graceTime, clock: context.clock)
             group.cancelAll()
         }

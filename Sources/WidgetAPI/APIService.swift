@@ -8,17 +8,20 @@ package final class APIService: Service {
     private let configuration: APIConfiguration
     private let store: WidgetStore
     private let readiness: Readiness
+    private let liveness: Liveness
     private let onListening: @Sendable (Int) -> Void
     private let logger: Logger
 
     /// - Parameter onListening: told the port once the API listens.
     package init(
-        configuration: APIConfiguration, store: WidgetStore, readiness: Readiness, logger: Logger,
+        configuration: APIConfiguration, store: WidgetStore, readiness: Readiness,
+        liveness: Liveness = Liveness(), logger: Logger,
         onListening: @escaping @Sendable (Int) -> Void = { _ in }
     ) {
         self.configuration = configuration
         self.store = store
         self.readiness = readiness
+        self.liveness = liveness
         self.logger = logger
         self.onListening = onListening
     }
@@ -42,7 +45,7 @@ package final class APIService: Service {
     func router() -> Router<BasicRequestContext> {
         let router = Router(context: BasicRequestContext.self)
         router.add(middleware: ProblemMiddleware(logger: logger))
-        HealthRoutes(readiness: readiness).add(to: router)
+        HealthRoutes(readiness: readiness, liveness: liveness).add(to: router)
         if let token = configuration.token {
             let group = router.group("v1").add(middleware: BearerMiddleware(token: token))
             WidgetRoutes(store: store).add(to: group)

@@ -43,6 +43,45 @@ struct ConsumerTests {
         }
     }
 
+    @Test("partitions that are taken away and given back while fetching is paused are read on")
+    func pausedThroughRebalance() async throws {
+        try await withKafka(embeddedOnly: true) { kafka in
+            let topic = try await kafka.topic("paused")
+            let count = 3000
+            try await fill(kafka, topic, count)
+            let recorder = LogRecorder()
+            let consumer = try kafka.consumer(topic, logger: recorder.logger) {
+                $0.maximumBatchMessages = 100
+                $0.bufferedBatches = 2
+                $0.pauseDelay = .milliseconds(20)
+            }
+            var offsets: [Int64] = []
+            var revocations = 0
+            for try await event in consumer.events {
+                switch event {
+                case .assigned(let assignment):
+                    assignment.start(at: [TopicPartition(topic: topic, partition: 0): .at(Int64(offsets.count))])
+                case .revoked(let revocation):
+                    revocations += 1
+                    revocation.acknowledge()
+                case .batch(let batch):
+                    if offsets.isEmpty {
+                        await recorder.wait(for: "fetching is paused: the receiver is slow")
+                        try kafka.embedded?.pushRequestErrors(.heartbeat, [.unknownMemberID])
+                        await recorder.wait(for: "partitions revoked")
+                    }
+                    offsets += batch.messages.map(\.offset)
+                case .offsetOutOfRange: Issue.record("\(event)")
+                case .error: continue
+                }
+                if offsets.count >= count { break }
+            }
+            #expect(revocations == 1)
+            #expect(offsets == (0..<count).map { Int64($0) })
+            await consumer.shutdown()
+        }
+    }
+
     @Test("a receiver that takes longer than max.poll.interval.ms stays in the group")
     func staysInGroup() async throws {
         try await withKafka { kafka in

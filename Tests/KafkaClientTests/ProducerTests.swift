@@ -222,7 +222,7 @@ struct ProducerTests {
             let begun = ContinuousClock.now
             await producer.flush()
             #expect(await producer.depth().messagesInFlight == 0)
-            #expect(begun.duration(to: .now) >= .milliseconds(100))
+            #expect(begun.duration(to: .now) >= .milliseconds(50))
             #expect(await task.value.count == 50)
             await producer.shutdown()
         }
@@ -246,7 +246,7 @@ struct ProducerTests {
         }
     }
 
-    @Test("a fatal error fails what is under way and waiting, and everything after")
+    @Test("a fatal error fails what is under way and waiting; a new client takes its place")
     func fatal() async throws {
         try await withKafka(embeddedOnly: true) { kafka in
             let topic = try await kafka.topic("fatal")
@@ -258,13 +258,44 @@ struct ProducerTests {
             producer.raiseFatalError()
             for result in await task.value {
                 let error = #expect(throws: KafkaError.self) { try result.get() }
-                #expect(error?.isFatal == true)
-                #expect(error?.isRetriable == false)
+                // To the sender it is no end: the next try goes to the new client.
+                #expect(error?.isFatal == false)
+                #expect(error?.isRetriable == true)
                 #expect(error?.message.contains("raised for a test") == true)
             }
-            let error = await #expect(throws: KafkaError.self) { try await producer.send(KafkaMessage(topic, "late")) }
-            #expect(error?.isFatal == true)
+            try kafka.embedded?.startBroker(1)
+            // Refused, until the back-off is over.
+            let error = await #expect(throws: KafkaError.self) { try await producer.send(KafkaMessage(topic, "soon")) }
+            #expect(error?.isRetriable == true)
+            try await sendAgainAndAgain(KafkaMessage(topic, "late"), with: producer)
+            #expect(producer.restarts == 1)
+            // And once more; then it can be shut down as ever.
+            producer.raiseFatalError()
+            try await sendAgainAndAgain(KafkaMessage(topic, "later"), with: producer)
+            #expect(producer.restarts == 2)
+            #expect(await producer.depth() == KafkaProducerDepth())
             await producer.shutdown()
+            let end = await #expect(throws: KafkaError.self) { try await producer.send(KafkaMessage(topic, "end")) }
+            #expect(end?.code == .invalidState)
+
+            let consumer = try kafka.consumer(topic)
+            let values = try await consumer.read(3).map(\.value)
+            #expect(Array(values.suffix(2)) == ["late", "later"])
+            #expect(values.first == "before")
+            await consumer.shutdown()
         }
+    }
+
+    private func sendAgainAndAgain(_ message: KafkaMessage, with producer: KafkaProducer) async throws {
+        for _ in 0..<1000 {
+            do throws(KafkaError) {
+                _ = try await producer.send(message)
+                return
+            } catch {
+                guard error.isRetriable else { throw error }
+                try await Task.sleep(for: .milliseconds(10))
+            }
+        }
+        throw TestFailure("no new client within 10 s")
     }
 }

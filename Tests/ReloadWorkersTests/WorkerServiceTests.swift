@@ -10,18 +10,20 @@ import WidgetStore
 /// The whole service: woken, stopped, cancelled.
 @Suite(.serialized, .tags(.database), .timeLimit(.minutes(5)))
 struct WorkerServiceTests {
-    private func service(of worker: TestWorker, _ configuration: WorkerConfiguration, _ signal: WorkSignal)
-        -> WorkerService
-    {
+    private func service(
+        of worker: TestWorker, _ configuration: WorkerConfiguration, _ signal: WorkSignal,
+        fetching wrap: (any ProviderFetching) -> any ProviderFetching = { $0 }
+    ) -> WorkerService {
         WorkerService(
             configuration: configuration, pool: worker.store.pool, directory: worker.directory,
-            fetcher: worker.context.fetcher, publisher: worker.publisher, signal: signal,
+            fetcher: wrap(worker.context.fetcher), publisher: worker.publisher, signal: signal,
             statistics: worker.context.statistics, logger: .silent)
     }
 
     /// A service that looks by itself only every hour, so that a test sees what wakes it.
     private func withService(
         graceTime: Duration = .seconds(20), pollInterval: Duration = .seconds(3_600), maxBatch: Int = 100,
+        fetching wrap: @escaping @Sendable (any ProviderFetching) -> any ProviderFetching = { $0 },
         _ body: @escaping @Sendable (TestWorker, WorkSignal, ServiceGroup) async throws -> Void
     ) async throws {
         try await withWorker(maxBatch: maxBatch) { worker in
@@ -30,7 +32,7 @@ struct WorkerServiceTests {
             configuration.pollInterval = pollInterval
             let signal = WorkSignal()
             let group = ServiceGroup(
-                services: [service(of: worker, configuration, signal)], logger: .silent)
+                services: [service(of: worker, configuration, signal, fetching: wrap)], logger: .silent)
             try await withThrowingTaskGroup(of: Void.self) { tasks in
                 tasks.addTask { try await group.run() }
                 do {
@@ -74,8 +76,24 @@ struct WorkerServiceTests {
         }
     }
 
+    /// Notices, in the task of a batch, that the service was told to stop: the service itself was told just before.
+    private struct StopNoticingFetcher: ProviderFetching {
+        let fetcher: any ProviderFetching
+        let told: Gate
+
+        func fetch(_ call: ProviderCall) async throws -> [UInt8] {
+            try await withGracefulShutdownHandler {
+                try await fetcher.fetch(call)
+            } onGracefulShutdown: {
+                told.open()
+            }
+        }
+    }
+
     @Test func stoppingFinishesWhatIsInFlight() async throws {
-        try await withService { worker, signal, group in
+        let told = Gate()
+        let wrap = { @Sendable (fetcher: any ProviderFetching) in StopNoticingFetcher(fetcher: fetcher, told: told) }
+        try await withService(fetching: wrap) { worker, signal, group in
             let id = try await worker.store.place([.test("w1")])[0]
             let gate = Gate()
             worker.provider.respond { request in
@@ -84,7 +102,9 @@ struct WorkerServiceTests {
             }
             signal.signal()
             try await worker.provider.received.reaches(1)
+            // Returns before the services are told.
             await group.triggerGracefulShutdown()
+            try await told.pass()
             try await worker.store.place([.test("w2", user: "u2")])
             signal.signal()
             gate.open()

@@ -23,7 +23,7 @@ struct AdminClient: ~Copyable {
         milliseconds = Int32(min(max(timeout / .milliseconds(1), 1), 3_600_000))
     }
 
-    deinit { client.destroy() }
+    deinit { client.destroy(keeping: callbacks) }
 
     private func context(_ topic: String? = nil) -> KafkaError.Context {
         KafkaError.Context(operation: operation, topic: topic)
@@ -80,6 +80,27 @@ struct AdminClient: ~Copyable {
             }
         }
         return unsafe request
+    }
+
+    func createPartitions(_ topic: String, count total: Int) throws(KafkaError) {
+        var text = [CChar](repeating: 0, count: 512)
+        let request = unsafe text.withUnsafeMutableBufferPointer { buffer in
+            unsafe rd_kafka_NewPartitions_new(topic, max(total, 0), buffer.baseAddress, buffer.count)
+        }
+        guard let request = unsafe request else {
+            throw KafkaError(
+                RD_KAFKA_RESP_ERR__INVALID_ARG, message: String(terminated: text), context: context(topic))
+        }
+        defer { unsafe rd_kafka_NewPartitions_destroy(request) }
+        var requests: [OpaquePointer?] = unsafe [request]
+        let event = unsafe try AdminEvent(client, RD_KAFKA_ADMIN_OP_CREATEPARTITIONS, milliseconds, context(topic)) {
+            options, queue in
+            unsafe rd_kafka_CreatePartitions(client.pointer, &requests, requests.count, options, queue)
+        }
+        var count = 0
+        let results = unsafe rd_kafka_CreatePartitions_result_topics(
+            rd_kafka_event_CreatePartitions_result(event.pointer), &count)
+        for (_, error) in unsafe topicResults(results, count) { if let error { throw error } }
     }
 
     func deleteTopics(_ names: [String]) throws(KafkaError) -> [String: KafkaError?] {
@@ -151,6 +172,19 @@ struct AdminClient: ~Copyable {
                 inSyncReplicas: Array(UnsafeBufferPointer(start: partition.isrs, count: Int(partition.isr_cnt))))
         }
         return KafkaTopicDescription(name: name, partitions: partitions.sorted { $0.id < $1.id })
+    }
+
+    func bounds(of partition: TopicPartition) throws(KafkaError) -> KafkaLogBounds {
+        var low: Int64 = 0
+        var high: Int64 = 0
+        let response = unsafe rd_kafka_query_watermark_offsets(
+            client.pointer, partition.topic, partition.partition, &low, &high, milliseconds)
+        guard response == RD_KAFKA_RESP_ERR_NO_ERROR else {
+            var context = context(partition.topic)
+            context.partition = partition.partition
+            throw KafkaError(response, context: context)
+        }
+        return KafkaLogBounds(earliest: low, end: high)
     }
 
     func configuration(ofTopic name: String) throws(KafkaError) -> [String: String] {

@@ -1,4 +1,6 @@
 internal import CRdKafka
+internal import Dispatch
+internal import Logging
 
 /// Owns a librdkafka client. Its functions may be called from any thread until `destroy`, which the owner calls once,
 /// on its poll thread, as the last thing that it does with the client.
@@ -25,12 +27,35 @@ internal import CRdKafka
         }
     }
 
-    /// Frees the client. Blocks until its own threads have ended.
-    func destroy(leavingGroup: Bool = true) {
-        if leavingGroup {
-            unsafe rd_kafka_destroy(pointer)
-        } else {
-            unsafe rd_kafka_destroy_flags(pointer, RD_KAFKA_DESTROY_F_NO_CONSUMER_CLOSE)
+    /// Frees the client. Waits until its own threads have ended, but only so long: librdkafka sometimes never gets there
+    /// (issues 3143 and 5434; here, 2.0.2, when a topic with assigned partitions goes away). A process that is to end,
+    /// or to replace its client, must not hang with it. What is given up costs its memory and an idle thread.
+    ///
+    /// - Parameter callbacks: kept alive for as long as the client is.
+    /// - Returns: false if it was given up.
+    @discardableResult
+    func destroy(
+        leavingGroup: Bool = true, keeping callbacks: ClientCallbacks? = nil, atMost limit: Duration = .seconds(10)
+    ) -> Bool {
+        let ended = DispatchSemaphore(value: 0)
+        let end: @Sendable () -> Void = {
+            withExtendedLifetime(callbacks) {
+                unsafe rd_kafka_destroy_flags(
+                    self.pointer, leavingGroup ? 0 : RD_KAFKA_DESTROY_F_NO_CONSUMER_CLOSE)
+            }
+            ended.signal()
         }
+        do {
+            try PollThread.run("kafka-destroy", end)
+        } catch {
+            end()
+        }
+        let milliseconds = Int(limit / .milliseconds(1))
+        guard ended.wait(timeout: .now() + .milliseconds(milliseconds)) == .success else {
+            callbacks?.logger.error(
+                "librdkafka does not free a client; it is given up", metadata: ["waited": "\(milliseconds) ms"])
+            return false
+        }
+        return true
     }
 }

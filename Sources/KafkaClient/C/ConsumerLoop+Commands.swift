@@ -30,6 +30,8 @@ extension ConsumerLoop {
             continuation.resume(returning: lag())
         case .stop(let reason):
             stopReason = max(reason, stopReason ?? reason)
+        case .raiseFatalError:
+            raiseFatalError()
         }
     }
 
@@ -117,11 +119,12 @@ extension ConsumerLoop {
             switch command {
             case .seek(_, let continuation): continuation.resume(returning: .shutDown("seek"))
             case .lag(let continuation): continuation.resume(returning: nil)
-            case .start, .acknowledge, .pause, .resume, .stop: break
+            case .start, .acknowledge, .pause, .resume, .stop, .raiseFatalError: break
             }
         }
         wakeup.close()
-        client.destroy(leavingGroup: hasLeft)
+        callbacks.owner = nil
+        client.destroy(leavingGroup: hasLeft, keeping: callbacks)
     }
 
     /// Closes in the background of librdkafka and serves the last revocation; false if it did not end in time.
@@ -145,6 +148,7 @@ extension ConsumerLoop {
             }
             // Messages that still come have not been handed over, and are not any more.
             if let message = unsafe rd_kafka_consume_queue(queue, 10) { unsafe rd_kafka_message_destroy(message) }
+            turned()
             serveCommands()
         }
         return true
@@ -160,6 +164,8 @@ extension ConsumerLoop {
         // rebalance costs little: positions are the receiver's, not the group's.
         "partition.assignment.strategy": "roundrobin",
         "session.timeout.ms": "45000",
+        // How soon new partitions, and topics that were missing, are noticed: librdkafka's own default is 5 minutes.
+        "topic.metadata.refresh.interval.ms": "30000",
         // What librdkafka prefetches is memory; a batch is a few MiB.
         "queued.max.messages.kbytes": "32768",
         "socket.keepalive.enable": "true",

@@ -18,6 +18,7 @@ extension ConsumerLoop {
             revoked(places)
         default:
             report(KafkaError(response, context: KafkaError.Context(operation: "rebalance")))
+            pulse.withLock { $0.isMember = false }
             revoked(tracker.all.map(\.place))
         }
         // librdkafka drops what it had prefetched of all partitions in a rebalance.
@@ -36,6 +37,7 @@ extension ConsumerLoop {
         let assignment = assignments
         tracker.assign(places, assignment: assignment)
         if isCooperative { add([:]) } else { replaceAll(with: [:]) }
+        pulse.withLock { $0.isMember = true }
         guard !places.isEmpty else { return }
         logger.info("partitions assigned", metadata: ["partitions": "\(places)"])
 
@@ -57,6 +59,7 @@ extension ConsumerLoop {
     private func revoked(_ places: [TopicPartition]) {
         let places = places.filter { tracker[$0] != nil }
         let isLost = unsafe rd_kafka_assignment_lost(client.pointer) != 0
+        if isLost { pulse.withLock { $0.isMember = false } }
         if !places.isEmpty {
             logger.info("partitions revoked", metadata: ["partitions": "\(places)", "lost": "\(isLost)"])
             revocations += 1
@@ -99,6 +102,7 @@ extension ConsumerLoop {
                 break
             }
             wakeup.wait(atMost: remaining)
+            turned()
             serveCommands()
         }
         acknowledgedRevocations.remove(revocation)

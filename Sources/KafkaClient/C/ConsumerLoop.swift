@@ -12,6 +12,7 @@ final class ConsumerLoop: @unchecked Sendable {
     let buffer: ConsumerEventBuffer
     let counters = Mutex(KafkaConsumerCounters())
     let completion = Completion()
+    let pulse = Mutex(Pulse())
 
     let configuration: KafkaConsumerConfiguration
     let logger: Logger
@@ -66,7 +67,7 @@ final class ConsumerLoop: @unchecked Sendable {
         let response = unsafe rd_kafka_subscribe(client.pointer, topics.pointer)
         guard response == RD_KAFKA_RESP_ERR_NO_ERROR else {
             wakeup.close()
-            client.destroy(leavingGroup: false)
+            client.destroy(leavingGroup: false, keeping: callbacks)
             throw KafkaError(response, context: KafkaError.Context(operation: "subscribe"))
         }
     }
@@ -74,20 +75,36 @@ final class ConsumerLoop: @unchecked Sendable {
     /// For a loop whose thread could not be started.
     func discard() {
         wakeup.close()
-        client.destroy(leavingGroup: false)
+        client.destroy(leavingGroup: false, keeping: callbacks)
     }
 
     /// The poll thread.
     func run() {
         callbacks.owner = self
         while stopReason == nil {
+            turned()
             serveCommands()
             guard stopReason == nil else { break }
+            // Not only when a batch waits for room: a rebalance hands over what there is, and nothing more would come.
+            if isHolding, buffer.pendingBatches < configuration.bufferedBatches { release() }
             if builder.isFull { makeRoom() } else { fill() }
         }
         close()
         callbacks.owner = nil
+        pulse.withLock { $0 = Pulse(lastTurn: nil) }
         completion.complete()
+    }
+
+    /// What others may see of the thread.
+    struct Pulse {
+        /// When it came round last; nil when it has ended.
+        var lastTurn: ContinuousClock.Instant? = .now
+        var isMember = false
+    }
+
+    /// The thread has come round.
+    func turned() {
+        pulse.withLock { $0.lastTurn = .now }
     }
 
     // MARK: Polling
@@ -118,7 +135,6 @@ final class ConsumerLoop: @unchecked Sendable {
         if buffer.pendingBatches < configuration.bufferedBatches {
             flush()
             fullSince = nil
-            if isHolding { release() }
         } else if isHolding {
             // Serves the group, and keeps this consumer in it.
             _ = poll(Self.pollMilliseconds)

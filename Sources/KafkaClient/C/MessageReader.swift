@@ -28,7 +28,7 @@ struct MessageReader: ~Copyable {
         self.callbacks = callbacks
     }
 
-    deinit { client.destroy() }
+    deinit { client.destroy(keeping: callbacks) }
 
     /// The message at the offset; nil when the log has none there.
     func read(_ place: TopicPartition, at offset: Int64, timeout: Duration) -> Result<KafkaBatch?, KafkaError> {

@@ -16,7 +16,7 @@ final class MockCluster: Sendable {
 
         func destroy() {
             unsafe rd_kafka_mock_cluster_destroy(cluster)
-            client.destroy()
+            client.destroy(keeping: callbacks)
         }
     }
 
@@ -88,6 +88,21 @@ final class MockCluster: Sendable {
     func setRoundTripTime(_ id: Int32, _ duration: Duration) throws(KafkaError) {
         let milliseconds = Int32(min(max(duration / .milliseconds(1), 0), 3_600_000))
         unsafe try call("set a round trip time") { unsafe rd_kafka_mock_broker_set_rtt($0, id, milliseconds) }
+    }
+
+    func clearErrors(_ request: KafkaRequestKind) throws(KafkaError) {
+        unsafe try call("clear request errors") { cluster in
+            unsafe rd_kafka_mock_clear_request_errors(cluster, request.rawValue)
+            return RD_KAFKA_RESP_ERR_NO_ERROR
+        }
+    }
+
+    func setTopicError(_ topic: String, _ code: KafkaError.Code?) throws(KafkaError) {
+        let response = code?.response ?? RD_KAFKA_RESP_ERR_NO_ERROR
+        unsafe try call("set a topic's error", topic: topic) { cluster in
+            unsafe rd_kafka_mock_topic_set_error(cluster, topic, response)
+            return RD_KAFKA_RESP_ERR_NO_ERROR
+        }
     }
 
     func pushErrors(_ request: KafkaRequestKind, _ codes: [KafkaError.Code]) throws(KafkaError) {

@@ -68,7 +68,7 @@ final class ProducerLoop: @unchecked Sendable, ClientEvents {
     /// For a loop whose thread could not be started.
     func discard() {
         wakeup.close()
-        client.destroy()
+        client.destroy(keeping: callbacks)
     }
 
     /// The thread.
@@ -94,6 +94,7 @@ final class ProducerLoop: @unchecked Sendable, ClientEvents {
             wakeup.clear()
             let contents = mailbox.take()
             accept(contents)
+            if contents.raisesFatalError { raiseFatalError() }
             if contents.hasCancellations {
                 for batch in waiting.removeAll(where: { $0.isCancelled.load(ordering: .acquiring) }) {
                     fail(batch, .cancelled, "the task was cancelled before the message was sent")
@@ -231,17 +232,20 @@ final class ProducerLoop: @unchecked Sendable, ClientEvents {
             return
         }
         guard fatalError == nil, let error = KafkaError.fatal(of: client, operation: "produce") else { return }
-        logger.error("the producer has failed for good", metadata: ["error": "\(error.message)"])
+        logger.error(
+            "the producer has failed for good; a new one is made", metadata: ["error": "\(error.message)"])
         fatalError = error
         mailbox.refuse(error)
         // librdkafka confirms nothing more; this makes it say so of each message now.
         unsafe rd_kafka_purge(client.pointer, RD_KAFKA_PURGE_F_QUEUE | RD_KAFKA_PURGE_F_INFLIGHT)
+        // Nothing can be done with this client any more; its owner makes another.
+        isStopping = true
     }
 
     func rebalanced(_ response: rd_kafka_resp_err_t, partitions: UnsafePointer<rd_kafka_topic_partition_list_t>) {}
 
-    /// From any thread: librdkafka passes the error on to the poll thread.
-    func raiseFatalError() {
+    /// On the thread itself: elsewhere the client might be destroyed for it before the call has returned.
+    private func raiseFatalError() {
         unsafe rd_kafka_test_fatal_error(
             client.pointer, RD_KAFKA_RESP_ERR_OUT_OF_ORDER_SEQUENCE_NUMBER, "raised for a test")
     }
@@ -257,7 +261,8 @@ final class ProducerLoop: @unchecked Sendable, ClientEvents {
         answerDepth()
         topics.destroy()
         wakeup.close()
-        client.destroy()
+        callbacks.owner = nil
+        client.destroy(keeping: callbacks)
     }
 }
 

@@ -40,8 +40,7 @@ struct ClaimLoop {
 
     /// Claims until `isStopping`, and hands each batch to `start`.
     ///
-    /// - Throws: `CancellationError`; what no time can mend, such as a pool that is shut down, or a producer that has
-    ///   failed for good.
+    /// - Throws: `CancellationError`; what no time can mend, such as a pool that is shut down.
     mutating func run(isStopping: () -> Bool, start: (Work) -> Void) async throws {
         while !isStopping() {
             try Task.checkCancellation()
@@ -81,7 +80,6 @@ struct ClaimLoop {
     }
 
     private mutating func turnOrBackOff(_ start: (Work) -> Void) async throws -> Next {
-        if let fatal = context.output.fatalError { throw fatal }
         let began = context.clock.elapsed
         do {
             let next = try await turn(start)

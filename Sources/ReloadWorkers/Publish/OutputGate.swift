@@ -14,7 +14,6 @@ final class OutputGate: Sendable {
 
     private let publisher: any TimelinePublishing
     private let health: Mutex<OutputHealth>
-    private let fatal = Mutex<KafkaError?>(nil)
     private let clock: WorkerClock
 
     init(_ publisher: any TimelinePublishing, configuration: WorkerConfiguration, clock: WorkerClock) {
@@ -24,9 +23,6 @@ final class OutputGate: Sendable {
     }
 
     var longestPublish: Duration { publisher.longestPublish }
-
-    /// The producer's end, after which only a new process helps.
-    var fatalError: KafkaError? { fatal.withLock { $0 } }
 
     func allowance() -> OutputHealth.Allowance {
         health.withLock { $0.allowance(now: clock.elapsed) }
@@ -49,9 +45,9 @@ final class OutputGate: Sendable {
                 outcome.acknowledged.append(index)
             case .failure(let error) where error.code == .messageTooLarge:
                 outcome.refused.append((index, error))
-            case .failure(let error):
+            case .failure:
+                // Also what was fatal to the producer's client: the producer makes a new one.
                 outcome.failed.append(index)
-                if error.isFatal { fatal.withLock { $0 = error } }
             }
         }
         let (works, fails) = (!outcome.acknowledged.isEmpty, !outcome.failed.isEmpty)

@@ -5,11 +5,20 @@ import WidgetModel
 /// For orchestrators: whether to restart the process, and whether to send it work.
 struct HealthRoutes: Sendable {
     let readiness: Readiness
+    let liveness: Liveness
 
     func add(to router: Router<BasicRequestContext>) {
         // Answers as long as the process can: a database that is away is no reason to restart it.
-        router.get("health/live") { _, _ in
-            (["status": "live"] as JSONValue).response()
+        router.get("health/live") { [liveness] _, _ in
+            let wedged = liveness.wedged()
+            guard !wedged.isEmpty else { return (["status": "live"] as JSONValue).response() }
+            let loops = wedged.map { loop -> JSONValue in
+                [
+                    "name": .string(loop.name),
+                    "silentSeconds": .number(JSONNumber(Int(loop.silence.components.seconds))),
+                ]
+            }
+            return (["status": "wedged", "loops": .array(loops)] as JSONValue).response(.serviceUnavailable)
         }
         router.get("health/ready") { [readiness] _, _ in
             let report = await readiness.report()

@@ -62,20 +62,20 @@ extension ServiceGroupConfiguration {
     }
 }
 
-/// The HTTP API, whose port others wait for: when it ends, they have waited long enough.
+/// A server whose port others wait for: when it ends, they have waited long enough.
 struct ListeningService: Service, CustomStringConvertible {
-    let description = "api"
+    let description: String
     let service: any Service
     let port: ListeningPort
-    /// Where it listens, for messages.
-    let address: String
+    /// What it is and where it listens, for messages.
+    let place: String
 
     func run() async throws {
         defer { port.closes() }
         do {
             try await service.run()
         } catch let error as IOError {
-            throw CommandFailure(.failure, "the HTTP API on \(address) (api.host, api.port) failed: \(error)")
+            throw CommandFailure(.failure, "\(place) failed: \(error)")
         }
     }
 }

@@ -106,7 +106,8 @@ extension FreshetNode {
         /// - Throws: ``CommandFailure`` when the list of private networks cannot be read.
         func workers(
             publishingTo producer: KafkaProducer, countingIn statistics: WorkerStatistics,
-            onStored: (@Sendable (TimelineID, EventPosition?) -> Void)?, decisions: DecisionLog?
+            onStored: (@Sendable (TimelineID, EventPosition?) -> Void)?, decisions: DecisionLog?,
+            output: OutputCondition, heartbeat: Heartbeat
         ) throws(CommandFailure) -> WorkerRunner {
             let policy: EgressPolicy
             do throws(EgressPolicy.InvalidPattern) {
@@ -116,14 +117,15 @@ extension FreshetNode {
             }
             let configuration = settings.workerConfiguration
             let publisher = KafkaTimelinePublisher(
-                producer: producer, deliveryTimeout: settings.kafka.deliveryTimeout)
+                producer: producer, deliveryTimeout: settings.kafka.deliveryTimeout, condition: output)
             let egress = EgressGuard(policy)
             return WorkerRunner(egress: egress, connectionsPerHost: configuration.concurrency) {
                 [pool, directory, work, logger] http in
                 WorkerService(
                     configuration: configuration, pool: pool, directory: directory,
                     fetcher: ProviderClient(http: http, egress: egress), publisher: publisher, signal: work,
-                    statistics: statistics, onStored: onStored, decisions: decisions, logger: logger)
+                    statistics: statistics, onStored: onStored, decisions: decisions, heartbeat: heartbeat,
+                    logger: logger)
             }
         }
 
@@ -133,18 +135,25 @@ extension FreshetNode {
         }
 
         /// - Throws: ``CommandFailure`` when the token cannot be one.
-        func api(
-            port: ListeningPort, ingest: IngestService?, workers: WorkerStatistics?
-        ) throws -> any Service {
+        func api(port: ListeningPort, readiness: Readiness, liveness: Liveness) throws -> any Service {
             let service = APIService(
                 configuration: try settings.apiConfiguration(), store: WidgetStore(pool: pool),
-                readiness: Readiness(
-                    checks: NodeReadiness.checks(
-                        pool: pool, kafka: kafka, topics: settings.topics, ingest: ingest, workers: workers,
-                        logger: logger)),
-                logger: logger, onListening: { port.listens(on: $0) })
+                readiness: readiness, liveness: liveness, logger: logger, onListening: { port.listens(on: $0) })
             return ListeningService(
-                service: service, port: port, address: "\(settings.api.host):\(settings.api.port)")
+                description: "api", service: service, port: port,
+                place: "the HTTP API on \(settings.api.host):\(settings.api.port) (api.host, api.port)")
+        }
+
+        func health(
+            on number: Int, port: ListeningPort, readiness: Readiness, liveness: Liveness
+        ) -> any Service {
+            let host = settings.health.host
+            let service = HealthService(
+                host: host, port: number, readiness: readiness, liveness: liveness, logger: logger,
+                onListening: { port.listens(on: $0) })
+            return ListeningService(
+                description: "health", service: service, port: port,
+                place: "the health endpoint on \(host):\(number) (health.host, health.port)")
         }
 
         /// Hears what the ingest of other processes has made due.

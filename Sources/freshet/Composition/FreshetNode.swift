@@ -29,11 +29,17 @@ final class FreshetNode: Sendable {
     let ingest: IngestService?
     /// Counts of the workers; nil when the node runs none.
     let workerStatistics: WorkerStatistics?
-    /// What a service group is to run; it releases what the node holds when it ends.
-    let services: [any Service]
-
     private let preparation: NodePreparation
     private let apiPort: ListeningPort?
+    private let healthPort: ListeningPort?
+    private let phase: NodePhase
+    /// Signalled when the database is there.
+    private let prepared = WorkSignal()
+    private let unprepared: WorkSignal.Mark
+    private let front: [any Service]
+    private let back: [any Service]
+    private let release: @Sendable () async -> Void
+    private let logger: Logger
     /// Signalled when ingest has been given partitions; nil without ingest.
     private let assignment: WorkSignal?
     private let unassigned: WorkSignal.Mark?
@@ -54,7 +60,9 @@ final class FreshetNode: Sendable {
         self.pool = pool
         store = WidgetStore(pool: pool)
         (kafka, embeddedKafka) = try Self.kafka(settings, logger)
-        preparation = NodePreparation(pool: pool, kafka: kafka, topics: settings.topics, logger: logger)
+        preparation = NodePreparation(pool: pool, logger: logger)
+        self.logger = logger
+        unprepared = prepared.mark(.timelines)
 
         let wiring = Wiring(settings: settings, kafka: kafka, pool: pool, logger: logger)
         let producer = roles.runsIngest || roles.runsWorkers ? try wiring.producer() : nil
@@ -63,34 +71,66 @@ final class FreshetNode: Sendable {
             roles.runsIngest ? wiring.ingest(deadLettersTo: $0, decisions: decisions) : nil
         }
         let statistics = WorkerStatistics()
+        let (output, heartbeat) = (OutputCondition(), Heartbeat())
         let workers = try producer.flatMap {
             roles.runsWorkers
                 ? try wiring.workers(
-                    publishingTo: $0, countingIn: statistics, onStored: onStored, decisions: decisions) : nil
+                    publishingTo: $0, countingIn: statistics, onStored: onStored, decisions: decisions,
+                    output: output, heartbeat: heartbeat) : nil
         }
         let port = roles.runsAPI ? ListeningPort() : nil
+        let healthPort = settings.health.port.map { _ in ListeningPort() }
+        let phase = NodePhase()
+        let readiness = Readiness(
+            checks: NodeReadiness(
+                pool: pool, kafka: kafka, topics: settings.topics, phase: phase, ingest: ingest?.service,
+                output: roles.runsWorkers ? output : nil, workers: roles.runsWorkers ? statistics : nil, logger: logger
+            ).checks)
+        let liveness = Liveness(
+            probes: NodeLiveness.probes(
+                settings: settings, ingest: ingest?.service, workers: roles.runsWorkers ? heartbeat : nil))
         self.producer = producer
         self.ingest = ingest?.service
         workerStatistics = roles.runsWorkers ? statistics : nil
         apiPort = port
+        self.healthPort = healthPort
+        self.phase = phase
         assignment = ingest?.assignment
         unassigned = ingest?.assignment.mark(.timelines)
 
-        var parts: [any Service] = []
-        if let port { parts.append(try wiring.api(port: port, ingest: ingest?.service, workers: workerStatistics)) }
-        if let decisions { parts.append(decisions) }
-        if let workers { parts += [wiring.listener(postgres), wiring.flusher(of: statistics), workers] }
-        parts += ingest?.services ?? []
-        services = [
-            NodeService(
-                parts: parts,
-                release: { [embeddedKafka] in
-                    await producer?.shutdown()
-                    await pool.shutdown()
-                    embeddedKafka?.close()
-                },
-                logger: logger)
-        ]
+        var front: [any Service] = []
+        if let healthPort, let number = settings.health.port {
+            front.append(wiring.health(on: number, port: healthPort, readiness: readiness, liveness: liveness))
+        }
+        if let port { front.append(try wiring.api(port: port, readiness: readiness, liveness: liveness)) }
+        var back: [any Service] = []
+        // The embedded cluster's topics were made with it.
+        if embeddedKafka == nil {
+            back.append(TopicWatch(kafka: kafka, topics: settings.topics, logger: logger))
+        }
+        if let decisions { back.append(decisions) }
+        if let workers { back += [wiring.listener(postgres), wiring.flusher(of: statistics), workers] }
+        back += ingest?.services ?? []
+        self.front = front
+        self.back = back
+        release = { [embeddedKafka] in
+            await producer?.shutdown()
+            await pool.shutdown()
+            embeddedKafka?.close()
+        }
+    }
+
+    /// What a service group is to run once the node is prepared; it releases what the node holds when it ends.
+    var services: [any Service] {
+        [NodeService(parts: front + back, release: release, logger: logger)]
+    }
+
+    /// The same with the preparation as a part of it: health and the API are served from the start on, and a signal ends
+    /// it also while it waits for the database.
+    func startingServices(migrate: Bool) -> [any Service] {
+        let prepared = PreparedService(
+            phase: phase, prepare: { try await self.prepare(migrate: migrate) }, parts: back, logger: logger)
+        return [NodeService(parts: front + [prepared], release: release, logger: logger)]
     }
 
     private static func kafka(
@@ -104,11 +144,10 @@ final class FreshetNode: Sendable {
         return (configuration, embedded)
     }
 
-    /// Waits for PostgreSQL, checks or applies its migrations, and looks for the topics.
+    /// Waits for PostgreSQL, and checks or applies its migrations.
     func prepare(migrate: Bool) async throws {
         try await preparation.prepareDatabase(migrate: migrate)
-        // The embedded cluster's were made with it.
-        if embeddedKafka == nil { await preparation.checkTopics() }
+        prepared.signal(.timelines)
     }
 
     /// Where a node that is ready can be reached.
@@ -116,15 +155,19 @@ final class FreshetNode: Sendable {
         var bootstrapServers: String
         /// Nil without the API.
         var apiPort: Int?
+        /// Nil without `health.port`.
+        var healthPort: Int?
     }
 
     /// Returns once every role of the node works: the API listens, and ingest has been given its partitions.
     ///
     /// - Throws: `CancellationError`; `ListeningPort.NeverListened` when the API ended before it listened.
     func ready() async throws -> Endpoint {
+        try await prepared.wait(past: unprepared)
         let port = try await apiPort?.wait()
+        let healthPort = try await healthPort?.wait()
         if let assignment, let unassigned { try await assignment.wait(past: unassigned) }
-        return Endpoint(bootstrapServers: kafka.bootstrapServers, apiPort: port)
+        return Endpoint(bootstrapServers: kafka.bootstrapServers, apiPort: port, healthPort: healthPort)
     }
 
     /// What the node has done so far.

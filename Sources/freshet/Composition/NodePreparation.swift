@@ -1,4 +1,3 @@
-import KafkaClient
 import Logging
 import PostgresClient
 import WidgetModel
@@ -7,8 +6,6 @@ import WidgetStore
 /// What has to be there before a node's services start.
 struct NodePreparation: Sendable {
     let pool: PostgresPool
-    let kafka: KafkaConfiguration
-    let topics: TopicSettings
     let logger: Logger
     var migrations = StoreMigrations.all
     var backoff = Backoff(base: .milliseconds(200), cap: .seconds(10))
@@ -42,33 +39,6 @@ struct NodePreparation: Sendable {
                     "waiting for PostgreSQL", metadata: ["attempt": "\(attempt)", "error": "\(error)"])
                 var generator = SystemRandomNumberGenerator()
                 try await Task.sleep(for: backoff.delay(attempt: attempt, using: &generator))
-            }
-        }
-    }
-
-    /// Warns of what would otherwise show only as silence: topics that are not there.
-    func checkTopics() async {
-        let admin = KafkaAdmin(configuration: kafka, timeout: .seconds(10), logger: logger)
-        do throws(KafkaError) {
-            _ = try await admin.describe(topics: topics.all)
-        } catch {
-            guard error.code == .unknownTopicOrPartition else {
-                // The clients go on trying in the background; until then the node is not ready.
-                logger.warning("Kafka does not answer yet", metadata: ["error": "\(error)"])
-                return
-            }
-            await nameMissingTopics(admin)
-        }
-    }
-
-    private func nameMissingTopics(_ admin: KafkaAdmin) async {
-        for topic in topics.all {
-            do throws(KafkaError) {
-                _ = try await admin.describe(topics: [topic])
-            } catch {
-                guard error.code == .unknownTopicOrPartition else { continue }
-                let compaction = topic == topics.timelines ? " with cleanup.policy=compact" : ""
-                logger.warning("a topic is missing: create it\(compaction)", metadata: ["topic": "\(topic)"])
             }
         }
     }

@@ -6,48 +6,29 @@ import ReloadWorkers
 import WidgetAPI
 import WidgetStore
 
-/// What `/health/ready` looks at.
-enum NodeReadiness {
-    static func checks(
-        pool: PostgresPool, kafka: KafkaConfiguration, topics: TopicSettings, ingest: IngestService?,
-        workers: WorkerStatistics? = nil, logger: Logger
-    ) -> [ReadinessCheck] {
-        var checks = [
-            ReadinessCheck(name: "postgres") {
-                do {
-                    let takesWrites = try await pool.query(TakesWrites()) == [true]
-                    // Who only reads may do so from a standby.
-                    let writes = ingest != nil || workers != nil
-                    return writes && !takesWrites ? "the server takes no writes" : nil
-                } catch {
-                    return (error as? PostgresError)?.message ?? "\(error)"
-                }
-            },
-            ReadinessCheck(name: "migrations") {
-                do throws(PostgresError) {
-                    let pending = try await PostgresMigrator(migrations: StoreMigrations.all).check(on: pool).pending
-                    return pending.isEmpty ? nil : SchemaCheck.message(pending: pending)
-                } catch {
-                    return error.message
-                }
-            },
-            ReadinessCheck(name: "kafka") {
-                let admin = KafkaAdmin(configuration: kafka, timeout: .milliseconds(2_500), logger: logger)
-                do throws(KafkaError) {
-                    _ = try await admin.describe(topics: topics.all)
-                    return nil
-                } catch {
-                    return error.description
-                }
-            },
-        ]
+/// What `/health/ready` looks at. Another part's reason that ingest stands still goes into the ingest's
+/// ``IngestStatus``.
+struct NodeReadiness {
+    let pool: PostgresPool
+    let kafka: KafkaConfiguration
+    let topics: TopicSettings
+    let phase: NodePhase
+    /// Nil when the node runs no ingest.
+    let ingest: IngestService?
+    /// Nil when the node runs no workers.
+    let output: OutputCondition?
+    let workers: WorkerStatistics?
+    let logger: Logger
+
+    var checks: [ReadinessCheck] {
+        var checks = [process, database, migrations, cluster]
         if let ingest {
             checks.append(
                 ReadinessCheck(name: "ingest") {
                     if let halt = ingest.halt { return "\(halt)" }
-                    let statistics = ingest.statistics.snapshot
-                    guard statistics.assignedPartitions > 0 else { return "no partitions are assigned" }
-                    return statistics.blockedBy.map { "the database does not take a batch: \($0)" }
+                    let obstacles = ingest.obstacles
+                    guard obstacles.isEmpty else { return obstacles.joined(separator: "; ") }
+                    return ingest.statistics.snapshot.blockedBy.map { "the database does not take a batch: \($0)" }
                 })
         }
         if let workers {
@@ -56,6 +37,69 @@ enum NodeReadiness {
                     workers.snapshot.claimTrouble.map { "the database does not let timelines be claimed: \($0)" }
                 })
         }
+        if let output { checks.append(ReadinessCheck(name: "output") { output.problem }) }
         return checks
+    }
+
+    private var process: ReadinessCheck {
+        ReadinessCheck(name: "process") { [phase] in phase.missing }
+    }
+
+    private var database: ReadinessCheck {
+        // Who only reads may do so from a standby.
+        let writes = ingest != nil || workers != nil
+        return ReadinessCheck(name: "postgres") { [pool] in
+            do {
+                let takesWrites = try await pool.query(TakesWrites()) == [true]
+                return writes && !takesWrites ? "the server takes no writes" : nil
+            } catch {
+                return (error as? PostgresError)?.message ?? "\(error)"
+            }
+        }
+    }
+
+    private var migrations: ReadinessCheck {
+        ReadinessCheck(name: "migrations") { [pool] in
+            do throws(PostgresError) {
+                let pending = try await PostgresMigrator(migrations: StoreMigrations.all).check(on: pool).pending
+                return pending.isEmpty ? nil : SchemaCheck.message(pending: pending)
+            } catch {
+                return error.message
+            }
+        }
+    }
+
+    private var cluster: ReadinessCheck {
+        ReadinessCheck(name: "kafka") { [kafka, topics, logger] in
+            let admin = KafkaAdmin(configuration: kafka, timeout: .milliseconds(2_500), logger: logger)
+            do throws(KafkaError) {
+                let missing = topics.missing(from: try await admin.describe())
+                return missing.isEmpty ? nil : "missing topics: \(missing.joined(separator: ", "))"
+            } catch {
+                return error.description
+            }
+        }
+    }
+}
+
+/// What `/health/live` looks at: that the process's own loops come round.
+enum NodeLiveness {
+    /// - Parameter workers: beats at each turn of the claim loop.
+    static func probes(
+        settings: Settings, ingest: IngestService?, workers: Heartbeat?
+    ) -> [LivenessProbe] {
+        // Every step of these loops is bounded by the time limits of the database; what takes several times as long is
+        // not the database's doing.
+        let step =
+            settings.postgres.acquireTimeout + settings.postgres.connectTimeout + settings.postgres.statementTimeout
+        let limit = max(.seconds(300), step * 4 + settings.workers.pollInterval * 2)
+        var probes: [LivenessProbe] = []
+        if let ingest {
+            probes.append(LivenessProbe(name: "ingest", limit: limit) { ingest.heartbeat.silence })
+            // It waits for nobody longer than for a revocation: 10 s.
+            probes.append(LivenessProbe(name: "consumer", limit: .seconds(120)) { ingest.consumerSilence })
+        }
+        if let workers { probes.append(LivenessProbe(name: "workers", limit: limit) { workers.silence }) }
+        return probes
     }
 }

@@ -43,13 +43,14 @@ extension Settings {
         configuration.deadLetters.haltingApps = deadLetters.haltingApps
         configuration.deadLetters.waiting = deadLetters.waitingLimit
         configuration.retention = deadLetters.retention
+        configuration.offsetOutOfRange = ingest.offsetOutOfRange
         return configuration
     }
 
     func consumerConfiguration(_ kafka: KafkaConfiguration) -> KafkaConsumerConfiguration {
         KafkaConsumerConfiguration(
             kafka: kafka, group: self.kafka.group, topics: topics.inputs, maximumBatchMessages: ingest.maximumBatch,
-            maximumWait: ingest.pollInterval)
+            maximumWait: ingest.pollInterval, groupInstanceID: self.kafka.groupInstanceID)
     }
 
     var workerConfiguration: WorkerConfiguration {

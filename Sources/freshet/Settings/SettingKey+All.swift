@@ -1,7 +1,7 @@
 extension SettingKey {
     /// Every setting, in the order in which they are shown.
     static let all: [SettingKey] =
-        general + postgres + kafka + topics + ingest + deadLetters + workers + providers + api + log
+        general + postgres + kafka + topics + ingest + deadLetters + workers + providers + api + health + log
 
     static let byName: [String: SettingKey] = Dictionary(uniqueKeysWithValues: all.map { ($0.name, $0) })
 
@@ -37,6 +37,11 @@ extension SettingKey {
             isValid: BootstrapServers.isValid,
             "Kafka brokers to begin with."),
         .text("kafka.group", \.kafka.group, "Consumer group that shares the partitions of the input topics."),
+        .optionalText(
+            "kafka.groupInstanceID", \.kafka.groupInstanceID,
+            expectation: "1 to 249 letters, digits, dots, underscores or hyphens",
+            isValid: { (1...249).contains($0.utf8.count) && SettingText.isKafkaName($0) },
+            "Name of this process in the group, its own: a restart within session.timeout.ms keeps its partitions."),
         .secretMap(
             "kafka.properties", \.kafka.properties,
             "Any property of librdkafka (TLS, SASL, …), over Freshet's own choice."),
@@ -65,6 +70,9 @@ extension SettingKey {
         .integer(
             "ingest.audienceLimit", \.ingest.audienceLimit, 1...1_000_000,
             "Largest audience that is marked with its event; a larger one is swept."),
+        .choice(
+            "ingest.offsetOutOfRange", \.ingest.offsetOutOfRange,
+            "When the log does not have the next offset: stand still, or go on at the earliest and lose the rest."),
     ]
 
     private static let deadLetters: [SettingKey] = [
@@ -132,6 +140,13 @@ extension SettingKey {
         .optionalText(
             "api.token", \.api.token, expectation: "16 or more bytes of printable ASCII without spaces",
             isSecret: true, "Bearer token that callers of /v1 must present; without one, /v1 is not served."),
+    ]
+
+    private static let health: [SettingKey] = [
+        .text("health.host", \.health.host, "Address that health.port listens on."),
+        .optionalInteger(
+            "health.port", \.health.port, 0...65_535,
+            "Port that serves /health in every role, from the start on; without one only the API serves it."),
     ]
 
     private static let log: [SettingKey] = [

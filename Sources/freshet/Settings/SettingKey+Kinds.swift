@@ -34,8 +34,8 @@ extension SettingKey {
             name: name, summary: summary, expectation: "1 to 249 letters, digits, dots, underscores or hyphens",
             isSecret: false, shape: .scalar,
             assign: { settings, text throws(SettingMismatch) in
-                let isName = text.allSatisfy { $0.isASCII && ($0.isLetter || $0.isNumber || "._-".contains($0)) }
-                guard (1...249).contains(text.utf8.count), isName, text != ".", text != ".." else {
+                guard (1...249).contains(text.utf8.count), SettingText.isKafkaName(text), text != ".", text != ".."
+                else {
                     throw SettingMismatch()
                 }
                 settings[keyPath: path] = text
@@ -56,6 +56,21 @@ extension SettingKey {
                 settings[keyPath: path] = number
             },
             write: { "\($0[keyPath: path])" })
+    }
+
+    static func optionalInteger(
+        _ name: String, _ path: any WritableKeyPath<Settings, Int?> & Sendable, _ range: ClosedRange<Int>,
+        _ summary: String
+    ) -> SettingKey {
+        SettingKey(
+            name: name, summary: summary, expectation: "\(range.lowerBound) to \(range.upperBound)", isSecret: false,
+            shape: .scalar,
+            assign: { settings, text throws(SettingMismatch) in
+                guard let number = Int(text) else { throw SettingMismatch(reason: "is not a whole number") }
+                guard range.contains(number) else { throw SettingMismatch(reason: "is out of range") }
+                settings[keyPath: path] = number
+            },
+            write: { $0[keyPath: path].map { "\($0)" } })
     }
 
     static func duration(
@@ -142,6 +157,11 @@ extension SettingKey {
 
 /// Lists as one text: separated by commas, `\,` for a comma and `\\` for a backslash within an item.
 enum SettingText {
+    /// Whether it holds only what Kafka allows in names.
+    static func isKafkaName(_ text: String) -> Bool {
+        text.allSatisfy { $0.isASCII && ($0.isLetter || $0.isNumber || "._-".contains($0)) }
+    }
+
     static func split(_ text: String) -> [String] {
         var items: [String] = []
         var item = ""

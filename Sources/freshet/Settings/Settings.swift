@@ -1,3 +1,5 @@
+import ReloadIngest
+
 /// Everything that an operator can set, with the defaults that production runs well on.
 ///
 /// Plain values; how they are read, and from where, is in `Settings+Reading.swift`, and what each key means in the
@@ -12,6 +14,7 @@ struct Settings: Sendable, Equatable {
     var workers = WorkerSettings()
     var providers = ProviderSettings()
     var api = APISettings()
+    var health = HealthSettings()
     var log = LogSettings()
 }
 
@@ -37,6 +40,8 @@ struct PostgresSettings: Sendable, Equatable {
 struct KafkaSettings: Sendable, Equatable {
     var bootstrapServers: String?
     var group = "freshet"
+    /// Makes ingest a static member of the group, by this name of its own.
+    var groupInstanceID: String?
     /// Properties of librdkafka, over the defaults that Freshet sets; they may hold passwords.
     @Redacted var properties: [String: String] = [:]
     /// How long the brokers may take to acknowledge a message; has to be well under the lease.
@@ -65,6 +70,8 @@ struct IngestSettings: Sendable, Equatable {
     var pollInterval = Duration.milliseconds(2)
     /// Largest audience that is marked in the transaction of its event; a larger one is left to the sweeper.
     var audienceLimit = 10_000
+    /// What to do when the log does not have the next offset of a partition.
+    var offsetOutOfRange = OffsetOutOfRangePolicy.stop
 }
 
 struct DeadLetterSettings: Sendable, Equatable {
@@ -117,6 +124,12 @@ struct APISettings: Sendable, Equatable {
     var port = 8_080
     /// What callers of `/v1` must present; without one, `/v1` is not served. Never printed.
     var token: String?
+}
+
+struct HealthSettings: Sendable, Equatable {
+    var host = "127.0.0.1"
+    /// Where `/health` is served besides the API's port, in every role; 0 lets the system choose.
+    var port: Int?
 }
 
 struct LogSettings: Sendable, Equatable {

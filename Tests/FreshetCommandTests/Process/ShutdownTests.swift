@@ -38,6 +38,43 @@ struct ShutdownTests {
             process.send(signal: SIGTERM)
             #expect(try await process.end(within: .seconds(20)) == FreshetProcess.Exit(status: 1, isSignal: false))
             #expect(try await installation.store.integer("SELECT count(*) FROM timeline_state WHERE leased") == 0)
+            #expect(process.standardError.contains("stopping at once"))
+            #expect(process.standardError.contains("stopped before everything was done"))
+        }
+    }
+
+    @Test("what is not done within the grace time is given back, and the process ends in order")
+    func graceTime() async throws {
+        let provider = try FreshetProcess(["provider", "--port", "0", "--latency", "60s"])
+        let port = try #require(try await provider.firstLine()["port"]?.numberValue?.int64)
+        try await withInstallation { installation in
+            var apps = Installation.apps(providerPort: Int(port))
+            for index in apps[0].kinds.indices { apps[0].kinds[index].timeout = .seconds(60) }
+            _ = try await installation.store.store.apply(apps, secrets: [:]) { Array(repeating: 7, count: 32) }
+            let (process, _) = try await installation.run(
+                "--set", "workers.graceTime=1s", "--set", "workers.lease=60s")
+            let environment = try WidgetEnvironment(locale: "en-GB", timeZone: "Europe/London")
+            try await installation.publish(
+                (0..<20).map { user in
+                    OutgoingEvent(
+                        .placed(
+                            WidgetPlacement(
+                                app: Installation.app, widget: "w\(user)", user: "u\(user)", device: "d\(user)",
+                                kind: "DueDate", family: .systemSmall, environment: environment)),
+                        time: SampleProvider.systemTime())
+                })
+            try await eventually("timelines are being fetched") {
+                try await installation.store.integer("SELECT count(*) FROM timeline_state WHERE leased") > 0
+            }
+            let begun = ContinuousClock.now
+            process.send(signal: SIGTERM)
+            #expect(try await process.end(within: .seconds(30)) == FreshetProcess.Exit(status: 0, isSignal: false))
+            #expect(begun.duration(to: .now) < .seconds(15))
+            // Another worker may take them at once, long before their lease would have ended.
+            #expect(try await installation.store.integer("SELECT count(*) FROM timeline_state WHERE leased") == 0)
+            #expect(
+                try await installation.store.integer(
+                    "SELECT count(*) FROM timeline_state WHERE due_at <= now()") == 20)
         }
     }
 }

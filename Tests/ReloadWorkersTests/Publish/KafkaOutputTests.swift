@@ -76,7 +76,6 @@ struct KafkaOutputTests {
             #expect(outcome.acknowledged == [1])
             #expect(outcome.refused.map(\.index) == [0])
             #expect(output.allowance() == .everything)
-            #expect(output.fatalError == nil)
         }
     }
 

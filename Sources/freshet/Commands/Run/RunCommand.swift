@@ -12,8 +12,9 @@ struct RunCommand: AsyncParsableCommand {
             Roles: ingest reads the input topics into PostgreSQL; workers regenerate what is due and publish it; api \
             serves HTTP; all does everything. Any number of processes of each may run: they share the work.
 
-            Waits for PostgreSQL. Without kafka.bootstrapServers it runs an embedded Kafka cluster, which is for one \
-            machine and keeps nothing. SIGTERM or SIGINT ends it in order; a second one at once.
+            Waits for PostgreSQL and for Kafka, with back-off, and says so; health is served meanwhile. Without kafka.bootstrapServers it runs an embedded Kafka cluster, which is for one \
+            machine and keeps nothing. SIGTERM or SIGINT ends it in order, with status 0, also while it waits; a \
+            second one at once, with status 1.
 
             Examples:
               freshet run --config freshet.yaml
@@ -30,7 +31,7 @@ struct RunCommand: AsyncParsableCommand {
     @Flag(
         help: """
             Print one line of JSON on standard output once all roles work: \
-            {"pid", "role", "bootstrapServers", "apiPort"}.
+            {"pid", "role", "bootstrapServers", "apiPort"}, and "healthPort" with health.port.
             """)
     var printReady = false
 
@@ -50,7 +51,6 @@ struct RunCommand: AsyncParsableCommand {
             ])
         try await SignalScope.run(logger: logger) { [migrate, printReady] scope in
             let node = try FreshetNode(settings: values, roles: values.role, logger: logger)
-            try await node.prepare(migrate: migrate)
             let announcer = BackgroundService("announcer") {
                 do {
                     let endpoint = try await node.ready()
@@ -61,7 +61,7 @@ struct RunCommand: AsyncParsableCommand {
                 }
                 try await gracefulShutdown()
             }
-            try await scope.run(node.services + [announcer])
+            try await scope.run(node.startingServices(migrate: migrate) + [announcer])
         }
         logger.notice("stopped")
     }
@@ -71,10 +71,15 @@ extension ProcessRole: ExpressibleByArgument {}
 
 extension FreshetNode.Endpoint {
     fileprivate func json(role: ProcessRole) -> JSONValue {
-        [
+        var json: JSONValue = [
             "pid": .number(JSONNumber(Int(ProcessInfo.processInfo.processIdentifier))),
             "role": .string(role.rawValue), "bootstrapServers": .string(bootstrapServers),
             "apiPort": apiPort.map { .number(JSONNumber($0)) } ?? .null,
         ]
+        if let healthPort, case .object(let object) = json {
+            let port = JSONObject.Member(key: "healthPort", value: .number(JSONNumber(healthPort)))
+            json = .object(JSONObject(object.members + [port]))
+        }
+        return json
     }
 }

@@ -1,0 +1,137 @@
+import KafkaClient
+import Logging
+import PostgresClient
+import Synchronization
+import WidgetStore
+
+extension IngestService {
+    /// The log does not have the next offset of a partition: stops there or moves on, as the operator has chosen.
+    ///
+    /// - Throws: `CancellationError`.
+    func settle(
+        _ partition: TopicPartition, at offset: Int64, _ positions: inout PartitionPositions, _ consumer: KafkaConsumer
+    ) async throws {
+        var bounds: KafkaLogBounds?
+        do throws(KafkaError) {
+            bounds = try await consumer.bounds(of: partition)
+        } catch {
+            logger.warning("cannot ask for the bounds of a log", metadata: ["error": "\(error)"])
+        }
+        let gap = LogGap(partition: partition, offset: offset, bounds: bounds)
+        switch (gap.cause, configuration.offsetOutOfRange) {
+        case (.none, _), (.unknown, .earliest):
+            // Read there again: it works, or it is told again.
+            guard await pause(attempt: 3) else { throw CancellationError() }
+            await move(partition, to: offset, consumer)
+        case (_, .stop):
+            statistics.update { $0.outOfRange += 1 }
+            status.standsStill(
+                partition,
+                "partition \(partition) stands still: \(gap.explanation); to go on: \(gap.command)")
+            logger.critical(
+                "the log does not have the next offset of a partition: it stands still until its position is set",
+                metadata: [
+                    "topic": "\(partition.topic)", "partition": "\(partition.partition)", "offset": "\(offset)",
+                    "cause": "\(gap.explanation)", "command": "\(gap.command)",
+                ])
+        case (_, .earliest):
+            guard let bounds, try await skip(partition, to: bounds.earliest, &positions, consumer) else { return }
+            var lost: Int64 = 0
+            if case .retention(let count) = gap.cause { lost = count }
+            statistics.update {
+                $0.outOfRange += 1
+                $0.lostToRetention += Int(lost)
+            }
+            logger.critical(
+                "the log did not have the next offset of a partition: it goes on at the earliest",
+                metadata: [
+                    "topic": "\(partition.topic)", "partition": "\(partition.partition)", "from": "\(offset)",
+                    "to": "\(bounds.earliest)", "lost": gap.cause == .beyondEnd ? "unknown" : "\(lost)",
+                    "cause": "\(gap.explanation)",
+                ])
+            await move(partition, to: bounds.earliest, consumer)
+        }
+    }
+
+    /// Moves the stored position by the same compare-and-set that applying events takes.
+    ///
+    /// - Returns: false when the partition is no longer this process's, or was moved by somebody else.
+    private func skip(
+        _ partition: TopicPartition, to offset: Int64, _ positions: inout PartitionPositions, _ consumer: KafkaConsumer
+    ) async throws -> Bool {
+        var attempt = 0
+        while true {
+            let advances = positions.advances(to: [partition: offset])
+            guard !advances.isEmpty else { return false }
+            do {
+                try await pool.withTransaction { connection in
+                    var pipeline = PostgresPipeline()
+                    _ = pipeline.append(AdvancePositions(advances))
+                    _ = try await connection.run(pipeline)
+                }
+                positions.applied(advances)
+                return true
+            } catch {
+                switch ApplyFailure(error) {
+                case .stopped:
+                    throw CancellationError()
+                case .fenced:
+                    // Perhaps by this very step, when a COMMIT went through whose answer was lost.
+                    if let stored = try? await pool.query(ListPositions()) {
+                        if positions.areApplied(advances, stored: stored) {
+                            positions.applied(advances)
+                            return true
+                        }
+                        try await retake([partition], &positions, consumer)
+                        return false
+                    }
+                case .directoryIsBehind, .poison, .tooMuch, .wait, .diversionsChanged, .halted:
+                    logger.warning("cannot move a position; trying again", metadata: ["error": "\(error)"])
+                }
+                attempt += 1
+                guard await pause(attempt: attempt) else { throw CancellationError() }
+            }
+        }
+    }
+
+    private func move(_ partition: TopicPartition, to offset: Int64, _ consumer: KafkaConsumer) async {
+        do throws(KafkaError) {
+            try await consumer.seek([partition: .at(offset)])
+            status.goesOn(partition)
+        } catch {
+            // Not assigned any more: its revocation is on its way.
+            logger.info("the partition is gone", metadata: ["error": "\(error)"])
+        }
+    }
+
+    // MARK: What holds ingest up
+
+    /// Why this process does not read all that it should, for readiness; empty when it does.
+    package var obstacles: [String] {
+        let consumer = current.withLock { $0 }
+        if consumer?.isMember == true { status.isMember() }
+        let reasons = status.reasons
+        guard reasons.isEmpty, consumer?.isMember != true else { return reasons }
+        return ["no partitions are assigned: the group has not counted this process in yet"]
+    }
+
+    /// How long the consumer's own thread has not come round; nil while there is none.
+    package var consumerSilence: Duration? { current.withLock { $0 }?.silence }
+
+    /// Says again and again what holds ingest up, and finds out whether topics can be read again.
+    func watchObstacles(_ consumer: KafkaConsumer) async {
+        var unsaid = Duration.zero
+        while true {
+            guard (try? await Task.sleep(for: configuration.recheckInterval)) != nil else { return }
+            for partition in status.probes where await consumer.canRead(partition) {
+                status.topicIsReadable(partition.topic)
+            }
+            unsaid += configuration.recheckInterval
+            guard unsaid >= configuration.noticeInterval else { continue }
+            unsaid = .zero
+            let obstacles = obstacles
+            guard !obstacles.isEmpty else { continue }
+            logger.warning("ingest is held up", metadata: ["reasons": .array(obstacles.map { "\($0)" })])
+        }
+    }
+}

@@ -1,0 +1,144 @@
+import KafkaClient
+import Synchronization
+
+/// What keeps ingest from reading all that it should, for readiness and for people; empty when nothing does.
+///
+/// Other parts may put in and take out their own reasons with ``set(_:for:)``.
+package final class IngestStatus: Sendable {
+    private enum Subject: Hashable {
+        /// The consumer, or its membership in the group.
+        case group
+        case topic(String)
+        case partition(TopicPartition)
+        case named(String)
+
+        /// The order in which people read it.
+        var order: (Int, String, Int32) {
+            switch self {
+            case .named(let name): (0, name, 0)
+            case .group: (1, "", 0)
+            case .topic(let topic): (2, topic, 0)
+            case .partition(let place): (3, place.topic, place.partition)
+            }
+        }
+    }
+
+    private struct Obstacle {
+        var reason: String
+        /// A partition that can be read to see whether the obstacle has gone; nil: something else tells.
+        var probe: TopicPartition?
+    }
+
+    private let obstacles = Mutex<[Subject: Obstacle]>([:])
+
+    package init() {}
+
+    /// Why ingest stands still or lacks something, each for people.
+    package var reasons: [String] {
+        obstacles.withLock { $0 }.sorted { $0.key.order < $1.key.order }.map(\.value.reason)
+    }
+
+    /// Sets, or with nil takes back, a reason of another part's: that ingest is halted, say.
+    package func set(_ reason: String?, for name: String) {
+        obstacles.withLock { $0[.named(name)] = reason.map { Obstacle(reason: $0) } }
+    }
+
+    // MARK: What happens
+
+    /// The consumer has failed, and another will be made after a pause.
+    func consumerFailed(_ error: any Error, group: String) {
+        obstacles.withLock { obstacles in
+            obstacles = obstacles.filter { if case .named = $0.key { true } else { false } }
+            obstacles[.group] = Obstacle(reason: Self.reason(error, group: group))
+        }
+    }
+
+    /// Something that librdkafka goes on from by itself, once what is wrong has been mended.
+    func failed(_ error: KafkaError, group: String) {
+        guard let subject = Self.subject(error) else { return }
+        var obstacle = Obstacle(reason: Self.reason(error, group: group))
+        if case .topic(let topic) = subject, let partition = error.context.partition {
+            obstacle.probe = TopicPartition(topic: topic, partition: partition)
+        }
+        obstacles.withLock { $0[subject] = obstacle }
+    }
+
+    func assigned(_ partitions: [TopicPartition]) {
+        obstacles.withLock { obstacles in
+            obstacles[.group] = nil
+            for partition in partitions {
+                obstacles[.topic(partition.topic)] = nil
+                obstacles[.partition(partition)] = nil
+            }
+        }
+    }
+
+    func revoked(_ partitions: [TopicPartition]) {
+        obstacles.withLock { obstacles in
+            for partition in partitions { obstacles[.partition(partition)] = nil }
+        }
+    }
+
+    /// Events of these partitions have been applied.
+    func applied(_ partitions: some Sequence<TopicPartition>) {
+        obstacles.withLock { obstacles in
+            guard !obstacles.isEmpty else { return }
+            obstacles[.group] = nil
+            for partition in partitions {
+                obstacles[.topic(partition.topic)] = nil
+                obstacles[.partition(partition)] = nil
+            }
+        }
+    }
+
+    func standsStill(_ partition: TopicPartition, _ reason: String) {
+        obstacles.withLock { $0[.partition(partition)] = Obstacle(reason: reason) }
+    }
+
+    func goesOn(_ partition: TopicPartition) {
+        obstacles.withLock { $0[.partition(partition)] = nil }
+    }
+
+    /// The consumer has been counted in by its group, with partitions or without.
+    func isMember() {
+        obstacles.withLock { $0[.group] = nil }
+    }
+
+    /// Topics that could not be read, each with a partition to try.
+    var probes: [TopicPartition] { obstacles.withLock { $0.values.compactMap(\.probe) } }
+
+    func topicIsReadable(_ topic: String) {
+        obstacles.withLock { $0[.topic(topic)] = nil }
+    }
+
+    // MARK: What it means
+
+    private static func subject(_ error: KafkaError) -> Subject? {
+        switch error.code {
+        case .groupAuthorizationFailed, .clusterAuthorizationFailed, .authenticationFailed, .fencedInstanceID:
+            .group
+        case .topicAuthorizationFailed, .unknownTopicOrPartition:
+            error.context.topic.map { .topic($0) }
+        default:
+            // Passes, or is told by the brokers' own readiness.
+            nil
+        }
+    }
+
+    private static func reason(_ error: any Error, group: String) -> String {
+        guard let error = error as? KafkaError else { return "the Kafka consumer failed: \(error)" }
+        let topic = error.context.topic ?? "?"
+        return switch error.code {
+        case .fencedInstanceID:
+            "another process has joined the group \(group) with the same kafka.groupInstanceID: each needs its own"
+        case .groupAuthorizationFailed:
+            "the brokers do not let these credentials use the group \(group) (READ on the group is needed)"
+        case .topicAuthorizationFailed:
+            "the brokers do not let these credentials read the topic \(topic) (READ on the topic is needed)"
+        case .unknownTopicOrPartition:
+            "the topic \(topic) is not there: create it"
+        default:
+            error.description
+        }
+    }
+}

@@ -1,0 +1,43 @@
+import Hummingbird
+package import Logging
+import ServiceLifecycle
+
+/// `/health/live` and `/health/ready` on a port of their own, for processes of any role.
+package final class HealthService: Service {
+    private let host: String
+    private let port: Int
+    private let routes: HealthRoutes
+    private let onListening: @Sendable (Int) -> Void
+    private let logger: Logger
+
+    /// - Parameters:
+    ///   - port: 0 lets the system choose.
+    ///   - onListening: told the port once it listens.
+    package init(
+        host: String, port: Int, readiness: Readiness, liveness: Liveness, logger: Logger,
+        onListening: @escaping @Sendable (Int) -> Void = { _ in }
+    ) {
+        self.host = host
+        self.port = port
+        routes = HealthRoutes(readiness: readiness, liveness: liveness)
+        self.onListening = onListening
+        self.logger = logger
+    }
+
+    /// Serves until graceful shutdown or cancellation.
+    package func run() async throws {
+        // A line for every request would drown those of the rest.
+        var requestLogger = logger
+        if requestLogger.logLevel < .notice { requestLogger.logLevel = .notice }
+        let router = Router(context: BasicRequestContext.self)
+        routes.add(to: router)
+        let application = Application(
+            router: router,
+            configuration: ApplicationConfiguration(address: .hostname(host, port: port), serverName: "freshet"),
+            onServerRunning: { [onListening] channel in
+                if let port = channel.localAddress?.port { onListening(port) }
+            },
+            logger: requestLogger)
+        try await application.run()
+    }
+}

@@ -1,0 +1,116 @@
+import Foundation
+import FreshetClient
+import KafkaClient
+import PostgresClient
+import TestSupport
+import Testing
+import WidgetEvents
+import WidgetModel
+import WidgetStore
+
+@testable import freshet
+
+/// What a process does while Kafka or PostgreSQL is not there.
+@Suite(.tags(.process), .serialized, .timeLimit(.minutes(5)))
+struct StartTests {
+    private struct Absent: Sendable, CustomTestStringConvertible {
+        var kafka = false
+        var postgres = false
+        var testDescription: String { [kafka ? "Kafka" : "", postgres ? "PostgreSQL" : ""].joined(separator: " ") }
+    }
+
+    private static func placement() -> OutgoingEvent {
+        let environment = WidgetPlacement.test("w").environment
+        return OutgoingEvent(
+            .placed(
+                WidgetPlacement(
+                    app: Installation.app, widget: "w", user: "u", device: "d", kind: "DueDate", family: .systemSmall,
+                    environment: environment)),
+            time: SampleProvider.systemTime())
+    }
+
+    @Test(
+        "it waits for what is absent, says so, is live and not ready; when all is there it works",
+        arguments: [Absent(kafka: true), Absent(postgres: true), Absent(kafka: true, postgres: true)])
+    private func waits(for absent: Absent) async throws {
+        try await withInstallation { installation in
+            guard let embedded = installation.kafka.embedded else { return }
+            let proxy = try TestProxy(to: installation.store.pool.configuration)
+            if absent.kafka { try embedded.stopBroker(1) }
+            if !absent.postgres { try proxy.start() }
+            defer { proxy.stop() }
+            var environment = installation.environment
+            environment["FRESHET_POSTGRES_URL"] = proxy.connectionString
+            let health = HealthProbe(port: try HealthProbe.freePort())
+            environment["FRESHET_HEALTH_PORT"] = "\(health.port)"
+            let process = try FreshetProcess(["run"], environment: environment)
+
+            try await eventually("health is served") { try await health.ask("live").status == 200 }
+            if absent.postgres {
+                try await eventually("it says that it waits for PostgreSQL") {
+                    process.standardError.contains("waiting for PostgreSQL")
+                }
+                let answer = try await health.ask("ready")
+                #expect(answer.status == 503)
+                #expect(answer.reason("process")?.contains("waits for PostgreSQL") == true)
+                #expect(answer.reason("postgres") != nil)
+            } else {
+                try await eventually("it says that it waits for Kafka") {
+                    process.standardError.contains("waiting for Kafka")
+                }
+            }
+            if absent.kafka {
+                try await eventually("readiness names Kafka", every: .milliseconds(300)) {
+                    let answer = try await health.ask("ready")
+                    return answer.status == 503 && answer.reason("kafka") != nil
+                }
+            }
+            #expect(try await health.ask("live").status == 200)
+            #expect(process.isRunning)
+
+            if absent.kafka { try embedded.startBroker(1) }
+            if absent.postgres { try proxy.start() }
+            try await health.becomesReady()
+            try await installation.publish([Self.placement()])
+            try await eventually("a placed widget is rendered", within: .seconds(60)) {
+                try await installation.store.integer("SELECT count(*) FROM timeline_content") == 1
+            }
+            process.send(signal: SIGTERM)
+            #expect(try await process.end() == FreshetProcess.Exit(status: 0, isSignal: false))
+        }
+    }
+
+    @Test("a signal ends it in order while it still waits for PostgreSQL")
+    func stoppedWhileWaiting() async throws {
+        let port = try HealthProbe.freePort()
+        let process = try FreshetProcess([
+            "run", "--set", "postgres.url=host=127.0.0.1 port=\(port) dbname=x", "--set", "api.port=0",
+        ])
+        try await eventually("it waits") { process.standardError.contains("waiting for PostgreSQL") }
+        let begun = ContinuousClock.now
+        process.send(signal: SIGTERM)
+        #expect(try await process.end(within: .seconds(15)) == FreshetProcess.Exit(status: 0, isSignal: false))
+        #expect(begun.duration(to: .now) < .seconds(8))
+        #expect(process.standardError.contains("stopped"))
+    }
+
+    @Test("each role serves its health, and says what is not ready", arguments: ["ingest", "workers", "api"])
+    func roles(_ role: String) async throws {
+        try await withInstallation { installation in
+            let (process, ready) = try await installation.run("--role", role, "--set", "health.port=0")
+            let health = HealthProbe(port: Int(try #require(ready["healthPort"]?.numberValue?.int64)))
+            #expect(try await health.ask("live").document == ["status": "live"])
+            try await health.becomesReady()
+            if let embedded = installation.kafka.embedded {
+                try embedded.setTopicError(installation.kafka.name("freshet.widgets"), .unknownTopicOrPartition)
+                try await eventually("a topic that has gone is named", every: .milliseconds(300)) {
+                    let answer = try await health.ask("ready")
+                    return answer.status == 503 && answer.reason("kafka")?.contains("freshet.widgets") == true
+                }
+                #expect(try await health.ask("live").status == 200)
+            }
+            process.send(signal: SIGTERM)
+            #expect(try await process.end() == FreshetProcess.Exit(status: 0, isSignal: false))
+        }
+    }
+}

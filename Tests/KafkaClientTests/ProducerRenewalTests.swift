@@ -1,0 +1,51 @@
+import Testing
+
+@testable import KafkaClient
+
+@Suite("A producer's next client")
+struct ProducerRenewalTests {
+    private let start = ContinuousClock.now
+
+    @Test("the pauses grow, up to a bound, while client after client fails")
+    func backoff() {
+        var renewal = ProducerRenewal(madeAt: start)
+        var now = start
+        var pauses: [Duration] = []
+        for _ in 0..<12 {
+            let isDueAtOnce = renewal.isDue(now: now)
+            #expect(!isDueAtOnce, "the failure was noticed just now")
+            var pause = Duration.zero
+            while !renewal.isDue(now: now + pause) { pause += .milliseconds(100) }
+            pauses.append(pause)
+            now += pause
+            renewal.renewed(now: now)
+        }
+        #expect(pauses.prefix(3) == [.milliseconds(100), .milliseconds(200), .milliseconds(400)])
+        #expect(pauses.allSatisfy { $0 <= ProducerRenewal.cap })
+        #expect(pauses.last == ProducerRenewal.cap)
+    }
+
+    @Test("one that worked for a while does not count with those before it")
+    func recovers() {
+        var renewal = ProducerRenewal(madeAt: start)
+        var now = start
+        for _ in 0..<5 {
+            _ = renewal.isDue(now: now)
+            now += .seconds(10)
+            renewal.renewed(now: now)
+        }
+        now += ProducerRenewal.cap
+        let answers = [renewal.isDue(now: now), renewal.isDue(now: now + ProducerRenewal.base)]
+        #expect(answers == [false, true])
+    }
+
+    @Test("a client that could not be made counts as a failure")
+    func failure() {
+        var renewal = ProducerRenewal(madeAt: start)
+        let now = start + .milliseconds(100)
+        var answers = [renewal.isDue(now: start), renewal.isDue(now: now)]
+        renewal.failed(now: now)
+        answers += [100, 200].map { renewal.isDue(now: now + .milliseconds($0)) }
+        #expect(answers == [false, true, false, true])
+    }
+}

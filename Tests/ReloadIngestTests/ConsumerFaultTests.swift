@@ -1,0 +1,267 @@
+import KafkaClient
+import Logging
+import PostgresClient
+import Synchronization
+import TestSupport
+import Testing
+import WidgetEvents
+import WidgetModel
+import WidgetStore
+
+@testable import ReloadIngest
+
+/// Kafka's own faults: whatever the brokers answer, every event is applied once when they are well again.
+@Suite("Consumer faults", .timeLimit(.minutes(5)))
+struct ConsumerFaultTests {
+    struct Case: CustomTestStringConvertible, Sendable {
+        let request: KafkaRequestKind
+        let codes: [KafkaError.Code]
+        /// Makes the consumer join again while events flow, so that it gets to meet the errors.
+        var rejoins = false
+
+        var testDescription: String { "\(request): \(codes.map(\.name).joined(separator: ", "))" }
+    }
+
+    static let cases = [
+        Case(request: .fetch, codes: [.notLeaderForPartition, .disconnect, .topicAuthorizationFailed, .disconnect]),
+        Case(request: .fetch, codes: [.unknownTopicOrPartition, .unknownTopicOrPartition]),
+        Case(request: .listOffsets, codes: [.notLeaderForPartition, .disconnect]),
+        Case(request: .metadata, codes: [.disconnect, .disconnect], rejoins: true),
+        Case(request: .offsetCommit, codes: [.notCoordinator, .coordinatorNotAvailable, .disconnect]),
+        Case(request: .offsetCommit, codes: [.illegalGeneration, .unknownMemberID]),
+        Case(request: .findCoordinator, codes: [.coordinatorNotAvailable, .disconnect], rejoins: true),
+        Case(request: .joinGroup, codes: [.coordinatorNotAvailable, .notCoordinator, .disconnect], rejoins: true),
+        Case(request: .joinGroup, codes: [.unknownMemberID, .rebalanceInProgress], rejoins: true),
+        Case(request: .syncGroup, codes: [.rebalanceInProgress, .disconnect], rejoins: true),
+        Case(request: .syncGroup, codes: [.illegalGeneration, .unknownMemberID], rejoins: true),
+        Case(request: .heartbeat, codes: [.illegalGeneration]),
+        Case(request: .heartbeat, codes: [.unknownMemberID]),
+        Case(request: .heartbeat, codes: [.rebalanceInProgress, .notCoordinator, .disconnect]),
+        // What librdkafka gives up over: the consumer is replaced.
+        Case(request: .heartbeat, codes: [.fencedInstanceID]),
+    ]
+
+    @Test("Errors of each request cost no event and double none", arguments: cases)
+    func requestErrors(_ fault: Case) async throws {
+        try await IngestHarness.lend(partitions: 2, maximumBatch: 50) { ingest in
+            guard let embedded = ingest.kafka.embedded else { return }
+            try await ingest.place(users: 20)
+            let service = ingest.quickService()
+            // At the start …
+            try embedded.pushRequestErrors(fault.request, fault.codes)
+            try await ingest.running([service]) {
+                try await ingest.publish((0..<200).map { ingest.push("u\($0 % 20)") })
+                try await ingest.waitUntilApplied(200)
+                // … and while events flow.
+                try embedded.pushRequestErrors(fault.request, fault.codes)
+                if fault.rejoins { try embedded.pushRequestErrors(.heartbeat, [.unknownMemberID]) }
+                for _ in 0..<10 { try await ingest.publish((0..<40).map { ingest.push("u\($0 % 20)") }) }
+                try await ingest.waitUntilApplied(600)
+                try await eventually("nothing holds it up any more") { service.obstacles.isEmpty }
+            }
+            #expect(try await ingest.counted() == 600)
+            #expect(try await ingest.store.integer("SELECT count(*) FROM dead_letter") == 0)
+            if fault.codes == [.fencedInstanceID] { #expect(service.statistics.snapshot.restarts >= 1) }
+        }
+    }
+
+    @Test("The broker goes away and comes back, twice: everything is applied once")
+    func brokerDown() async throws {
+        try await IngestHarness.lend(partitions: 2, maximumBatch: 50) { ingest in
+            guard let embedded = ingest.kafka.embedded else { return }
+            try await ingest.place(users: 20)
+            let service = ingest.quickService()
+            try await ingest.running([service]) {
+                try await ingest.publish((0..<500).map { ingest.push("u\($0 % 20)") })
+                try await eventually("it has begun") { try await ingest.applied() > 0 }
+                for round in 1...2 {
+                    try embedded.stopBroker(1)
+                    // Longer than the session timeout: the group counts it out meanwhile.
+                    try await Task.sleep(for: .seconds(round == 1 ? 1 : 7))
+                    try embedded.startBroker(1)
+                    try await ingest.publish((0..<500).map { ingest.push("u\($0 % 20)") })
+                    try await ingest.waitUntilApplied(500 + round * 500)
+                }
+                try await eventually("nothing holds it up any more") { service.obstacles.isEmpty }
+            }
+            #expect(try await ingest.counted() == 1500)
+        }
+    }
+
+    @Test("A fenced static member says why, and is replaced with back-off as often as it takes")
+    func fenced() async throws {
+        try await IngestHarness.lend(partitions: 2) { ingest in
+            guard let embedded = ingest.kafka.embedded else { return }
+            try await ingest.place(users: 20)
+            let log = LogRecorder()
+            let service = ingest.quickService(logger: log.logger, consumer: { $0.groupInstanceID = "one" })
+            let reasons = Mutex<[String]>([])
+            try await ingest.running([service]) {
+                try await ingest.publish((0..<100).map { ingest.push("u\($0 % 20)") })
+                try await ingest.waitUntilApplied(100)
+                for round in 1...3 {
+                    try embedded.pushRequestErrors(.heartbeat, [.fencedInstanceID])
+                    try await eventually("it is fenced") {
+                        reasons.withLock { $0 += service.status.reasons }
+                        return service.statistics.snapshot.restarts >= round
+                    }
+                }
+                try await ingest.publish((0..<100).map { ingest.push("u\($0 % 20)") })
+                try await ingest.waitUntilApplied(200)
+                #expect(service.obstacles.isEmpty)
+            }
+            #expect(try await ingest.counted() == 200)
+            let line = try #require(log.lines.first { $0.text.hasPrefix("the Kafka consumer failed") })
+            #expect("\(line.metadata["meaning"] ?? "")".contains("the same kafka.groupInstanceID"))
+        }
+    }
+
+    @Test("A topic that is not there is named; when it appears it is read")
+    func unknownTopic() async throws {
+        try await IngestHarness.lend(partitions: 2) { ingest in
+            guard let embedded = ingest.kafka.embedded else { return }
+            try await ingest.place(users: 20)
+            let topic = ingest.configuration.topics.widgets
+            try embedded.setTopicError(topic, .unknownTopicOrPartition)
+            let log = LogRecorder()
+            let service = ingest.quickService(
+                logger: log.logger,
+                {
+                    $0.recheckInterval = .milliseconds(100)
+                    $0.noticeInterval = .milliseconds(300)
+                })
+            try await ingest.running([service]) {
+                // The others are read meanwhile.
+                try await ingest.publish((0..<100).map { ingest.push("u\($0 % 20)") })
+                try await ingest.waitUntilApplied(100)
+                try await eventually("the topic is named") {
+                    service.obstacles.contains("the topic \(topic) is not there: create it")
+                }
+                try await eventually("it says so again and again") {
+                    log.lines.count { $0.text == "ingest is held up" } >= 2
+                }
+                try embedded.setTopicError(topic, nil)
+                try await eventually("it is read") { service.obstacles.isEmpty }
+                try await ingest.publish([.placed(.test("w-new", user: "u-new"))])
+                try await ingest.waitUntilApplied(101)
+            }
+            #expect(try await ingest.store.integer("SELECT count(*) FROM widget WHERE id = 'w-new'") == 1)
+        }
+    }
+
+    @Test("Credentials that may not use the group are named, and ingest recovers once they may")
+    func groupAuthorization() async throws {
+        try await IngestHarness.lend(partitions: 2) { ingest in
+            guard let embedded = ingest.kafka.embedded else { return }
+            try await ingest.place(users: 20)
+            for request in [KafkaRequestKind.findCoordinator, .joinGroup] {
+                try embedded.pushRequestErrors(request, Array(repeating: .groupAuthorizationFailed, count: 1_000))
+            }
+            let service = ingest.quickService()
+            try await ingest.running([service]) {
+                try await ingest.publish((0..<100).map { ingest.push("u\($0 % 20)") })
+                for request in [KafkaRequestKind.findCoordinator, .joinGroup] {
+                    try await eventually("it says what is missing, at \(request)") {
+                        service.obstacles.contains { $0.contains("use the group \(ingest.configuration.group)") }
+                    }
+                    try embedded.clearRequestErrors(request)
+                }
+                try await ingest.waitUntilApplied(100)
+                try await eventually("nothing holds it up any more") { service.obstacles.isEmpty }
+            }
+            #expect(try await ingest.counted() == 100)
+        }
+    }
+
+    @Test("Credentials that may not see or read a topic are named, and ingest recovers once they may")
+    func topicAuthorization() async throws {
+        try await IngestHarness.lend(partitions: 1) { ingest in
+            guard let embedded = ingest.kafka.embedded else { return }
+            try await ingest.place(users: 20)
+            let topic = ingest.configuration.topics.pushes
+            let reason = "the brokers do not let these credentials read the topic \(topic)"
+            try embedded.setTopicError(topic, .topicAuthorizationFailed)
+            let service = ingest.quickService()
+            try await ingest.running([service]) {
+                try await eventually("it may not see the topic") {
+                    service.obstacles.contains { $0.hasPrefix(reason) }
+                }
+                try embedded.setTopicError(topic, nil)
+                try await ingest.publish((0..<100).map { ingest.push("u\($0 % 20)") })
+                try await ingest.waitUntilApplied(100)
+                #expect(service.obstacles.isEmpty)
+                // Now it may not read what it sees; nothing comes in afterwards that would tell.
+                try embedded.pushRequestErrors(.fetch, Array(repeating: .topicAuthorizationFailed, count: 10_000))
+                try await eventually("it may not read") {
+                    service.obstacles.contains { $0.hasPrefix("the brokers do not let these credentials read") }
+                }
+                try embedded.clearRequestErrors(.fetch)
+                try await eventually("it finds out by itself that it may") { service.obstacles.isEmpty }
+                try await ingest.publish((0..<100).map { ingest.push("u\($0 % 20)") })
+                try await ingest.waitUntilApplied(200)
+            }
+            #expect(try await ingest.counted() == 200)
+        }
+    }
+
+    @Test("Partitions are taken away in the middle of a transaction: it counts, and the next owner goes on behind it")
+    func revokedInTransaction() async throws {
+        try await IngestHarness.lend(partitions: 2, maximumBatch: 100) { ingest in
+            guard ingest.kafka.embedded != nil else { return }
+            try await ingest.place(users: 20)
+            let consumers = Mutex<[KafkaConsumer]>([])
+            let first = ingest.quickService(
+                consumer: { $0.revocationTimeout = .milliseconds(500) },
+                onConsumer: { consumer in consumers.withLock { $0.append(consumer) } })
+            let second = ingest.quickService()
+            try await ingest.running([first]) {
+                try await ingest.publish((0..<200).map { ingest.push("u\($0 % 20)") })
+                try await ingest.waitUntilApplied(200)
+                try await ingest.store.pool.withTransaction { connection in
+                    try await connection.simple("SELECT 1 FROM timeline_state ORDER BY timeline_id FOR UPDATE")
+                    try await ingest.publish((0..<200).map { ingest.push("u\($0 % 20)") })
+                    try await ingest.store.waitUntilBlocked()
+                }
+                try await ingest.waitUntilApplied(400)
+                // Again, and now the group asks for partitions while the transaction is open.
+                let group = Task {
+                    try await ingest.running([second]) {
+                        try await eventually("the second one has its share", within: .seconds(60)) {
+                            if second.statistics.snapshot.events > 0 { return true }
+                            try await ingest.publish((0..<20).map { ingest.push("u\($0)") })
+                            return false
+                        }
+                    }
+                }
+                try await ingest.store.pool.withTransaction { connection in
+                    try await connection.simple("SELECT 1 FROM timeline_state ORDER BY timeline_id FOR UPDATE")
+                    try await ingest.publish((0..<200).map { ingest.push("u\($0 % 20)") })
+                    try await ingest.store.waitUntilBlocked()
+                    try await eventually("partitions are given up under it", within: .seconds(30)) {
+                        consumers.withLock { $0.contains { $0.counters.unacknowledgedRevocations > 0 } }
+                    }
+                }
+                try await group.value
+                try await eventually("all is applied", within: .seconds(60)) {
+                    let ends = try await ingest.bounds(ofAll: ingest.configuration.topics.pushes, partitions: 2)
+                    return try await ingest.applied() == Int(ends)
+                }
+            }
+            let applied = try await ingest.applied()
+            #expect(try await ingest.counted() == applied)
+            #expect(applied >= 620)
+        }
+    }
+}
+
+extension IngestHarness {
+    /// How many messages a topic has had.
+    fileprivate func bounds(ofAll topic: String, partitions: Int32) async throws -> Int64 {
+        let admin = KafkaAdmin(configuration: kafka.configuration, logger: Self.quiet)
+        var sum: Int64 = 0
+        for partition in 0..<partitions {
+            sum += try await admin.bounds(of: TopicPartition(topic: topic, partition: partition)).end
+        }
+        return sum
+    }
+}

@@ -1,0 +1,104 @@
+import KafkaClient
+import Logging
+import Synchronization
+import TestSupport
+import WidgetEvents
+import WidgetModel
+import WidgetStore
+
+@testable import ReloadIngest
+
+/// What the tests of consumer faults have in common.
+extension IngestHarness {
+    /// A service that comes back from faults quickly, changed as the test needs it.
+    func quickService(
+        logger: Logger = quiet, _ adjust: (inout IngestConfiguration) -> Void = { _ in },
+        consumer adjustConsumer: (inout KafkaConsumerConfiguration) -> Void = { _ in },
+        onConsumer: @escaping @Sendable (KafkaConsumer) -> Void = { _ in }
+    ) -> IngestService {
+        var configuration = configuration
+        configuration.restartCap = .milliseconds(500)
+        configuration.recheckInterval = .milliseconds(500)
+        adjust(&configuration)
+        var consumer = KafkaConsumerConfiguration(
+            kafka: kafka.configuration, group: configuration.group, topics: configuration.topics.all,
+            maximumBatchMessages: configuration.maximumBatch)
+        adjustConsumer(&consumer)
+        return IngestService(
+            configuration: configuration, pool: store.pool, directory: DirectoryCache(pool: store.pool),
+            logger: logger, onDue: {}, onDeadLetters: {},
+            makeConsumer: { [consumer] in
+                let made = try KafkaConsumer(configuration: consumer, logger: logger)
+                onConsumer(made)
+                return made
+            })
+    }
+
+    /// How many events are applied to the timelines, beyond the one that each timeline starts with.
+    func counted() async throws -> Int {
+        try await store.integer("SELECT coalesce(sum(requested) - count(*), 0) FROM timeline_state")
+    }
+
+    func place(users: Int) async throws {
+        _ = try await store.place((0..<users).map { .test("w\($0)", user: "u\($0)") })
+        try await store.settle()
+    }
+
+    /// Publishes pushes of 100 kB each, which make the embedded cluster forget the oldest.
+    func publishLarge(_ count: Int, users: Int) async throws {
+        var generator = SystemRandomNumberGenerator()
+        for from in stride(from: 0, to: count, by: 10) {
+            let messages = (from..<min(from + 10, count)).map { index in
+                let encoded = EventEncoder.encode(
+                    push("u\(index % users)"), id: "large-\(index)", source: "/tests", time: nil, key: nil)
+                // Random, so that it does not shrink.
+                let padding = (0..<12_500).flatMap { _ in
+                    withUnsafeBytes(of: UInt64.random(in: 0 ... .max, using: &generator)) { Array($0) }
+                }
+                return KafkaMessage(
+                    topic: configuration.topics.pushes, key: encoded.key, value: encoded.value,
+                    headers: encoded.headers.map { KafkaHeader(name: $0.name, value: $0.value) }
+                        + [KafkaHeader(name: "padding", value: padding)])
+            }
+            for result in await producer.send(messages) { _ = try result.get() }
+        }
+    }
+
+    func bounds(of topic: String) async throws -> KafkaLogBounds {
+        try await KafkaAdmin(configuration: kafka.configuration, logger: Self.quiet)
+            .bounds(of: TopicPartition(topic: topic, partition: 0))
+    }
+}
+
+/// Collects what is logged.
+final class LogRecorder: Sendable {
+    struct Line: Sendable {
+        var level: Logger.Level
+        var text: String
+        var metadata: Logger.Metadata
+    }
+
+    private let recorded = Mutex<[Line]>([])
+
+    var lines: [Line] { recorded.withLock { $0 } }
+
+    var logger: Logger { Logger(label: "test") { _ in Handler(recorder: self) } }
+
+    private struct Handler: LogHandler {
+        let recorder: LogRecorder
+        var metadata: Logger.Metadata = [:]
+        var logLevel = Logger.Level.info
+
+        subscript(metadataKey key: String) -> Logger.Metadata.Value? {
+            get { metadata[key] }
+            set { metadata[key] = newValue }
+        }
+
+        func log(event: LogEvent) {
+            let line = Line(
+                level: event.level, text: "\(event.message)",
+                metadata: metadata.merging(event.metadata ?? [:]) { $1 })
+            recorder.recorded.withLock { $0.append(line) }
+        }
+    }
+}

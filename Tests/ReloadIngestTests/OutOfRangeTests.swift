@@ -1,0 +1,120 @@
+import KafkaClient
+import Logging
+import PostgresClient
+import TestSupport
+import Testing
+import WidgetEvents
+import WidgetModel
+import WidgetStore
+
+@testable import ReloadIngest
+
+@Suite("A log that does not have the next offset", .timeLimit(.minutes(5)))
+struct OutOfRangeTests {
+    private let partition = TopicPartition(topic: "t", partition: 2)
+
+    @Test("What happened is told from the bounds of the log")
+    func causes() {
+        func cause(_ offset: Int64, _ bounds: KafkaLogBounds?) -> LogGap.Cause {
+            LogGap(partition: partition, offset: offset, bounds: bounds).cause
+        }
+        let bounds = KafkaLogBounds(earliest: 10, end: 20)
+        #expect(cause(3, bounds) == .retention(lost: 7))
+        #expect(cause(9, bounds) == .retention(lost: 1))
+        for offset: Int64 in [10, 15, 20] { #expect(cause(offset, bounds) == .none) }
+        #expect(cause(21, bounds) == .beyondEnd)
+        #expect(cause(5, KafkaLogBounds(earliest: 0, end: 0)) == .beyondEnd)
+        #expect(cause(5, nil) == .unknown)
+        let gap = LogGap(partition: partition, offset: 3, bounds: bounds)
+        #expect(gap.explanation.contains("removed 7 offsets from 3 on"))
+        #expect(gap.command == "freshet positions set t 2 earliest")
+    }
+
+    @Test("With earliest the position moves to the oldest message, and what was lost is said and counted")
+    func earliest() async throws {
+        try await IngestHarness.lend(partitions: 1) { ingest in
+            guard ingest.kafka.embedded != nil else { return }
+            try await ingest.place(users: 10)
+            let topic = ingest.configuration.topics.pushes
+            try await ingest.publishLarge(80, users: 10)
+            let bounds = try await ingest.bounds(of: topic)
+            #expect(bounds.earliest > 3 && bounds.end == 80)
+            _ = try await ingest.store.pool.execute(SetPosition(topic: topic, partition: 0, nextOffset: 3))
+            let log = LogRecorder()
+            let service = ingest.quickService(logger: log.logger, { $0.offsetOutOfRange = .earliest })
+            try await ingest.running([service]) {
+                try await ingest.waitUntilApplied(80)
+                #expect(service.obstacles == [])
+                // It goes on as ever.
+                try await ingest.publish((0..<20).map { ingest.push("u\($0 % 10)") })
+                try await ingest.waitUntilApplied(100)
+            }
+            let lost = bounds.earliest - 3
+            #expect(try await ingest.counted() == 100 - Int(bounds.earliest))
+            #expect(service.statistics.snapshot.lostToRetention == Int(lost))
+            #expect(service.statistics.snapshot.outOfRange == 1)
+            let line = try #require(log.lines.first { $0.level == .critical })
+            #expect(line.metadata["topic"] == "\(topic)" && line.metadata["partition"] == "0")
+            #expect(line.metadata["from"] == "3" && line.metadata["to"] == "\(bounds.earliest)")
+            #expect(line.metadata["lost"] == "\(lost)")
+        }
+    }
+
+    @Test("With stop the partition stands still, says so, and goes on when its position is set; others are not held up")
+    func stop() async throws {
+        try await IngestHarness.lend(partitions: 1) { ingest in
+            guard ingest.kafka.embedded != nil else { return }
+            try await ingest.place(users: 10)
+            let topic = ingest.configuration.topics.pushes
+            try await ingest.publishLarge(80, users: 10)
+            let bounds = try await ingest.bounds(of: topic)
+            _ = try await ingest.store.pool.execute(SetPosition(topic: topic, partition: 0, nextOffset: 3))
+            let log = LogRecorder()
+            let service = ingest.quickService(logger: log.logger)
+            try await ingest.running([service]) {
+                try await eventually("it says what stands still") { !service.status.reasons.isEmpty }
+                let reason = try #require(service.obstacles.first)
+                #expect(reason.contains("\(topic)[0] stands still"))
+                #expect(reason.contains("retention has removed \(bounds.earliest - 3) offsets"))
+                #expect(reason.contains("freshet positions set \(topic) 0 earliest"))
+                // Another partition is read all the same.
+                try await ingest.publish([.placed(.test("w-new", user: "u-new"))])
+                try await eventually("the other topic is applied") {
+                    try await ingest.store.integer("SELECT count(*) FROM widget WHERE id = 'w-new'") == 1
+                }
+                #expect(try await ingest.counted() == 0)
+                #expect(service.statistics.snapshot.lostToRetention == 0)
+                _ = try await ingest.store.pool.execute(SetPosition(topic: topic, partition: 0, nextOffset: nil))
+                try await eventually("the partition goes on") {
+                    try await ingest.store.pool.query(ListPositions())
+                        .contains { $0.topic == topic && $0.nextOffset == 80 }
+                }
+                try await eventually("nothing holds it up any more") { service.obstacles.isEmpty }
+            }
+            #expect(try await ingest.counted() == 80 - Int(bounds.earliest))
+            let line = try #require(log.lines.first { $0.level == .critical })
+            #expect(line.metadata["command"] == "freshet positions set \(topic) 0 earliest")
+        }
+    }
+
+    @Test("A position beyond the end of the log, of a topic that was created anew, is named as such and moved too")
+    func beyondEnd() async throws {
+        try await IngestHarness.lend(partitions: 1) { ingest in
+            try await ingest.place(users: 10)
+            let topic = ingest.configuration.topics.pushes
+            try await ingest.publish((0..<50).map { ingest.push("u\($0 % 10)") })
+            _ = try await ingest.store.pool.execute(SetPosition(topic: topic, partition: 0, nextOffset: 5_000))
+            let log = LogRecorder()
+            let service = ingest.quickService(logger: log.logger, { $0.offsetOutOfRange = .earliest })
+            try await ingest.running([service]) {
+                try await eventually("the log is read from its beginning") { try await ingest.counted() == 50 }
+            }
+            #expect(service.statistics.snapshot.outOfRange == 1)
+            #expect(service.statistics.snapshot.lostToRetention == 0)
+            let line = try #require(log.lines.first { $0.level == .critical })
+            #expect(line.metadata["cause"].map { "\($0)" }?.contains("beyond the end of the log (50)") == true)
+            let position = try await ingest.store.pool.query(ListPositions()).first { $0.topic == topic }
+            #expect(position?.nextOffset == 50)
+        }
+    }
+}

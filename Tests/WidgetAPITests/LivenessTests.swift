@@ -1,0 +1,66 @@
+import Hummingbird
+import HummingbirdTesting
+import Synchronization
+import Testing
+import WidgetModel
+import WidgetStore
+
+@testable import WidgetAPI
+
+@Suite(.tags(.api), .timeLimit(.minutes(2)))
+struct LivenessTests {
+    /// A clock that the test moves.
+    private final class ManualTime: Sendable {
+        private let time: Mutex<ContinuousClock.Instant> = Mutex(.now)
+        var now: ContinuousClock.Instant { time.withLock { $0 } }
+        func advance(_ duration: Duration) { time.withLock { $0 += duration } }
+    }
+
+    @Test("a loop that hangs is told; one that waits for something to do, or beats, is not")
+    func heartbeat() {
+        let time = ManualTime()
+        let heartbeat = Heartbeat { time.now }
+        let liveness = Liveness(probes: [
+            LivenessProbe(name: "ingest", limit: .seconds(60)) { heartbeat.silence }
+        ])
+        time.advance(.seconds(3600))
+        #expect(liveness.wedged().isEmpty, "it never began")
+        heartbeat.beat()
+        time.advance(.seconds(60))
+        #expect(liveness.wedged().isEmpty)
+        time.advance(.seconds(1))
+        #expect(liveness.wedged() == [Liveness.Wedged(name: "ingest", silence: .seconds(61))])
+        heartbeat.beat()
+        #expect(liveness.wedged().isEmpty)
+        heartbeat.rest()
+        time.advance(.seconds(3600))
+        #expect(liveness.wedged().isEmpty, "it waits")
+    }
+
+    @Test("live and ready are told apart, with what is missing and what hangs")
+    func routes() async throws {
+        let time = ManualTime()
+        let heartbeat = Heartbeat { time.now }
+        let router = Router(context: BasicRequestContext.self)
+        HealthRoutes(
+            readiness: Readiness(checks: [ReadinessCheck(name: "postgres") { "no connection" }]),
+            liveness: Liveness(probes: [
+                LivenessProbe(name: "workers", limit: .seconds(5)) { heartbeat.silence },
+                LivenessProbe(name: "consumer", limit: .seconds(5)) { nil },
+            ])
+        ).add(to: router)
+        try await Application(router: router, logger: quiet).test(.router) { client in
+            heartbeat.beat()
+            // What is missing outside is no reason to restart the process.
+            var (status, _, document) = try await client.json("/health/live")
+            #expect(status == 200 && document == ["status": "live"])
+            (status, _, document) = try await client.json("/health/ready")
+            #expect(status == 503)
+            #expect(document["missing"] == [["name": "postgres", "reason": "no connection"]])
+            time.advance(.seconds(7))
+            (status, _, document) = try await client.json("/health/live")
+            #expect(status == 503)
+            #expect(document == ["status": "wedged", "loops": [["name": "workers", "silentSeconds": 7]]])
+        }
+    }
+}
