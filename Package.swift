@@ -107,15 +107,26 @@ let package = Package(
                 hummingbird, nio,
             ],
             path: "Tests/TestSupport", swiftSettings: strict),
+        .target(
+            name: "Simulation", dependencies: ["WidgetModel"], path: "Tests/Simulation", swiftSettings: strict),
+        // The manifest's reader is part of the program, and linked in here as it is.
+        .target(
+            name: "Fuzzing",
+            dependencies: ["WidgetModel", "WidgetEvents", .product(name: "Yams", package: "Yams")],
+            path: "Tests/Fuzzing", swiftSettings: strict),
+        .executableTarget(
+            name: "fuzz", dependencies: ["Fuzzing"], path: "Tests/Tools/Fuzz", swiftSettings: strict),
+        .executableTarget(
+            name: "simulate", dependencies: ["Simulation"], path: "Tests/Tools/Simulate", swiftSettings: strict),
         .testTarget(
             name: "KafkaClientTests", dependencies: ["KafkaClient", logging], swiftSettings: strict),
         .testTarget(
             name: "PostgresClientTests", dependencies: ["PostgresClient", "TestSupport", logging],
             swiftSettings: strict),
         .testTarget(
-            name: "WidgetModelTests", dependencies: ["WidgetModel"], swiftSettings: strict),
+            name: "WidgetModelTests", dependencies: ["WidgetModel", "Simulation"], swiftSettings: strict),
         .testTarget(
-            name: "WidgetEventsTests", dependencies: ["WidgetEvents", "WidgetModel"], swiftSettings: strict),
+            name: "WidgetEventsTests", dependencies: ["WidgetEvents", "WidgetModel", "Fuzzing"], swiftSettings: strict),
         .testTarget(
             name: "WidgetStoreTests",
             dependencies: ["WidgetStore", "PostgresClient", "WidgetModel", "TestSupport", logging],

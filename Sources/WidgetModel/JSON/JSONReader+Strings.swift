@@ -135,7 +135,8 @@ extension JSONReader {
         return unit
     }
 
-    /// Appends the UTF-8 of a checked string body.
+    /// Appends the UTF-8 of a string body. Of one that was not checked, as when the place of an error is looked for, half
+    /// a surrogate pair becomes U+FFFD.
     static func unescape(_ body: ArraySlice<UInt8>, into out: inout [UInt8]) {
         var index = body.startIndex
         while index < body.endIndex {
@@ -157,9 +158,10 @@ extension JSONReader {
                 guard index + 4 <= body.endIndex, var scalar = codeUnit(body[index..<(index + 4)]) else { continue }
                 index += 4
                 if (0xD800..<0xDC00).contains(scalar), index + 6 <= body.endIndex,
-                    let low = codeUnit(body[(index + 2)..<(index + 6)])
+                    body[index] == UInt8(ascii: "\\"), body[index + 1] == UInt8(ascii: "u"),
+                    let low = codeUnit(body[(index + 2)..<(index + 6)]), (0xDC00..<0xE000).contains(low)
                 {
-                    scalar = 0x10000 + (scalar - 0xD800) << 10 + (low &- 0xDC00)
+                    scalar = 0x10000 + (scalar - 0xD800) << 10 + (low - 0xDC00)
                     index += 6
                 }
                 out.append(contentsOf: String(Character(Unicode.Scalar(scalar) ?? "\u{FFFD}")).utf8)

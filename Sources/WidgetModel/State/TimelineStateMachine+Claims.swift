@@ -37,6 +37,18 @@ extension TimelineStateMachine {
         return isAsked ? .budgeted : .policy
     }
 
+    /// What was fetched is stored, where it differs from what is. If it comes back to what was published last, over
+    /// something that a claim stored and did not complete, that something may have overtaken it on Kafka: nothing is known
+    /// to be published then.
+    ///
+    /// - Parameter isChanged: whether something else was stored.
+    /// - Returns: whether the claim held.
+    package mutating func save(claim number: Int64, hash: ContentHash, isChanged: Bool) -> Bool {
+        guard claim == number else { return false }
+        if isChanged, publishedHash == hash { publishedHash = nil }
+        return true
+    }
+
     /// It was fetched and stored. What was asked for during the fetch stays asked for, and becomes due as if it had
     /// been asked for now.
     package mutating func complete(_ completion: TimelineCompletion, at now: Timestamp) -> ClaimEnding {
@@ -47,8 +59,9 @@ extension TimelineStateMachine {
         let isForced = freeAt == .distantPast && isFree
         let isSwept = isSwept(since: claim)
         rendered = claim.requested
-        renderedKindGeneration = claim.kindGeneration
-        renderedAppGeneration = claim.appGeneration
+        // The claim's may be older than the row that it found: what an earlier claim rendered stays rendered.
+        renderedKindGeneration = max(renderedKindGeneration, claim.kindGeneration)
+        renderedAppGeneration = max(renderedAppGeneration, claim.appGeneration)
         sweptGeneration = max(sweptGeneration, claim.kindGeneration + claim.appGeneration)
         publishedHash = completion.publishedHash ?? publishedHash
         attempts = 0
@@ -97,8 +110,22 @@ extension TimelineStateMachine {
     }
 
     /// Nobody looks at it: no reload by policy before somebody does, or asks for it.
-    package mutating func sleep(_ claim: TimelineClaim, at now: Timestamp) -> ClaimEnding {
+    ///
+    /// - Parameters:
+    ///   - isSeen: somebody has looked at it, or placed it, since the claim. The rules have to decide anew.
+    ///   - isPublished: what is stored is what was published last. Else a claim has stored it and come no further, and
+    ///     nobody would announce it for as long as it sleeps.
+    package mutating func sleep(
+        _ claim: TimelineClaim, isSeen: Bool = false, isPublished: Bool = true, at now: Timestamp
+    ) -> ClaimEnding {
         guard holds(claim) else { return .fenced }
+        if isSeen || !isPublished {
+            if !isPublished { publishedHash = nil }
+            decision = .deferred
+            if let ending = deferred(claim, at: now) { return ending }
+            let isAsked = requested > claim.requested
+            return end(until: isAsked ? eligibleAt : max(now, retryAt), for: isAsked ? .request : .rules)
+        }
         viewClass = .dormant
         decision = .slept
         if let ending = deferred(claim, at: now) { return ending }

@@ -26,9 +26,12 @@ extension TimelineStateMachine {
     /// An operator has cancelled what the sweeper did: whether it waited for nothing else, and waits for its policy's time
     /// again. It stays stale: its next reload, whatever causes it, serves what was cancelled too.
     ///
-    /// - Parameter sum: of the generations up to which it is cancelled.
-    package mutating func cancel(upTo sum: Int64) -> Bool {
-        guard lane == .bulk, !isLeased, !isOrphaned, renderedAt != nil, publishedHash != nil, requested == rendered,
+    /// - Parameters:
+    ///   - sum: of the generations up to which it is cancelled.
+    ///   - isPublished: what is stored is what was published last.
+    package mutating func cancel(upTo sum: Int64, isPublished: Bool = true) -> Bool {
+        guard isPublished, lane == .bulk, !isLeased, !isOrphaned, renderedAt != nil, publishedHash != nil,
+            requested == rendered,
             sweptGeneration <= sum
         else { return false }
         phase = .waiting(until: isDormant ? .distantFuture : max(policyAt, retryAt))

@@ -1,7 +1,7 @@
 extension Timestamp {
     /// Reads an RFC 3339 date-time with its offset, such as `2020-06-22T10:00:00.5+02:00`.
     ///
-    /// Strict: the offset is required, years are 0001 to 9999, nothing follows. Digits beyond microseconds are cut off.
+    /// Strict: the offset is required, years are 0001 to 9999, as written and in UTC, nothing follows. Digits beyond microseconds are cut off.
     /// A leap second (`23:59:60` UTC) is the second that follows it.
     package init?(rfc3339 text: String) {
         self.init(rfc3339: Array(text.utf8)[...])
@@ -31,8 +31,14 @@ extension Timestamp {
             let minuteOfDay = ((minutes % 1440) + 1440) % 1440
             guard minuteOfDay == 1439 else { return nil }
         }
-        self.init(microseconds: (minutes * 60 + second) * 1_000_000 + microseconds)
+        let time = (minutes * 60 + second) * 1_000_000 + microseconds
+        // By its offset it may be in a year that cannot be written.
+        guard Self.writable.contains(time) else { return nil }
+        self.init(microseconds: time)
     }
+
+    /// From 0001-01-01T00:00:00Z until before the year 10000.
+    private static let writable: Range<Int64> = -62_135_596_800_000_000..<253_402_300_800_000_000
 
     /// RFC 3339 in UTC with as many digits of a second as it has, such as `2020-06-22T08:00:00.5Z`.
     ///

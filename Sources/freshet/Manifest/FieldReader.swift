@@ -90,7 +90,8 @@ struct FieldReader {
         }
         guard let number = Int(text) else {
             report(
-                value.mark, fields.path(of: key), "\(text) is not a whole number of this range", expected: expected)
+                value.mark, fields.path(of: key), "\(value.excerpt) is not a whole number of this range",
+                expected: expected)
             return nil
         }
         guard range.contains(number) else {

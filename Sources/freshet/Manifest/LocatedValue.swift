@@ -54,7 +54,7 @@ struct LocatedValue: Sendable {
     var excerpt: String {
         switch content {
         case .bool(let value): "\(value)"
-        case .number(let text): text
+        case .number(let text): text.utf8.count > 64 ? "\(text.prefix(64))…" : text
         case .string(let text): Text.quoted(text)
         case .null, .sequence, .mapping: typeName
         }

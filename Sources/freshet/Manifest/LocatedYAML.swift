@@ -36,17 +36,22 @@ enum LocatedYAML {
                     expectation: "the aliased value written out"))
             return outcome
         }
+        // The parser calls itself for every level, and allows a thousand.
+        return LargeStack.run { parse(text, file: file) }
+    }
+
+    private static func parse(_ text: String, file: String) -> Outcome {
         var converter = NodeConverter(file: file)
+        var documents: [LocatedValue] = []
         do {
             let parser = try Yams.Parser(yaml: padded(text))
             while let node = try parser.nextRoot() {
-                if let document = converter.convert(node) { outcome.documents.append(document) }
+                if let document = converter.convert(node) { documents.append(document) }
             }
         } catch {
             converter.problems.append(problem(error, file: file, text: text))
         }
-        outcome.problems += converter.problems
-        return outcome
+        return Outcome(documents: documents, problems: converter.problems)
     }
 
     /// The text as the parser gets it: it ends with a line end, as every text file should, so that what stands last

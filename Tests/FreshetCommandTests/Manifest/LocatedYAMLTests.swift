@@ -1,3 +1,4 @@
+import Foundation
 import Testing
 import WidgetModel
 
@@ -105,6 +106,33 @@ struct LocatedYAMLTests {
             problems(String(repeating: "#", count: LocatedYAML.maximumBytes + 1)) == [
                 "f.yaml: the file has 4194305 bytes; expected at most 4194304"
             ])
+    }
+
+    @Test("No nesting that the parser allows uses up the stack, however small that of the caller is")
+    func deepOnASmallStack() async {
+        let texts = [
+            String(repeating: "[", count: 999) + String(repeating: "]", count: 999),
+            String(repeating: "{a: ", count: 999) + String(repeating: "}", count: 999),
+            String(repeating: "- ", count: 999) + "a", String(repeating: "? ", count: 999) + "a",
+            (0..<500).map { String(repeating: " ", count: $0) + "a:" }.joined(separator: "\n"),
+        ]
+        let counts = await withCheckedContinuation { (done: CheckedContinuation<[Int], Never>) in
+            let thread = Thread { done.resume(returning: texts.map { problems($0).count }) }
+            thread.stackSize = 128 * 1024
+            thread.start()
+        }
+        #expect(counts.allSatisfy { $0 == 1 }, "\(counts)")
+    }
+
+    @Test func aNumberThatIsTooLongIsQuotedInPart() {
+        let digits = String(repeating: "9", count: 5_000)
+        let manifest = "app: com.example.a\nkinds:\n  - name: K\n    maxBatch: \(digits)\n"
+        #expect(throws: ManifestError.self) { try Manifest.read(text: manifest, file: "m", environment: nil) }
+        do {
+            _ = try Manifest.read(text: manifest, file: "m", environment: nil)
+        } catch {
+            #expect(error.problems.allSatisfy { $0.description.utf8.count < 500 }, "\(error)")
+        }
     }
 
     @Test func aStarInTextIsNoAlias() throws {

@@ -116,6 +116,9 @@ package struct CancelTimelines: PostgresStatement {
             WHERE s.lane = \(ReloadLane.bulk.rawValue) AND NOT s.leased AND NOT s.orphaned
                 AND s.rendered_at IS NOT NULL AND s.published_hash IS NOT NULL
                 AND s.requested = s.rendered AND s.swept_generation <= $2::int8
+                -- A claim has stored something and come no further: nobody else would publish it.
+                AND NOT EXISTS (SELECT 1 FROM timeline_content c
+                                WHERE c.timeline_id = s.timeline_id AND c.hash <> s.published_hash)
                 -- Rendered by a version that did not note its policy's time: that one would be lost.
                 AND (s.policy_at < 'infinity' OR s.decided_at IS NOT NULL)
             ORDER BY s.timeline_id

@@ -115,8 +115,11 @@ package struct CompleteTimelines: PostgresStatement {
         )
         UPDATE timeline_state s
         SET rendered = \(capture.sql("l.requested", otherwise: "s.requested")),
-            rendered_kind_generation = \(capture.sql("l.kind_generation", otherwise: currentKindGeneration)),
-            rendered_app_generation = \(capture.sql("l.app_generation", otherwise: currentAppGeneration)),
+            -- A claim reads them in its snapshot, and the row's as it locks it: an earlier claim may have rendered later ones.
+            rendered_kind_generation = greatest(
+                s.rendered_kind_generation, \(capture.sql("l.kind_generation", otherwise: currentKindGeneration))),
+            rendered_app_generation = greatest(
+                s.rendered_app_generation, \(capture.sql("l.app_generation", otherwise: currentAppGeneration))),
             swept_generation = greatest(s.swept_generation, l.kind_generation + l.app_generation),
             published_hash = l.hash, leased = false, attempts = 0, rendered_at = now(), retry_at = '-infinity',
             eligible_at = l.budgeted_at, free_at = CASE WHEN l.shared THEN l.spaced_at ELSE '-infinity' END,

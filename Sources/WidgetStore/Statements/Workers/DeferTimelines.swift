@@ -41,12 +41,19 @@ package struct Deferral: Sendable {
 ///
 /// What is to sleep does not when somebody has looked at it, or placed it, since the claim: it is due, for the rules to
 /// decide anew. For that, ``LockTimelines`` has to come first in the same transaction, so that this statement sees what
-/// was committed under the lock: views of leased timelines and placements take it too.
+/// was committed under the lock: views of leased timelines and placements take it too. Nor does it sleep when something
+/// is stored that was not published: it would not be before somebody looks.
 package struct DeferTimelines: PostgresStatement {
     package struct Row: Sendable {
         package let id: TimelineID
         package let isDue: Bool
     }
+
+    /// What a claim stored and did not complete is not what was published last.
+    private static let isUnpublished = """
+        i.until IS NULL AND EXISTS (
+            SELECT 1 FROM timeline_content c WHERE c.timeline_id = i.id AND c.hash IS DISTINCT FROM s.published_hash)
+        """
 
     package static let sql = """
         WITH input AS (
@@ -60,13 +67,16 @@ package struct DeferTimelines: PostgresStatement {
                    coalesce(i.until, s.eligible_at) AS eligible_at,
                    i.until IS NULL AND NOT EXISTS (
                        SELECT 1 FROM widget w WHERE w.timeline_id = i.id
-                           AND greatest(w.placed_at, w.last_viewed_at) > coalesce(i.last_active, '-infinity')) AS sleeps
+                           AND greatest(w.placed_at, w.last_viewed_at) > coalesce(i.last_active, '-infinity'))
+                       AND NOT (\(isUnpublished)) AS sleeps,
+                   \(isUnpublished) AS unpublished
             FROM input i JOIN timeline_state s ON s.timeline_id = i.id AND s.claim = i.claim AND s.leased
             ORDER BY s.timeline_id
             FOR NO KEY UPDATE OF s
         )
         UPDATE timeline_state s
         SET leased = false, eligible_at = l.eligible_at,
+            published_hash = CASE WHEN NOT l.unpublished THEN s.published_hash END,
             due_at = CASE WHEN s.orphaned THEN now()
                           WHEN l.asked_free OR l.swept THEN greatest(now(), s.free_at)
                           WHEN l.asked OR l.until IS NOT NULL THEN l.eligible_at

@@ -1,0 +1,142 @@
+import WidgetModel
+
+extension Fuzzer {
+    /// The ids that the examples answer for, and one that they do not.
+    private func requested(_ schema: String) -> [TimelineID] {
+        var ids: [TimelineID] = []
+        for document in corpus.provider[schema] ?? [] {
+            guard case .object(let body)? = try? JSONValue.parse(document) else { continue }
+            for member in body.members {
+                guard case .array(let elements) = member.value else { continue }
+                for case .object(let element) in elements {
+                    if case .string(let text)? = element["id"], let id = TimelineID(text), !ids.contains(id) {
+                        ids.append(id)
+                    }
+                }
+            }
+        }
+        return ids + [TimelineID(high: 1, low: 2)]
+    }
+
+    func timelines(_ random: inout InputGenerator) throws(FuzzFinding) -> FuzzOutcome {
+        let bytes = random.json(of: corpus.provider["timelines.response"] ?? [])
+        let requested = requested("timelines.response")
+        let limits = ProviderLimits(
+            maximumEntries: random.any([3, 1000]), maximumContentBytes: random.any([500, 262_144]))
+        return try answer(bytes, of: requested) { () throws(JSONError) in
+            try ProviderResponse.parse(bytes, requested: requested, limits: limits)
+        } check: { (outcome) throws(FuzzFinding) in
+            switch outcome {
+            case .timeline(let timeline):
+                try Self.check(timeline, limits)
+                return "timeline"
+            case .failed(let code, let message, let retryAfter):
+                try Self.check(code: code, message: message)
+                try Self.expect((retryAfter ?? .zero) <= .seconds(86_400), "retry after \(retryAfter as Any)")
+                try Self.expect((retryAfter ?? .zero) >= .zero, "retry after \(retryAfter as Any)")
+                return "error"
+            case .invalid(let error):
+                try Self.check(error, of: bytes.count)
+                return "invalid"
+            case .missing: return "missing"
+            case .duplicate: return "duplicate"
+            }
+        }
+    }
+
+    private static func check(_ timeline: ParsedTimeline, _ limits: ProviderLimits) throws(FuzzFinding) {
+        try expect((1...limits.maximumEntries).contains(timeline.entryCount), "\(timeline.entryCount) entries")
+        try expect(timeline.content.count <= limits.maximumContentBytes, "\(timeline.content.count) bytes are stored")
+        try expect(timeline.firstEntryDate <= timeline.lastEntryDate, "its entries are not sorted")
+        let value: JSONValue
+        do throws(JSONError) {
+            value = try JSONValue.parse(timeline.content)
+        } catch {
+            throw FuzzFinding("what would be stored is no JSON: \(error)")
+        }
+        try expect(value.canonicalBytes == timeline.content, "what would be stored is not in canonical form")
+        // PostgreSQL cannot store it. Escaped it is but text.
+        try expect(!timeline.content.contains(0), "what would be stored has a zero byte")
+    }
+
+    /// What a provider says went wrong: it is logged, and shown by explain.
+    private static func check(code: String, message: String) throws(FuzzFinding) {
+        for text in [code, message] {
+            try expect(text.utf8.count <= maximumMessageBytes, "\(text.utf8.count) bytes of a provider's words")
+            try expect(!Text.containsControlCharacter(text), "a control character of a provider's words")
+        }
+    }
+
+    func snapshots(_ random: inout InputGenerator) throws(FuzzFinding) -> FuzzOutcome {
+        let bytes = random.json(of: corpus.provider["snapshot.response"] ?? [])
+        let requested = requested("snapshot.response")
+        let limits = ProviderLimits(maximumContentBytes: random.any([200, 262_144]))
+        return try answer(bytes, of: requested) { () throws(JSONError) in
+            try StandInResponse.snapshots(bytes, requested: requested, limits: limits)
+        } check: { (outcome) throws(FuzzFinding) in
+            return try Self.check(outcome, of: bytes.count, atMost: limits.maximumContentBytes)
+        }
+    }
+
+    func placeholders(_ random: inout InputGenerator) throws(FuzzFinding) -> FuzzOutcome {
+        let bytes = random.json(of: corpus.provider["placeholder.response"] ?? [])
+        let requested = requested("placeholder.response")
+        return try answer(bytes, of: requested) { () throws(JSONError) in
+            try StandInResponse.placeholders(bytes, requested: requested)
+        } check: { (outcome) throws(FuzzFinding) in
+            return try Self.check(outcome, of: bytes.count, atMost: KindDefinition.maximumPlaceholderBytes)
+        }
+    }
+
+    private static func check(
+        _ outcome: StandInOutcome, of bytes: Int, atMost limit: Int
+    ) throws(FuzzFinding) -> String {
+        switch outcome {
+        case .value(let value):
+            try expect(value.count <= limit, "\(value.count) bytes are stored")
+            let parsed = try? JSONValue.parse(value)
+            try expect(parsed != nil, "what would be stored is no JSON")
+            return "value"
+        case .failed(let code, let message):
+            try check(code: code, message: message)
+            return "error"
+        case .invalid(let error):
+            try check(error, of: bytes)
+            return "invalid"
+        case .missing: return "missing"
+        case .duplicate: return "duplicate"
+        }
+    }
+
+    /// What all answers have in common. Counted as accepted when it says something of what was asked for.
+    private func answer<Outcome: ElementOutcome>(
+        _ bytes: [UInt8], of requested: [TimelineID], _ parse: () throws(JSONError) -> ProviderAnswer<Outcome>,
+        check: (Outcome) throws(FuzzFinding) -> String
+    ) throws(FuzzFinding) -> FuzzOutcome {
+        recorder?.note(bytes)
+        let answer: ProviderAnswer<Outcome>
+        do throws(JSONError) {
+            answer = try parse()
+        } catch {
+            try Self.check(error, of: bytes.count)
+            return FuzzOutcome(refused: bytes.count, as: "\(error.kind)")
+        }
+        try Self.expect(
+            answer.outcomes.count == requested.count, "\(answer.outcomes.count) of \(requested.count) outcomes")
+        let kept = ProviderAnswer<Outcome>.keptComplaints
+        try Self.expect(answer.foreignIDs.count <= kept, "\(answer.foreignIDs.count) foreign ids are kept")
+        for id in answer.foreignIDs {
+            try Self.expect(id.utf8.count <= 1_024, "an id of \(id.utf8.count) bytes is kept")
+        }
+        try Self.expect(answer.unreadable.count <= kept, "\(answer.unreadable.count) complaints are kept")
+        for error in answer.unreadable { try Self.check(error, of: bytes.count) }
+        // Of the first element that is there.
+        var verdict: String?
+        for outcome in answer.outcomes {
+            let found = try check(outcome)
+            if verdict == nil, outcome != .missing { verdict = found }
+        }
+        guard let verdict else { return FuzzOutcome(refused: bytes.count, as: "missing") }
+        return FuzzOutcome(accepted: bytes.count, as: verdict)
+    }
+}

@@ -1,0 +1,65 @@
+/// A schedule of faults: a seed gives the world, the steps and the order in which all is healed.
+package struct Schedule: Sendable {
+    package let seed: UInt64
+    package private(set) var steps: [Step]
+    private let world: SimulatedWorld
+    private let healing: SeededGenerator
+
+    package init(seed: UInt64) {
+        self.seed = seed
+        var random = SeededGenerator(seed: seed)
+        world = SimulatedWorld(&random)
+        healing = SeededGenerator(seed: random.next())
+        var generator = StepGenerator(SeededGenerator(seed: random.next()))
+        steps = generator.schedule()
+    }
+
+    /// Chosen steps, in the world of the seed.
+    package init(seed: UInt64, steps: [Step]) {
+        self.init(seed: seed)
+        self.steps = steps
+    }
+
+    /// - Returns: the first invariant that did not hold.
+    package func run(mutation: Mutation? = nil) -> Violation? {
+        var simulation = Simulation(world: world, mutation: mutation, random: healing)
+        return simulation.run(steps)
+    }
+
+    /// The fewest steps found that still break the same invariant: drops ever smaller parts while it does.
+    package func minimised(mutation: Mutation? = nil) -> Schedule {
+        guard let violation = run(mutation: mutation) else { return self }
+        var best = self
+        var size = steps.count / 2
+        while size > 0 {
+            var dropped = false
+            var start = 0
+            while start < best.steps.count {
+                var next = best
+                next.steps.removeSubrange(start..<min(start + size, best.steps.count))
+                if next.run(mutation: mutation)?.invariant == violation.invariant {
+                    best = next
+                    dropped = true
+                } else {
+                    start += size
+                }
+            }
+            if !dropped || size > 1 { size /= 2 }
+        }
+        return best
+    }
+
+    /// What failed, its steps, and how to run it again.
+    package func report(mutation: Mutation? = nil) -> String {
+        guard let violation = run(mutation: mutation) else { return "seed \(seed): every invariant held" }
+        let least = minimised(mutation: mutation)
+        let lines = least.steps.map { "  \($0)" }.joined(separator: "\n")
+        let then = least.run(mutation: mutation).map { "\($0)" } ?? ""
+        return """
+            seed \(seed): \(violation)
+            \(steps.count) steps, of which these \(least.steps.count) are enough:
+            \(lines)
+            then: \(then)
+            """
+    }
+}

@@ -1,0 +1,25 @@
+/// SplitMix64: the same numbers for the same seed, everywhere.
+package struct SeededGenerator: RandomNumberGenerator, Sendable {
+    private var state: UInt64
+
+    package init(seed: UInt64) {
+        state = seed
+    }
+
+    package mutating func next() -> UInt64 {
+        state &+= 0x9E37_79B9_7F4A_7C15
+        var word = state
+        word = (word ^ (word >> 30)) &* 0xBF58_476D_1CE4_E5B9
+        word = (word ^ (word >> 27)) &* 0x94D0_49BB_1331_11EB
+        return word ^ (word >> 31)
+    }
+
+    /// A number below `bound`, which is positive. Not exactly uniform, but fast.
+    mutating func below(_ bound: Int) -> Int {
+        Int(next().multipliedFullWidth(by: UInt64(bound)).high)
+    }
+
+    mutating func byte() -> UInt8 { UInt8(truncatingIfNeeded: next() >> 32) }
+
+    mutating func chance(_ part: Int, of whole: Int) -> Bool { below(whole) < part }
+}

@@ -1,0 +1,170 @@
+/// One thing that happens. A step that cannot happen where it stands changes nothing, so any list of steps is a schedule.
+/// Numbers pick among what there is.
+package enum Step: Hashable, Sendable {
+    // The log, and who reads it.
+
+    case produce(what: UInt8, of: UInt8, how: UInt8)
+    /// The group gives the partition to a process. Who had it may not know yet.
+    case assign(partition: UInt8, to: UInt8)
+    /// The process is told of all that it has lost.
+    case tell(UInt8)
+    case crashIngest(UInt8)
+    /// An operator sets a position to where it is.
+    case moveEpoch(UInt8)
+    case poll(ingest: UInt8, count: UInt8)
+    /// The transaction began `lag` seconds ago.
+    case apply(ingest: UInt8, fault: Fault, lag: UInt8)
+
+    // Sweepers.
+
+    case beginSweep(worker: UInt8, kind: UInt8)
+    case endSweep(worker: UInt8, limit: UInt8)
+    case sweepRecorded(pick: UInt8, limit: UInt8)
+
+    // Workers.
+
+    case beginClaim(UInt8)
+    case endClaim(worker: UInt8, from: UInt8, limit: UInt8)
+    /// So many steps of a job, of which the last has the fault.
+    case work(worker: UInt8, pick: UInt8, steps: UInt8, fault: Fault, how: UInt8)
+    /// A job to its end, without a fault.
+    case finish(worker: UInt8, pick: UInt8, how: UInt8)
+    case crashWorker(UInt8)
+    /// It gives back what it holds.
+    case stopWorker(UInt8)
+
+    // The topic of timelines.
+
+    case land(UInt8)
+    case lose(UInt8)
+
+    // Operators, and time.
+
+    case pause(UInt8)
+    case resume(UInt8)
+    case cancel(UInt8)
+    /// Seconds.
+    case pass(Int)
+}
+
+/// Makes schedules. Each has its own taste: what never happens in one happens all the time in another.
+struct StepGenerator {
+    private enum Sort: Int, CaseIterable {
+        case produce, assign, tell, crashIngest, moveEpoch, poll, apply, beginSweep, endSweep, sweepRecorded
+        case beginClaim, endClaim, work, finish, crashWorker, stopWorker, land, lose, pause, resume, cancel, pass
+
+        /// How often it happens, and whether a schedule may do without.
+        var weight: (usual: Int, isOptional: Bool) {
+            switch self {
+            case .produce: (14, false)
+            case .assign: (3, true)
+            case .tell: (2, true)
+            case .crashIngest: (1, true)
+            case .moveEpoch: (1, true)
+            case .poll: (7, false)
+            case .apply: (8, false)
+            case .beginSweep: (4, true)
+            case .endSweep: (5, false)
+            case .sweepRecorded: (4, true)
+            case .beginClaim: (6, true)
+            case .endClaim: (8, false)
+            case .work: (26, false)
+            case .finish: (6, true)
+            case .crashWorker: (1, true)
+            case .stopWorker: (1, true)
+            case .land: (7, true)
+            case .lose: (1, true)
+            case .pause: (1, true)
+            case .resume: (1, false)
+            case .cancel: (2, true)
+            case .pass: (9, false)
+            }
+        }
+    }
+
+    var random: SeededGenerator
+    private var sorts: [Sort] = []
+    /// What is produced, by `Simulation.produce`: few sorts, so that they meet.
+    private let events: [UInt8]
+    private let faults: Int
+    private let daring: Int
+
+    init(_ random: SeededGenerator) {
+        var random = random
+        faults = [0, 1, 3, 8][random.below(4)]
+        daring = random.below(3)
+        var events: [UInt8] = []
+        for _ in 0..<[2, 3, 14, 14][random.below(4)] { events.append(UInt8(random.below(14))) }
+        self.events = events
+        for sort in Sort.allCases {
+            let (usual, isOptional) = sort.weight
+            var weight = usual
+            if isOptional { weight *= [0, 1, 1, 3][random.below(4)] }
+            sorts.append(contentsOf: repeatElement(sort, count: weight))
+        }
+        self.random = random
+    }
+
+    mutating func schedule() -> [Step] {
+        var steps: [Step] = (0..<SimulatedWorld.partitions).map {
+            .assign(partition: UInt8($0), to: UInt8($0))
+        }
+        for widget in 0..<SimulatedWorld.widgets where random.chance(2, of: 3) {
+            steps.append(.produce(what: 0, of: UInt8(widget), how: random.byte()))
+        }
+        let count = 40 + random.below(160)
+        steps.reserveCapacity(count + 16)
+        for _ in 0..<count { steps.append(next()) }
+        return steps
+    }
+
+    private mutating func next() -> Step {
+        let process = UInt8(random.below(SimulatedWorld.workers))
+        let pick = random.byte()
+        switch sorts[random.below(sorts.count)] {
+        case .produce:
+            return .produce(
+                what: events[Int(pick) % events.count], of: random.byte(), how: random.byte())
+        case .assign: return .assign(partition: pick % 2, to: process % 2)
+        case .tell: return .tell(process % 2)
+        case .crashIngest: return .crashIngest(process % 2)
+        case .moveEpoch: return .moveEpoch(pick % 2)
+        case .poll: return .poll(ingest: process % 2, count: 1 + pick % 4)
+        case .apply: return .apply(ingest: process % 2, fault: fault(), lag: [0, 0, 0, 1, 20][random.below(5)])
+        case .beginSweep: return .beginSweep(worker: process, kind: pick % 2)
+        case .endSweep: return .endSweep(worker: process, limit: 1 + random.byte() % 4)
+        case .sweepRecorded: return .sweepRecorded(pick: pick, limit: 1 + random.byte() % 4)
+        case .beginClaim: return .beginClaim(process)
+        case .endClaim: return .endClaim(worker: process, from: pick % 8, limit: 1 + random.byte() % 8)
+        case .work:
+            return .work(
+                worker: process, pick: pick, steps: UInt8([1, 1, 1, 2, 3, 4, 5][random.below(7)]), fault: fault(),
+                how: random.byte())
+        case .finish: return .finish(worker: process, pick: pick, how: random.byte())
+        case .crashWorker: return .crashWorker(process)
+        case .stopWorker: return .stopWorker(process)
+        case .land: return .land(pick)
+        case .lose: return .lose(pick)
+        case .pause: return .pause(pick % 2)
+        case .resume: return .resume(pick % 2)
+        case .cancel: return .cancel(pick % 2)
+        case .pass: return .pass(time())
+        }
+    }
+
+    private mutating func fault() -> Fault {
+        guard random.chance(faults, of: 20) else { return .none }
+        return random.chance(1, of: 2) ? .lostBefore : .lostAfter
+    }
+
+    private mutating func time() -> Int {
+        switch (daring, random.below(10)) {
+        case (_, 0...4): random.below(5)
+        case (_, 5...6): 20 + random.below(60)
+        case (0, _): random.below(20)
+        case (_, 7...8): 60 + random.below(600)
+        case (1, _): 3_600 + random.below(86_400)
+        default: [3_600, 86_400, 15 * 86_400][random.below(3)]
+        }
+    }
+}

@@ -1,0 +1,125 @@
+import Foundation
+import Fuzzing
+
+#if canImport(Glibc)
+import Glibc
+#elseif canImport(Musl)
+import Musl
+#else
+import Darwin
+#endif
+
+/// One run: so many inputs of each target, one after the other.
+struct FuzzRun: Sendable {
+    /// The most that an input may take, in seconds of this thread's processor, generously: other work on the machine does
+    /// not count.
+    private static let longest = 1.0
+    /// How many findings of a target are told one by one.
+    private static let toldFindings = 10
+
+    private let recorder: InputRecorder
+    private let fuzzer: Fuzzer
+    private let options: Fuzz.Options
+
+    init(corpus: Corpus, recorder: InputRecorder, options: Fuzz.Options) {
+        self.recorder = recorder
+        self.options = options
+        fuzzer = Fuzzer(corpus: corpus, seed: options.seed, recorder: recorder)
+    }
+
+    /// - Returns: whether nothing was found.
+    func run() -> Bool {
+        let began = ContinuousClock.now
+        var findings = 0
+        for (index, target) in options.targets.enumerated() {
+            let share = options.inputs / options.targets.count
+            let rest = index < options.inputs % options.targets.count ? 1 : 0
+            findings += run(target, options.from..<(options.from + share + rest))
+        }
+        let seconds = (ContinuousClock.now - began) / .seconds(1)
+        say(
+            """
+            fuzz: \(options.inputs) inputs, seed \(options.seed), \(Int(seconds.rounded(.up))) s, \
+            \(FuzzWatch.peakMemory() / 1024) MiB at most (\(FuzzWatch.memoryLimit / 1024) allowed), \
+            \(findings) findings, 0 crashes, 0 hangs
+            """)
+        return findings == 0
+    }
+
+    private func run(_ target: FuzzTarget, _ numbers: Range<Int>) -> Int {
+        recorder.begin(target, seed: options.seed)
+        var verdicts: [String: Int] = [:]
+        var (bytes, most, findings) = (0, 0, 0)
+        var slowest: (seconds: Double, number: Int) = (0, numbers.lowerBound)
+        for number in numbers {
+            let began = Self.processorSeconds()
+            do throws(FuzzFinding) {
+                let outcome = try fuzzer.run(target, number)
+                verdicts[outcome.verdict, default: 0] += 1
+                bytes += outcome.bytes
+                most = max(most, outcome.bytes)
+                if number - numbers.lowerBound == min(100, numbers.count - 1) { try options.provoked?.happen() }
+            } catch {
+                findings += 1
+                tell(error.description, findings)
+            }
+            let seconds = Self.processorSeconds() - began
+            if seconds > slowest.seconds { slowest = (seconds, number) }
+            if seconds > Self.longest {
+                findings += 1
+                tell("it took \(seconds) s of the processor", findings)
+            }
+        }
+        let counts = verdicts.sorted { ($1.value, $0.key) < ($0.value, $1.key) }
+            .map { "\($0.key) \($0.value)" }.joined(separator: ", ")
+        say(
+            """
+            fuzz: \(target.rawValue): \(numbers.count) inputs of \(bytes / max(1, numbers.count)) bytes on average, \
+            \(most) at most; slowest \(Int(slowest.seconds * 1_000)) ms (input \(slowest.number)); \(findings) findings
+            fuzz:   \(counts)
+            """)
+        return findings
+    }
+
+    private func tell(_ what: String, _ findings: Int) {
+        guard findings <= Self.toldFindings else { return }
+        say("fuzz: \(what)")
+        recorder.report("FINDING")
+    }
+
+    /// At once: a crash must not take along what was said before.
+    private func say(_ text: String) {
+        print(text)
+        fflush(nil)
+    }
+
+    private static func processorSeconds() -> Double {
+        var time = timespec()
+        clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time)
+        return Double(time.tv_sec) + Double(time.tv_nsec) / 1e9
+    }
+}
+
+/// What must be noticed, made to happen.
+enum Provocation: String, CaseIterable, Sendable {
+    case finding, crash, overflow, hang, memory
+
+    func happen() throws(FuzzFinding) {
+        switch self {
+        case .finding: throw FuzzFinding("provoked")
+        case .crash: preconditionFailure("provoked")
+        case .overflow: print(Self.depth(Int(getpid())))
+        case .hang: while true { sleep(1) }
+        case .memory:
+            var held: [[UInt8]] = []
+            while true { held.append(Array(repeating: UInt8(truncatingIfNeeded: held.count), count: 1 << 20)) }
+        }
+    }
+
+    /// Uses up the stack: a list in a list, and so on, that is let go of.
+    private static func depth(_ level: Int) -> Int {
+        var nest: Any = [0] as [Any]
+        for _ in 0..<(1_000_000 + level) { nest = [nest] as [Any] }
+        return (nest as? [Any])?.count ?? 0
+    }
+}

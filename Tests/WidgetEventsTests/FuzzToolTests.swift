@@ -1,0 +1,80 @@
+import Foundation
+import Testing
+
+/// That the fuzzer itself notices what it is there to notice.
+@Suite("The fuzzer", .timeLimit(.minutes(5)))
+struct FuzzToolTests {
+    private struct NotBuilt: Error {}
+
+    private struct Ended {
+        let status: Int32
+        let isSignal: Bool
+        let said: String
+    }
+
+    private static let root = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+        .deletingLastPathComponent().path
+
+    private func executable() throws -> URL {
+        let starts =
+            [Bundle.main.bundleURL, URL(fileURLWithPath: ProcessInfo.processInfo.arguments[0])]
+            + Bundle.allBundles.map(\.bundleURL)
+        for start in starts {
+            var folder = start
+            for _ in 0..<5 {
+                let candidate = folder.appendingPathComponent("fuzz")
+                if FileManager.default.isExecutableFile(atPath: candidate.path) { return candidate }
+                folder = folder.deletingLastPathComponent()
+            }
+        }
+        throw NotBuilt()
+    }
+
+    private func run(_ arguments: [String]) async throws -> Ended {
+        let folder = FileManager.default.temporaryDirectory.appendingPathComponent("fuzz-test-\(UUID().uuidString)")
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(at: folder) }
+        let output = folder.appendingPathComponent("out")
+        try Data().write(to: output)
+        let process = Process()
+        process.executableURL = try executable()
+        process.arguments = arguments + ["--root", Self.root, "--input", folder.appendingPathComponent("input").path]
+        // Without Swift's own report of a crash, which takes seconds.
+        process.environment = ["SWIFT_BACKTRACE": "enable=no"]
+        let handle = try FileHandle(forWritingTo: output)
+        process.standardOutput = handle
+        process.standardError = handle
+        try await withCheckedThrowingContinuation { (done: CheckedContinuation<Void, any Error>) in
+            process.terminationHandler = { _ in done.resume() }
+            do { try process.run() } catch { done.resume(throwing: error) }
+        }
+        return Ended(
+            status: process.terminationStatus, isSignal: process.terminationReason == .uncaughtSignal,
+            said: String(decoding: try Data(contentsOf: output), as: UTF8.self))
+    }
+
+    @Test("without a finding it counts by target and outcome, and ends well") func clean() async throws {
+        let ended = try await run(["60", "--seed", "3"])
+        #expect(!ended.isSignal && ended.status == 0, "\(ended.said)")
+        #expect(ended.said.contains("fuzz: timelines: 6 inputs") && ended.said.contains("malformedJSON"))
+        #expect(ended.said.contains("fuzz: 60 inputs, seed 3") && ended.said.contains("0 crashes, 0 hangs"))
+    }
+
+    @Test(
+        "ends the process for what an input does to it, and says which input it was",
+        arguments: [
+            ("finding", "FINDING", 1), ("crash", "CRASH", nil), ("overflow", "CRASH", nil), ("hang", "HANG", 3),
+            ("memory", "TOO MUCH MEMORY", 4),
+        ] as [(String, String, Int32?)])
+    func provoked(what: String, word: String, status: Int32?) async throws {
+        let ended = try await run(["10", "--seed", "5", "--target", "json", "--limit", "1", "--provoke", what])
+        if let status {
+            #expect(!ended.isSignal && ended.status == status, "\(ended)")
+        } else {
+            #expect(ended.isSignal, "\(ended)")
+        }
+        #expect(ended.said.contains("fuzz: \(word): --seed 5 --target json --from 9\n"), "\(ended.said)")
+        #expect(ended.said.contains("again with: deploy/local/test --fuzz 1 --seed 5 --target json --from 9\n"))
+        #expect(ended.said.contains("the input, bytes: "))
+    }
+}
