@@ -10,12 +10,12 @@ extension BatchRunner {
     /// - Parameter isFirst: the slot was just taken; otherwise earlier parts may have used up the lease.
     /// - Throws: only `CancellationError`.
     func fetch(_ part: ReloadBatch, isFirst: Bool) async throws -> FetchOutcome {
-        guard timeLeft(of: part) > .zero else {
-            guard !isFirst else {
-                return FetchOutcome(
-                    ProviderFailure(.timeout, "its lease was over before the request was sent"), of: part)
-            }
+        let left = timeLeft(of: part)
+        guard isFirst || isEnough(left, for: part) else {
             return deferred(part.timelines, by: context.configuration.publishRetryDelay, .none)
+        }
+        guard left > .zero else {
+            return FetchOutcome(ProviderFailure(.timeout, "its lease was over before the request was sent"), of: part)
         }
         let ticket: RequestTicket
         switch begin(part) {
@@ -59,6 +59,11 @@ extension BatchRunner {
         batch.leaseEnds - context.clock.elapsed - context.output.longestPublish
     }
 
+    /// Whether a request with no more time than this tells anything of its provider.
+    private func isEnough(_ time: Duration, for batch: ReloadBatch) -> Bool {
+        time >= batch.kind.definition.timeout / 2
+    }
+
     private func begin(_ part: ReloadBatch) -> ProviderProtection.Admission {
         context.protection.begin(
             part.provider, app: part.app.name, held: context.inFlight.held(by: part.provider), lane: part.lane,
@@ -92,7 +97,7 @@ extension BatchRunner {
             let answer = try await context.fetcher.fetch(call)
             let outcome = try FetchOutcome(answer: answer, to: part, after: context.clock.elapsed - began)
             let now = context.clock.elapsed
-            context.protection.answered(ticket, timeout: timeout, at: now)
+            context.protection.answered(ticket, timeout: part.kind.definition.timeout, at: now)
             context.protection.batchSucceeded(part.timelines.count, of: part.kind, part.provider, at: now)
             if isPaid { context.protection.payBackRetries(outcome.fetched.count, of: part.provider, at: now) }
             return outcome
@@ -103,7 +108,12 @@ extension BatchRunner {
                 throw CancellationError()
             }
             failure.fetchTime = now - began
-            context.protection.failed(ticket, failure, at: now)
+            if failure.reason == .timeout, !isEnough(timeout, for: part) {
+                // It was the lease that ended.
+                context.protection.givenUp(ticket, at: now)
+            } else {
+                context.protection.failed(ticket, failure, at: now)
+            }
             throw failure
         } catch {
             context.protection.givenUp(ticket, at: context.clock.elapsed)
@@ -169,7 +179,7 @@ extension BatchRunner {
     private func bisect(_ part: ReloadBatch, _ bisection: inout Bisection) async throws -> FetchOutcome {
         var outcome = FetchOutcome()
         while let range = bisection.next() {
-            guard timeLeft(of: part) >= part.kind.definition.timeout / 2, let ticket = beginRetry(part, range.count)
+            guard isEnough(timeLeft(of: part), for: part), let ticket = beginRetry(part, range.count)
             else {
                 bisection.putBack(range)
                 bisection.stop()

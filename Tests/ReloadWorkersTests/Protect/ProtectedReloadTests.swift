@@ -225,6 +225,31 @@ struct ProtectedReloadTests {
         }
     }
 
+    @Test func whatTheLeaseLeavesTooLittleTimeForSaysNothingOfTheProvider() async throws {
+        try await withWorker { worker in
+            _ = try await placeUsers(3, worker)
+            worker.provider.respond { _ in
+                try await Gate().pass()
+                return .status(200)
+            }
+            guard case .reload(let batch)? = try await worker.claim().first else {
+                Issue.record("nothing was claimed")
+                return
+            }
+            let context = worker.context
+            let runner = BatchRunner(context: context)
+            let short = ReloadBatch(
+                kind: batch.kind, app: batch.app, provider: batch.provider, timelines: batch.timelines,
+                plans: batch.plans, startedAt: batch.startedAt,
+                leaseEnds: context.clock.elapsed + context.output.longestPublish + .seconds(1))
+            let later = try await runner.fetch(short, isFirst: false)
+            #expect(later.deferred.count == 3 && later.failed.isEmpty && worker.provider.requests.isEmpty)
+            let first = try await runner.fetch(short, isFirst: true)
+            #expect(first.failed.map(\.failure.reason) == [.timeout, .timeout, .timeout])
+            #expect(context.protection.limit(of: batch.provider) == 8, "it was not given its time")
+        }
+    }
+
     // MARK: Retries
 
     @Test func beyondTheRetryBudgetWhatFailedWaitsAndIsNotDropped() async throws {
