@@ -12,9 +12,11 @@ final class InputLog: Sendable {
 
     private let state: Mutex<State>
     private let consumer: KafkaConsumer
+    private let kafka: ChaosKafka
     private let report: ChaosReport
 
     init(kafka: ChaosKafka, world: ChaosWorld, report: ChaosReport, logger: Logger) throws {
+        self.kafka = kafka
         state = Mutex(State(model: ChaosModel(timelines: world.timelines.count)))
         self.report = report
         consumer = try KafkaConsumer(
@@ -33,10 +35,7 @@ final class InputLog: Sendable {
     var next: [TopicPartition: Int64] { state.withLock { $0.model.next } }
 
     /// Whether all that the brokers hold has been read.
-    func isAtEnd() async -> Bool {
-        guard let lag = await consumer.lag() else { return false }
-        return lag.values.allSatisfy { $0 == 0 }
-    }
+    func isAtEnd() async -> Bool { await kafka.hasNothing(beyond: next, of: kafka.topics.inputs) }
 
     func run() async throws {
         for try await event in consumer.events {

@@ -23,6 +23,8 @@ final class TimelineLog: Sendable {
         var tombstones = 0
         /// Messages with a lower revision than the highest seen, which consumers ignore.
         var ignored = 0
+        /// Of what has been read and compared.
+        var next: [TopicPartition: Int64] = [:]
     }
 
     /// A message, read.
@@ -36,10 +38,12 @@ final class TimelineLog: Sendable {
 
     private let state = Mutex(State())
     private let consumer: KafkaConsumer
+    private let kafka: ChaosKafka
     private let pool: PostgresPool
     private let report: ChaosReport
 
     init(kafka: ChaosKafka, pool: PostgresPool, report: ChaosReport, logger: Logger) throws {
+        self.kafka = kafka
         self.pool = pool
         self.report = report
         consumer = try KafkaConsumer(
@@ -55,8 +59,7 @@ final class TimelineLog: Sendable {
     }
 
     func isAtEnd() async -> Bool {
-        guard let lag = await consumer.lag() else { return false }
-        return lag.values.allSatisfy { $0 == 0 }
+        await kafka.hasNothing(beyond: state.withLock { $0.next }, of: [kafka.topics.timelines])
     }
 
     func run() async throws {
@@ -74,6 +77,7 @@ final class TimelineLog: Sendable {
                 }
                 keep(messages)
                 try await compare(messages)
+                state.withLock { [next] in $0.next = next }
             case .revoked(let revocation): revocation.acknowledge()
             case .offsetOutOfRange(let partition, let offset):
                 report.violated(.publishedIsStored, "the checker cannot read \(partition) at \(offset): it fell behind")

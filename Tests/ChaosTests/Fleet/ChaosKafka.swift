@@ -11,6 +11,7 @@ final class ChaosKafka: Sendable {
     let brokerPorts: [UInt16]
     let topics: ChaosTopics
     let group: String
+    private let admin: KafkaAdmin
 
     init(_ options: ChaosOptions, logger: Logger) async throws {
         let suffix = options.bootstrapServers == nil ? "" : "-\(String(UInt32.random(in: 0 ... .max), radix: 36))"
@@ -20,7 +21,7 @@ final class ChaosKafka: Sendable {
             configuration = KafkaConfiguration(bootstrapServers: servers, properties: options.kafkaProperties)
             embedded = nil
             brokerPorts = []
-            let admin = KafkaAdmin(configuration: configuration, logger: logger)
+            admin = KafkaAdmin(configuration: configuration, logger: logger)
             let outcomes = try await admin.createTopics(
                 topics.all.map { KafkaTopicSpecification(name: $0, partitions: Self.partitions) })
             for case .failed(let error) in outcomes.values { throw error }
@@ -28,6 +29,7 @@ final class ChaosKafka: Sendable {
             let embedded = try EmbeddedKafka(brokers: 2, logger: logger)
             self.embedded = embedded
             configuration = embedded.configuration
+            admin = KafkaAdmin(configuration: configuration, logger: logger)
             brokerPorts = embedded.bootstrapServers.split(separator: ",").compactMap { address in
                 address.split(separator: ":").last.flatMap { UInt16($0) }
             }
@@ -35,11 +37,22 @@ final class ChaosKafka: Sendable {
         }
     }
 
-    func close() async {
-        if embedded == nil {
-            let admin = KafkaAdmin(configuration: configuration, logger: Logger(label: "chaos"))
-            _ = try? await admin.deleteTopics(topics.all)
+    /// Whether who has read up to these offsets has read all of the topics, as the brokers say now: what a consumer knows
+    /// of the ends is as old as its last fetch, and nothing at all while the group has given it no partition.
+    func hasNothing(beyond next: [TopicPartition: Int64], of topics: [String]) async -> Bool {
+        let places = topics.flatMap { topic in
+            (0..<Int32(Self.partitions)).map { TopicPartition(topic: topic, partition: $0) }
         }
+        return await withTaskGroup(of: Bool.self) { group in
+            for place in places {
+                group.addTask { [admin] in (try? await admin.bounds(of: place))?.end == next[place] ?? 0 }
+            }
+            return await group.allSatisfy { $0 }
+        }
+    }
+
+    func close() async {
+        if embedded == nil { _ = try? await admin.deleteTopics(topics.all) }
         await embedded?.shutdown()
     }
 }
