@@ -76,6 +76,9 @@ final class PoolCore: Sendable {
         } onCancel: {
             cancel(id)
         }
+        // The thread sanitizer does not see that a continuation which was resumed before it was awaited hands over what
+        // it was resumed with; the lock, which whoever resumed it had taken, it sees.
+        state.withLock { _ in }
         return try result.get()
     }
 
