@@ -120,6 +120,7 @@ package enum KafkaRequestKind: Int16, Sendable {
 extension KafkaError.Code {
     /// For ``EmbeddedKafka/pushRequestErrors(_:_:)``: the broker cuts the connection.
     package static let disconnect = Self(number: -195, name: "_TRANSPORT")
+    package static let offsetOutOfRange = Self(number: 1, name: "OFFSET_OUT_OF_RANGE")
     package static let notLeaderForPartition = Self(number: 6, name: "NOT_LEADER_FOR_PARTITION")
     package static let requestTimedOut = Self(number: 7, name: "REQUEST_TIMED_OUT")
     package static let notEnoughReplicas = Self(number: 19, name: "NOT_ENOUGH_REPLICAS")

@@ -19,8 +19,8 @@ extension IngestService {
         }
         let gap = LogGap(partition: partition, offset: offset, bounds: bounds)
         switch (gap.cause, configuration.offsetOutOfRange) {
-        case (.none, _), (.unknown, .earliest):
-            // Read there again: it works, or it is told again.
+        case (.none, _), (.unknown, _):
+            // Read there again: it works, or it is told again. To stand still for what may be there would not end.
             guard await pause(attempt: 3) else { throw CancellationError() }
             await move(partition, to: offset, consumer)
         case (_, .stop):

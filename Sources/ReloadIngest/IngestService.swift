@@ -388,7 +388,12 @@ package final class IngestService: Service {
     private func waitWhileHalted(_ positions: PartitionPositions, _ consumer: KafkaConsumer) async throws {
         let held = Array(positions.positions.keys)
         consumer.pause(held)
-        defer { consumer.resume(held) }
+        // Halted is not hanging: a restart would only halt again. Readiness tells of it.
+        heartbeat.rest()
+        defer {
+            heartbeat.beat()
+            consumer.resume(held)
+        }
         try await cancelWhenGracefulShutdown { [flow] in try await flow.waitUntilResumed() }
         guard !Task.isShuttingDownGracefully else { throw CancellationError() }
     }

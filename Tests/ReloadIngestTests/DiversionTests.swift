@@ -147,6 +147,7 @@ struct DiversionTests {
                     try await ingest.store.integer("SELECT 1 FROM pg_sleep(0.5)") == 1
                 }
                 #expect(try await ingest.applied() == before)
+                #expect(service.heartbeat.silence == nil, "halted is alive, however long it takes")
 
                 _ = try await ingest.store.pool.execute(ResumeIngest())
                 try await ingest.waitUntilApplied(22)

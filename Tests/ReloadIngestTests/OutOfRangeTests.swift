@@ -97,6 +97,33 @@ struct OutOfRangeTests {
         }
     }
 
+    @Test("While the brokers cannot say what the log has, nothing stands still for good: it is read there again")
+    func unknownBounds() async throws {
+        try await IngestHarness.lend(partitions: 1) { ingest in
+            guard let embedded = ingest.kafka.embedded else { return }
+            try await ingest.place(users: 10)
+            let log = LogRecorder()
+            let service = ingest.quickService(logger: log.logger)
+            try await ingest.running([service]) {
+                try await ingest.publish((0..<20).map { ingest.push("u\($0 % 10)") })
+                try await ingest.waitUntilApplied(20)
+                // As in a change of leaders: out of range for a moment, and nobody to ask.
+                try embedded.pushRequestErrors(
+                    .listOffsets, Array(repeating: .topicAuthorizationFailed, count: 1_000))
+                try embedded.pushRequestErrors(.fetch, [.offsetOutOfRange])
+                try await eventually("the bounds cannot be had") {
+                    log.lines.contains { $0.text == "cannot ask for the bounds of a log" }
+                }
+                try embedded.clearRequestErrors(.listOffsets)
+                try await ingest.publish((0..<20).map { ingest.push("u\($0 % 10)") })
+                try await ingest.waitUntilApplied(40)
+                try await eventually("nothing holds it up any more") { service.obstacles.isEmpty }
+            }
+            #expect(try await ingest.counted() == 40)
+            #expect(!log.lines.contains { $0.level == .critical })
+        }
+    }
+
     @Test("A position beyond the end of the log, of a topic that was created anew, is named as such and moved too")
     func beyondEnd() async throws {
         try await IngestHarness.lend(partitions: 1) { ingest in

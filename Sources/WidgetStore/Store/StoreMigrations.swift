@@ -14,6 +14,7 @@ package enum StoreMigrations {
         migration(9, "statistics", PackageResources.m0009_statistics_sql),
         migration(10, "dead_letters", PackageResources.m0010_dead_letters_sql),
         migration(11, "secrets", PackageResources.m0011_secrets_sql),
+        migration(12, "previous_secrets", PackageResources.m0012_previous_secrets_sql),
     ]
 
     private static func migration(_ version: Int, _ name: String, _ text: [UInt8]) -> PostgresMigration {

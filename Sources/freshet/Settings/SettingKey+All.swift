@@ -72,7 +72,8 @@ extension SettingKey {
             "Largest audience that is marked with its event; a larger one is swept."),
         .choice(
             "ingest.offsetOutOfRange", \.ingest.offsetOutOfRange,
-            "When the log does not have the next offset: stand still, or go on at the earliest and lose the rest."),
+            "When the log does not have the next offset: stand still, or go on at the earliest that it has (of a log that has "
+                + "lost its end: apply the rest again)."),
     ]
 
     private static let deadLetters: [SettingKey] = [

@@ -115,20 +115,18 @@ final class FleetMember: Sendable {
         return process
     }
 
-    /// A process may end by a signal of the run's, in order when it was asked to, or by giving up what it cannot do
-    /// without; by nothing else.
+    /// A process may end by a signal of the run's, and in order when it was asked to; by nothing else, whatever its status.
     private func judge(_ ended: (status: Int32, isSignal: Bool, expected: String?)) {
         report.checked(.noCrash)
         if let expected = ended.expected {
-            if expected == "SIGTERM", ended.isSignal || ended.status != 0, ended.status != SIGKILL {
+            let wasKilled = ended.isSignal && ended.status == SIGKILL
+            if expected == "SIGTERM", ended.isSignal || ended.status != 0, !wasKilled {
                 report.violated(
                     .noCrash, "\(name) was asked to stop and ended with \(Self.text(ended)); see \(log.path)")
             }
             return
         }
-        if ended.isSignal || ended.status != 0 {
-            report.violated(.noCrash, "\(name) ended by itself with \(Self.text(ended)); see \(log.path)")
-        }
+        report.violated(.noCrash, "\(name) ended by itself with \(Self.text(ended)); see \(log.path)")
         // As orchestrators do: not at once.
         state.withLock { $0.startsAt = .now + .seconds(1) }
     }

@@ -75,7 +75,8 @@ struct DatabaseTroubleTests {
     @Test(
         "Answers that say nothing against the events",
         arguments: [
-            "40001", "40P01", "53100", "53200", "53300", "53400", "55P03", "57014", "58030", "42501", "XX000", "P0001",
+            "25006", "40001", "40P01", "53100", "53200", "53300", "53400", "55P03", "57014", "58030", "42501", "XX000",
+            "P0001",
         ])
     func answers(state: String) async throws {
         let log = RecordedLog()

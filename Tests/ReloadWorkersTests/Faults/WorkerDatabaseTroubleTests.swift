@@ -56,7 +56,7 @@ struct WorkerDatabaseTroubleTests {
 
     @Test(
         "errors that pass cost no reload: the disk is full, there are no connections, a deadlock, an I/O error",
-        arguments: ["53100", "53300", "40P01", "40001", "58030", "55P03"])
+        arguments: ["53100", "53300", "40P01", "40001", "58030", "55P03", "25006"])
     func passing(state: String) async throws {
         try await withWorker(configure: quickly) { worker in
             let ids = try await worker.store.place((0..<4).map { .test("w\($0)", user: "u\($0)") })

@@ -106,7 +106,7 @@ package struct CancelTimelines: PostgresStatement {
 
     package static let sql = """
         WITH page AS MATERIALIZED (
-            SELECT s.timeline_id, s.due_at FROM timeline_state s
+            SELECT s.timeline_id, s.due_at, s.claim FROM timeline_state s
             WHERE s.kind_id = $1::int4 AND s.lane = \(ReloadLane.bulk.rawValue)
                 AND (s.due_at, s.timeline_id) > ($3::timestamptz, $4::uuid)
             ORDER BY s.due_at, s.timeline_id
@@ -119,6 +119,8 @@ package struct CancelTimelines: PostgresStatement {
                 -- A claim has stored something and come no further: nobody else would publish it.
                 AND NOT EXISTS (SELECT 1 FROM timeline_content c
                                 WHERE c.timeline_id = s.timeline_id AND c.hash <> s.published_hash)
+                -- What is stored is seen as of the snapshot: a claim since then may have stored something else.
+                AND s.claim = p.claim
                 -- Rendered by a version that did not note its policy's time: that one would be lost.
                 AND (s.policy_at < 'infinity' OR s.decided_at IS NOT NULL)
             ORDER BY s.timeline_id
