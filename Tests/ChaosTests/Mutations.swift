@@ -29,10 +29,11 @@ struct Mutation: Sendable {
         for round in 0..<4 {
             let member = stage.fleet.ingest[round % 2]
             if round < 2 {
-                try await happen(.freeze(member.name), .seconds(11), stage)
+                try await happen(.freeze(member.name), .seconds(25), stage)
             } else {
-                async let brokers: Void = happen(.brokersHeld(member.name), .seconds(11), stage)
-                try await happen(.databaseHeld(member.name), .seconds(12), stage)
+                // The group needs some 15 s to notice and to rebalance; then the other one has to catch up.
+                async let brokers: Void = happen(.brokersHeld(member.name), .seconds(26), stage)
+                try await happen(.databaseHeld(member.name), .seconds(28), stage)
                 try await brokers
             }
             try await Task.sleep(for: .seconds(4))

@@ -77,6 +77,11 @@ struct ZombieTests {
             #expect(first.isRunning && second.isRunning)
 
             let expected = rounds
+            // Pushes come by another topic than views.
+            try await eventually("the pushes are applied", within: .seconds(60)) {
+                try await installation.store.integer("SELECT coalesce(sum(requested), 0)::int FROM timeline_state")
+                    >= (expected + 1) * Self.users
+            }
             #expect(
                 try await installation.store.integer("SELECT count(*) FROM widget WHERE views <> \(expected)") == 0)
             #expect(
