@@ -29,12 +29,14 @@ struct Mutation: Sendable {
         for round in 0..<4 {
             let member = stage.fleet.ingest[round % 2]
             if round < 2 {
-                try await happen(.freeze(member.name), .seconds(25), stage)
+                async let database: Void = happen(.databaseHeld(member.name), .seconds(28), stage)
+                // The brokers a little later, so that it has a batch at hand, which waits for the database. The group needs
+                // some 15 s to notice and to rebalance; then the other one has to catch up.
+                try await Task.sleep(for: .seconds(1))
+                try await happen(.brokersHeld(member.name), .seconds(26), stage)
+                try await database
             } else {
-                // The group needs some 15 s to notice and to rebalance; then the other one has to catch up.
-                async let brokers: Void = happen(.brokersHeld(member.name), .seconds(26), stage)
-                try await happen(.databaseHeld(member.name), .seconds(28), stage)
-                try await brokers
+                try await happen(.freeze(member.name), .seconds(20), stage)
             }
             try await Task.sleep(for: .seconds(4))
         }
