@@ -2,11 +2,12 @@ import Hummingbird
 package import Logging
 import ServiceLifecycle
 
-/// `/health/live` and `/health/ready` on a port of their own, for processes of any role.
+/// `/health/live`, `/health/ready` and `/metrics` on a port of their own, for processes of any role.
 package final class HealthService: Service {
     private let host: String
     private let port: Int
     private let routes: HealthRoutes
+    private let metrics: MetricsPage
     private let onListening: @Sendable (Int) -> Void
     private let logger: Logger
 
@@ -14,12 +15,14 @@ package final class HealthService: Service {
     ///   - port: 0 lets the system choose.
     ///   - onListening: told the port once it listens.
     package init(
-        host: String, port: Int, readiness: Readiness, liveness: Liveness, logger: Logger,
+        host: String, port: Int, readiness: Readiness, liveness: Liveness, metrics: MetricsPage = MetricsPage(),
+        logger: Logger,
         onListening: @escaping @Sendable (Int) -> Void = { _ in }
     ) {
         self.host = host
         self.port = port
         routes = HealthRoutes(readiness: readiness, liveness: liveness)
+        self.metrics = metrics
         self.onListening = onListening
         self.logger = logger
     }
@@ -31,6 +34,11 @@ package final class HealthService: Service {
         if requestLogger.logLevel < .notice { requestLogger.logLevel = .notice }
         let router = Router(context: BasicRequestContext.self)
         routes.add(to: router)
+        router.get("metrics") { [metrics] _, _ in
+            Response(
+                status: .ok, headers: [.contentType: MetricsPage.contentType],
+                body: ResponseBody(byteBuffer: ByteBuffer(string: metrics.text)))
+        }
         let application = Application(
             router: router,
             configuration: ApplicationConfiguration(address: .hostname(host, port: port), serverName: "freshet"),

@@ -148,11 +148,11 @@ extension FreshetNode {
         }
 
         func health(
-            on number: Int, port: ListeningPort, readiness: Readiness, liveness: Liveness
+            on number: Int, port: ListeningPort, readiness: Readiness, liveness: Liveness, metrics: MetricsPage
         ) -> any Service {
             let host = settings.health.host
             let service = HealthService(
-                host: host, port: number, readiness: readiness, liveness: liveness, logger: logger,
+                host: host, port: number, readiness: readiness, liveness: liveness, metrics: metrics, logger: logger,
                 onListening: { port.listens(on: $0) })
             return ListeningService(
                 description: "health", service: service, port: port,

@@ -100,7 +100,10 @@ final class FreshetNode: Sendable {
 
         var front: [any Service] = []
         if let healthPort, let number = settings.health.port {
-            front.append(wiring.health(on: number, port: healthPort, readiness: readiness, liveness: liveness))
+            let metrics = NodeMetrics.page(ingest: ingest?.service, workers: roles.runsWorkers ? statistics : nil)
+            front.append(
+                wiring.health(
+                    on: number, port: healthPort, readiness: readiness, liveness: liveness, metrics: metrics))
         }
         if let port { front.append(try wiring.api(port: port, readiness: readiness, liveness: liveness)) }
         var back: [any Service] = []

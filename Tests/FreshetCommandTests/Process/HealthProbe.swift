@@ -44,6 +44,14 @@ struct HealthProbe: Sendable {
         }
     }
 
+    /// The lines of `/metrics`, without comments.
+    func metrics() async throws -> [String] {
+        let response = try await HTTPClient.shared.execute(
+            HTTPClientRequest(url: "http://127.0.0.1:\(port)/metrics"), timeout: .seconds(10))
+        let body = try await response.body.collect(upTo: 65_536)
+        return String(buffer: body).split(separator: "\n").filter { !$0.hasPrefix("#") }.map(String.init)
+    }
+
     func becomesReady(within timeout: Duration = .seconds(60)) async throws {
         try await eventually("ready on port \(port)", within: timeout) { try await ask("ready").status == 200 }
     }

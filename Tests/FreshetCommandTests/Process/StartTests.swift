@@ -101,6 +101,18 @@ struct StartTests {
             let health = HealthProbe(port: Int(try #require(ready["healthPort"]?.numberValue?.int64)))
             #expect(try await health.ask("live").document == ["status": "live"])
             try await health.becomesReady()
+            try await installation.publish([Self.placement()])
+            try await eventually("what the role does is counted") {
+                let metrics = try await health.metrics()
+                return switch role {
+                case "ingest":
+                    metrics.contains("freshet_ingest_events_total 1")
+                        && metrics.contains("freshet_ingest_offsets_out_of_range_total 0")
+                        && !metrics.contains { $0.hasPrefix("freshet_workers") }
+                case "workers": metrics.contains("freshet_workers_breakers_open 0")
+                default: metrics.isEmpty
+                }
+            }
             if let embedded = installation.kafka.embedded {
                 try embedded.setTopicError(installation.kafka.name("freshet.widgets"), .unknownTopicOrPartition)
                 try await eventually("a topic that has gone is named", every: .milliseconds(300)) {
