@@ -24,7 +24,7 @@ package final class IngestService: Service {
     /// Beats while events are handled.
     package let heartbeat = Heartbeat()
     /// Signalled after every transaction that made something due, and after dead letters.
-    private let onDue: @Sendable () -> Void
+    let onDue: @Sendable () -> Void
     /// Told, before ``onDue``, the apps that targeted requests and lifecycle events of a transaction were of.
     private let onTargeted: @Sendable (Set<Int32>) -> Void
     private let onDeadLetters: @Sendable () -> Void
@@ -191,58 +191,6 @@ package final class IngestService: Service {
         }
     }
 
-    // MARK: Positions
-
-    /// Takes a new epoch for the partitions; answers where to start, and waits as long as the database is away.
-    private func take(
-        _ partitions: [TopicPartition], _ positions: inout PartitionPositions
-    ) async throws -> [TopicPartition: KafkaOffset] {
-        let ordered = partitions.sorted()
-        var attempt = 0
-        while true {
-            do {
-                let rows = try await pool.query(
-                    TakePartitions(topics: ordered.map(\.topic), partitions: ordered.map(\.partition)))
-                positions.take(rows)
-                return Dictionary(
-                    rows.map { row in
-                        (
-                            TopicPartition(topic: row.topic, partition: row.partition),
-                            row.nextOffset.map(KafkaOffset.at) ?? .earliest
-                        )
-                    }, uniquingKeysWith: { $1 })
-            } catch {
-                attempt += 1
-                logger.warning("cannot take partitions; trying again", metadata: ["error": "\(error)"])
-                guard await pause(attempt: attempt) else { throw CancellationError() }
-            }
-        }
-    }
-
-    /// Takes partitions again that another process had taken, unless they have been revoked meanwhile.
-    func retake(
-        _ partitions: [TopicPartition], _ positions: inout PartitionPositions, _ consumer: KafkaConsumer
-    ) async throws {
-        positions.drop(partitions)
-        statistics.update { $0.fencedPartitions += partitions.count }
-        logger.warning(
-            "another process has moved positions of this one's partitions; taking them again",
-            metadata: ["partitions": "\(partitions.map { "\($0.topic)/\($0.partition)" }.joined(separator: ", "))"])
-        guard await pause(attempt: 3) else { throw CancellationError() }
-        let starts = try await take(partitions, &positions)
-        // One by one, to know of each whether it is still there.
-        for (partition, start) in starts.sorted(by: { $0.key < $1.key }) {
-            do {
-                try await consumer.seek([partition: start])
-            } catch {
-                // Not assigned any more: its revocation is on its way, behind batches that were fetched for the old
-                // position. Under the new one they would pass for the next events, over a hole.
-                positions.drop([partition])
-                logger.info("a partition is gone", metadata: ["error": "\(error)"])
-            }
-        }
-    }
-
     // MARK: Batches
 
     /// Applies items in order, in one transaction if it can be.
@@ -340,7 +288,7 @@ package final class IngestService: Service {
     /// Says that the database did not take a batch, and backs off.
     ///
     /// - Throws: `CancellationError` when the service is to stop.
-    private func waitForDatabase(_ message: String, attempt: Int, events: Int) async throws {
+    func waitForDatabase(_ message: String, attempt: Int, events: Int) async throws {
         statistics.update {
             $0.retries += 1
             // A conflict with another transaction, once, is no outage.
@@ -443,36 +391,6 @@ package final class IngestService: Service {
             }
         }
         return MarkDecisions.records(of: outcome.marks, directory: fold.directory) + refused
-    }
-
-    /// After a failed compare-and-set: the positions may be where this very batch would have left them, when a COMMIT
-    /// went through whose answer was lost; else another process has taken the partitions.
-    private func resolveFence(
-        _ advances: [AdvancePositions.Advance], _ positions: inout PartitionPositions, _ consumer: KafkaConsumer
-    ) async throws {
-        let stored: [ListPositions.Row]
-        do {
-            stored = try await pool.query(ListPositions())
-        } catch {
-            try await waitForDatabase("\(error)", attempt: 1, events: 0)
-            return
-        }
-        if positions.areApplied(advances, stored: stored) {
-            statistics.update { $0.blockedBy = nil }
-            positions.applied(advances)
-            commitToKafka(advances, consumer)
-            onDue()
-            return
-        }
-        try await retake(positions.fenced(advances, stored: stored), &positions, consumer)
-    }
-
-    /// For lag tools only; nothing of ours ever reads it.
-    private func commitToKafka(_ advances: [AdvancePositions.Advance], _ consumer: KafkaConsumer) {
-        consumer.commit(
-            Dictionary(
-                advances.map { (TopicPartition(topic: $0.topic, partition: $0.partition), $0.next) },
-                uniquingKeysWith: { $1 }))
     }
 
     /// Waits with exponential back-off and full jitter; false when the service is to stop.

@@ -1,3 +1,4 @@
+import Simulation
 import Testing
 
 @testable import WidgetModel
@@ -7,23 +8,6 @@ extension Tag {
     @Tag static var property: Self
     @Tag static var provider: Self
     @Tag static var rules: Self
-}
-
-/// A small generator with a fixed seed, so that a failing property can be run again.
-struct SeededGenerator: RandomNumberGenerator {
-    private var state: UInt64
-
-    init(seed: UInt64) {
-        state = seed
-    }
-
-    mutating func next() -> UInt64 {
-        state &+= 0x9E37_79B9_7F4A_7C15
-        var word = state
-        word = (word ^ (word >> 30)) &* 0xBF58_476D_1CE4_E5B9
-        word = (word ^ (word >> 27)) &* 0x94D0_49BB_1331_11EB
-        return word ^ (word >> 31)
-    }
 }
 
 /// Random JSON documents with everything that is awkward in them.

@@ -1,5 +1,6 @@
 import Foundation
 import Synchronization
+import TestSupport
 
 #if canImport(Glibc)
 import Glibc
@@ -99,7 +100,7 @@ final class FleetMember: Sendable {
 
     private func spawn() throws -> Process {
         let process = Process()
-        process.executableURL = try Executable.freshet()
+        process.executableURL = try BuiltProgram.freshet()
         process.arguments = ["run", "--role", role.rawValue]
         process.environment = environment
         // Appending: several processes write to it, one after the other, and each of them by more than one way.
@@ -190,32 +191,5 @@ final class FleetMember: Sendable {
         kill(startingAgainAfter: .zero)
         postgres.stop()
         for broker in brokers { broker.stop() }
-    }
-}
-
-/// The built program.
-enum Executable {
-    struct NotBuilt: Error, CustomStringConvertible {
-        let description: String
-    }
-
-    /// The one next to the test bundle in the build directory.
-    static func freshet() throws -> URL {
-        var starts = [Bundle.main.bundleURL, URL(fileURLWithPath: ProcessInfo.processInfo.arguments[0])]
-        starts += Bundle.allBundles.map(\.bundleURL)
-        for start in starts {
-            var folder = start
-            for _ in 0..<5 {
-                let candidate = folder.appendingPathComponent("freshet")
-                var isFolder: ObjCBool = false
-                if FileManager.default.fileExists(atPath: candidate.path, isDirectory: &isFolder), !isFolder.boolValue,
-                    FileManager.default.isExecutableFile(atPath: candidate.path)
-                {
-                    return candidate
-                }
-                folder = folder.deletingLastPathComponent()
-            }
-        }
-        throw NotBuilt(description: "no freshet next to \(starts.map(\.path))")
     }
 }

@@ -17,10 +17,6 @@ final class FreshetProcess: Sendable {
         let description: String
     }
 
-    struct NotBuilt: Error, CustomStringConvertible {
-        let description: String
-    }
-
     private let process: Process
     private let folder: URL
     private let exit: Ending
@@ -39,7 +35,7 @@ final class FreshetProcess: Sendable {
         let exit = Ending()
         self.exit = exit
         process = Process()
-        process.executableURL = try Self.executable()
+        process.executableURL = try BuiltProgram.freshet()
         process.arguments = arguments
         process.environment = environment.merging(
             ["PATH": ProcessInfo.processInfo.environment["PATH"] ?? "/usr/bin:/bin"]) { given, _ in given }
@@ -104,25 +100,5 @@ final class FreshetProcess: Sendable {
         let process = try FreshetProcess(arguments, environment: environment, input: input)
         let exit = try await process.end()
         return (exit.status, process.standardOutput, process.standardError)
-    }
-
-    /// The executable next to the test bundle in the build directory.
-    private static func executable() throws -> URL {
-        var starts = [Bundle.main.bundleURL, URL(fileURLWithPath: ProcessInfo.processInfo.arguments[0])]
-        starts += Bundle.allBundles.map(\.bundleURL)
-        for start in starts {
-            var folder = start
-            for _ in 0..<5 {
-                let candidate = folder.appendingPathComponent("freshet")
-                var isFolder: ObjCBool = false
-                if FileManager.default.fileExists(atPath: candidate.path, isDirectory: &isFolder), !isFolder.boolValue,
-                    FileManager.default.isExecutableFile(atPath: candidate.path)
-                {
-                    return candidate
-                }
-                folder = folder.deletingLastPathComponent()
-            }
-        }
-        throw NotBuilt(description: "no freshet next to \(starts.map(\.path))")
     }
 }

@@ -1,3 +1,5 @@
+import Simulation
+
 @testable import WidgetModel
 
 /// Some people with two hundred widgets, a provider, workers and a sweeper, on a clock of their own: a discrete

@@ -56,6 +56,19 @@ package struct DeadLetterFilter: Hashable, Sendable {
     }
 }
 
+/// A statement over dead letters that a filter means, at most so many: its conditions take `$1` to `$8`, its limit `$9`.
+package protocol DeadLetterSelection: PostgresStatement {
+    var filter: DeadLetterFilter { get }
+    var limit: Int { get }
+}
+
+extension DeadLetterSelection {
+    package func bind(_ parameters: inout PostgresParameters) {
+        filter.bind(&parameters)
+        parameters.append(Int64(limit))
+    }
+}
+
 /// A dead letter as lists show it: without its headers and payload.
 package struct DeadLetterSummary: Hashable, Sendable {
     package enum State: String, Hashable, Sendable {
@@ -119,7 +132,7 @@ package struct DeadLetterSummary: Hashable, Sendable {
 }
 
 /// Dead letters that wait, newest first.
-package struct ListDeadLetters: PostgresStatement {
+package struct ListDeadLetters: DeadLetterSelection {
     package static let sql = """
         SELECT \(DeadLetterSummary.columns)
         FROM dead_letter d
@@ -127,17 +140,12 @@ package struct ListDeadLetters: PostgresStatement {
         ORDER BY d.id DESC LIMIT $9::int8
         """
 
-    let filter: DeadLetterFilter
-    let limit: Int
+    package let filter: DeadLetterFilter
+    package let limit: Int
 
     package init(_ filter: DeadLetterFilter, limit: Int) {
         self.filter = filter
         self.limit = limit
-    }
-
-    package func bind(_ parameters: inout PostgresParameters) {
-        filter.bind(&parameters)
-        parameters.append(Int64(limit))
     }
 
     package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> DeadLetterSummary {
@@ -146,7 +154,7 @@ package struct ListDeadLetters: PostgresStatement {
 }
 
 /// Dead letters, newest first, also those that were replayed or discarded.
-package struct ListAllDeadLetters: PostgresStatement {
+package struct ListAllDeadLetters: DeadLetterSelection {
     package static let sql = """
         SELECT \(DeadLetterSummary.columns)
         FROM dead_letter d
@@ -154,17 +162,12 @@ package struct ListAllDeadLetters: PostgresStatement {
         ORDER BY d.id DESC LIMIT $9::int8
         """
 
-    let filter: DeadLetterFilter
-    let limit: Int
+    package let filter: DeadLetterFilter
+    package let limit: Int
 
     package init(_ filter: DeadLetterFilter, limit: Int) {
         self.filter = filter
         self.limit = limit
-    }
-
-    package func bind(_ parameters: inout PostgresParameters) {
-        filter.bind(&parameters)
-        parameters.append(Int64(limit))
     }
 
     package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> DeadLetterSummary {
@@ -173,24 +176,19 @@ package struct ListAllDeadLetters: PostgresStatement {
 }
 
 /// How many dead letters wait, counted up to a limit.
-package struct CountDeadLetters: PostgresStatement {
+package struct CountDeadLetters: DeadLetterSelection {
     package static let sql = """
         SELECT count(*) FROM (
             SELECT 1 FROM dead_letter d WHERE \(DeadLetterFilter.waiting) AND \(DeadLetterFilter.condition)
             LIMIT $9::int8) w
         """
 
-    let filter: DeadLetterFilter
-    let limit: Int
+    package let filter: DeadLetterFilter
+    package let limit: Int
 
     package init(_ filter: DeadLetterFilter, limit: Int) {
         self.filter = filter
         self.limit = limit
-    }
-
-    package func bind(_ parameters: inout PostgresParameters) {
-        filter.bind(&parameters)
-        parameters.append(Int64(limit))
     }
 
     package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int {

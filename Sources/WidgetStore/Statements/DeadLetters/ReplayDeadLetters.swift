@@ -127,7 +127,7 @@ package struct DeadLettersFailedAgain: PostgresStatement {
 }
 
 /// Discards dead letters that wait, oldest first, a chunk at a time; answers their ids.
-package struct DiscardDeadLetters: PostgresStatement {
+package struct DiscardDeadLetters: DeadLetterSelection {
     package static let sql = """
         WITH chosen AS (
             SELECT d.id FROM dead_letter d
@@ -138,17 +138,12 @@ package struct DiscardDeadLetters: PostgresStatement {
         UPDATE dead_letter d SET discarded_at = now() FROM chosen c WHERE d.id = c.id RETURNING d.id
         """
 
-    let filter: DeadLetterFilter
-    let limit: Int
+    package let filter: DeadLetterFilter
+    package let limit: Int
 
     package init(_ filter: DeadLetterFilter, limit: Int) {
         self.filter = filter
         self.limit = limit
-    }
-
-    package func bind(_ parameters: inout PostgresParameters) {
-        filter.bind(&parameters)
-        parameters.append(Int64(limit))
     }
 
     package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int64 {

@@ -7,15 +7,6 @@ package import WidgetModel
 /// Each of those statements locks in primary-key order, but a transaction has several of them: two processes whose batches
 /// share timelines would wait for each other. Finding the rows twice costs something, so it is for those who have met.
 package struct LockMarked: PostgresStatement {
-    private static func branch(_ sort: Int, _ audience: String) -> String {
-        """
-        (SELECT w.timeline_id FROM widget w
-         WHERE i.sort = \(sort) AND w.app_id = i.app_id AND w.\(audience) = i.audience_id
-             AND w.timeline_id IS NOT NULL AND (i.kind_id IS NULL OR w.kind_id = i.kind_id)
-         LIMIT $7::int8)
-        """
-    }
-
     /// Answers how many there are.
     package static let sql = """
         WITH input AS MATERIALIZED (
@@ -23,13 +14,7 @@ package struct LockMarked: PostgresStatement {
                 AS i (sort, app_id, audience_id, kind_id, matching)
         ), hit AS MATERIALIZED (
             SELECT DISTINCT i.matching, w.timeline_id
-            FROM input i CROSS JOIN LATERAL (
-                \(branch(0, "user_id"))
-                UNION ALL
-                \(branch(1, "device_id"))
-                UNION ALL
-                \(branch(2, "id"))
-            ) w
+            FROM input i CROSS JOIN LATERAL (\(MarkAudiences.timelines(atMost: "$7::int8"))) w
         ), target AS MATERIALIZED (
             SELECT h.timeline_id FROM hit h
             WHERE h.matching IS NULL OR EXISTS (
@@ -44,8 +29,7 @@ package struct LockMarked: PostgresStatement {
         SELECT count(*) FROM locked
         """
 
-    let marks: [TimelineMark]
-    let sorts: [Int16]
+    let audiences: MarkAudiences
     let ids: [TimelineID]
     let limit: Int
 
@@ -55,18 +39,13 @@ package struct LockMarked: PostgresStatement {
     package init(
         users: [TimelineMark], devices: [TimelineMark], widgets: [TimelineMark], ids: [TimelineID], limit: Int
     ) {
-        marks = users + devices + widgets
-        sorts = users.map { _ in 0 } + devices.map { _ in 1 } + widgets.map { _ in 2 }
+        audiences = MarkAudiences(users: users, devices: devices, widgets: widgets)
         self.ids = ids
         self.limit = limit
     }
 
     package func bind(_ parameters: inout PostgresParameters) {
-        parameters.append(array: sorts)
-        parameters.append(array: marks.map(\.appID))
-        parameters.append(array: marks.map(\.audienceID))
-        parameters.append(array: marks.map(\.kindID))
-        parameters.append(array: marks.map(\.matching))
+        audiences.bind(&parameters)
         parameters.append(array: ids.map { PostgresUUID($0) })
         parameters.append(Int64(limit))
     }

@@ -49,15 +49,6 @@ package struct MarkedTimeline: Hashable, Sendable {
 /// Reads the timelines that the mark statements of the same transaction have marked: by the same audiences, and by the
 /// cause that the marks have left. Only for those who publish decisions; the marks themselves answer no rows.
 package struct MarkedTimelines: PostgresStatement {
-    private static func branch(_ sort: Int, _ audience: String) -> String {
-        """
-        (SELECT w.timeline_id FROM widget w
-         WHERE i.sort = \(sort) AND w.app_id = i.app_id AND w.\(audience) = i.audience_id
-             AND w.timeline_id IS NOT NULL AND (i.kind_id IS NULL OR w.kind_id = i.kind_id)
-         LIMIT $10::int8)
-        """
-    }
-
     package static let sql = """
         WITH input AS MATERIALIZED (
             SELECT * FROM unnest($1::int2[], $2::int4[], $3::text[], $4::int4[], $5::text[], $6::int8[], $7::int2[],
@@ -66,13 +57,7 @@ package struct MarkedTimelines: PostgresStatement {
                                       cause_offset, ord)
         ), hit AS MATERIALIZED (
             SELECT DISTINCT i.ord, w.timeline_id
-            FROM input i CROSS JOIN LATERAL (
-                \(branch(0, "user_id"))
-                UNION ALL
-                \(branch(1, "device_id"))
-                UNION ALL
-                \(branch(2, "id"))
-            ) w
+            FROM input i CROSS JOIN LATERAL (\(MarkAudiences.timelines(atMost: "$10::int8"))) w
         ), target AS (
             SELECT h.timeline_id, sum(i.events)::int8 AS events
             FROM hit h JOIN input i ON i.ord = h.ord
@@ -92,24 +77,18 @@ package struct MarkedTimelines: PostgresStatement {
         LIMIT $10::int8
         """
 
-    let marks: [TimelineMark]
-    let sorts: [Int16]
+    let audiences: MarkAudiences
     let limit: Int
 
     /// - Parameter limit: the most widgets of an audience that are looked at, and the most timelines in the answer.
     package init(users: [TimelineMark], devices: [TimelineMark], widgets: [TimelineMark], limit: Int) {
-        marks = users + devices + widgets
-        sorts =
-            users.map { _ in 0 } + devices.map { _ in 1 } + widgets.map { _ in 2 }
+        audiences = MarkAudiences(users: users, devices: devices, widgets: widgets)
         self.limit = limit
     }
 
     package func bind(_ parameters: inout PostgresParameters) {
-        parameters.append(array: sorts)
-        parameters.append(array: marks.map(\.appID))
-        parameters.append(array: marks.map(\.audienceID))
-        parameters.append(array: marks.map(\.kindID))
-        parameters.append(array: marks.map(\.matching))
+        audiences.bind(&parameters)
+        let marks = audiences.marks
         parameters.append(array: marks.map(\.events))
         parameters.append(array: marks.map(\.cause.topic))
         parameters.append(array: marks.map(\.cause.partition))

@@ -1,0 +1,28 @@
+package import Foundation
+
+/// The program under test, as it was built.
+package enum BuiltProgram {
+    struct NotBuilt: Error, CustomStringConvertible {
+        let description: String
+    }
+
+    /// The executable `freshet` next to the test bundle in the build directory.
+    package static func freshet() throws -> URL {
+        var starts = [Bundle.main.bundleURL, URL(fileURLWithPath: ProcessInfo.processInfo.arguments[0])]
+        starts += Bundle.allBundles.map(\.bundleURL)
+        for start in starts {
+            var folder = start
+            for _ in 0..<5 {
+                let candidate = folder.appendingPathComponent("freshet")
+                var isFolder: ObjCBool = false
+                if FileManager.default.fileExists(atPath: candidate.path, isDirectory: &isFolder), !isFolder.boolValue,
+                    FileManager.default.isExecutableFile(atPath: candidate.path)
+                {
+                    return candidate
+                }
+                folder = folder.deletingLastPathComponent()
+            }
+        }
+        throw NotBuilt(description: "no freshet next to \(starts.map(\.path))")
+    }
+}
