@@ -6,7 +6,8 @@ struct LoadCommand: AsyncParsableCommand {
         commandName: "load",
         abstract: "Loads Freshet with synthetic events and counts what they cost.",
         subcommands: [
-            LoadIngestCommand.self, LoadFairnessCommand.self, LoadGlobalCommand.self, LoadEventsCommand.self,
+            LoadDrainCommand.self, LoadCeilingCommand.self, LoadIngestCommand.self, LoadFairnessCommand.self,
+            LoadGlobalCommand.self, LoadEventsCommand.self,
         ])
 }
 
