@@ -53,7 +53,7 @@ extension ConsumerLoop {
     private func seek(_ offsets: [TopicPartition: KafkaOffset]) -> KafkaError? {
         let assigned = offsets.filter { tracker[$0.key] != nil }
         let places = Set(assigned.keys)
-        builder.remove(places, topics: tracker.topics)
+        forget(places)
         buffer.remove(places)
 
         let byPhase = Dictionary(grouping: assigned) { tracker[$0.key]?.phase ?? .waiting }
@@ -166,13 +166,13 @@ extension ConsumerLoop {
         "session.timeout.ms": "45000",
         // How soon new partitions, and topics that were missing, are noticed: librdkafka's own default is 5 minutes.
         "topic.metadata.refresh.interval.ms": "30000",
-        // What librdkafka prefetches is memory; a batch is a few MiB.
-        "queued.max.messages.kbytes": "32768",
+        // What librdkafka prefetches is memory. Only the values count here: a message takes some 700 bytes more.
+        "queued.max.messages.kbytes": "8192",
         "socket.keepalive.enable": "true",
     ]
 
     /// librdkafka looks only so often whether a full prefetch queue has room again. Where this is not known it is every
-    /// second: a receiver that takes more than `queued.min.messages` (100,000) a second should raise that.
+    /// second, unless it is woken (``ConsumerLoop``).
     static let newerDefaults: [String: String] = ["fetch.queue.backoff.ms": "20"]
 
     /// What exactly-once positions rest on.

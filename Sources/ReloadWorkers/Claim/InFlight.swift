@@ -55,6 +55,15 @@ final class InFlight: Sendable {
         }
     }
 
+    /// Whether fewer batches than this are under way; if not, the signal comes when the next one has ended.
+    func isBelow(_ batches: Int) -> Bool {
+        state.withLock { state in
+            if state.batches < batches { return true }
+            state.isHeldBack = true
+            return false
+        }
+    }
+
     /// Takes the leases of what was claimed.
     func hold(_ timelines: [ClaimedTimeline]) {
         state.withLock { state in
