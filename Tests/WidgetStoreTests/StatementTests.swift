@@ -38,6 +38,7 @@ struct StatementTests {
         HaltIngest.self, ResumeIngest.self, CountUnregistered.self, ListDeadLetters.self, ListAllDeadLetters.self,
         CountDeadLetters.self, ReadDeadLetter.self, DeadLettersToReplay.self, DeadLettersReplayed.self,
         DeadLettersFailedAgain.self, DiscardDeadLetters.self, DeleteOldDeadLetters.self, DatabaseTime.self,
+        DatabaseVitals.self, WriteCheckpoint.self, TidyTimelines.self, StoredTimelines.self, TimelinesUnderWay.self,
         ReadSecrets.self, KeepSecret.self, ReplaceSecret.self, ForgetSecret.self,
     ]
 

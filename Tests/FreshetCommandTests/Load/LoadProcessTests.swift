@@ -101,6 +101,33 @@ struct LoadProcessTests {
         #expect(try #require(integer(report, "timelineRows")) <= 3_000)
     }
 
+    @Test("drain: the parts are processes of their own, and what is stored is what was published")
+    func drain() async throws {
+        let (report, found) = try await load(
+            "drain", "--users", "200", "--widgets-per-user", "2", "--kinds", "3", "--events", "500")
+        // Two passes over the same events.
+        #expect(found.requested == 1_000 && found.applied == 1_000)
+        #expect(found.timelines == 400 && found.stale == 0 && found.deadLetters == 0)
+        let distinct = try #require(integer(report, "distinctTimelines"))
+        #expect(integer(report, "events") == 500 && distinct > 200 && distinct <= 400)
+        #expect(integer(report, "verified") == distinct && integer(report, "stale") == 0)
+        #expect(integer(report, "cold", "verified") == distinct)
+        #expect(try #require(integer(report, "providerTimelines")) >= distinct)
+        #expect(try #require(integer(report, "walBytes")) > 0)
+        #expect(try #require(report["wallSeconds"]?.numberValue?.double) > 0)
+    }
+
+    @Test("ceiling: every statement of a reload over every targeted timeline, and the events read")
+    func ceiling() async throws {
+        let (report, found) = try await load(
+            "ceiling", "--users", "100", "--widgets-per-user", "2", "--kinds", "3", "--events", "300", "--batch", "60")
+        // Two passes over the same events.
+        #expect(found.requested == 600 && found.timelines == 200 && found.stale == 0)
+        let distinct = try #require(integer(report, "distinctTimelines"))
+        for step in ["claim", "save", "complete"] { #expect(integer(report, step, "rows") == distinct) }
+        #expect(integer(report, "mark", "rows") == 300 && integer(report, "consume", "rows") == 300)
+    }
+
     @Test("what cannot be run is refused before anything starts")
     func refused() async throws {
         for (arguments, message) in [
