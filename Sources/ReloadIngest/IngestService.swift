@@ -213,12 +213,24 @@ package final class IngestService: Service {
         var attempt = 0
         // Forgotten whenever something may take long: kinds may be retired or changed meanwhile.
         var directory: KindDirectory?
+        // The fold of what comes after the transaction at hand, made while the database is busy with that.
+        var ahead: Ahead?
         while true {
             items = batch.due(items, from: batch.places.map { positions.firstDue(of: $0, receivedUnder: epochs[$0]) })
             guard !items.isEmpty else { return }
             var advances: [AdvancePositions.Advance] = []
             do {
-                let (fold, count) = try await fold(items, of: batch, &directory)
+                let fold: BatchFold
+                let count: Int
+                if let ahead, ahead.items == items {
+                    (fold, count) = (ahead.fold, ahead.count)
+                } else {
+                    (fold, count) = try await self.fold(items, of: batch, &directory)
+                }
+                let (rest, known, current) = (Array(items[count...]), directory, batch)
+                async let next = Ahead(
+                    rest, of: current, known, flow.divertedApps, limit: configuration.maximumMarks)
+                ahead = nil
                 advances = positions.advances(to: batch.next(after: items[..<count]))
                 let outcome = try await applier.apply(
                     fold, advancing: advances, failures: { [tally] in tally.counts($0, in: fold) },
@@ -227,6 +239,7 @@ package final class IngestService: Service {
                 onDecisions?(decisions(fold, outcome, batch))
                 if count == items.count { return }
                 // The rest, if it was too much for one transaction.
+                ahead = await next
                 attempt = 0
             } catch {
                 switch ApplyFailure(error) {
@@ -306,6 +319,23 @@ package final class IngestService: Service {
             "the database did not take a batch; trying again",
             metadata: ["error": "\(message)", "attempt": "\(attempt)", "events": "\(events)"])
         guard await pause(attempt: attempt) else { throw CancellationError() }
+    }
+
+    /// A fold of items that come next, if nothing goes wrong with those before them.
+    private struct Ahead: Sendable {
+        let items: [Int32]
+        let fold: BatchFold
+        let count: Int
+
+        /// nil when there are no more items, or when the directory may be behind.
+        init?(
+            _ items: [Int32], of batch: PreparedBatch, _ directory: KindDirectory?, _ diverted: Set<Int32>, limit: Int
+        ) {
+            guard let directory, !items.isEmpty else { return nil }
+            self.items = items
+            (fold, count) = batch.fold(items, directory, diverted, limit: limit)
+            if fold.hasUnknownNames { return nil }
+        }
     }
 
     private func fold(
