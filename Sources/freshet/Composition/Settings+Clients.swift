@@ -52,7 +52,7 @@ extension Settings {
         var configuration = KafkaConsumerConfiguration(
             kafka: kafka, group: self.kafka.group, topics: topics.inputs, maximumBatchMessages: ingest.maximumBatch,
             maximumBatchBytes: 16 << 20, maximumWait: ingest.pollInterval, bufferedBatches: 1,
-            groupInstanceID: self.kafka.groupInstanceID)
+            pauseDelay: .seconds(2), groupInstanceID: self.kafka.groupInstanceID)
         configuration.makeReader = IngestService.makeReader(ingestConfiguration)
         return configuration
     }
