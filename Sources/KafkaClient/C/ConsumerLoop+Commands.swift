@@ -4,13 +4,25 @@ internal import Logging
 extension ConsumerLoop {
     /// No commit is sent so soon after a rebalance.
     private static let commitQuiet = Duration.seconds(1)
+    private static let commitInterval = Duration.milliseconds(200)
     /// How long closing may take beyond the revocation timeout.
     private static let closeTimeout = Duration.seconds(10)
 
     func serveCommands() {
         guard wakeup.isPending else { return }
         wakeup.clear()
-        for command in mailbox.takeCommands() { handle(command) }
+        for command in mailbox.takeCommands() {
+            // What was applied last is worth a request before the group is left.
+            if case .stop = command { commit(mailbox.takeCommits()) }
+            handle(command)
+        }
+    }
+
+    /// Not for every batch: these are for lag tools only, and each is a request.
+    func serveCommits() {
+        let now = ContinuousClock.now
+        guard now >= nextCommit else { return }
+        nextCommit = now + Self.commitInterval
         commit(mailbox.takeCommits())
     }
 

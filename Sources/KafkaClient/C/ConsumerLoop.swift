@@ -33,6 +33,7 @@ final class ConsumerLoop: @unchecked Sendable {
     var stopReason: ConsumerCommand.StopReason?
     var fatalError: KafkaError?
     var lastRebalance = ContinuousClock.now
+    var nextCommit = ContinuousClock.now
     var assignments = 0
     var revocations = 0
     var acknowledgedRevocations: Set<Int> = []
@@ -87,6 +88,7 @@ final class ConsumerLoop: @unchecked Sendable {
         while stopReason == nil {
             turned()
             serveCommands()
+            serveCommits()
             guard stopReason == nil else { break }
             // Not only when a batch waits for room: a rebalance hands over what there is, and nothing more would come.
             if isHolding, buffer.pendingBatches < configuration.bufferedBatches { release() }
@@ -129,7 +131,8 @@ final class ConsumerLoop: @unchecked Sendable {
             } else if isWanted {
                 flush()
             } else {
-                if starvation.mayAsk { starvation.asked(isHolding ? false : wakeFetcher()) }
+                // Woken for something else, not for want of messages.
+                if !wakeup.isPending, starvation.mayAsk { starvation.asked(isHolding ? false : wakeFetcher()) }
                 return
             }
         }
