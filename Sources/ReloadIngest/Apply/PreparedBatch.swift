@@ -20,8 +20,11 @@ struct PreparedBatch: Sendable {
         self.batch = batch
         self.topics = topics
         self.decoder = decoder
-        read =
-            batch.annotation as? ReadRecords ?? RecordReader.read(batch, topics: topics, decoder: decoder)
+        if let annotation = batch.annotation as? ReadRecords, annotation.records.count == batch.count {
+            read = annotation
+        } else {
+            read = RecordReader.read(batch, topics: topics, decoder: decoder)
+        }
         sorts = batch.topics.map { Int16(topics.all.firstIndex(of: $0) ?? 0) }
         (places, placeIndices) = Self.places(of: batch)
     }
