@@ -91,8 +91,11 @@ struct LoadBench: Sendable {
         guard before.stale == 0, before.stored == before.timelines else {
             throw CommandFailure(.failure, "\(before.stale) of \(before.timelines) timelines could not be rendered")
         }
+        var kafka = node.kafka
+        // Latencies are measured from the time at which an event was to be sent, not to wait for others.
+        kafka.properties["linger.ms"] = "0"
         let producer = try KafkaProducer(
-            configuration: node.kafka, deliveryTimeout: node.settings.kafka.deliveryTimeout, logger: logger)
+            configuration: kafka, deliveryTimeout: node.settings.kafka.deliveryTimeout, logger: logger)
         do {
             let publisher = EventPublisher(
                 producer: producer, topics: node.settings.topicNames, source: "/freshet/load")

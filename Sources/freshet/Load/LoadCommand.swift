@@ -11,43 +11,6 @@ struct LoadCommand: AsyncParsableCommand {
         ])
 }
 
-struct LoadIngestCommand: AsyncParsableCommand {
-    static let configuration = CommandConfiguration(
-        commandName: "ingest",
-        abstract: "Ingest alone: events for a number of timelines, from embedded Kafka into PostgreSQL.",
-        discussion: """
-            Needs an empty PostgreSQL database (postgres.url). Imports one widget for each target, publishes the events \
-            from this process, and waits until all are applied. The figures include publishing: for ratios within one \
-            run, not for absolute speed. "timelineRows" counts the rows of timeline_state that the batches wrote: events \
-            for one timeline are folded into one row a batch.
-
-            Examples:
-              deploy/local/postgres run -- freshet load ingest --events 100000 --targets 1000
-              freshet load ingest --events 1000000 --targets 10000 --seed 7 --json
-            """)
-
-    @Option(help: "How many events to publish.")
-    var events = 100_000
-
-    @Option(help: "How many timelines they are for.")
-    var targets = 1_000
-
-    @OptionGroup var options: LoadOptions
-
-    func validate() throws {
-        try LoadOptions.check("--events", events, in: 1...100_000_000)
-        try LoadOptions.check("--targets", targets, in: 1...1_000_000)
-    }
-
-    func run() async throws {
-        try await options.run(.ingest) { [self] settings, logger in
-            LoadIngest(
-                node: try FreshetNode(settings: settings, roles: .ingest, logger: logger), events: events,
-                targets: targets, seed: options.seed, logger: logger)
-        }
-    }
-}
-
 struct LoadFairnessCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "fairness",

@@ -45,7 +45,7 @@ struct LoadStream: Sendable {
     /// which its events were to be sent.
     private static let maximumUnacknowledged = 50_000
     /// Least time between two sends, so that a fast stream does not send its events one by one.
-    private static let spacing = Duration.milliseconds(2)
+    private static let spacing = Duration.milliseconds(1)
 
     /// Publishes from `start` on.
     ///
