@@ -43,41 +43,4 @@ extension FreshetNode {
     func appliedEvents() async throws -> Int {
         Int(try await pool.query(ListPositions()).compactMap(\.nextOffset).reduce(0, +))
     }
-
-    /// Waits until `published` events are applied, no timeline is due, and none is behind.
-    ///
-    /// - Parameter patience: how long nothing may move before it gives up; what is missing then is in the answer.
-    /// - Returns: the counts over the whole store at the end.
-    func settled(published: Int, patience: Duration = .seconds(60)) async throws -> Overview.Row {
-        var progress = try await progress()
-        var since = ContinuousClock.now
-        while true {
-            let isStuck = since.duration(to: .now) > patience
-            // The cheap questions first: the overview looks at every timeline.
-            let isQuiet =
-                if try await appliedEvents() >= published, try await pool.query(DueWork(limit: 1)).isEmpty {
-                    try await pool.query(KindsToSweep(highWater: 1)).isEmpty
-                } else {
-                    false
-                }
-            if isQuiet || isStuck, let overview = try await pool.query(Overview()).first {
-                if isStuck { return overview }
-                if overview.due == 0, overview.leased == 0, overview.sweeps == 0, overview.stale == 0 {
-                    return overview
-                }
-            }
-            try await Task.sleep(for: .milliseconds(isQuiet ? 500 : 50))
-            let now = try await self.progress()
-            if now != progress { (progress, since) = (now, .now) }
-        }
-    }
-
-    /// Changes while anything is applied, claimed or completed.
-    private func progress() async throws -> [Int] {
-        let statistics = statistics()
-        return [
-            try await appliedEvents(), statistics.workers?.claimed ?? 0, statistics.workers?.completed ?? 0,
-            statistics.workers?.swept ?? 0,
-        ]
-    }
 }
