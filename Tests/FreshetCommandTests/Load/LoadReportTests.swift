@@ -73,6 +73,18 @@ struct LoadReportTests {
         #expect(SoakTrends(samples: [], spans: []).members.isEmpty)
     }
 
+    @Test("a drain's chart is made of what is done between two looks")
+    func drain() {
+        let start = ContinuousClock.now
+        var recorder = DrainRecorder(goal: 1_000)
+        recorder.record(applied: 0, fetched: 100, at: start)
+        #expect(recorder.samples.isEmpty)
+        recorder.record(applied: 500, fetched: 300, at: start + .milliseconds(500))
+        recorder.record(applied: 1_000, fetched: 400, at: start + .seconds(1))
+        #expect(recorder.samples.map { $0.values[.eventsPerSecond] } == [1_000, 1_000])
+        #expect(recorder.samples.map { $0.values[.timelinesPerSecond] } == [400, 200])
+    }
+
     @Test("durations and rates on the command line")
     func arguments() {
         #expect(LoadDuration(argument: "30")?.length == .seconds(30))

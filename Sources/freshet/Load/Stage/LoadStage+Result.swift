@@ -9,6 +9,8 @@ extension LoadStage {
         var time: ContinuousClock.Instant
         var overview: Overview.Row
         var walBytes: Int64
+        /// On the output topic.
+        var messages: Int
         var provider: (requests: Int, timelines: Int)?
     }
 
@@ -18,7 +20,7 @@ extension LoadStage {
             throw CommandFailure(.failure, "PostgreSQL did not say what it holds")
         }
         let beginning = Beginning(
-            time: .now, overview: overview, walBytes: try await farm.vitals().walBytes,
+            time: .now, overview: overview, walBytes: try await farm.vitals().walBytes, messages: watch.messages,
             provider: await farm.providerCounts())
         monitor.begin()
         return beginning
@@ -57,7 +59,7 @@ extension LoadStage {
         result.events = counts.sent - counts.failed + others
         result.distinctTimelines = latency.targets.count
         result.wallSeconds = max(0, start.duration(to: end) / .seconds(1))
-        result.timelines = watch.messages
+        result.timelines = watch.messages - beginning.messages
         if let before = beginning.provider, let provider {
             result.providerRequests = provider.requests - before.requests
             result.providerTimelines = provider.timelines - before.timelines
