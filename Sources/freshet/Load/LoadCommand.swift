@@ -11,43 +11,6 @@ struct LoadCommand: AsyncParsableCommand {
         ])
 }
 
-struct LoadIngestCommand: AsyncParsableCommand {
-    static let configuration = CommandConfiguration(
-        commandName: "ingest",
-        abstract: "Ingest alone: events for a number of timelines, from embedded Kafka into PostgreSQL.",
-        discussion: """
-            Needs an empty PostgreSQL database (postgres.url). Imports one widget for each target, publishes the events \
-            from this process, and waits until all are applied. The figures include publishing: for ratios within one \
-            run, not for absolute speed. "timelineRows" counts the rows of timeline_state that the batches wrote: events \
-            for one timeline are folded into one row a batch.
-
-            Examples:
-              deploy/local/postgres run -- freshet load ingest --events 100000 --targets 1000
-              freshet load ingest --events 1000000 --targets 10000 --seed 7 --json
-            """)
-
-    @Option(help: "How many events to publish.")
-    var events = 100_000
-
-    @Option(help: "How many timelines they are for.")
-    var targets = 1_000
-
-    @OptionGroup var options: LoadOptions
-
-    func validate() throws {
-        try LoadOptions.check("--events", events, in: 1...100_000_000)
-        try LoadOptions.check("--targets", targets, in: 1...1_000_000)
-    }
-
-    func run() async throws {
-        try await options.run(.ingest) { [self] settings, logger in
-            LoadIngest(
-                node: try FreshetNode(settings: settings, roles: .ingest, logger: logger), events: events,
-                targets: targets, seed: options.seed, logger: logger)
-        }
-    }
-}
-
 struct LoadFairnessCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "fairness",
@@ -55,8 +18,8 @@ struct LoadFairnessCommand: AsyncParsableCommand {
         discussion: """
             Needs an empty PostgreSQL database (--database or postgres.url). All roles run in this process; broker and \
             provider are processes of their own. Imports and renders the widgets of both apps, then publishes single \
-            reloads at fixed rates. Latencies count from the time at which an event was to be sent until the timeline's content is committed; \
-            they are for the ratio within one run, not for absolute speed. The exit code is 1 if anything is lost, \
+            reloads at fixed rates. Latencies count from the time at which an event was to be sent until the timeline's \
+            content is committed; they are for the ratio within one run, not for absolute speed. The exit code is 1 if anything is lost, \
             whatever the ratio.
 
             Examples:
@@ -96,8 +59,8 @@ struct LoadGlobalCommand: AsyncParsableCommand {
         discussion: """
             Needs an empty PostgreSQL database (--database or postgres.url). All roles run in this process; broker and \
             provider are processes of their own. Imports and renders one widget for each timeline, publishes single \
-            reloads at a fixed rate, then, while they go on, one reload of everyone and all kinds, until all timelines are regenerated. \
-            Latencies count from the time at which an event was to be sent until the timeline's content is committed; \
+            reloads at a fixed rate, then, while they go on, one reload of everyone and all kinds, until all timelines are \
+            regenerated. Latencies count from the time at which an event was to be sent until the timeline's content is committed; \
             they are for the ratio within one run, not for absolute speed. The exit code is 1 if anything is lost, \
             whatever the ratio.
 

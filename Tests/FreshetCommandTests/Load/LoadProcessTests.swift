@@ -176,12 +176,16 @@ struct LoadProcessTests {
         pipe.waitUntilExit()
     }
 
-    @Test("ingest: every event is applied and counted")
-    func ingest() async throws {
-        let (report, found) = try await load("ingest", "--events", "3000", "--targets", "50")
-        #expect(found.requested == 3_000 && found.applied == 3_000 && found.timelines == 50)
+    @Test("ingest: every event is applied and counted, in rounds", arguments: [false, true])
+    func ingest(isDistinct: Bool) async throws {
+        let (report, found) = try await load(
+            "ingest", "--events", "3000", "--targets", isDistinct ? "all" : "50", "--round-events", "2000")
+        #expect(found.requested == 3_000 && found.applied == 3_000 && found.deadLetters == 0)
+        #expect(found.timelines == (isDistinct ? 3_000 : 50))
         #expect(integer(report, "events") == 3_000)
-        #expect(try #require(integer(report, "timelineRows")) <= 3_000)
+        #expect(integer(report, "distinctTimelines") == (isDistinct ? 3_000 : 50))
+        #expect(report["rounds"]?.arrayValue?.count == 2)
+        #expect(try #require(report["wallSeconds"]?.numberValue?.double) > 0)
     }
 
     @Test("drain: the parts are processes of their own, and what is stored is what was published")

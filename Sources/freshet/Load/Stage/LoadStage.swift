@@ -191,6 +191,9 @@ extension Farm {
     func withPublisher<Value: Sendable>(
         _ body: (EventPublisher) async throws -> Value
     ) async throws -> Value {
+        var kafka = kafka
+        // Latencies are measured from the time at which an event was to be sent, not to wait for others.
+        kafka.properties["linger.ms"] = "0"
         let producer = try KafkaProducer(
             configuration: kafka, deliveryTimeout: settings.kafka.deliveryTimeout, logger: logger)
         let publisher = EventPublisher(producer: producer, topics: settings.topicNames, source: "/freshet/load")

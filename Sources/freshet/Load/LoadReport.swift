@@ -1,4 +1,3 @@
-import ServiceLifecycle
 import WidgetModel
 
 /// What a scenario prints.
@@ -13,14 +12,4 @@ protocol LoadReport: Sendable {
 
 extension LoadReport {
     var charts: LoadCharts { LoadCharts() }
-}
-
-/// A load scenario in this process: what runs meanwhile, and what it does.
-protocol LoadScenario: Sendable {
-    /// In the order in which they start.
-    var services: [any Service] { get }
-    /// Before the services start.
-    func prepare() async throws
-    /// While they run.
-    func run() async throws -> any LoadReport
 }
