@@ -16,8 +16,6 @@ struct LoadSample: Sendable, Equatable {
         /// Since the sample before.
         case walBytesPerSecond
         case residentBytes
-        /// Timelines that are due or leased now.
-        case due
 
         var isLatency: Bool { self == .p50 || self == .p99 || self == .max }
     }

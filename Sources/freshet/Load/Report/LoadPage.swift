@@ -127,7 +127,6 @@ struct LoadPage: Sendable {
             title: "Latency, ms",
             lines: [.init(name: "p50", key: .p50), .init(name: "p99", key: .p99), .init(name: "longest", key: .max)],
             isLogarithmic: true, format: Figure.digits),
-        Chart(title: "Due or leased timelines", lines: [.init(name: "timelines", key: .due)], format: Figure.short),
         Chart(
             title: "timeline_state on disk",
             lines: [

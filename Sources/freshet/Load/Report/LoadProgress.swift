@@ -53,7 +53,8 @@ final class LoadProgress: Sendable {
         Terminal.progress(line.text(width: Self.width))
     }
 
-    private static var width: Int {
+    /// Of the terminal.
+    static var width: Int {
         var size = winsize()
         guard ioctl(STDERR_FILENO, UInt(TIOCGWINSZ), &size) == 0, size.ws_col > 0 else { return 80 }
         return Int(size.ws_col)
