@@ -19,6 +19,10 @@ struct ClaimLoop {
         case waitForRoom(atMost: Duration)
     }
 
+    /// Due timelines of a kind and lane that are counted one by one: counting all of a backlog costs more than claiming
+    /// some of it.
+    private static let countedWork = 100
+
     let context: WorkerContext
     let directory: DirectoryCache
     private var scheduler = ClaimScheduler()
@@ -137,7 +141,7 @@ struct ClaimLoop {
         if !isHinted { lastLook = now }
         let due =
             isHinted
-            ? hintedWork(hint ?? [], limit: limit) : try await context.pool.query(DueWork(limit: limit))
+            ? hintedWork(hint ?? [], limit: limit) : try await dueWork(limit: limit)
         guard !due.isEmpty else { return .wait(atMost: configuration.pollInterval) }
         let kinds = try await complete(known, for: due)
         let targets = context.protection.permitted(
@@ -170,6 +174,14 @@ struct ClaimLoop {
             [ReloadLane.interactive, .push].map {
                 DueWork.Row(kindID: kind, lane: $0, count: min(limit, Self.hintedTimelines))
             }
+        }
+    }
+
+    /// What is due, counted as far as that is cheap: where there is more, a claim takes what it finds.
+    private func dueWork(limit: Int) async throws -> [DueWork.Row] {
+        let counted = min(limit, Self.countedWork)
+        return try await context.pool.query(DueWork(limit: counted)).map { row in
+            row.count < counted ? row : DueWork.Row(kindID: row.kindID, lane: row.lane, count: limit)
         }
     }
 
