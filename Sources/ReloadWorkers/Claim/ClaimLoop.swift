@@ -108,7 +108,7 @@ struct ClaimLoop {
     /// Looks for due work once and claims what there is room for.
     mutating func turn(_ start: (Work) -> Void) async throws -> Next {
         let configuration = context.configuration
-        let hint = context.signal.takeKinds()
+        let hint = context.signal.takeMarked()
         var (capacity, ended) = context.inFlight.capacity(configuration)
         let held = max(0, configuration.maximumTimelinesInFlight - capacity.timelines)
         let size = context.claimSize
@@ -160,17 +160,13 @@ struct ClaimLoop {
         return next
     }
 
-    /// The most kinds, and timelines of each, that are claimed without looking first.
+    /// The most kinds and lanes, and timelines of each, that are claimed without looking first.
     private static let maximumHints = 8
     private static let hintedTimelines = 32
 
     /// What ingest has just made due in this process: claimed without asking first how much there is.
-    private func hintedWork(_ kinds: Set<Int32>, limit: Int) -> [DueWork.Row] {
-        kinds.sorted().flatMap { kind in
-            [ReloadLane.interactive, .push].map {
-                DueWork.Row(kindID: kind, lane: $0, count: min(limit, Self.hintedTimelines))
-            }
-        }
+    private func hintedWork(_ hint: Set<LaneWork>, limit: Int) -> [DueWork.Row] {
+        hint.map { DueWork.Row(kindID: $0.kindID, lane: $0.lane, count: min(limit, Self.hintedTimelines)) }
     }
 
     /// The directory, read anew when something is due of a kind that it does not have, or has as paused.
