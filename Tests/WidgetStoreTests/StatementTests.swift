@@ -38,7 +38,8 @@ struct StatementTests {
         HaltIngest.self, ResumeIngest.self, CountUnregistered.self, ListDeadLetters.self, ListAllDeadLetters.self,
         CountDeadLetters.self, ReadDeadLetter.self, DeadLettersToReplay.self, DeadLettersReplayed.self,
         DeadLettersFailedAgain.self, DiscardDeadLetters.self, DeleteOldDeadLetters.self, DatabaseTime.self,
-        DatabaseVitals.self, WriteCheckpoint.self, TidyTimelines.self, StoredTimelines.self, TimelinesUnderWay.self,
+        DatabaseVitals.self, TableSizes.self, TakeSnapshot.self, CompactTimelineState.self, WriteCheckpoint.self,
+        TidyTimelines.self, StoredTimelines.self, TimelinesUnderWay.self,
         ReadSecrets.self, KeepSecret.self, ReplaceSecret.self, ForgetSecret.self,
     ]
 

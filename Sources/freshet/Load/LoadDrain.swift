@@ -126,7 +126,7 @@ struct LoadDrain: Sendable {
         let service = try await farm.startService()
         // The service may have begun before it said so: what comes first counts.
         let (ready, readyAt) = (try await farm.vitals().now, ContinuousClock.now)
-        try await settle(published: applied + plan.events)
+        let samples = try await settle(published: applied + plan.events)
         let last = try await farm.vitals()
         farm.sampler.sample()
         pass.result.peakResidentBytes = service.peakResidentBytes
@@ -165,6 +165,7 @@ struct LoadDrain: Sendable {
         pass.result.databaseCPUSeconds = pass.cpu?.database
         pass.result.stale = Int(after?.stale ?? 0)
         pass.result.lost = pass.losses.total
+        pass.result.charts.samples = LoadCharts(samples: samples).thinned(to: 600)
         pass.result.extras = [
             ("brokerCPUSeconds", .rounded(pass.cpu?.broker)), ("providerCPUSeconds", .rounded(pass.cpu?.provider)),
             ("toolCPUSeconds", .rounded(pass.cpu?.tool)), ("checkpoint", .bool(pass.hasCheckpoint)),
@@ -206,21 +207,27 @@ struct LoadDrain: Sendable {
     }
 
     /// Waits until so many events are applied, nothing is due, and nothing is being worked on.
-    private func settle(published: Int) async throws {
+    ///
+    /// - Returns: events applied and timelines fetched over time, for the chart.
+    @discardableResult
+    private func settle(published: Int) async throws -> [LoadSample] {
         var progress = (-1, -1)
         var since = ContinuousClock.now
+        var recorder = DrainRecorder(goal: published)
         while since.duration(to: .now) < Self.patience {
             try farm.requireServices()
             let applied = try await farm.appliedEvents()
             let fetched = await farm.providerCounts()?.timelines ?? 0
             if (applied, fetched) != progress { (progress, since) = ((applied, fetched), .now) }
+            recorder.record(applied: applied, fetched: fetched)
             if applied >= published, try await farm.pool.query(DueWork(limit: 1)).isEmpty,
                 try await farm.pool.query(TimelinesUnderWay()).first == 0
             {
-                return
+                return recorder.samples
             }
             try await Task.sleep(for: .milliseconds(100))
         }
+        return recorder.samples
     }
 
     private struct Served {
@@ -260,5 +267,41 @@ struct LoadDrain: Sendable {
                 pass.losses.different += 1
             }
         }
+    }
+}
+
+/// What a drain gets done over time, for its chart and the line that shows how far it is.
+struct DrainRecorder: Sendable {
+    /// Events applied when it is over.
+    let goal: Int
+    private(set) var samples: [LoadSample] = []
+
+    private let start = ContinuousClock.now
+    private var begin: Int?
+    private var last: (time: ContinuousClock.Instant, applied: Int, fetched: Int)?
+
+    init(goal: Int) {
+        self.goal = goal
+    }
+
+    mutating func record(applied: Int, fetched: Int, at now: ContinuousClock.Instant = .now) {
+        defer { last = (now, applied, fetched) }
+        guard let last else {
+            begin = applied
+            return
+        }
+        let span = max(0.001, last.time.duration(to: now) / .seconds(1))
+        let rate = Double(fetched - last.fetched) / span
+        samples.append(
+            LoadSample(
+                seconds: start.duration(to: now) / .seconds(1),
+                [.eventsPerSecond: Double(applied - last.applied) / span, .timelinesPerSecond: rate]))
+        let (done, all) = (applied - (begin ?? 0), goal - (begin ?? 0))
+        guard all > 0 else { return }
+        let elapsed = start.duration(to: now) / .seconds(1)
+        let line = ProgressLine(
+            phase: "draining", share: Double(done) / Double(all), rate: rate,
+            secondsLeft: done > 0 ? elapsed / Double(done) * Double(all - done) : nil, latency: nil)
+        Terminal.progress(line.text(width: LoadProgress.width))
     }
 }

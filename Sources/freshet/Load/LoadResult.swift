@@ -44,6 +44,8 @@ struct LoadResult: Sendable, Equatable {
     var stale = 0
     /// Timelines whose last message on the output topic is what PostgreSQL has stored.
     var verified = 0
+    /// For the charts of a page, and members of the JSON where there are any.
+    var charts = LoadCharts()
     /// Members of the scenario's own.
     var extras: [(key: String, value: JSONValue)] = []
 
@@ -65,7 +67,7 @@ struct LoadResult: Sendable, Equatable {
             ("latencyMilliseconds", latency?.json ?? .null), ("lost", number(lost)), ("stale", number(stale)),
             ("verified", number(verified)),
         ]
-        members += extras.map { ($0.key, $0.value) }
+        members += extras.map { ($0.key, $0.value) } + charts.members.map { ($0.key, $0.value) }
         return .object(JSONObject(members.map { JSONObject.Member(key: $0.0, value: $0.1) }))
     }
 

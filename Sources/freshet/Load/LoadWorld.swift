@@ -7,6 +7,7 @@ import WidgetStore
 struct LoadWorld: Sendable {
     static let app = "com.example.load"
 
+    var app = Self.app
     let users: Int
     let widgetsPerUser: Int
     let kinds: Int
@@ -20,7 +21,7 @@ struct LoadWorld: Sendable {
     /// - Parameter provider: URL without a path.
     func definition(provider: String) -> AppDefinition {
         AppDefinition(
-            name: Self.app, developerMode: true,
+            name: app, developerMode: true,
             kinds: (0..<kinds).map { index in
                 KindDefinition(
                     name: kind(index), displayName: kind(index), description: "for load tests",
@@ -36,7 +37,7 @@ struct LoadWorld: Sendable {
     func placement(_ widget: Int) -> WidgetPlacement {
         let user = widget / widgetsPerUser
         return WidgetPlacement(
-            app: Self.app, widget: "w\(widget)", user: "u\(user)", device: "d\(user)", kind: kind(widget),
+            app: app, widget: "w\(widget)", user: "u\(user)", device: "d\(user)", kind: kind(widget),
             family: .systemSmall, configuration: configuration(widget), environment: Self.environment)
     }
 
@@ -49,7 +50,7 @@ struct LoadWorld: Sendable {
     func timeline(_ widget: Int) -> TimelineID {
         let placement = placement(widget)
         return TimelineIdentity(
-            app: Self.app, kind: placement.kind, sharing: .perUser, variesBy: .all, family: placement.family,
+            app: app, kind: placement.kind, sharing: .perUser, variesBy: .all, family: placement.family,
             configuration: placement.configuration, environment: placement.environment, user: placement.user
         ).id
     }
@@ -58,7 +59,7 @@ struct LoadWorld: Sendable {
     func reload(_ widget: Int) -> FreshetEvent {
         .push(
             ReloadRequest(
-                app: Self.app, audience: .widget("w\(widget)"), kinds: .kinds([kind(widget)]), reason: .push))
+                app: app, audience: .widget("w\(widget)"), kinds: .kinds([kind(widget)]), reason: .push))
     }
 }
 
@@ -69,12 +70,12 @@ extension LoadWorld {
             (0..<32).map { _ in UInt8.random(in: 0...255) }
         }
         let directory = try await DirectoryCache(pool: store.pool).refresh()
-        guard let app = directory.apps[Self.app] else {
-            throw CommandFailure(.failure, "the app \(Self.app) could not be registered")
+        guard let registeredApp = directory.apps[app] else {
+            throw CommandFailure(.failure, "the app \(app) could not be registered")
         }
-        let registered = (0..<kinds).compactMap { directory.kind(kind($0), of: app) }
+        let registered = (0..<kinds).compactMap { directory.kind(kind($0), of: registeredApp) }
         guard registered.count == kinds else {
-            throw CommandFailure(.failure, "the kinds of \(Self.app) could not be registered")
+            throw CommandFailure(.failure, "the kinds of \(app) could not be registered")
         }
         let chunk = 20_000
         for first in stride(from: 0, to: widgets, by: chunk) {

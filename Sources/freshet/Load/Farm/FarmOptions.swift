@@ -26,14 +26,14 @@ extension LoadOptions {
         var values = try settings.load(options: given, requiring: ["postgres.url"]).settings
         if !settings.assignments.contains(where: { $0.hasPrefix("log.level=") }) { values.log.level = .warning }
         let logger = values.log.logger()
-        let (json, settings) = (json, settings)
+        let settings = settings
         let outcome = DemoOutcome()
-        try await SignalScope.run(logger: logger) { [values] scope in
+        try await SignalScope.run(logger: logger) { [self, values] scope in
             let work = BackgroundService("load") {
                 let report = try await Farm.with(
                     plan, options: farm, settings: values, settingsOptions: settings, logger: logger, body)
                 Terminal.endProgress()
-                if json { Terminal.print(report.json) } else { report.lines.forEach(Terminal.print) }
+                try emit(report)
                 outcome.end(lost: report.lost)
             }
             try await scope.run([work])

@@ -16,6 +16,9 @@ struct ProcessUsage: Sendable, Equatable {
     /// As the kernel knows it: the first 15 bytes of the file's name.
     var name = ""
 
+    /// This process.
+    static let own = getpid()
+
     private static let ticks = Double(max(1, sysconf(Int32(_SC_CLK_TCK))))
 
     /// nil when there is no such process (any more), or no `/proc`.
@@ -63,7 +66,7 @@ struct ProcessUsage: Sendable, Equatable {
     }
 
     /// Files of `/proc` say that they are empty, so they are read until their end.
-    private static func read(_ path: String) -> String? {
+    static func read(_ path: String) -> String? {
         guard let file = fopen(path, "r") else { return nil }
         defer { fclose(file) }
         var bytes: [UInt8] = []
