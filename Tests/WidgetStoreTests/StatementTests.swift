@@ -38,10 +38,20 @@ struct StatementTests {
         HaltIngest.self, ResumeIngest.self, CountUnregistered.self, ListDeadLetters.self, ListAllDeadLetters.self,
         CountDeadLetters.self, ReadDeadLetter.self, DeadLettersToReplay.self, DeadLettersReplayed.self,
         DeadLettersFailedAgain.self, DiscardDeadLetters.self, DeleteOldDeadLetters.self, DatabaseTime.self,
-        DatabaseVitals.self, TableSizes.self, TakeSnapshot.self, CompactTimelineState.self, WriteCheckpoint.self,
-        TidyTimelines.self, StoredTimelines.self, TimelinesUnderWay.self,
+        DatabaseVitals.self, TableSizes.self, TakeSnapshot.self, StoredTimelines.self, TimelinesUnderWay.self,
         ReadSecrets.self, KeepSecret.self, ReplaceSecret.self, ForgetSecret.self,
     ]
+
+    @Test("utility statements, which PREPARE does not take, can be run")
+    func utilities() async throws {
+        try await withStore { store in
+            try await store.pool.withConnection { connection in
+                _ = try await connection.execute(TidyTimelines())
+                _ = try await connection.execute(CompactTimelineState())
+                _ = try await connection.execute(WriteCheckpoint())
+            }
+        }
+    }
 
     @Test("PREPARE succeeds for every statement")
     func prepare() async throws {
