@@ -5,7 +5,10 @@ struct LoadCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "load",
         abstract: "Loads Freshet with synthetic events and counts what they cost.",
-        subcommands: [LoadIngestCommand.self, LoadFairnessCommand.self, LoadGlobalCommand.self])
+        subcommands: [
+            LoadIngestCommand.self, LoadFairnessCommand.self, LoadGlobalCommand.self, LoadSharedCommand.self,
+            LoadFillCommand.self, LoadGrowthCommand.self, LoadChurnCommand.self,
+        ])
 }
 
 struct LoadIngestCommand: AsyncParsableCommand {
