@@ -54,8 +54,8 @@ struct ClaimSinceTests {
     func count() async throws {
         try await withDue { store, kind, _, start in
             func count(_ since: Timestamp?, lane: ReloadLane = .push, limit: Int = 100) async throws -> [DueWork.Row] {
-                try await store.pool.query(
-                    DueSince(limit: limit, queues: [ClaimWish(kindID: kind, lane: lane, count: 0, since: since)]))
+                try await store.pool.due(
+                    since: [ClaimWish(kindID: kind, lane: lane, count: 0, since: since)], limit: limit)
             }
             #expect(try await count(start - .seconds(4 * 60)) == [DueWork.Row(kindID: kind, lane: .push, count: 4)])
             #expect(try await count(nil) == store.pool.query(DueWork(limit: 100)))

@@ -156,7 +156,7 @@ struct ClaimLoop {
         _ known: KindDirectory, limit: Int, isPartial: Bool
     ) async throws -> [DueWork.Row] {
         guard !isPartial else {
-            return try await context.pool.query(DueSince(limit: limit, queues: watermarks.queues(of: known.kinds.keys)))
+            return try await context.pool.due(since: watermarks.queues(of: known.kinds.keys), limit: limit)
         }
         let began = context.clock.elapsed
         let due = try await context.pool.query(DueWork(limit: limit))

@@ -70,7 +70,7 @@ struct LoadPopulationTests {
         try await withStore([app.definition(port: 9)]) { store in
             let population = try LoadPopulation(app: app, contentBytes: 80, directory: try await store.directory())
             let growth = LoadGrowth(
-                sizes: [100, 400], rounds: 2, batch: 20, population: population, store: store.store)
+                sizes: [100, 400], rounds: 2, batch: 20, saveBytes: 80, population: population, store: store.store)
             let report = try await growth.run { indices in
                 try await store.store.fill(
                     population.rows(indices), connections: 1, isExtension: indices.lowerBound > 0)

@@ -71,6 +71,14 @@ package struct PlanInOrder: PostgresStatement {
 }
 
 extension PostgresPool {
+    /// What is due of some queues, each from the time of its wish on.
+    package func due(since queues: [ClaimWish], limit: Int) async throws(PostgresError) -> [DueWork.Row] {
+        var pipeline = PostgresPipeline()
+        _ = pipeline.append(PlanInOrder())
+        let due = pipeline.append(DueSince(limit: limit, queues: queues))
+        return try await transaction(pipeline).rows(due)
+    }
+
     /// Claims from the times of the wishes on, where there are any.
     package func claim(_ wishes: [ClaimWish], lease: Duration) async throws(PostgresError) -> [ClaimedTimeline] {
         guard wishes.contains(where: { $0.since != nil }) else {

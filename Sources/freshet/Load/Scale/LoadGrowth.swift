@@ -7,6 +7,8 @@ struct LoadGrowth: Sendable {
     let sizes: [Int]
     let rounds: Int
     let batch: Int
+    /// Bytes of what is stored anew.
+    let saveBytes: Int
     let population: LoadPopulation
     let store: WidgetStore
 
@@ -34,7 +36,7 @@ struct LoadGrowth: Sendable {
 
     private func pass(_ size: Int, version: Int, _ name: String, _ times: inout StatementTimes) async throws {
         let statements = StatementRounds(
-            population: population, pool: store.pool, batch: batch, contentBytes: population.contentBytes)
+            population: population, pool: store.pool, batch: batch, contentBytes: saveBytes)
         let order = ScatteredOrder(size)
         for round in 0..<rounds {
             Terminal.progress("\(size) timelines, \(name): \(round) of \(rounds) batches")

@@ -28,6 +28,13 @@ struct LoadGrowthCommand: AsyncParsableCommand {
     @Option(help: "Timelines of a batch.")
     var batch = 1_000
 
+    @Option(
+        help: """
+            Bytes of what is stored anew, when it is not as many as are filled in: with --content-bytes 0 filling takes half \
+            as long, and only the timelines of the batches have content.
+            """)
+    var saveBytes: Int?
+
     @Option(help: ArgumentHelp("Write a page with the curves as charts.", valueName: "file.html"))
     var report: String?
 
@@ -37,6 +44,7 @@ struct LoadGrowthCommand: AsyncParsableCommand {
         let sizes = try parsedSizes()
         try LoadOptions.check("--batch", batch, in: 1...10_000)
         try LoadOptions.check("--rounds", rounds, in: 1...100_000)
+        if let saveBytes { try LoadOptions.check("--save-bytes", saveBytes, in: 0...100_000) }
         guard let smallest = sizes.first, rounds * batch <= smallest else {
             throw ValidationError("--rounds times --batch must be at most the smallest size")
         }
@@ -54,9 +62,11 @@ struct LoadGrowthCommand: AsyncParsableCommand {
     func run() async throws {
         let sizes = try parsedSizes()
         let app = LoadApp(name: DemoWorld.bank, people: sizes[sizes.count - 1])
-        let growth = try await options.withPopulation(of: app) { [options, rounds, batch] population, store in
+        let growth = try await options.withPopulation(of: app) {
+            [options, rounds, batch, saveBytes] population, store in
             try await LoadGrowth(
-                sizes: sizes, rounds: rounds, batch: batch, population: population, store: store
+                sizes: sizes, rounds: rounds, batch: batch, saveBytes: saveBytes ?? options.contentBytes,
+                population: population, store: store
             ).run { indices in try await options.fill(population, indices, store: store) }
         }
         if options.json { Terminal.print(growth.json) } else { growth.lines.forEach(Terminal.print) }

@@ -62,15 +62,22 @@ struct LoadPopulation: Sendable {
     static func content(_ index: Int, version: Int, bytes: Int) -> String {
         let head = #"{"entries":[{"content":{"amount":"\#(index % 10_000).\#(version % 100)","note":""#
         let tail = #"","title":"Purchase \#(index)"},"date":"2026-01-01T00:00:00Z"}],"policy":"never"}"#
-        // Text that compresses as words do, not as one letter does.
-        var note = ""
-        note.reserveCapacity(bytes)
+        // Text that compresses as words do, not as one letter does; phrase by phrase, since millions are made.
+        var text = head
+        text.reserveCapacity(bytes + 64)
+        let end = bytes - tail.utf8.count
         var state = UInt64(index &+ 1) &* 0x9E37_79B9_7F4A_7C15 ^ UInt64(version)
-        while head.utf8.count + note.utf8.count + tail.utf8.count < bytes {
+        while text.utf8.count < end {
             state = state &* 6_364_136_223_846_793_005 &+ 1_442_695_040_888_963_407
-            note += Self.words[Int(state >> 60)]
+            let phrase = phrases[Int(state >> 56)]
+            text += text.utf8.count + phrase.utf8.count < end + 16 ? phrase : words[Int(state >> 60)]
         }
-        return head + note + tail
+        return text + tail
+    }
+
+    /// 256 of five words each.
+    private static let phrases: [String] = (0..<256).map { phrase in
+        (0..<5).map { words[(phrase * 7 + phrase / 16 * 5 + $0 * ($0 + phrase)) % words.count] }.joined()
     }
 
     private static let words = [

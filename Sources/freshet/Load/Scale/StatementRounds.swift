@@ -65,7 +65,7 @@ struct StatementRounds: Sendable {
             let queues = population.kinds.flatMap { kind in
                 ReloadLane.allCases.map { ClaimWish(kindID: kind.id, lane: $0, count: 0, since: since) }
             }
-            return try await pool.query(DueSince(limit: batch, queues: queues))
+            return try await pool.due(since: queues, limit: batch)
         }
         let claimed = try await claim(.push, count: indices.count, since: since, name: "claim", &times)
         guard claimed.count == indices.count else {
