@@ -126,7 +126,8 @@ let package = Package(
         .testTarget(
             name: "WidgetModelTests", dependencies: ["WidgetModel", "Simulation"], swiftSettings: strict),
         .testTarget(
-            name: "WidgetEventsTests", dependencies: ["WidgetEvents", "WidgetModel", "Fuzzing"], swiftSettings: strict),
+            name: "WidgetEventsTests", dependencies: ["WidgetEvents", "WidgetModel", "Fuzzing", "TestSupport"],
+            swiftSettings: strict),
         .testTarget(
             name: "WidgetStoreTests",
             dependencies: ["WidgetStore", "PostgresClient", "WidgetModel", "TestSupport", logging],

@@ -49,12 +49,11 @@ final class ConsumerMailbox: Sendable {
         return isOpen
     }
 
+    /// The thread is not woken for it: it comes round soon enough.
     func commit(_ nextOffsets: [TopicPartition: Int64]) {
-        let isOpen = state.withLock { state in
+        state.withLock { state in
             if !state.isClosed { state.commits.merge(nextOffsets) { _, new in new } }
-            return !state.isClosed
         }
-        if isOpen { wakeup.signal() }
     }
 
     func takeCommands() -> [ConsumerCommand] {

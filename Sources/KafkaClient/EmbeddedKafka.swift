@@ -35,7 +35,7 @@ package final class EmbeddedKafka: Sendable {
     /// What its clients must set to be quick: an empty fetch is answered only when the wait is over, so this is the
     /// latency; and failures are noticed and left behind within fractions of a second.
     package static let clientProperties: [String: String] = [
-        "fetch.wait.max.ms": "5",
+        "fetch.wait.max.ms": "2",
         "fetch.error.backoff.ms": "20",
         "heartbeat.interval.ms": "300",
         "session.timeout.ms": "6000",

@@ -5,7 +5,7 @@
 /// order.
 package struct KafkaBatch: Sendable {
     /// Where a message stands, and where its parts are in ``KafkaBatch/bytes``.
-    package struct Record: Sendable {
+    package struct Record: Sendable, BitwiseCopyable {
         /// Index into ``KafkaBatch/topics``.
         package var topicIndex: Int32
         package var partition: Int32
@@ -14,24 +14,25 @@ package struct KafkaBatch: Sendable {
         package var timestampMilliseconds: Int64
 
         /// Key, value and headers lie behind one another from here on.
-        var start: UInt32
+        @usableFromInline var start: UInt32
         /// -1 is null.
-        var keyLength: Int32
+        @usableFromInline var keyLength: Int32
         /// -1 is null.
-        var valueLength: Int32
-        var headersLength: UInt32
+        @usableFromInline var valueLength: Int32
+        @usableFromInline var headersLength: UInt32
 
         var keyRange: Range<Int>? {
             keyLength < 0 ? nil : Int(start)..<Int(start) + Int(keyLength)
         }
 
-        var valueRange: Range<Int>? {
+        /// The value's range in the batch's bytes; `nil` for a null value.
+        @inlinable package var valueRange: Range<Int>? {
             guard valueLength >= 0 else { return nil }
             let lower = Int(start) + Int(max(keyLength, 0))
             return lower..<lower + Int(valueLength)
         }
 
-        var headersRange: Range<Int> {
+        @inlinable package var headersRange: Range<Int> {
             let lower = Int(start) + Int(max(keyLength, 0)) + Int(max(valueLength, 0))
             return lower..<lower + Int(headersLength)
         }
@@ -41,6 +42,9 @@ package struct KafkaBatch: Sendable {
     /// Names that the records' `topicIndex` refers to; some may have no record here.
     package internal(set) var topics: [String]
     package internal(set) var records: [Record]
+    /// What ``KafkaConsumerConfiguration/makeReader`` made of the messages, on the poll thread; `nil` when there is no
+    /// reader, or when records have been removed since.
+    package internal(set) var annotation: (any Sendable)?
 
     package var count: Int { records.count }
     package var isEmpty: Bool { records.isEmpty }
@@ -82,6 +86,7 @@ package struct KafkaBatch: Sendable {
     /// Without the records of these partitions. The bytes stay: this is for the rare seek.
     mutating func remove(_ partitions: Set<TopicPartition>) {
         let topics = topics
+        annotation = nil
         records.removeAll {
             partitions.contains(TopicPartition(topic: topics[Int($0.topicIndex)], partition: $0.partition))
         }
@@ -94,6 +99,26 @@ extension KafkaBatch {
         package var name: Range<Int>
         /// `nil` for a null value.
         package var value: Range<Int>?
+    }
+
+    /// Calls `body` with the name and the value of each header of a record, in their order; without copying anything.
+    @inlinable
+    package static func forEachHeader(
+        of record: Record, in bytes: [UInt8], _ body: (_ name: Range<Int>, _ value: Range<Int>?) -> Void
+    ) {
+        let headers = record.headersRange
+        let raw = unsafe bytes.span.bytes
+        var position = headers.lowerBound
+        while position < headers.upperBound {
+            // Any four bytes are an Int32, and the loads are checked against the array's bounds.
+            let nameLength = unsafe Int32(
+                littleEndian: raw.unsafeLoadUnaligned(fromByteOffset: position, as: Int32.self))
+            let valueLength = unsafe Int32(
+                littleEndian: raw.unsafeLoadUnaligned(fromByteOffset: position &+ 4, as: Int32.self))
+            let name = position &+ 8..<position &+ 8 &+ Int(nameLength)
+            position = name.upperBound &+ Int(max(valueLength, 0))
+            body(name, valueLength < 0 ? nil : name.upperBound..<position)
+        }
     }
 
     /// Walks the headers of one message. In the arena each is: the name's length and the value's length (-1 for null)

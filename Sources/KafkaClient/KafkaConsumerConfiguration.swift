@@ -22,6 +22,8 @@ package struct KafkaConsumerConfiguration: Sendable {
     package var revocationTimeout: Duration
     /// Makes this a static member of the group (`group.instance.id`).
     package var groupInstanceID: String?
+    /// Makes what reads the messages on the poll thread.
+    package var makeReader: (@Sendable () -> any KafkaMessageReader)?
 
     package init(
         kafka: KafkaConfiguration, group: String, topics: [String], maximumBatchMessages: Int = 4096,

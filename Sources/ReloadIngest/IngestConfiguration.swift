@@ -18,6 +18,9 @@ package struct IngestConfiguration: Sendable {
     package var group = "freshet"
     /// Largest number of events in one transaction.
     package var maximumBatch = 4096
+    /// Largest number of rows of SQL input that targeted requests may come to in one transaction: it holds the locks of as
+    /// many timelines at least. What is more goes into the next one.
+    package var maximumMarks = 16_384
     /// An audience with more widgets than this is materialised by the sweeper, not in the transaction.
     package var audienceLimit = 10_000
     /// Largest event, in bytes; a larger one becomes a dead letter.

@@ -27,6 +27,8 @@ package final class IngestService: Service {
     let onDue: @Sendable () -> Void
     /// Told, before ``onDue``, the apps that targeted requests and lifecycle events of a transaction were of.
     private let onTargeted: @Sendable (Set<Int32>) -> Void
+    /// Called instead of ``onDue`` when all that a transaction made due is of these kinds, in urgent lanes.
+    private let onMarked: (@Sendable (Set<Int32>) -> Void)?
     private let onDeadLetters: @Sendable () -> Void
     /// Called whenever partitions have been assigned and are about to be read.
     private let onAssigned: @Sendable () -> Void
@@ -39,6 +41,7 @@ package final class IngestService: Service {
     package init(
         configuration: IngestConfiguration, pool: PostgresPool, directory: DirectoryCache, logger: Logger,
         onDue: @escaping @Sendable () -> Void, onTargeted: @escaping @Sendable (Set<Int32>) -> Void = { _ in },
+        onMarked: (@Sendable (Set<Int32>) -> Void)? = nil,
         onDeadLetters: @escaping @Sendable () -> Void,
         onAssigned: @escaping @Sendable () -> Void = {},
         onDecisions: (@Sendable ([DecisionRecord]) -> Void)? = nil,
@@ -50,6 +53,7 @@ package final class IngestService: Service {
         self.logger = logger
         self.onDue = onDue
         self.onTargeted = onTargeted
+        self.onMarked = onMarked
         self.onDeadLetters = onDeadLetters
         self.onAssigned = onAssigned
         self.onDecisions = onDecisions
@@ -66,6 +70,15 @@ package final class IngestService: Service {
     /// How many messages each assigned partition is behind; `nil` while there is no consumer.
     package func lag() async -> [TopicPartition: Int64]? {
         await current.withLock { $0 }?.lag()
+    }
+
+    /// Makes what decodes messages on a consumer's poll thread (``KafkaConsumerConfiguration/makeReader``). Without it they
+    /// are decoded when they are applied.
+    package static func makeReader(
+        _ configuration: IngestConfiguration
+    ) -> @Sendable () -> any KafkaMessageReader {
+        let decoder = EventDecoder(maximumEventBytes: configuration.maximumEventBytes)
+        return { RecordReader(topics: configuration.topics, decoder: decoder) }
     }
 
     /// Why nothing is applied until an operator says so; nil while events flow.
@@ -172,9 +185,7 @@ package final class IngestService: Service {
             }
         case .batch(let batch):
             var prepared = PreparedBatch(batch, topics: configuration.topics, decoder: decoder)
-            let items = prepared.items
-            prepared.items = []
-            try await apply(items, of: prepared, under: positions.epochs, &positions, consumer)
+            try await apply(prepared.items, of: &prepared, under: positions.epochs, &positions, consumer)
         case .revoked(let revocation):
             positions.drop(revocation.partitions)
             statistics.update { $0.assignedPartitions -= revocation.partitions.count }
@@ -195,29 +206,41 @@ package final class IngestService: Service {
 
     /// Applies items in order, in one transaction if it can be.
     private func apply(
-        _ items: [PreparedBatch.Item], of batch: PreparedBatch, under epochs: [TopicPartition: Int64],
+        _ items: [Int32], of batch: inout PreparedBatch, under epochs: [TopicPartition: Int64],
         _ positions: inout PartitionPositions, _ consumer: KafkaConsumer
     ) async throws {
         var items = items
         var attempt = 0
         // Forgotten whenever something may take long: kinds may be retired or changed meanwhile.
         var directory: KindDirectory?
+        // The fold of what comes after the transaction at hand, made while the database is busy with that.
+        var ahead: Ahead?
         while true {
-            items.removeAll {
-                !positions.isDue($0.offset, of: $0.partition, receivedUnder: epochs[$0.partition])
-            }
+            items = batch.due(items, from: batch.places.map { positions.firstDue(of: $0, receivedUnder: epochs[$0]) })
             guard !items.isEmpty else { return }
-            var next: [TopicPartition: Int64] = [:]
-            for item in items { next[item.partition] = item.offset + 1 }
-            let advances = positions.advances(to: next)
+            var advances: [AdvancePositions.Advance] = []
             do {
-                let fold = try await fold(items, &directory)
+                let fold: BatchFold
+                let count: Int
+                if let ahead, ahead.items == items {
+                    (fold, count) = (ahead.fold, ahead.count)
+                } else {
+                    (fold, count) = try await self.fold(items, of: batch, &directory)
+                }
+                let (rest, known, current) = (Array(items[count...]), directory, batch)
+                async let next = Ahead(
+                    rest, of: current, known, flow.divertedApps, limit: configuration.maximumMarks)
+                ahead = nil
+                advances = positions.advances(to: batch.next(after: items[..<count]))
                 let outcome = try await applier.apply(
                     fold, advancing: advances, failures: { [tally] in tally.counts($0, in: fold) },
-                    deadLetter: { batch.deadLetter($0) })
+                    deadLetter: { [batch] in batch.deadLetter($0) })
                 committed(fold, outcome, advances, &positions, consumer)
                 onDecisions?(decisions(fold, outcome, batch))
-                return
+                if count == items.count { return }
+                // The rest, if it was too much for one transaction.
+                ahead = await next
+                attempt = 0
             } catch {
                 switch ApplyFailure(error) {
                 case .stopped:
@@ -243,7 +266,7 @@ package final class IngestService: Service {
                     guard await pause(attempt: attempt) else { throw CancellationError() }
                 case .poison(let message):
                     if items.count == 1 {
-                        if case .rejected = items[0].content {
+                        if case .rejected = batch.content(Int(items[0])) {
                             // Not even as a dead letter: nothing may be dropped, so it waits for somebody to look.
                             attempt += 1
                             logger.critical(
@@ -251,13 +274,11 @@ package final class IngestService: Service {
                             guard await pause(attempt: attempt) else { throw CancellationError() }
                             continue
                         }
-                        items[0].content = .rejected(
-                            RejectedEvent(
-                                record: items[0].record, app: items[0].app, code: "databaseRefused", message: message))
+                        batch.reject(Int(items[0]), code: "databaseRefused", message: message)
                         logger.error("an event was refused by the database", metadata: ["error": "\(message)"])
                         continue
                     }
-                    try await applyHalves(items, of: batch, under: epochs, &positions, consumer)
+                    try await applyHalves(items, of: &batch, under: epochs, &positions, consumer)
                     return
                 case .tooMuch(let message):
                     // The next attempt is half of this one, so this is not yet the time for a long wait.
@@ -265,7 +286,7 @@ package final class IngestService: Service {
                     directory = nil
                     try await waitForDatabase(message, attempt: attempt, events: items.count)
                     guard items.count > 1 else { continue }
-                    try await applyHalves(items, of: batch, under: epochs, &positions, consumer)
+                    try await applyHalves(items, of: &batch, under: epochs, &positions, consumer)
                     return
                 case .wait(let message):
                     attempt += 1
@@ -277,12 +298,12 @@ package final class IngestService: Service {
     }
 
     private func applyHalves(
-        _ items: [PreparedBatch.Item], of batch: PreparedBatch, under epochs: [TopicPartition: Int64],
+        _ items: [Int32], of batch: inout PreparedBatch, under epochs: [TopicPartition: Int64],
         _ positions: inout PartitionPositions, _ consumer: KafkaConsumer
     ) async throws {
         let middle = items.count / 2
-        try await apply(Array(items[..<middle]), of: batch, under: epochs, &positions, consumer)
-        try await apply(Array(items[middle...]), of: batch, under: epochs, &positions, consumer)
+        try await apply(Array(items[..<middle]), of: &batch, under: epochs, &positions, consumer)
+        try await apply(Array(items[middle...]), of: &batch, under: epochs, &positions, consumer)
     }
 
     /// Says that the database did not take a batch, and backs off.
@@ -300,9 +321,26 @@ package final class IngestService: Service {
         guard await pause(attempt: attempt) else { throw CancellationError() }
     }
 
+    /// A fold of items that come next, if nothing goes wrong with those before them.
+    private struct Ahead: Sendable {
+        let items: [Int32]
+        let fold: BatchFold
+        let count: Int
+
+        /// nil when there are no more items, or when the directory may be behind.
+        init?(
+            _ items: [Int32], of batch: PreparedBatch, _ directory: KindDirectory?, _ diverted: Set<Int32>, limit: Int
+        ) {
+            guard let directory, !items.isEmpty else { return nil }
+            self.items = items
+            (fold, count) = batch.fold(items, directory, diverted, limit: limit)
+            if fold.hasUnknownNames { return nil }
+        }
+    }
+
     private func fold(
-        _ items: [PreparedBatch.Item], _ directory: inout KindDirectory?
-    ) async throws -> BatchFold {
+        _ items: [Int32], of batch: PreparedBatch, _ directory: inout KindDirectory?
+    ) async throws -> (fold: BatchFold, count: Int) {
         var known: KindDirectory
         if let directory {
             known = directory
@@ -310,26 +348,13 @@ package final class IngestService: Service {
             known = try await self.directory.directory(maximumAge: configuration.directoryAge)
         }
         let diverted = flow.divertedApps
-        var fold = Self.fold(items, known, diverted)
-        if fold.hasUnknownNames && directory == nil {
+        var folded = batch.fold(items, known, diverted, limit: configuration.maximumMarks)
+        if folded.fold.hasUnknownNames && directory == nil {
             known = try await self.directory.refresh()
-            fold = Self.fold(items, known, diverted)
+            folded = batch.fold(items, known, diverted, limit: configuration.maximumMarks)
         }
         directory = known
-        return fold
-    }
-
-    static func fold(
-        _ items: [PreparedBatch.Item], _ directory: KindDirectory, _ diverted: Set<Int32> = []
-    ) -> BatchFold {
-        var fold = BatchFold(directory: directory, divertedApps: diverted)
-        for item in items {
-            switch item.content {
-            case .event(let event): fold.add(event)
-            case .rejected(let event): fold.reject(event)
-            }
-        }
-        return fold
+        return folded
     }
 
     /// Fetches nothing and waits for an operator; the batch at hand is applied then.
@@ -370,7 +395,11 @@ package final class IngestService: Service {
         }
         if outcome.due > 0 || bumps > 0 || outcome.sweeps > 0 || !fold.sweeps.isEmpty || outcome.widgets > 0 {
             onTargeted(fold.targetedApps)
-            onDue()
+            if let onMarked, outcome.widgets == 0, outcome.sweeps == 0, let kinds = fold.markedKinds {
+                onMarked(kinds)
+            } else {
+                onDue()
+            }
         }
         if let first = outcome.rejected.first {
             logger.warning(
@@ -407,22 +436,6 @@ package final class IngestService: Service {
             return !Task.isShuttingDownGracefully
         } catch {
             return false
-        }
-    }
-}
-
-extension PreparedBatch.Item {
-    fileprivate var record: Int {
-        switch content {
-        case .event(let event): event.record
-        case .rejected(let event): event.record
-        }
-    }
-
-    fileprivate var app: String? {
-        switch content {
-        case .event(let event): event.event.app
-        case .rejected(let event): event.app
         }
     }
 }

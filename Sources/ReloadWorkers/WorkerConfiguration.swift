@@ -25,6 +25,8 @@ package struct WorkerConfiguration: Sendable {
     /// Least time between two claims while work trickles in, so that it is fetched in batches. An idle worker claims at
     /// once, and so does one that left work behind.
     package var claimSpacing = Duration.milliseconds(25)
+    /// While fewer batches than this are under way, work is not left to gather.
+    package var eagerBatches = 2
     /// How long a stopping worker may go on to finish what is in flight; the rest is given back.
     package var graceTime = Duration.seconds(20)
     /// How old the directory of kinds may be.

@@ -54,6 +54,7 @@ struct ConsumerTests {
                 $0.maximumBatchMessages = 100
                 $0.bufferedBatches = 1
                 $0.pauseDelay = .milliseconds(20)
+                $0.maximumWait = .seconds(10)
             }
             #expect(try await consumer.read(100, from: [place: .at(0)]).count == 100)
             await recorder.wait(for: "fetching is paused: the receiver is slow")

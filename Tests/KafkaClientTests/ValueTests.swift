@@ -137,6 +137,20 @@ struct ValueTests {
         #expect(byBytes.take(topics: ["t"]).bytes.count == 599)
     }
 
+    @Test("an empty queue is looked at soon, and less and less where looking brings nothing")
+    func starvation() {
+        var starvation = Starvation()
+        #expect(starvation.wait(atMost: 100) == 5 && starvation.mayAsk)
+        starvation.asked(false)
+        #expect(starvation.wait(atMost: 100) == 100)
+        starvation.ended()
+        #expect(starvation.wait(atMost: 100) == 5 && starvation.mayAsk)
+        for _ in 0..<20 { starvation.asked(true) }
+        #expect(!starvation.mayAsk && starvation.wait(atMost: 100) == 100)
+        starvation.ended()
+        #expect(starvation.mayAsk)
+    }
+
     @Test("tags of messages under way are never 0, and come back once")
     func slots() {
         var slots = DeliverySlots()

@@ -205,13 +205,12 @@ struct PartitionPositionsTests {
     @Test("What lies before the position, or is of a partition that was dropped, is not due")
     func due() {
         var positions = taken(epoch: 1, next: 5)
-        #expect(!positions.isDue(4, of: partition, receivedUnder: 1))
-        #expect(positions.isDue(5, of: partition, receivedUnder: 1))
-        #expect(taken(epoch: 1, next: nil).isDue(0, of: partition, receivedUnder: 1))
+        #expect(positions.firstDue(of: partition, receivedUnder: 1) == 5)
+        #expect(taken(epoch: 1, next: nil).firstDue(of: partition, receivedUnder: 1) == 0)
         // Received before the partition was taken anew: reading goes on from the stored position.
-        #expect(!taken(epoch: 2, next: 5).isDue(7, of: partition, receivedUnder: 1))
+        #expect(taken(epoch: 2, next: 5).firstDue(of: partition, receivedUnder: 1) == nil)
         positions.drop([partition])
-        #expect(!positions.isDue(5, of: partition, receivedUnder: 1))
+        #expect(positions.firstDue(of: partition, receivedUnder: 1) == nil)
         #expect(positions.advances(to: [partition: 6]).isEmpty)
     }
 

@@ -69,13 +69,14 @@ struct IngestHarness: Sendable {
         let pool = pool ?? store.pool
         var kafka = kafka.configuration
         kafka.properties.merge(properties) { $1 }
-        let consumer = KafkaConsumerConfiguration(
+        var consumer = KafkaConsumerConfiguration(
             kafka: kafka, group: configuration.group, topics: configuration.topics.all,
             maximumBatchMessages: configuration.maximumBatch)
+        consumer.makeReader = IngestService.makeReader(configuration)
         return IngestService(
             configuration: configuration, pool: pool, directory: DirectoryCache(pool: pool),
             logger: logger, onDue: {}, onDeadLetters: {}, onAssigned: {}, onDecisions: onDecisions,
-            makeConsumer: {
+            makeConsumer: { [consumer] in
                 let made = try KafkaConsumer(configuration: consumer, logger: Self.quiet)
                 onConsumer(made)
                 return made

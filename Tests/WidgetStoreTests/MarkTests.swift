@@ -118,6 +118,22 @@ struct MarkTests {
         }
     }
 
+    @Test("Where nothing can be done about it, an audience of more widgets than the limit fails the statement")
+    func tooManyForStrict() async throws {
+        try await withStore { store in
+            let ids = try await store.place(
+                (0..<3).map { .test("w\($0)", user: "crowd", configuration: #"{"n":\#($0)}"#) })
+            try await store.settle()
+            let error = await #expect(throws: PostgresError.self) {
+                try await store.pool.query(MarkUsers([mark(store, "crowd")], limit: 2, isStrict: true))
+            }
+            #expect(error?.sqlState == LargeAudience.state)
+            #expect(try await store.timeline(ids[0])?.isStale == false)
+            let outcome = try await store.pool.query(MarkUsers([mark(store, "crowd")], limit: 3, isStrict: true)).first
+            #expect(outcome?.marked == 3 && outcome?.tooMany == [])
+        }
+    }
+
     @Test("A leased row keeps the end of its lease; the request stays to be seen at completion")
     func leased() async throws {
         try await withStore { store in

@@ -39,7 +39,9 @@ struct StatementTests {
         HaltIngest.self, ResumeIngest.self, CountUnregistered.self, ListDeadLetters.self, ListAllDeadLetters.self,
         CountDeadLetters.self, ReadDeadLetter.self, DeadLettersToReplay.self, DeadLettersReplayed.self,
         DeadLettersFailedAgain.self, DiscardDeadLetters.self, DeleteOldDeadLetters.self, DatabaseTime.self,
-        FillIndexes.self, FillIsEmpty.self, FillGenerations.self, TableSizes.self, WalPosition.self, HoldSnapshot.self,
+        FillIndexes.self, FillIsEmpty.self, FillGenerations.self, FillSizes.self, WalPosition.self, HoldSnapshot.self,
+        DatabaseVitals.self, TableSizes.self, TakeSnapshot.self, CompactTimelineState.self, WriteCheckpoint.self,
+        TidyTimelines.self, StoredTimelines.self, TimelinesUnderWay.self,
         ReadSecrets.self, KeepSecret.self, ReplaceSecret.self, ForgetSecret.self,
     ]
 

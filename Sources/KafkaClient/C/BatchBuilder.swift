@@ -3,11 +3,16 @@ struct BatchBuilder {
     let maximumMessages: Int
     let maximumBytes: Int
 
+    /// The arena, with room at its end: what is used of it are the first `used` bytes.
     private var bytes: [UInt8] = []
+    private var used = 0
     private(set) var records: [KafkaBatch.Record] = []
     /// The sizes of the batch before, as the guess for the next one.
     private var expectedBytes = 0
     private var expectedRecords = 0
+
+    private static let leastRoom = 4096
+    private static let mostRoom = 262_144
 
     init(maximumMessages: Int, maximumBytes: Int) {
         self.maximumMessages = maximumMessages
@@ -15,7 +20,7 @@ struct BatchBuilder {
     }
 
     var isEmpty: Bool { records.isEmpty }
-    var isFull: Bool { records.count >= maximumMessages || bytes.count >= maximumBytes }
+    var isFull: Bool { records.count >= maximumMessages || used >= maximumBytes }
 
     /// Begins a record with its key and value; headers may follow.
     mutating func append(
@@ -26,28 +31,51 @@ struct BatchBuilder {
             bytes.reserveCapacity(expectedBytes)
             records.reserveCapacity(expectedRecords)
         }
-        let record = KafkaBatch.Record(
-            topicIndex: topicIndex, partition: partition, offset: offset, timestampMilliseconds: timestampMilliseconds,
-            start: UInt32(bytes.count), keyLength: unsafe key.map { Int32($0.count) } ?? -1,
-            valueLength: unsafe value.map { Int32($0.count) } ?? -1, headersLength: 0)
-        if let key = unsafe key { unsafe bytes.append(contentsOf: key) }
-        if let value = unsafe value { unsafe bytes.append(contentsOf: value) }
-        records.append(record)
+        let start = used
+        makeRoom(unsafe (key?.count ?? 0) + (value?.count ?? 0))
+        if let key = unsafe key { unsafe write(key) }
+        if let value = unsafe value { unsafe write(value) }
+        records.append(
+            KafkaBatch.Record(
+                topicIndex: topicIndex, partition: partition, offset: offset,
+                timestampMilliseconds: timestampMilliseconds, start: UInt32(start),
+                keyLength: unsafe key.map { Int32($0.count) } ?? -1,
+                valueLength: unsafe value.map { Int32($0.count) } ?? -1, headersLength: 0))
     }
 
     /// Adds a header to the record begun last.
     mutating func appendHeader(name: UnsafeRawBufferPointer, value: UnsafeRawBufferPointer?) {
-        let before = bytes.count
-        appendLength(Int32(name.count))
-        unsafe appendLength(value.map { Int32($0.count) } ?? -1)
-        unsafe bytes.append(contentsOf: name)
-        if let value = unsafe value { unsafe bytes.append(contentsOf: value) }
-        records[records.count - 1].headersLength += UInt32(bytes.count - before)
+        let before = used
+        makeRoom(unsafe KafkaBatch.Headers.prefixLength + name.count + (value?.count ?? 0))
+        write(Int32(name.count))
+        unsafe write(value.map { Int32($0.count) } ?? -1)
+        unsafe write(name)
+        if let value = unsafe value { unsafe write(value) }
+        records[records.count - 1].headersLength += UInt32(used - before)
     }
 
-    private mutating func appendLength(_ length: Int32) {
-        let pattern = UInt32(bitPattern: length)
-        for byte in 0..<4 { bytes.append(UInt8(truncatingIfNeeded: pattern >> (8 * UInt32(byte)))) }
+    /// Grows the arena in large steps, so that little is to be done for each message.
+    private mutating func makeRoom(_ count: Int) {
+        guard used + count > bytes.count else { return }
+        let room = max(count, min(max(bytes.count, Self.leastRoom), Self.mostRoom))
+        bytes.append(contentsOf: repeatElement(0, count: used + room - bytes.count))
+    }
+
+    /// Into room that was made.
+    private mutating func write(_ source: UnsafeRawBufferPointer) {
+        guard source.count > 0 else { return }
+        unsafe bytes.withUnsafeMutableBytes { target in
+            unsafe UnsafeMutableRawBufferPointer(rebasing: target[used..<(used + source.count)])
+                .copyMemory(from: source)
+        }
+        used += source.count
+    }
+
+    private mutating func write(_ length: Int32) {
+        unsafe bytes.withUnsafeMutableBytes { target in
+            unsafe target.storeBytes(of: length.littleEndian, toByteOffset: used, as: Int32.self)
+        }
+        used += MemoryLayout<Int32>.size
     }
 
     /// A record from values in hand.
@@ -71,13 +99,25 @@ struct BatchBuilder {
         }
     }
 
+    /// Shows a reader the record begun last, once its headers are there.
+    func readLast(with reader: any KafkaMessageReader, topics: [String]) {
+        reader.read(records[records.count - 1], in: bytes, topics: topics)
+    }
+
+    /// Shows a reader all records.
+    func readAll(with reader: any KafkaMessageReader, topics: [String]) {
+        for record in records { reader.read(record, in: bytes, topics: topics) }
+    }
+
     /// Gives away what was gathered and starts anew.
     mutating func take(topics: [String]) -> KafkaBatch {
         // Room for somewhat more than last time; a single huge batch does not make all later ones large.
-        expectedBytes = min(bytes.count + bytes.count / 4, maximumBytes)
+        expectedBytes = min(used + used / 4, maximumBytes)
         expectedRecords = min(records.count + records.count / 4, maximumMessages)
+        bytes.removeLast(bytes.count - used)
         defer {
             bytes = []
+            used = 0
             records = []
         }
         return KafkaBatch(bytes: bytes, topics: topics, records: records)
@@ -88,7 +128,10 @@ struct BatchBuilder {
         var batch = KafkaBatch(bytes: [], topics: topics, records: records)
         batch.remove(partitions)
         records = batch.records
-        if records.isEmpty { bytes = [] }
+        if records.isEmpty {
+            bytes = []
+            used = 0
+        }
     }
 }
 

@@ -4,13 +4,25 @@ internal import Logging
 extension ConsumerLoop {
     /// No commit is sent so soon after a rebalance.
     private static let commitQuiet = Duration.seconds(1)
+    private static let commitInterval = Duration.milliseconds(200)
     /// How long closing may take beyond the revocation timeout.
     private static let closeTimeout = Duration.seconds(10)
 
     func serveCommands() {
         guard wakeup.isPending else { return }
         wakeup.clear()
-        for command in mailbox.takeCommands() { handle(command) }
+        for command in mailbox.takeCommands() {
+            // What was applied last is worth a request before the group is left.
+            if case .stop = command { commit(mailbox.takeCommits()) }
+            handle(command)
+        }
+    }
+
+    /// Not for every batch: these are for lag tools only, and each is a request.
+    func serveCommits() {
+        let now = ContinuousClock.now
+        guard now >= nextCommit else { return }
+        nextCommit = now + Self.commitInterval
         commit(mailbox.takeCommits())
     }
 
@@ -53,7 +65,7 @@ extension ConsumerLoop {
     private func seek(_ offsets: [TopicPartition: KafkaOffset]) -> KafkaError? {
         let assigned = offsets.filter { tracker[$0.key] != nil }
         let places = Set(assigned.keys)
-        builder.remove(places, topics: tracker.topics)
+        forget(places)
         buffer.remove(places)
 
         let byPhase = Dictionary(grouping: assigned) { tracker[$0.key]?.phase ?? .waiting }
@@ -166,13 +178,13 @@ extension ConsumerLoop {
         "session.timeout.ms": "45000",
         // How soon new partitions, and topics that were missing, are noticed: librdkafka's own default is 5 minutes.
         "topic.metadata.refresh.interval.ms": "30000",
-        // What librdkafka prefetches is memory; a batch is a few MiB.
-        "queued.max.messages.kbytes": "32768",
+        // What librdkafka prefetches is memory. Only the values count here: a message takes some 700 bytes more.
+        "queued.max.messages.kbytes": "8192",
         "socket.keepalive.enable": "true",
     ]
 
     /// librdkafka looks only so often whether a full prefetch queue has room again. Where this is not known it is every
-    /// second: a receiver that takes more than `queued.min.messages` (100,000) a second should raise that.
+    /// second, unless it is woken (``ConsumerLoop``).
     static let newerDefaults: [String: String] = ["fetch.queue.backoff.ms": "20"]
 
     /// What exactly-once positions rest on.

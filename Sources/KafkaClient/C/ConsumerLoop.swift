@@ -22,15 +22,18 @@ final class ConsumerLoop: @unchecked Sendable {
 
     var tracker = PartitionTracker()
     var builder: BatchBuilder
+    private let reader: (any KafkaMessageReader)?
     var indexCache = PartitionIndexCache()
     /// Fetching is paused because the receiver is slow.
     var isHolding = false
     private var fullSince: ContinuousClock.Instant?
     private var batchBegun = ContinuousClock.now
+    private var starvation = Starvation()
 
     var stopReason: ConsumerCommand.StopReason?
     var fatalError: KafkaError?
     var lastRebalance = ContinuousClock.now
+    var nextCommit = ContinuousClock.now
     var assignments = 0
     var revocations = 0
     var acknowledgedRevocations: Set<Int> = []
@@ -47,6 +50,7 @@ final class ConsumerLoop: @unchecked Sendable {
         self.logger = logger
         builder = BatchBuilder(
             maximumMessages: max(configuration.maximumBatchMessages, 1), maximumBytes: configuration.maximumBatchBytes)
+        reader = configuration.makeReader?()
         callbacks = ClientCallbacks(logger: logger, configuration: configuration.kafka)
         let properties = try ClientProperties(
             .consumer, configuration.kafka, defaults: Self.defaults, newer: Self.newerDefaults,
@@ -84,6 +88,7 @@ final class ConsumerLoop: @unchecked Sendable {
         while stopReason == nil {
             turned()
             serveCommands()
+            serveCommits()
             guard stopReason == nil else { break }
             // Not only when a batch waits for room: a rebalance hands over what there is, and nothing more would come.
             if isHolding, buffer.pendingBatches < configuration.bufferedBatches { release() }
@@ -115,8 +120,9 @@ final class ConsumerLoop: @unchecked Sendable {
         while !builder.isFull, !wakeup.isPending, stopReason == nil {
             // The receiver is waiting, or will be without having anything else: what there is goes out now.
             let isWanted = !builder.isEmpty && buffer.pendingBatches == 0
-            if poll(isWanted ? 0 : Self.pollMilliseconds) {
+            if poll(isWanted ? 0 : starvation.wait(atMost: Self.pollMilliseconds)) {
                 polled += 1
+                starvation.ended()
                 if polled % Self.messagesPerLook == 0, isWanted,
                     batchBegun.duration(to: .now) >= configuration.maximumWait
                 {
@@ -125,9 +131,31 @@ final class ConsumerLoop: @unchecked Sendable {
             } else if isWanted {
                 flush()
             } else {
+                // Woken for something else, not for want of messages.
+                if !wakeup.isPending, starvation.mayAsk { starvation.asked(isHolding ? false : wakeFetcher()) }
                 return
             }
         }
+    }
+
+    /// librdkafka stops fetching when its queue is full, and looks only every so often (a second, where
+    /// `fetch.queue.backoff.ms` is not known) whether there is room again; meanwhile the queue runs empty. Any request to the
+    /// broker makes it look at once.
+    ///
+    /// - Returns: whether the log has more than what was read, so that it was asked.
+    private func wakeFetcher() -> Bool {
+        for state in tracker.running where !state.isPausedByReceiver {
+            guard let next = state.next else { continue }
+            var low: Int64 = 0
+            var high: Int64 = 0
+            let known = unsafe rd_kafka_get_watermark_offsets(
+                client.pointer, state.place.topic, state.place.partition, &low, &high)
+            guard known == RD_KAFKA_RESP_ERR_NO_ERROR, high > next else { continue }
+            _ = unsafe rd_kafka_query_watermark_offsets(
+                client.pointer, state.place.topic, state.place.partition, &low, &high, Starvation.limitMilliseconds)
+            return true
+        }
+        return false
     }
 
     /// The batch is full: hands it over, or waits for the receiver.
@@ -185,6 +213,16 @@ final class ConsumerLoop: @unchecked Sendable {
         guard let index else { return }
         if builder.isEmpty { batchBegun = .now }
         unsafe builder.append(message, topicIndex: tracker.topicIndex(at: index))
+        if let reader { builder.readLast(with: reader, topics: tracker.topics) }
+    }
+
+    /// Forgets what was gathered of these partitions.
+    func forget(_ places: Set<TopicPartition>) {
+        builder.remove(places, topics: tracker.topics)
+        guard let reader else { return }
+        // What was made of the others has their places in it.
+        _ = reader.take()
+        builder.readAll(with: reader, topics: tracker.topics)
     }
 
     /// A hole right behind a moved position: reads again from where it begins.
@@ -200,7 +238,8 @@ final class ConsumerLoop: @unchecked Sendable {
     /// Hands the batch to the receiver's buffer, whether there is room or not.
     func flush() {
         guard !builder.isEmpty else { return }
-        let batch = builder.take(topics: tracker.topics)
+        var batch = builder.take(topics: tracker.topics)
+        batch.annotation = reader?.take()
         counters.withLock {
             $0.batches += 1
             $0.messages += Int64(batch.count)

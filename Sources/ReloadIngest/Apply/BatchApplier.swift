@@ -27,6 +27,7 @@ struct BatchApplier: Sendable {
     var recordsDecisions = false
     var limits = DeadLetterLimits()
     private let order = LockOrder()
+    private let large = LargeAudiences()
 
     init(pool: PostgresPool, audienceLimit: Int, recordsDecisions: Bool = false, limits: DeadLetterLimits = .init()) {
         self.pool = pool
@@ -47,6 +48,7 @@ struct BatchApplier: Sendable {
         deadLetter: @Sendable (RejectedEvent) -> DeadLetter
     ) async throws -> Outcome {
         do {
+            if fold.isPlain, large.areRare, let outcome = try await applyAtOnce(fold, advances) { return outcome }
             return try await pool.withTransaction { connection in
                 var first = PostgresPipeline()
                 _ = first.append(AdvancePositions(advances))
@@ -62,6 +64,28 @@ struct BatchApplier: Sendable {
         } catch {
             order.note(error)
             throw error
+        }
+    }
+
+    /// Applies a batch of nothing but reload requests, all of them accepted, in one round trip with its COMMIT.
+    ///
+    /// - Returns: nil when nothing was applied, because an audience has too many widgets for that.
+    private func applyAtOnce(_ fold: BatchFold, _ advances: [AdvancePositions.Advance]) async throws -> Outcome? {
+        var pipeline = PostgresPipeline()
+        _ = pipeline.append(AdvancePositions(advances))
+        _ = pipeline.append(RequireFlow(apps: fold.events.keys, diverted: []))
+        appendBumps(of: fold, to: &pipeline)
+        if order.isWanted() { appendLock(of: fold, to: &pipeline) }
+        let marks = appendMarks(of: fold, to: &pipeline, isStrict: true)
+        do throws(PostgresError) {
+            let results = try await pool.transaction(pipeline)
+            var outcome = Outcome()
+            count(marks, results, &outcome)
+            return outcome
+        } catch {
+            guard error.sqlState == LargeAudience.state else { throw error }
+            large.met()
+            return nil
         }
     }
 
@@ -176,59 +200,63 @@ struct BatchApplier: Sendable {
         case user, device, widget
     }
 
-    /// By their events: of those that hit one timeline, the row notes the last.
-    private func inOrder(_ marks: some Sequence<TimelineMark>) -> [TimelineMark] {
-        marks.sorted { left, right in
-            (left.cause.topic, left.cause.partition, left.cause.offset)
-                < (right.cause.topic, right.cause.partition, right.cause.offset)
-        }
-    }
-
     /// Where more than one statement would lock timelines.
     private func appendLock(of fold: BatchFold, _ ids: [TimelineID] = [], to pipeline: inout PostgresPipeline) {
         let statements = [fold.userMarks.isEmpty, fold.deviceMarks.isEmpty, fold.widgetMarks.isEmpty, ids.isEmpty]
         guard statements.count(where: { !$0 }) > 1 else { return }
         _ = pipeline.append(
             LockMarked(
-                users: Array(fold.userMarks.values), devices: Array(fold.deviceMarks.values),
-                widgets: Array(fold.widgetMarks.values), ids: ids, limit: audienceLimit))
+                users: fold.userMarks.values, devices: fold.deviceMarks.values,
+                widgets: fold.widgetMarks.values, ids: ids, limit: audienceLimit))
     }
 
-    private func appendMarks(of fold: BatchFold, to pipeline: inout PostgresPipeline) -> Marks {
+    private func appendMarks(
+        of fold: BatchFold, to pipeline: inout PostgresPipeline, isStrict: Bool = false
+    ) -> Marks {
         var marks = Marks()
         if !fold.userMarks.isEmpty {
-            let input = inOrder(fold.userMarks.values)
-            marks.handles.append((pipeline.append(MarkUsers(input, limit: audienceLimit)), input, .user))
+            let input = fold.userMarks.values
+            marks.handles.append(
+                (pipeline.append(MarkUsers(input, limit: audienceLimit, isStrict: isStrict)), input, .user))
         }
         if !fold.deviceMarks.isEmpty {
-            let input = inOrder(fold.deviceMarks.values)
-            marks.handles.append((pipeline.append(MarkDevices(input, limit: audienceLimit)), input, .device))
+            let input = fold.deviceMarks.values
+            marks.handles.append(
+                (pipeline.append(MarkDevices(input, limit: audienceLimit, isStrict: isStrict)), input, .device))
         }
         if !fold.widgetMarks.isEmpty {
-            let input = inOrder(fold.widgetMarks.values)
+            let input = fold.widgetMarks.values
             marks.handles.append((pipeline.append(MarkWidgets(input)), input, .widget))
         }
         if recordsDecisions, fold.markCount > 0 {
             marks.marked = pipeline.append(
                 MarkedTimelines(
-                    users: Array(fold.userMarks.values), devices: Array(fold.deviceMarks.values),
-                    widgets: Array(fold.widgetMarks.values), limit: audienceLimit))
+                    users: fold.userMarks.values, devices: fold.deviceMarks.values,
+                    widgets: fold.widgetMarks.values, limit: audienceLimit))
         }
         if !fold.views.isEmpty { marks.views = pipeline.append(RecordViews(Array(fold.views.values))) }
         return marks
+    }
+
+    /// Sums what the mark statements did.
+    private func count(_ marks: Marks, _ results: PostgresPipelineResults, _ outcome: inout Outcome) {
+        if let views = marks.views, let done = results.rows(views).first { outcome.due += Int(done.woken) }
+        if let marked = marks.marked { outcome.marks = results.rows(marked) }
+        for mark in marks.handles {
+            guard let done = results.rows(mark.handle).first else { continue }
+            outcome.marked += Int(done.marked)
+            outcome.due += Int(done.due)
+        }
     }
 
     /// Sums what the mark statements did, and records the audiences that were too large as sweeps.
     private func finish(
         _ marks: Marks, _ results: PostgresPipelineResults, _ outcome: inout Outcome, on connection: PostgresConnection
     ) async throws {
-        if let views = marks.views, let done = results.rows(views).first { outcome.due += Int(done.woken) }
-        if let marked = marks.marked { outcome.marks = results.rows(marked) }
+        count(marks, results, &outcome)
         var sweeps = PostgresPipeline()
         for (handle, input, audience) in marks.handles {
             guard let done = results.rows(handle).first else { continue }
-            outcome.marked += Int(done.marked)
-            outcome.due += Int(done.due)
             for index in done.tooMany {
                 let mark = input[index]
                 let target: SweepRequest.Audience

@@ -26,11 +26,12 @@ struct PartitionPositions {
     /// The epochs under which a batch is received.
     var epochs: [TopicPartition: Int64] { positions.mapValues(\.epoch) }
 
-    /// Whether an event at this offset, received under this epoch, is still to be applied. Once the partition has been
-    /// taken anew it is not: reading goes on from the stored position, and what is at hand may lie beyond a hole.
-    func isDue(_ offset: Int64, of partition: TopicPartition, receivedUnder epoch: Int64?) -> Bool {
-        guard let position = positions[partition], position.epoch == epoch else { return false }
-        return offset >= position.next ?? 0
+    /// The first offset of a partition that is still to be applied, of what was received under this epoch; nil for none.
+    /// Once the partition has been taken anew it is none: reading goes on from the stored position, and what is at hand may
+    /// lie beyond a hole.
+    func firstDue(of partition: TopicPartition, receivedUnder epoch: Int64?) -> Int64? {
+        guard let position = positions[partition], position.epoch == epoch else { return nil }
+        return position.next ?? 0
     }
 
     /// The compare-and-set for having applied each partition up to the given offset, in key order.

@@ -5,64 +5,121 @@ import WidgetStore
 
 /// A polled batch, decoded: every message is an event, or will be a dead letter.
 struct PreparedBatch: Sendable {
-    struct Item: Sendable {
-        enum Content: Sendable {
-            case event(BatchEvent)
-            case rejected(RejectedEvent)
-        }
-
-        let partition: TopicPartition
-        let offset: Int64
-        var content: Content
-    }
-
     let batch: KafkaBatch
-    var items: [Item]
+    private var read: ReadRecords
+    /// The partitions that the batch has messages of.
+    let places: [TopicPartition]
+    /// By the message's index: index into ``places``.
+    private let placeIndices: [Int32]
+    private let topics: IngestConfiguration.Topics
+    private let decoder: EventDecoder
+    /// By the batch's topic index: index among the topics that ingest reads.
+    private let sorts: [Int16]
 
     init(_ batch: KafkaBatch, topics: IngestConfiguration.Topics, decoder: EventDecoder) {
         self.batch = batch
-        let sorts = batch.topics.map { name in topics.all.firstIndex(of: name) }
-        let partitions = PartitionNames(batch)
-        items = (0..<batch.count).map { index in
-            let record = batch.records[index]
-            let sort = sorts[Int(record.topicIndex)]
-            let content = Self.decode(index, record, sort: sort, batch, decoder)
-            return Item(partition: partitions[record], offset: record.offset, content: content)
+        self.topics = topics
+        self.decoder = decoder
+        if let annotation = batch.annotation as? ReadRecords, annotation.records.count == batch.count {
+            read = annotation
+        } else {
+            read = RecordReader.read(batch, topics: topics, decoder: decoder)
+        }
+        sorts = batch.topics.map { Int16(topics.all.firstIndex(of: $0) ?? 0) }
+        (places, placeIndices) = Self.places(of: batch)
+    }
+
+    /// Messages of one partition come in runs.
+    private static func places(of batch: KafkaBatch) -> ([TopicPartition], [Int32]) {
+        var places: [TopicPartition] = []
+        var indices: [Int32] = []
+        indices.reserveCapacity(batch.count)
+        var numbers: [Int64: Int32] = [:]
+        var last: (key: Int64, number: Int32) = (-1, 0)
+        for (index, record) in batch.records.enumerated() {
+            let key = Int64(record.topicIndex) << 32 | Int64(record.partition)
+            if key != last.key {
+                if let number = numbers[key] {
+                    last = (key, number)
+                } else {
+                    last = (key, Int32(truncatingIfNeeded: places.count))
+                    numbers[key] = last.number
+                    places.append(batch.topicPartition(index))
+                }
+            }
+            indices.append(last.number)
+        }
+        return (places, indices)
+    }
+
+    /// All messages, by their indices.
+    var items: [Int32] { (0..<Int32(truncatingIfNeeded: batch.count)).map { $0 } }
+
+    /// Of the items, in order, those that are still to be applied.
+    ///
+    /// - Parameter next: by place: the first offset that is, or nil when none is.
+    func due(_ items: [Int32], from next: [Int64?]) -> [Int32] {
+        let first = next.map { $0 ?? .max }
+        return items.filter { batch.records[Int($0)].offset >= first[Int(placeIndices[Int($0)])] }
+    }
+
+    /// By partition: the offset that follows the last of these items.
+    func next(after items: ArraySlice<Int32>) -> [TopicPartition: Int64] {
+        var next = places.map { _ in Int64(-1) }
+        for item in items { next[Int(placeIndices[Int(item)])] = batch.records[Int(item)].offset + 1 }
+        return Dictionary(
+            zip(places, next).filter { $0.1 >= 0 }.map { ($0.0, $0.1) }, uniquingKeysWith: { $1 })
+    }
+
+    /// Folds the first of these items: all of them, unless they come to more rows of SQL input than `limit`.
+    ///
+    /// - Parameter diverted: apps whose events wait.
+    /// - Returns: the fold, and how many items are in it; at least one if there is one.
+    func fold(
+        _ items: [Int32], _ directory: KindDirectory, _ diverted: Set<Int32> = [], limit: Int = .max
+    ) -> (fold: BatchFold, count: Int) {
+        var fold = BatchFold(directory: directory, divertedApps: diverted)
+        let bytes = batch.bytes.span.bytes
+        for (count, item) in items.enumerated() {
+            if count > 0, fold.markCount >= limit { return (fold, count) }
+            let index = Int(item)
+            switch read.records[index] {
+            case .request(let request):
+                let record = batch.records[index]
+                let position = EventPosition(
+                    topic: sorts[Int(record.topicIndex)], partition: record.partition, offset: record.offset)
+                if !fold.add(request, in: bytes, at: position) { add(content(index), to: &fold) }
+            case .content(let number):
+                add(read.contents[Int(number)], to: &fold)
+            }
+        }
+        return (fold, items.count)
+    }
+
+    private func add(_ content: ReadRecords.Content, to fold: inout BatchFold) {
+        switch content {
+        case .event(let event): fold.add(event)
+        case .rejected(let event): fold.reject(event)
         }
     }
 
-    private static func decode(
-        _ index: Int, _ record: KafkaBatch.Record, sort: Int?, _ batch: KafkaBatch, _ decoder: EventDecoder
-    ) -> Item.Content {
-        let topics: [EventTopic] = [.pushes, .appChanges, .widgets]
-        guard let sort else {
-            return .rejected(
-                RejectedEvent(record: index, app: nil, code: "wrongTopic", message: "no topic that ingest reads"))
-        }
-        let headers = batch.headers(index).lazy.map { (name: $0.name, value: $0.value) }
-        switch decoder.decode(bytes: batch.bytes, value: batch.value(index), headers: headers, topic: topics[sort]) {
-        case .success(let decoded):
-            return .event(
-                BatchEvent(
-                    record: index,
-                    position: EventPosition(
-                        topic: Int16(sort), partition: record.partition, offset: record.offset),
-                    time: time(of: decoded.envelope, record), event: decoded.event))
-        case .failure(let error):
-            return .rejected(
-                RejectedEvent(
-                    record: index, app: error.app, code: error.code.rawValue, message: error.description,
-                    pointer: error.pointer))
+    /// What one of the messages says.
+    func content(_ index: Int) -> ReadRecords.Content {
+        switch read.records[index] {
+        case .request: RecordReader.content(index, of: batch, topics: topics, decoder: decoder)
+        case .content(let number): read.contents[Int(number)]
         }
     }
 
-    /// When the event happened: its own time, else the broker's. A time more than five minutes after the message's own
-    /// timestamp is taken for a wrong clock: otherwise one event from next year would override all that follow it.
-    private static func time(of envelope: EventEnvelope, _ record: KafkaBatch.Record) -> Timestamp? {
-        guard record.timestampMilliseconds >= 0 else { return envelope.time }
-        let broker = Timestamp(microseconds: record.timestampMilliseconds.multipliedClamping(by: 1000))
-        guard let time = envelope.time else { return broker }
-        return min(time, broker + .seconds(300))
+    /// From now on the message is one that becomes a dead letter.
+    mutating func reject(_ index: Int, code: String, message: String) {
+        let app =
+            switch content(index) {
+            case .event(let event): Optional(event.event.app)
+            case .rejected(let event): event.app
+            }
+        read.replace(
+            index, by: .rejected(RejectedEvent(record: index, app: app, code: code, message: message)))
     }
 
     /// The dead letter of one of the batch's messages, with the whole message.
@@ -75,33 +132,5 @@ struct PreparedBatch: Sendable {
             key: batch.key(event.record).map { Array(batch.bytes[$0]) },
             headers: batch.headerValues(event.record).map { (name: $0.name, value: $0.value) },
             payload: batch.value(event.record).map { Array(batch.bytes[$0]) })
-    }
-}
-
-/// The batch's partitions by record, each made once.
-private struct PartitionNames {
-    private let names: [Int64: TopicPartition]
-
-    init(_ batch: KafkaBatch) {
-        var names: [Int64: TopicPartition] = [:]
-        for (index, record) in batch.records.enumerated() where names[Self.key(record)] == nil {
-            names[Self.key(record)] = batch.topicPartition(index)
-        }
-        self.names = names
-    }
-
-    subscript(record: KafkaBatch.Record) -> TopicPartition {
-        names[Self.key(record)] ?? TopicPartition(topic: "", partition: record.partition)
-    }
-
-    private static func key(_ record: KafkaBatch.Record) -> Int64 {
-        Int64(record.topicIndex) << 32 | Int64(record.partition)
-    }
-}
-
-extension Int64 {
-    fileprivate func multipliedClamping(by factor: Int64) -> Int64 {
-        let (product, overflow) = multipliedReportingOverflow(by: factor)
-        return overflow ? .max : product
     }
 }

@@ -181,8 +181,8 @@ package struct DeadLetterReplayer: Sendable {
     ) async throws -> Outcome {
         let batch = KafkaBatch(rows.map { $0.letter.placed })
         let prepared = PreparedBatch(batch, topics: topics, decoder: decoder)
-        var fold = IngestService.fold(prepared.items, known)
-        if fold.hasUnknownNames { fold = IngestService.fold(prepared.items, try await directory.refresh()) }
+        var (fold, _) = prepared.fold(prepared.items, known)
+        if fold.hasUnknownNames { (fold, _) = prepared.fold(prepared.items, try await directory.refresh()) }
         var outcome = Outcome()
         let applied = try await applier.write(fold, behind: PostgresPipeline(), on: connection) { rejected, pipeline in
             let failures = rejected.map { event in

@@ -41,13 +41,6 @@ package struct RejectedEvent: Hashable, Sendable {
 
 /// Folds a polled batch in memory: many events for one target become one row of SQL input (design, section 4). Pure.
 package struct BatchFold: Sendable {
-    /// What makes two targeted requests one row of input.
-    struct MarkKey: Hashable {
-        let audience: ScopedIdentifier
-        let kindID: Int32?
-        let matching: WidgetConfiguration?
-    }
-
     struct SweepKey: Hashable {
         let appID: Int32
         let kindIDs: [Int32]
@@ -58,9 +51,9 @@ package struct BatchFold: Sendable {
     /// Generation bumps by app and by kind.
     private(set) var appBumps: [Int32: GenerationBump] = [:]
     private(set) var kindBumps: [Int32: GenerationBump] = [:]
-    private(set) var userMarks: [MarkKey: TimelineMark] = [:]
-    private(set) var deviceMarks: [MarkKey: TimelineMark] = [:]
-    private(set) var widgetMarks: [MarkKey: TimelineMark] = [:]
+    private(set) var userMarks = MarkTable()
+    private(set) var deviceMarks = MarkTable()
+    private(set) var widgetMarks = MarkTable()
     private(set) var sweeps: [SweepKey: SweepRequest] = [:]
     private(set) var views: [ScopedIdentifier: WidgetViews] = [:]
     /// Lifecycle events in log order.
@@ -68,8 +61,7 @@ package struct BatchFold: Sendable {
     package private(set) var rejected: [RejectedEvent] = []
     /// Events of diverted apps: they wait in the database, and nothing else is done with them.
     package private(set) var diverted: [RejectedEvent] = []
-    /// How many events of each registered app there are, whatever became of them; and of all.
-    private(set) var events: [Int32: Int64] = [:]
+    /// How many events there are, whatever became of them.
     private(set) var eventCount: Int64 = 0
     /// Events that have an effect or are without one by rule; not the rejected ones.
     package private(set) var accepted = 0
@@ -77,8 +69,20 @@ package struct BatchFold: Sendable {
     package private(set) var hasUnknownNames = false
 
     private let divertedApps: Set<Int32>
-    /// The app of the event before: events often come in runs of one app.
-    private var latest: RegisteredApp?
+    /// The names of apps that were met, and what the directory has by each.
+    private var appNames = ByteTable()
+    private var apps: [RegisteredApp?] = []
+    private var appSlots: [AppSlot] = []
+    /// The names of kinds that were met, tagged with their apps, and their ids; nil where there is none.
+    private var kindNames = ByteTable()
+    private var kindIDs: [Int32?] = []
+
+    /// What the fold counts of an app by its name; the id is nil where the directory has none.
+    private struct AppSlot: BitwiseCopyable {
+        var id: Int32?
+        var isDiverted: Bool
+        var events: Int64
+    }
 
     /// - Parameter divertedApps: apps whose events wait.
     package init(directory: KindDirectory, divertedApps: Set<Int32> = []) {
@@ -86,8 +90,22 @@ package struct BatchFold: Sendable {
         self.divertedApps = divertedApps
     }
 
+    /// How many events of each registered app there are, whatever became of them.
+    var events: [Int32: Int64] {
+        var events: [Int32: Int64] = [:]
+        for slot in appSlots where slot.events > 0 {
+            if let id = slot.id { events[id, default: 0] += slot.events }
+        }
+        return events
+    }
+
     /// The apps of the batch whose events are diverted.
-    var divertedAppsOfBatch: [Int32] { divertedApps.filter { events[$0] != nil } }
+    var divertedAppsOfBatch: [Int32] {
+        divertedApps.isEmpty ? [] : appSlots.filter { $0.isDiverted && $0.events > 0 }.compactMap(\.id)
+    }
+
+    /// Whether it is reload requests, all of them accepted, and nothing else.
+    var isPlain: Bool { lifecycle.isEmpty && rejected.isEmpty && diverted.isEmpty }
 
     /// Rows of SQL input that the targeted requests came down to.
     package var markCount: Int { userMarks.count + deviceMarks.count + widgetMarks.count }
@@ -95,24 +113,34 @@ package struct BatchFold: Sendable {
     /// The apps that targeted requests and lifecycle events are of.
     var targetedApps: Set<Int32> {
         var apps = Set(lifecycle.lazy.map(\.app.id))
-        for marks in [userMarks, deviceMarks, widgetMarks] { apps.formUnion(marks.values.lazy.map(\.appID)) }
+        for marks in [userMarks, deviceMarks, widgetMarks] { apps.formUnion(marks.appIDs) }
         return apps
+    }
+
+    /// The kinds that its targeted requests are of, when they name them all, and nothing else in the batch makes anything due.
+    var markedKinds: Set<Int32>? {
+        guard isPlain, views.isEmpty, sweeps.isEmpty, appBumps.isEmpty, kindBumps.isEmpty else { return nil }
+        var kinds: Set<Int32> = []
+        for marks in [userMarks, deviceMarks, widgetMarks] {
+            guard let some = marks.kindIDs else { return nil }
+            kinds.formUnion(some)
+        }
+        return kinds
     }
 
     package mutating func reject(_ event: RejectedEvent) {
         eventCount += 1
-        if let name = event.app, let app = registered(name) { events[app.id, default: 0] += 1 }
+        if let name = event.app { appSlots[slot(of: name)].events += 1 }
         rejected.append(event)
     }
 
     package mutating func add(_ event: BatchEvent) {
         eventCount += 1
-        if let app = registered(event.event.app) {
-            events[app.id, default: 0] += 1
-            if !divertedApps.isEmpty, divertedApps.contains(app.id) {
-                diverted.append(.diverted(event.record, app: app.name))
-                return
-            }
+        let slot = slot(of: event.event.app)
+        appSlots[slot].events += 1
+        if appSlots[slot].isDiverted, let app = apps[slot] {
+            diverted.append(.diverted(event.record, app: app.name))
+            return
         }
         do throws(RejectedEvent.Reason) {
             switch event.event {
@@ -151,34 +179,29 @@ package struct BatchFold: Sendable {
 extension BatchFold {
     private mutating func add(_ request: ReloadRequest, at position: EventPosition) throws(RejectedEvent.Reason) {
         let app = try app(request.app)
-        let kindIDs = try kindIDs(request.kinds, of: app)
+        let kindIDs = try ids(of: request.kinds, app)
         if request.audience == .everyone {
             addForEveryone(request, app: app, kindIDs: kindIDs, at: position)
             return
         }
+        let audience = request.audience.identifier ?? ""
         // One row of input a kind; all kinds are one row without a kind.
         for kindID in kindIDs.isEmpty ? [nil] : kindIDs.map(Optional.some) {
-            var mark = TimelineMark(
-                appID: app.id, audienceID: request.audience.identifier ?? "", kindID: kindID,
-                matching: request.matching?.canonical, events: 1, urgency: request.reason.urgency,
-                lane: request.reason.lane.rawValue, cause: position, reason: request.reason)
-            let key = MarkKey(
-                audience: ScopedIdentifier(app.id, mark.audienceID), kindID: kindID, matching: request.matching)
             switch request.audience {
-            case .user: Self.fold(&mark, into: &userMarks[key])
-            case .device: Self.fold(&mark, into: &deviceMarks[key])
-            case .widget, .everyone: Self.fold(&mark, into: &widgetMarks[key])
+            case .user:
+                userMarks.add(
+                    appID: app.id, kindID: kindID, audience: audience, matching: request.matching,
+                    reason: request.reason, at: position)
+            case .device:
+                deviceMarks.add(
+                    appID: app.id, kindID: kindID, audience: audience, matching: request.matching,
+                    reason: request.reason, at: position)
+            case .widget, .everyone:
+                widgetMarks.add(
+                    appID: app.id, kindID: kindID, audience: audience, matching: request.matching,
+                    reason: request.reason, at: position)
             }
         }
-    }
-
-    private static func fold(_ mark: inout TimelineMark, into slot: inout TimelineMark?) {
-        if let earlier = slot {
-            mark.events += earlier.events
-            mark.urgency = max(mark.urgency, earlier.urgency)
-            mark.lane = min(mark.lane, earlier.lane)
-        }
-        slot = mark
     }
 
     private mutating func addForEveryone(
@@ -210,6 +233,56 @@ extension BatchFold {
             bump.urgency = max(bump.urgency, earlier.urgency)
         }
         bumps[id] = bump
+    }
+}
+
+// MARK: - Reload requests that were left in their bytes
+
+extension BatchFold {
+    /// Adds a request; false, and nothing is changed, when it is for the caller to decode and add: when it is of an app or
+    /// a kind that the directory does not have, of an app that is diverted, or for everyone.
+    mutating func add(_ request: QuickRequest, in bytes: RawSpan, at position: EventPosition) -> Bool {
+        let slot = slot(of: request.app.range, in: bytes)
+        guard let appID = appSlots[slot].id, !appSlots[slot].isDiverted, request.sort != .everyone else { return false }
+        switch request.kindCount {
+        case 0:
+            mark(request, appID, nil, in: bytes, at: position)
+        case 1:
+            var place: Int?
+            guard let name = request.nextKind(after: &place, in: bytes),
+                let kindID = kindID(of: name.range, in: bytes, appID: appID, slot: slot)
+            else { return false }
+            mark(request, appID, kindID, in: bytes, at: position)
+        default:
+            var ids: [Int32] = []
+            var place: Int?
+            while let name = request.nextKind(after: &place, in: bytes) {
+                guard let kindID = kindID(of: name.range, in: bytes, appID: appID, slot: slot) else { return false }
+                if !ids.contains(kindID) { ids.append(kindID) }
+            }
+            for id in ids { mark(request, appID, id, in: bytes, at: position) }
+        }
+        appSlots[slot].events += 1
+        eventCount += 1
+        accepted += 1
+        return true
+    }
+
+    private mutating func mark(
+        _ request: QuickRequest, _ appID: Int32, _ kindID: Int32?, in bytes: RawSpan, at position: EventPosition
+    ) {
+        let audience = request.audience.range
+        switch request.sort {
+        case .user:
+            userMarks.add(
+                appID: appID, kindID: kindID, audience: audience, in: bytes, reason: request.reason, at: position)
+        case .device:
+            deviceMarks.add(
+                appID: appID, kindID: kindID, audience: audience, in: bytes, reason: request.reason, at: position)
+        case .widget, .everyone:
+            widgetMarks.add(
+                appID: appID, kindID: kindID, audience: audience, in: bytes, reason: request.reason, at: position)
+        }
     }
 }
 
@@ -259,15 +332,35 @@ extension BatchFold {
         return app
     }
 
-    private mutating func registered(_ name: String) -> RegisteredApp? {
-        if let latest, Text.equal(latest.name, name) { return latest }
-        guard let app = registeredApp(name) else { return nil }
-        latest = app
-        return app
+    private mutating func slot(of name: String) -> Int {
+        let bytes = Array(name.utf8)
+        return slot(of: 0..<bytes.count, in: bytes.span.bytes)
+    }
+
+    /// The slot of the app whose name lies in the bytes.
+    private mutating func slot(of name: Range<Int>, in bytes: RawSpan) -> Int {
+        let slot = appNames.number(of: name, in: bytes, tag: 0)
+        if slot < appSlots.count { return slot }
+        let app = registeredApp(String(decoding: appNames.key(slot), as: UTF8.self))
+        apps.append(app)
+        appSlots.append(
+            AppSlot(id: app?.id, isDiverted: app.map { divertedApps.contains($0.id) } ?? false, events: 0))
+        return slot
+    }
+
+    /// The id of the app's kind whose name lies in the bytes.
+    private mutating func kindID(of name: Range<Int>, in bytes: RawSpan, appID: Int32, slot: Int) -> Int32? {
+        let number = kindNames.number(of: name, in: bytes, tag: UInt64(UInt32(bitPattern: appID)))
+        if number < kindIDs.count { return kindIDs[number] }
+        let name = String(decoding: kindNames.key(number), as: UTF8.self)
+        var id: Int32?
+        if let app = apps[slot] { id = (try? kind(name, of: app, pointer: ""))?.id }
+        kindIDs.append(id)
+        return id
     }
 
     private mutating func app(_ name: String) throws(RejectedEvent.Reason) -> RegisteredApp {
-        guard let app = registered(name) else {
+        guard let app = apps[slot(of: name)] else {
             throw RejectedEvent.Reason(
                 app: name, code: "unknownApp",
                 message:
@@ -290,7 +383,7 @@ extension BatchFold {
     }
 
     /// The ids of the kinds in scope; empty: all of the app.
-    private func kindIDs(_ scope: KindScope, of app: RegisteredApp) throws(RejectedEvent.Reason) -> [Int32] {
+    private func ids(of scope: KindScope, _ app: RegisteredApp) throws(RejectedEvent.Reason) -> [Int32] {
         guard case .kinds(let names) = scope else { return [] }
         var ids: [Int32] = []
         ids.reserveCapacity(names.count)

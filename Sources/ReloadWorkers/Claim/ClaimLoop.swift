@@ -25,6 +25,8 @@ struct ClaimLoop {
     private var pace: ClaimPace
     private var watermarks = ClaimWatermarks()
     private var failures = 0
+    /// When the database was asked last how much is due.
+    private var lastLook: Duration?
 
     /// A batch to be run.
     enum Work: Sendable {
@@ -61,10 +63,12 @@ struct ClaimLoop {
         }
     }
 
-    /// Under a trickle of events, lets a batch gather; an idle worker has waited longer than that already.
+    /// Under a trickle of events, lets a batch gather while others are under way; an idle worker has waited longer than that
+    /// already. So batches are small while the worker has time for them, and grow by themselves with the load.
     private mutating func gather(since began: Duration, _ isStopping: () -> Bool) async throws {
         while !isStopping() {
             let mark = context.signal.mark(.timelines)
+            if context.inFlight.isBelow(context.configuration.eagerBatches) { return }
             let now = context.clock.elapsed
             let next = pace.next(after: began, apps: context.signal.takeMarkedApps(), now: now)
             guard next > now else { return }
@@ -105,6 +109,7 @@ struct ClaimLoop {
     /// Looks for due work once and claims what there is room for.
     mutating func turn(_ start: (Work) -> Void) async throws -> Next {
         let configuration = context.configuration
+        let hint = context.signal.takeKinds()
         var (capacity, ended) = context.inFlight.capacity(configuration)
         let held = max(0, configuration.maximumTimelinesInFlight - capacity.timelines)
         let size = context.claimSize
@@ -126,8 +131,15 @@ struct ClaimLoop {
         // More than there is room for need not be counted.
         let known = try await directory.directory(maximumAge: configuration.directoryAge)
         let limit = min(capacity.timelines, capacity.requests * known.largestBatch)
-        let isPartial = watermarks.isPartial(at: context.clock.elapsed)
-        let due = try await look(known, limit: limit, isPartial: isPartial)
+        let now = context.clock.elapsed
+        // However much ingest makes due, the other lanes are looked at as often as ever.
+        let isFresh = lastLook.map { now - $0 < configuration.claimSpacing } ?? false
+        let isHinted = hint.map { !$0.isEmpty && $0.count <= Self.maximumHints && isFresh && !isProbe } ?? false
+        if !isHinted { lastLook = now }
+        let isPartial = watermarks.isPartial(at: now)
+        let due =
+            isHinted
+            ? hintedWork(hint ?? [], limit: limit) : try await look(known, limit: limit, isPartial: isPartial)
         guard !due.isEmpty else { return .wait(atMost: configuration.pollInterval) }
         let kinds = try await complete(known, for: due)
         let targets = context.protection.permitted(
@@ -142,6 +154,11 @@ struct ClaimLoop {
         if isProbe, !plan.wishes.isEmpty { context.output.probeStarted() }
         let claimed = try await claim(plan.wishes, kinds, targets, start)
         if isProbe, claimed == 0 { context.output.probeEnded() }
+        if isHinted {
+            // What there is besides, or for want of room, only the database tells.
+            let isAll = !plan.isHeldBack && claimed < Self.hintedTimelines && claimed < limit
+            return isAll ? .wait(atMost: configuration.pollInterval) : .again
+        }
         if plan.isFull, !isProbe { return claimed > 0 ? .again : .wait(atMost: configuration.pollInterval) }
         let isCounted = due.allSatisfy { $0.count < limit || targets[$0.kindID] == nil }
         guard plan.isHeldBack || isProbe || !isCounted else { return .wait(atMost: configuration.pollInterval) }
@@ -163,6 +180,19 @@ struct ClaimLoop {
         let now = context.clock.elapsed
         watermarks.lookedForAll(took: now - began, at: now)
         return due
+    }
+
+    /// The most kinds, and timelines of each, that are claimed without looking first.
+    private static let maximumHints = 8
+    private static let hintedTimelines = 32
+
+    /// What ingest has just made due in this process: claimed without asking first how much there is.
+    private func hintedWork(_ kinds: Set<Int32>, limit: Int) -> [DueWork.Row] {
+        kinds.sorted().flatMap { kind in
+            [ReloadLane.interactive, .push].map {
+                DueWork.Row(kindID: kind, lane: $0, count: min(limit, Self.hintedTimelines))
+            }
+        }
     }
 
     /// The directory, read anew when something is due of a kind that it does not have, or has as paused.

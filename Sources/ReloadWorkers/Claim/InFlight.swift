@@ -15,12 +15,22 @@ final class InFlight: Sendable {
         /// The claim loop left due work behind for want of room.
         var isHeldBack = false
 
-        /// Answers whether somebody waits for the room that is free now.
-        mutating func freeRoom() -> Bool {
+        /// The claim loop lets work gather until fewer batches are under way.
+        var isGathering = false
+
+        /// Answers whether somebody waits for the room that is free now, and for what.
+        mutating func freeRoom() -> Awaited? {
             ended += 1
-            defer { isHeldBack = false }
-            return isHeldBack
+            defer { (isHeldBack, isGathering) = (false, false) }
+            return isHeldBack ? .room : isGathering ? .gathered : nil
         }
+    }
+
+    private enum Awaited {
+        /// For work that was left behind: only the database knows what.
+        case room
+        /// For work whose signals have come already.
+        case gathered
     }
 
     private let state = Mutex(State())
@@ -52,6 +62,15 @@ final class InFlight: Sendable {
         state.withLock { state in
             state.isHeldBack = state.ended == ended
             return state.isHeldBack
+        }
+    }
+
+    /// Whether fewer batches than this are under way; if not, the signal comes when the next one has ended.
+    func isBelow(_ batches: Int) -> Bool {
+        state.withLock { state in
+            if state.batches < batches { return true }
+            state.isGathering = true
+            return false
         }
     }
 
@@ -102,24 +121,32 @@ final class InFlight: Sendable {
 
     /// A batch's request has ended; the provider has a free slot.
     func end(_ provider: ProviderKey, _ lane: ReloadLane = .interactive) {
-        let isAwaited = state.withLock { state in
+        let awaited = state.withLock { state in
             if var left = state.requests[provider] {
                 left.add(-1, lane)
                 state.requests[provider] = left.all > 0 ? left : nil
             }
             return state.freeRoom()
         }
-        if isAwaited { signal.signal(.timelines) }
+        tell(awaited)
     }
 
     /// A batch is done.
     func finish() {
-        let isAwaited = state.withLock { state in
+        let awaited = state.withLock { state in
             state.batches -= 1
             return state.freeRoom()
         }
-        if isAwaited { signal.signal(.timelines) }
+        tell(awaited)
         changes.signal(.timelines)
+    }
+
+    private func tell(_ awaited: Awaited?) {
+        switch awaited {
+        case .room: signal.signal(.timelines)
+        case .gathered: signal.signal(kinds: [])
+        case nil: break
+        }
     }
 
     /// Waits until no batch is under way, but not longer than `limit`.

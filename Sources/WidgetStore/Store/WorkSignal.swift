@@ -31,6 +31,8 @@ package final class WorkSignal: Sendable {
         var nextWaiter: UInt64 = 0
         /// Apps for which somebody is waiting; see ``mark(apps:)``.
         var apps: Set<Int32> = []
+        /// Kinds whose timelines have become due, if all signals since have said of which kinds; see ``signal(kinds:)``.
+        var kinds: Set<Int32>?
 
         func isPast(_ mark: Mark) -> Bool { counts[mark.work.rawValue] > mark.count }
     }
@@ -49,9 +51,24 @@ package final class WorkSignal: Sendable {
         signal([work])
     }
 
-    private func signal(_ sorts: [Work]) {
+    /// Timelines of these kinds, and of no others, have just become due in urgent lanes.
+    package func signal(kinds: Set<Int32>) {
+        signal([.timelines], kinds: kinds)
+    }
+
+    /// The kinds of all timelines that have become due since this was asked last; nil when that is not known. For one who
+    /// asks.
+    package func takeKinds() -> Set<Int32>? {
+        state.withLock { state in
+            defer { state.kinds = [] }
+            return state.kinds
+        }
+    }
+
+    private func signal(_ sorts: [Work], kinds: Set<Int32>? = nil) {
         let woken = state.withLock { state in
             for work in sorts { state.counts[work.rawValue] += 1 }
+            if let kinds { state.kinds?.formUnion(kinds) } else if sorts.contains(.timelines) { state.kinds = nil }
             let woken = state.waiters.filter { state.isPast($0.value.mark) }
             for id in woken.keys { state.waiters[id] = nil }
             return woken.values.map(\.continuation)

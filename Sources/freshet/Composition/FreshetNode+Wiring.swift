@@ -88,6 +88,10 @@ extension FreshetNode {
                     notification.signal()
                 },
                 onTargeted: { [work] in work.mark(apps: $0) },
+                onMarked: { [work] kinds in
+                    work.signal(kinds: kinds)
+                    notification.signal()
+                },
                 onDeadLetters: { deadLetters.signal() },
                 onAssigned: { assignment.signal() },
                 onDecisions: onDecisions,

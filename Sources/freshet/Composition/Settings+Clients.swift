@@ -49,9 +49,12 @@ extension Settings {
     }
 
     func consumerConfiguration(_ kafka: KafkaConfiguration) -> KafkaConsumerConfiguration {
-        KafkaConsumerConfiguration(
+        var configuration = KafkaConsumerConfiguration(
             kafka: kafka, group: self.kafka.group, topics: topics.inputs, maximumBatchMessages: ingest.maximumBatch,
-            maximumWait: ingest.pollInterval, groupInstanceID: self.kafka.groupInstanceID)
+            maximumBatchBytes: 16 << 20, maximumWait: ingest.pollInterval, bufferedBatches: 1,
+            pauseDelay: .seconds(2), groupInstanceID: self.kafka.groupInstanceID)
+        configuration.makeReader = IngestService.makeReader(ingestConfiguration)
+        return configuration
     }
 
     var workerConfiguration: WorkerConfiguration {
@@ -62,6 +65,7 @@ extension Settings {
         configuration.lease = workers.lease
         configuration.pollInterval = workers.pollInterval
         configuration.claimSpacing = workers.claimSpacing
+        configuration.eagerBatches = workers.eagerBatches
         configuration.graceTime = workers.graceTime
         configuration.providerBackoff.cap = workers.retryCap
         configuration.sweepChunk = workers.sweepChunk

@@ -58,6 +58,7 @@ struct DemoCommand: AsyncParsableCommand {
         values.providers.allowPrivateNetworks = ["127.0.0.0/8"]
         // Reloads of one kind gather for this long, so that a request to the provider carries many.
         values.workers.claimSpacing = .milliseconds(150)
+        values.workers.eagerBatches = 0
         if !settings.assignments.contains(where: { $0.hasPrefix("log.level=") }) { values.log.level = .warning }
         let logger = values.log.logger()
         let plan = DemoPlan(

@@ -1,3 +1,4 @@
+import Foundation
 import Histogram
 import WidgetModel
 
@@ -22,7 +23,22 @@ struct LatencyHistogram: Sendable {
         }
         return LatencySummary(
             samples: Int(histogram.totalCount), p50: milliseconds(50), p90: milliseconds(90), p99: milliseconds(99),
-            max: histogram.totalCount == 0 ? 0 : Double(histogram.max) / 1_000)
+            p999: milliseconds(99.9), max: histogram.totalCount == 0 ? 0 : Double(histogram.max) / 1_000)
+    }
+
+    /// How many latencies were how long, for a drawing: twenty buckets to each power of ten, without gaps.
+    var buckets: [LatencyBucket] {
+        var counts: [Int: Int] = [:]
+        for recorded in histogram.recordedValues() {
+            let milliseconds = Double(max(1, recorded.value)) / 1_000
+            counts[Int((log10(milliseconds) * LatencyBucket.perPowerOfTen).rounded(.up)), default: 0] +=
+                Int(recorded.count)
+        }
+        guard let first = counts.keys.min(), let last = counts.keys.max() else { return [] }
+        return (first...last).map { index in
+            LatencyBucket(
+                upTo: pow(10, Double(index) / LatencyBucket.perPowerOfTen), count: counts[index, default: 0])
+        }
     }
 }
 
@@ -32,12 +48,13 @@ struct LatencySummary: Sendable, Equatable {
     var p50 = 0.0
     var p90 = 0.0
     var p99 = 0.0
+    var p999 = 0.0
     var max = 0.0
 
     var json: JSONValue {
         [
             "samples": .number(JSONNumber(samples)), "p50": .rounded(p50), "p90": .rounded(p90), "p99": .rounded(p99),
-            "max": .rounded(max),
+            "p999": .rounded(p999), "max": .rounded(max),
         ]
     }
 

@@ -2,112 +2,176 @@ import FreshetClient
 import KafkaClient
 import Logging
 import PostgresClient
-import ReloadIngest
-import ServiceLifecycle
+import WidgetEvents
 import WidgetModel
 import WidgetStore
 
-/// Publishes pushes for a number of users with one widget each, and measures how they are applied.
-struct LoadIngest: LoadScenario {
-    let node: FreshetNode
-    let events: Int
-    let targets: Int
-    let seed: UInt64
-    let logger: Logger
-
-    struct Result: LoadReport {
+/// Ingest alone: events that wait in Kafka, until all of them are applied by a service that does nothing else, in a
+/// process of its own.
+///
+/// The embedded broker keeps its messages in memory, so the events come in rounds: each is published whole, then the
+/// service is started, applies it, and is stopped. What is measured is the time from its taking the partitions to its
+/// last commit, summed over the rounds.
+struct LoadIngest: Sendable {
+    struct Plan: Sendable {
+        var world: LoadWorld
         var events: Int
-        var targets: Int
-        var wallSeconds: Double
-        var ingest: IngestStatistics.Snapshot
-        /// Read back from PostgreSQL: events published, less what the timelines' counters have gained.
-        var lost: Int
+        /// Each event is for a timeline of its own, the timelines in random order; else they are for one at random.
+        var isDistinct: Bool
+        /// Most events of a round.
+        var roundEvents: Int
+        var seed: UInt64
+
+        /// The embedded broker keeps the last 5 MiB of a partition, and an event takes about 450 bytes there.
+        var farm: Farm.Plan {
+            let partitions = min(512, max(16, min(events, roundEvents) * 450 / (3 << 20) + 1))
+            return Farm.Plan(inputPartitions: partitions, outputPartitions: 1, seed: seed)
+        }
     }
 
-    private var app: LoadApp { LoadApp(name: DemoWorld.bank, people: targets, kinds: ["DueDate"]) }
-
-    var services: [any Service] { node.services }
-
-    func prepare() async throws {
-        try await node.prepare(migrate: true)
-        try await node.requireEmptyDatabase()
+    /// What one round came to.
+    private struct Round {
+        var events = 0
+        var seconds = 0.0
+        var walBytes = 0
+        var cpu: UsageSampler.Sample?
+        var peakResidentBytes: Int?
+        var unapplied = 0
     }
+
+    /// How long nothing may move before it is given up; what is missing then is in the result.
+    private static let patience = Duration.seconds(60)
+    private static let pollInterval = Duration.milliseconds(10)
+
+    let plan: Plan
+    let farm: Farm
 
     func run() async throws -> any LoadReport {
-        // Nobody asks the provider: this process runs no workers.
-        try await node.register([app.definition(port: 9)])
-        try await node.importWidgets(of: app)
-        _ = try await node.ready()
+        // Nobody asks the provider.
+        try await plan.world.place(in: farm.store, provider: farm.providerURL)
+        var random = DemoRandom(seed: plan.seed)
+        var targets: [Int] = []
+        if plan.isDistinct { targets = (0..<plan.world.widgets).shuffled(using: &random) }
+        guard let before = try await farm.pool.query(Overview()).first else {
+            throw CommandFailure(.failure, "PostgreSQL did not say what it holds")
+        }
+        let isTidy = await farm.checkpoint()
+
+        var rounds: [Round] = []
+        var hit: Set<Int> = []
+        while rounds.reduce(0, { $0 + $1.events }) < plan.events {
+            let done = rounds.reduce(0) { $0 + $1.events }
+            let widgets = (done..<min(done + plan.roundEvents, plan.events)).map { index in
+                plan.isDistinct ? targets[index] : Int.random(in: 0..<plan.world.widgets, using: &random)
+            }
+            hit.formUnion(widgets)
+            rounds.append(try await round(widgets, first: done))
+        }
+
+        guard let after = try await farm.pool.query(Overview()).first else {
+            throw CommandFailure(.failure, "PostgreSQL did not say what it holds")
+        }
+        var result = LoadResult(scenario: "ingest")
+        result.events = plan.events
+        result.distinctTimelines = hit.count
+        result.wallSeconds = rounds.reduce(0) { $0 + $1.seconds }
+        result.walBytes = rounds.reduce(0) { $0 + $1.walBytes }
+        result.serviceCPUSeconds = sum(rounds, \.service)
+        result.databaseCPUSeconds = sum(rounds, \.database)
+        result.peakResidentBytes = rounds.compactMap(\.peakResidentBytes).max()
+        let unapplied = rounds.reduce(0) { $0 + $1.unapplied }
+        let uncounted = max(0, plan.events - Int(after.requested - before.requested))
+        result.lost = max(unapplied, uncounted) + Int(after.deadLetters)
+        result.stale = Int(after.stale)
+        result.extras = [
+            ("rounds", .array(rounds.map { .rounded(Double($0.events) / max($0.seconds, 0.001)) })),
+            ("brokerCPUSeconds", .rounded(sum(rounds, \.broker))), ("toolCPUSeconds", .rounded(sum(rounds, \.tool))),
+            ("checkpoint", .bool(isTidy)),
+        ]
+        return result
+    }
+
+    private func sum(_ rounds: [Round], _ part: KeyPath<UsageSampler.Sample, Double?>) -> Double? {
+        let parts = rounds.compactMap { $0.cpu?[keyPath: part] }
+        return parts.count == rounds.count ? parts.reduce(0, +) : nil
+    }
+
+    private func round(_ widgets: [Int], first: Int) async throws -> Round {
+        var round = Round()
+        round.events = widgets.count
+        let target = first + widgets.count
+        Terminal.progress("publishing events \(first) to \(target) of \(plan.events)")
+        try await publish(widgets, first: first)
+
+        Terminal.progress("applying events \(first) to \(target) of \(plan.events)")
+        let epochs = Dictionary(
+            uniqueKeysWithValues: try await farm.pool.query(ListPositions()).map { ($0.place, $0.epoch) })
+        let began = try await farm.vitals()
+        let beganAt = ContinuousClock.now
+        let service = try await farm.startService(.ingest)
+        var start: PostgresTimestamp?
+        var end = began.now
+        var applied = 0
+        var since = ContinuousClock.now
+        while since.duration(to: .now) < Self.patience {
+            try farm.requireServices()
+            let rows = try await farm.pool.query(ListPositions())
+            // Taken anew, and nothing of them applied since: so when that was.
+            let taken = rows.filter { $0.epoch > epochs[$0.place] ?? 0 }
+            start = ([start] + taken.map(\.updatedAt)).compactMap { $0 }.min()
+            let now = Int(rows.compactMap(\.nextOffset).reduce(0, +))
+            if now != applied { (applied, since) = (now, .now) }
+            end = taken.map(\.updatedAt).max() ?? end
+            if applied >= target { break }
+            try await Task.sleep(for: Self.pollInterval)
+        }
+        let last = try await farm.vitals()
+        farm.sampler.sample()
+        round.peakResidentBytes = service.peakResidentBytes
+        await farm.stop(service)
+
+        let begin = start ?? began.now
+        func local(_ time: PostgresTimestamp) -> ContinuousClock.Instant {
+            beganAt + .microseconds(time.microseconds - began.now.microseconds)
+        }
+        round.seconds = Double(end.microseconds - begin.microseconds) / 1e6
+        round.cpu = farm.sampler.usage(from: local(begin), to: local(end))
+        round.walBytes = Int(last.walBytes - began.walBytes)
+        round.unapplied = max(0, target - applied)
+        return round
+    }
+
+    /// All acknowledged, and all still there: the embedded broker drops silently what does not fit.
+    private func publish(_ widgets: [Int], first: Int) async throws {
+        let topic = farm.settings.topics.pushes
         let producer = try KafkaProducer(
-            configuration: node.kafka, deliveryTimeout: node.settings.kafka.deliveryTimeout, logger: logger)
-        let before = try await requested()
-        let start = ContinuousClock.now
+            configuration: farm.kafka, deliveryTimeout: farm.settings.kafka.deliveryTimeout, logger: farm.logger)
+        let publisher = EventPublisher(
+            producer: producer, topics: farm.settings.topicNames, source: "/freshet/load")
+        let starts = try await LoadOutput.ends(of: topic, kafka: farm.kafka, logger: farm.logger)
         do {
-            try await publish(
-                EventPublisher(producer: producer, topics: node.settings.topicNames, source: "/freshet/load"))
-            while applied < events { try await Task.sleep(for: .milliseconds(2)) }
+            let chunk = 10_000
+            for from in stride(from: 0, to: widgets.count, by: chunk) {
+                let time = SampleProvider.systemTime()
+                let events = (from..<min(from + chunk, widgets.count)).map { index in
+                    OutgoingEvent(
+                        plan.world.reload(widgets[index]), id: "load-\(first + index)", time: time,
+                        key: plan.world.user(of: widgets[index]))
+                }
+                for result in await publisher.publish(events) { _ = try result.get() }
+            }
+            await producer.shutdown()
         } catch {
             await producer.shutdown()
             throw error
         }
-        let seconds = start.duration(to: .now) / .seconds(1)
-        await producer.shutdown()
-        guard let counts = node.statistics().ingest else {
-            throw CommandFailure(.failure, "this process runs no ingest")
-        }
-        return Result(
-            events: events, targets: targets, wallSeconds: seconds, ingest: counts,
-            lost: events - (try await requested() - before))
-    }
-
-    private var applied: Int {
-        let counts = node.statistics().ingest
-        return (counts?.events ?? 0) + (counts?.deadLetters ?? 0)
-    }
-
-    private func requested() async throws -> Int {
-        Int(try await node.pool.query(Overview()).first?.requested ?? 0)
-    }
-
-    /// Held back when ingest is far behind: the embedded cluster keeps only the last 5 MiB of a partition.
-    private func publish(_ publisher: EventPublisher) async throws {
-        var random = DemoRandom(seed: seed)
-        var sent = 0
-        while sent < events {
-            let chunk = (0..<min(5_000, events - sent)).map { index in
-                OutgoingEvent(
-                    app.reload(Int.random(in: 0..<targets, using: &random)), id: "load-\(sent + index)",
-                    time: SampleProvider.systemTime())
-            }
-            for result in await publisher.publish(chunk) { _ = try result.get() }
-            sent += chunk.count
-            while sent - applied > 40_000 { try await Task.sleep(for: .milliseconds(1)) }
+        let dropped = try await LoadOutput.dropped(of: topic, from: starts, kafka: farm.kafka, logger: farm.logger)
+        guard dropped == 0 else {
+            throw CommandFailure(.failure, "the broker has dropped \(dropped) of \(widgets.count) events")
         }
     }
 }
 
-extension LoadIngest.Result {
-    private var rate: Double { Double(events) / max(wallSeconds, 0.001) }
-
-    var lines: [String] {
-        [
-            "events                 \(events) for \(targets) timelines, lost \(lost)",
-            "wall time              \(DemoScreen.decimal(wallSeconds)) s, \(Int(rate)) events/s",
-            "batches                \(ingest.batches), \(DemoScreen.decimal(perBatch(events))) events each",
-            "rows of SQL input      \(ingest.markInputs), \(DemoScreen.decimal(perBatch(ingest.markInputs))) a batch",
-            "timeline rows written  \(ingest.marked), \(DemoScreen.decimal(perBatch(ingest.marked))) a batch",
-        ]
-    }
-
-    private func perBatch(_ count: Int) -> Double { Double(count) / Double(max(ingest.batches, 1)) }
-
-    var json: JSONValue {
-        func number(_ value: Int) -> JSONValue { .number(JSONNumber(value)) }
-        return [
-            "scenario": "ingest", "events": number(events), "distinctTimelines": number(targets),
-            "wallMilliseconds": number(Int(wallSeconds * 1000)), "eventsPerSecond": number(Int(rate)),
-            "batches": number(ingest.batches), "inputRows": number(ingest.markInputs),
-            "timelineRows": number(ingest.marked), "lost": number(lost),
-        ]
-    }
+extension ListPositions.Row {
+    fileprivate var place: TopicPartition { TopicPartition(topic: topic, partition: partition) }
 }

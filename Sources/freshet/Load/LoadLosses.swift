@@ -23,15 +23,12 @@ struct LoadLosses: Sendable, Equatable {
 
     /// - Parameters:
     ///   - counts: of the streams, each of whose events is for one timeline.
-    ///   - others: events that were published besides.
-    ///   - applied: how many events the consumer positions have moved by.
+    ///   - unapplied: how many events are before no consumer position.
     ///   - before: the store when the streams began, and when everything was quiet.
-    init(
-        counts: ReloadLatency.Counts, others: Int = 0, applied: Int, before: Overview.Row, after: Overview.Row
-    ) {
+    init(counts: ReloadLatency.Counts, unapplied: Int = 0, before: Overview.Row, after: Overview.Row) {
         unacknowledged = counts.failed
         let published = counts.sent - counts.failed
-        unapplied = max(0, published + others - applied)
+        self.unapplied = unapplied
         uncounted = max(0, published - Int(after.requested - before.requested))
         unserved = counts.waiting
         stale = Int(after.stale)

@@ -1,43 +1,19 @@
 import FreshetClient
 import KafkaClient
+import WidgetEvents
 import WidgetModel
 import WidgetStore
 
-/// When the events of an open loop are to be sent: at a fixed rate, whatever becomes of them.
-struct OpenLoop: Sendable {
-    let start: ContinuousClock.Instant
-    let interval: Duration
-    /// Events handed out so far.
-    private(set) var count = 0
-
-    /// - Parameter rate: events a second, at least one.
-    init(start: ContinuousClock.Instant, rate: Int) {
-        self.start = start
-        interval = .seconds(1) / max(1, rate)
-    }
-
-    /// When the next event is to be sent.
-    var next: ContinuousClock.Instant { start + interval * count }
-
-    /// The times of the events that are to be sent by now and were not handed out yet, at most `limit` of them.
-    mutating func due(at now: ContinuousClock.Instant, limit: Int) -> [ContinuousClock.Instant] {
-        var times: [ContinuousClock.Instant] = []
-        while times.count < limit, next <= now {
-            times.append(next)
-            count += 1
-        }
-        return times
-    }
-}
-
-/// Single reloads of an app's people, chosen at random, at a fixed rate.
+/// Reloads of an app's people in an open loop: each event at the time at which the stream wants it, whatever becomes of
+/// those before.
 struct LoadStream: Sendable {
-    let app: LoadApp
-    /// Events a second.
-    let rate: Int
-    let seed: UInt64
+    let world: LoadWorld
+    let plan: StreamPlan
     let publisher: EventPublisher
     let latency: ReloadLatency
+    /// Whether an event is for another widget when a reload of its own is still waited for, where nobody could tell the
+    /// two apart.
+    var avoidsWaiting = false
 
     /// Events sent at once, at most.
     private static let chunk = 2_000
@@ -45,7 +21,15 @@ struct LoadStream: Sendable {
     /// which its events were to be sent.
     private static let maximumUnacknowledged = 50_000
     /// Least time between two sends, so that a fast stream does not send its events one by one.
-    private static let spacing = Duration.milliseconds(2)
+    private static let spacing = Duration.microseconds(500)
+    /// How many neighbours of a widget are tried whose reload is waited for.
+    private static let neighbours = 16
+
+    /// What an event is, and when it is to be sent.
+    private struct Outgoing {
+        var event: OutgoingEvent
+        var sample: ReloadLatency.Event
+    }
 
     /// Publishes from `start` on.
     ///
@@ -55,27 +39,28 @@ struct LoadStream: Sendable {
         from start: ContinuousClock.Instant, series: @Sendable (ContinuousClock.Instant) -> LoadSeries?
     ) async throws {
         try await withThrowingDiscardingTaskGroup { group in
-            var random = DemoRandom(seed: seed)
-            var loop = OpenLoop(start: start, rate: rate)
+            var stream = SyntheticStream(plan)
             var wake = start
-            while true {
-                try await Task.sleep(until: max(wake, loop.next), tolerance: .zero, clock: .continuous)
+            while var event = stream.next() {
+                var intended = start + event.arrival
+                try await Task.sleep(until: max(wake, intended), tolerance: .zero, clock: .continuous)
                 while latency.unacknowledged > Self.maximumUnacknowledged {
                     try await Task.sleep(for: .milliseconds(5))
                 }
                 let now = ContinuousClock.now
-                var events: [(event: OutgoingEvent, sample: ReloadLatency.Event)] = []
-                for intended in loop.due(at: now, limit: Self.chunk) {
+                var events: [Outgoing] = []
+                while true {
                     guard let series = series(intended) else {
                         send(events, in: &group)
                         return
                     }
-                    let index = Int.random(in: 0..<app.people, using: &random)
-                    events.append(
-                        (
-                            OutgoingEvent(app.reload(index), time: SampleProvider.systemTime()),
-                            ReloadLatency.Event(timeline: app.timeline(index), intended: intended, series: series)
-                        ))
+                    events.append(outgoing(event, intended: intended, series: series))
+                    // The next one waits for its time, and this loop for the next turn.
+                    guard events.count < Self.chunk, let peeked = stream.peek(), start + peeked.arrival <= now,
+                        let next = stream.next()
+                    else { break }
+                    event = next
+                    intended = start + next.arrival
                 }
                 send(events, in: &group)
                 wake = now + Self.spacing
@@ -83,23 +68,52 @@ struct LoadStream: Sendable {
         }
     }
 
+    private func outgoing(
+        _ streamed: StreamEvent, intended: ContinuousClock.Instant, series: LoadSeries
+    ) -> Outgoing {
+        var event = streamed
+        var timeline = world.timeline(event.widget)
+        if avoidsWaiting {
+            var tries = 0
+            while latency.isWaiting(timeline), tries < Self.neighbours {
+                event.widget = (event.widget + 1) % world.widgets
+                timeline = world.timeline(event.widget)
+                tries += 1
+            }
+        }
+        return Outgoing(
+            event: OutgoingEvent(
+                event.event(in: plan.population), time: SampleProvider.systemTime(),
+                key: event.key(in: plan.population)),
+            sample: ReloadLatency.Event(timeline: timeline, intended: intended, series: series))
+    }
+
     /// Hands events to Kafka without waiting for them.
-    private func send(
-        _ events: [(event: OutgoingEvent, sample: ReloadLatency.Event)],
-        in group: inout ThrowingDiscardingTaskGroup<any Error>
-    ) {
+    private func send(_ events: [Outgoing], in group: inout ThrowingDiscardingTaskGroup<any Error>) {
         guard !events.isEmpty else { return }
         latency.sending(events.map(\.sample))
         group.addTask {
             let results = await publisher.publish(events.map(\.event))
-            for ((outgoing, sample), result) in zip(events, results) {
+            for (outgoing, result) in zip(events, results) {
                 switch result {
                 case .success(let delivery):
-                    latency.acknowledged(sample, at: EventPosition(delivery, of: outgoing.event))
+                    latency.acknowledged(outgoing.sample, at: EventPosition(delivery, of: outgoing.event.event))
                 case .failure:
-                    latency.acknowledged(sample, at: nil, isFailed: true)
+                    latency.acknowledged(outgoing.sample, at: nil, isFailed: true)
                 }
             }
         }
+    }
+}
+
+extension LoadWorld {
+    /// The world as streams see it.
+    var population: StreamPopulation {
+        StreamPopulation(app: app, users: users, widgetsPerUser: widgetsPerUser, kinds: (0..<kinds).map(kind))
+    }
+
+    /// A reload of everything.
+    var reloadOfEverything: FreshetEvent {
+        .push(ReloadRequest(app: app, audience: .everyone, kinds: .all, reason: .push))
     }
 }

@@ -27,28 +27,38 @@ final class ReloadLatency: Sendable {
         var series: LoadSeries
     }
 
-    private struct Pending {
+    fileprivate struct Pending {
         /// Events that are handed to Kafka, whose places are not known yet.
         var unacknowledged = 0
         var waiting: [(position: EventPosition, event: Event)] = []
-        /// What was stored while places were unknown.
-        var stores: [(cause: EventPosition, time: ContinuousClock.Instant)] = []
+        /// What was stored while places were unknown; without a cause it serves whatever was sent before.
+        var stores: [(cause: EventPosition?, time: ContinuousClock.Instant)] = []
 
         var isOver: Bool { unacknowledged == 0 && waiting.isEmpty }
     }
 
-    private struct State {
+    fileprivate struct State {
         var pending: [TimelineID: Pending] = [:]
         var histograms: [LoadSeries: LatencyHistogram] = [:]
         var sent: [LoadSeries: Int] = [:]
         var unacknowledged = 0
         var counts = Counts()
         var stored: Set<TimelineID>?
+        /// Since it was taken last.
+        var recent = LatencyHistogram()
+        var stores = 0
+        var lastStore: ContinuousClock.Instant?
+        /// What the events were for.
+        var targets: Set<TimelineID> = []
+        /// Behind the last acknowledged event of each partition.
+        var ends: [EventPlace: Int64] = [:]
 
         mutating func serve(_ event: Event, at time: ContinuousClock.Instant) {
             counts.served += 1
             guard event.series != .warmUp else { return }
-            histograms[event.series, default: LatencyHistogram()].record(event.intended.duration(to: time))
+            let latency = event.intended.duration(to: time)
+            histograms[event.series, default: LatencyHistogram()].record(latency)
+            recent.record(latency)
         }
     }
 
@@ -71,6 +81,11 @@ final class ReloadLatency: Sendable {
     var unacknowledged: Int { state.withLock { $0.unacknowledged } }
     var counts: Counts { state.withLock { $0.counts } }
 
+    /// Distinct timelines that events were for.
+    var targets: Set<TimelineID> { state.withLock { $0.targets } }
+    /// When a timeline was stored last, as far as this is told.
+    var lastStore: ContinuousClock.Instant? { state.withLock { $0.lastStore } }
+
     /// Events of a series that were handed to Kafka.
     func sent(in series: LoadSeries) -> Int {
         state.withLock { $0.sent[series, default: 0] }
@@ -86,6 +101,7 @@ final class ReloadLatency: Sendable {
             for event in events {
                 state.pending[event.timeline, default: Pending()].unacknowledged += 1
                 state.sent[event.series, default: 0] += 1
+                state.targets.insert(event.timeline)
             }
             state.unacknowledged += events.count
             state.counts.sent += events.count
@@ -99,7 +115,8 @@ final class ReloadLatency: Sendable {
             pending.unacknowledged -= 1
             state.unacknowledged -= 1
             if let position {
-                if let store = pending.stores.first(where: { $0.cause.covers(position) }) {
+                state.note(position)
+                if let store = pending.stores.first(where: { $0.cause?.covers(position) ?? true }) {
                     state.serve(event, at: store.time)
                 } else {
                     pending.waiting.append((position, event))
@@ -119,6 +136,8 @@ final class ReloadLatency: Sendable {
         let now = ContinuousClock.now
         state.withLock { state in
             state.stored?.insert(timeline)
+            state.stores += 1
+            state.lastStore = now
             guard let cause, var pending = state.pending[timeline] else { return }
             let served = pending.waiting.filter { cause.covers($0.position) }
             for (_, event) in served { state.serve(event, at: now) }
@@ -126,6 +145,55 @@ final class ReloadLatency: Sendable {
             if pending.unacknowledged > 0 { pending.stores.append((cause, now)) }
             state.pending[timeline] = pending.isOver ? nil : pending
         }
+    }
+
+    /// A timeline was published, nobody says for which event: for all that are waiting. Exact only where a timeline has
+    /// no new event while it waits for another (see ``isWaiting(_:)``).
+    func published(_ timeline: TimelineID) {
+        let now = ContinuousClock.now
+        state.withLock { state in
+            state.stored?.insert(timeline)
+            state.stores += 1
+            state.lastStore = now
+            guard var pending = state.pending[timeline] else { return }
+            for (_, event) in pending.waiting { state.serve(event, at: now) }
+            pending.waiting.removeAll()
+            if pending.unacknowledged > 0 { pending.stores.append((nil, now)) }
+            state.pending[timeline] = pending.isOver ? nil : pending
+        }
+    }
+
+    /// Whether an event of the timeline was sent and is not served yet.
+    func isWaiting(_ timeline: TimelineID) -> Bool {
+        state.withLock { $0.pending[timeline] != nil }
+    }
+
+    /// An event that was published besides the streams.
+    func published(at position: EventPosition) {
+        state.withLock { $0.note(position) }
+    }
+
+    /// How many acknowledged events are not before these consumer positions: next offsets by topic (as
+    /// ``EventPosition`` numbers them) and partition.
+    func unapplied(at positions: [EventPlace: Int64]) -> Int {
+        state.withLock { state in
+            state.ends.reduce(0) { $0 + Int(max(0, $1.value - (positions[$1.key] ?? 0))) }
+        }
+    }
+
+    // MARK: For the charts
+
+    /// What has happened so far, and the latencies since this was asked last.
+    func takeRecent() -> (sent: Int, stores: Int, latency: LatencySummary) {
+        state.withLock { state in
+            defer { state.recent.reset() }
+            return (state.counts.sent, state.stores, state.recent.summary)
+        }
+    }
+
+    /// How many latencies of these series were how long.
+    func buckets(of series: LoadSeries) -> [LatencyBucket] {
+        state.withLock { $0.histograms[series]?.buckets ?? [] }
     }
 
     // MARK: Distinct timelines
@@ -137,6 +205,20 @@ final class ReloadLatency: Sendable {
 
     /// How many distinct timelines have been stored since ``startCountingStored()``.
     var distinctStored: Int { state.withLock { $0.stored?.count ?? 0 } }
+}
+
+/// A partition of one of the topics of events.
+struct EventPlace: Hashable, Sendable {
+    /// As ``EventPosition`` numbers it.
+    var topic: Int16
+    var partition: Int32
+}
+
+extension ReloadLatency.State {
+    fileprivate mutating func note(_ position: EventPosition) {
+        let place = EventPlace(topic: position.topic, partition: position.partition)
+        ends[place] = max(ends[place] ?? 0, position.offset + 1)
+    }
 }
 
 extension EventPosition {

@@ -3,12 +3,15 @@ import WidgetModel
 /// The apps that the sample provider serves, each under its name: `POST /bank/timelines`.
 enum SampleApp: String, CaseIterable, Sendable {
     case bank, rangers, weather
+    /// For load tests: takes any kind.
+    case load
 
     var kinds: [String] {
         switch self {
         case .bank: ["RecentPurchases", "DueDate"]
         case .rangers: ["EmojiRanger"]
         case .weather: ["Weather"]
+        case .load: []
         }
     }
 
@@ -18,6 +21,7 @@ enum SampleApp: String, CaseIterable, Sendable {
         case (.bank, "DueDate"): DueDate.self
         case (.rangers, "EmojiRanger"): EmojiRanger.self
         case (.weather, "Weather"): CityWeather.self
+        case (.load, _): LoadContent.self
         default: nil
         }
     }

@@ -2,6 +2,7 @@ import Hummingbird
 import Logging
 import NIOCore
 import ServiceLifecycle
+import Synchronization
 import WidgetModel
 
 /// A timeline provider for demonstrations and tests: a bank, Emoji Rangers and the weather, over HTTP.
@@ -25,6 +26,9 @@ final class SampleProvider: Service, Sendable {
     let counters: SampleStatistics
     let revisions: RevisionCounters
     let verifiers: [SampleApp: WebhookVerifier]
+    let loadAnswer: LoadAnswer
+    /// Counts the timelines for load tests: no two have the same content.
+    let loadNumber: Atomic<UInt64>
 
     private let address: BindAddress
     private let listening = ListeningPort()
@@ -52,6 +56,8 @@ final class SampleProvider: Service, Sendable {
         self.counters = SampleStatistics(maximumTracked: maximumTracked)
         self.revisions = RevisionCounters(bits: 20)
         self.verifiers = secrets.mapValues(WebhookVerifier.init(secret:))
+        self.loadAnswer = LoadAnswer(now: now())
+        self.loadNumber = Atomic(seed % 1_000_000 * 1_000)
         self.address = .hostname(host, port: port)
     }
 

@@ -102,6 +102,21 @@ final class SampleStatistics: Sendable {
         }
     }
 
+    /// Only sums: for what is asked too often to be counted one by one.
+    func answered(app: SampleApp, kind: String, timelines: Int) {
+        state.withLock { state in
+            state.totals.requests += 1
+            state.totals.timelines += timelines
+            state.totals.largestBatch = max(state.totals.largestBatch, timelines)
+            let key = KindKey(app: app.rawValue, kind: kind)
+            var counts = state.kinds[key] ?? Kind(app: app.rawValue, kind: kind)
+            counts.requests += 1
+            counts.timelines += timelines
+            counts.largestBatch = max(counts.largestBatch, timelines)
+            state.kinds[key] = counts
+        }
+    }
+
     func failedRequest() {
         state.withLock { $0.totals.failedRequests += 1 }
     }

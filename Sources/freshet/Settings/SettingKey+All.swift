@@ -106,6 +106,9 @@ extension SettingKey {
         .duration(
             "workers.pollInterval", \.workers.pollInterval, .milliseconds(10)...(.seconds(60)),
             "How often due timelines are looked for when nothing wakes the workers."),
+        .integer(
+            "workers.eagerBatches", \.workers.eagerBatches, 0...1_000,
+            "While fewer batches than this are under way, work is claimed at once and not left to gather."),
         .duration(
             "workers.claimSpacing", \.workers.claimSpacing, .zero...(.seconds(10)),
             "Least time between two claims while work trickles in, so that it is fetched in batches."),

@@ -65,7 +65,7 @@ struct TopicSettings: Sendable, Equatable {
 
 struct IngestSettings: Sendable, Equatable {
     /// Most messages in one polled batch, which is one transaction.
-    var maximumBatch = 4_096
+    var maximumBatch = 65_536
     /// How long a poll waits for the first message of a batch.
     var pollInterval = Duration.milliseconds(2)
     /// Largest audience that is marked in the transaction of its event; a larger one is left to the sweeper.
@@ -100,6 +100,7 @@ struct WorkerSettings: Sendable, Equatable {
     var pollInterval = Duration.seconds(1)
     /// Least time between two claims while work trickles in, so that it is fetched in batches.
     var claimSpacing = Duration.milliseconds(25)
+    var eagerBatches = 2
     /// How long a stopping worker may go on to finish what is in flight.
     var graceTime = Duration.seconds(20)
     /// Longest wait before a timeline whose fetch has failed is tried again.

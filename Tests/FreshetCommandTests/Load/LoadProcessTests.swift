@@ -1,9 +1,14 @@
+import Foundation
 import PostgresClient
 import TestSupport
 import Testing
 import WidgetModel
 
 @testable import freshet
+
+#if canImport(FoundationXML)
+import FoundationXML
+#endif
 
 /// The load scenarios, small, and what they report compared with what PostgreSQL holds afterwards.
 @Suite(.tags(.process), .serialized, .timeLimit(.minutes(5)))
@@ -42,12 +47,21 @@ struct LoadProcessTests {
     private func load(_ arguments: String...) async throws -> (report: JSONValue, found: Found) {
         try await withDatabase { database in
             let environment = ["FRESHET_POSTGRES_URL": database.connectionString]
-            let process = try FreshetProcess(["load"] + arguments + ["--json"], environment: environment)
+            let file = FileManager.default.temporaryDirectory.appendingPathComponent("load-\(UUID().uuidString).html")
+            defer { try? FileManager.default.removeItem(at: file) }
+            let process = try FreshetProcess(
+                ["load"] + arguments + ["--json", "--report", file.path], environment: environment)
             let exit = try await process.end(within: .seconds(180))
             let (out, err) = (process.standardOutput, process.standardError)
             #expect(exit == FreshetProcess.Exit(status: 0, isSignal: false), "\(out.suffix(2_000))\n\(err)")
             let report = try JSONValue.parse(out)
             #expect(report["lost"] == 0)
+            #expect(SchemaCheck.problems(of: report, by: try SchemaCheck.schema("load-report.json")) == [])
+            #expect(report["scenario"]?.stringValue == arguments[0])
+            let page = try String(contentsOf: file, encoding: .utf8)
+            #expect(XMLParser(data: Data(page.utf8)).parse() && page.contains("freshet load \(arguments[0])"))
+            #expect(!page.contains("http:") && !page.contains("https:"))
+            #expect(!err.contains("\u{1B}"), "no bar where nobody watches: \(err)")
             return (report, try await Found(database.pool))
         }
     }
@@ -88,17 +102,117 @@ struct LoadProcessTests {
         // 200 ms of warm-up are counted, not measured.
         #expect(events - 1 - samples - beside == 10)
         // But for the few that were on their way when the reload came, and are stored after it.
-        #expect(try #require(integer(report, "beside", "reloads")) >= 2_950)
+        #expect(try #require(integer(report, "besideTimelines")) >= 2_950)
         #expect(try #require(report["regeneratedSeconds"]?.numberValue?.double) > 0)
         #expect(try #require(report["bumpAppliedMilliseconds"]?.numberValue?.double) > 0)
     }
 
-    @Test("ingest: every event is applied and counted")
-    func ingest() async throws {
-        let (report, found) = try await load("ingest", "--events", "3000", "--targets", "50")
-        #expect(found.requested == 3_000 && found.applied == 3_000 && found.timelines == 50)
+    @Test("latency: every event is measured, from its intended time to the commit")
+    func latency() async throws {
+        let (report, found) = try await load("latency", "--rate", "50", "--duration", "2", "--users", "200")
+        // 400 ms of warm-up and 2 s.
+        #expect(integer(report, "events") == 120 && integer(report, "measuredEvents") == 100)
+        #expect(found.requested == 120 && found.applied == 120 && found.timelines == 800)
+        #expect(report["service"] == "here" && report["measuredAt"] == "commit" && report["stale"] == 0)
+        let verified = try #require(integer(report, "verified"))
+        #expect(verified == integer(report, "distinctTimelines"))
+        #expect(try #require(integer(report, "providerTimelines")) >= verified)
+        let latency = try #require(report["latencyMilliseconds"])
+        let percentiles = try ["p50", "p90", "p99", "p999", "max"].map {
+            try #require(latency[$0]?.numberValue?.double)
+        }
+        #expect(percentiles[0] > 0 && percentiles == percentiles.sorted())
+        let buckets = try #require(report["histogram"]?.arrayValue)
+        #expect(buckets.reduce(0) { $0 + (integer($1, "count") ?? 0) } == 100)
+        #expect(try #require(report["samples"]?.arrayValue).count >= 2)
+        #expect(try #require(integer(report, "walBytes")) > 0)
+    }
+
+    @Test("latency with ingest and workers in processes of their own")
+    func separate() async throws {
+        let (report, found) = try await load(
+            "latency", "--rate", "50", "--duration", "2", "--users", "200", "--separate", "--distribution",
+            "zipf+bursty")
+        let events = try #require(integer(report, "events"))
+        #expect(events > 20 && found.requested == events && found.applied == events)
+        #expect(report["service"] == "separate" && report["measuredAt"] == "output")
+        #expect(integer(report, "verified") == integer(report, "distinctTimelines"))
+        #expect(try #require(report["latencyMilliseconds"]?["p50"]?.numberValue?.double) > 0)
+    }
+
+    @Test("soak: sizes and memory are sampled, also while a transaction is held open")
+    func soak() async throws {
+        let (report, found) = try await load(
+            "soak", "--rate", "100", "--duration", "6s", "--hold-xmin", "2s", "--users", "100")
+        #expect(found.requested == 600 && found.applied == 600)
+        let samples = try #require(report["samples"]?.arrayValue)
+        #expect(samples.count >= 4)
+        for key in ["stateTableBytes", "stateIndexBytes", "residentBytes", "timelinesPerSecond"] {
+            #expect(samples.allSatisfy { $0[key]?.numberValue.map { $0.double >= 0 } == true }, "\(key)")
+        }
+        #expect(report["spans"]?.arrayValue?.count == 1)
+        #expect(try #require(integer(report, "held", "samples")) >= 150)
+        #expect(try #require(integer(report, "sizes", "compact", "timeline_state", "tableBytes")) > 0)
+    }
+
+    @Test("events: as many lines as were asked for, and quiet when nobody reads on")
+    func events() async throws {
+        let (status, out, err) = try await FreshetProcess.run(["load", "events", "--count", "5000", "--seed", "3"])
+        #expect(status == 0 && err.isEmpty)
+        #expect(out.split(separator: "\n").count == 5_000 && out.hasSuffix("}\n"))
+        let again = try await FreshetProcess.run(["load", "events", "--count", "5000", "--seed", "3"])
+        #expect(again.out == out)
+        let pipe = Process()
+        let errors = Pipe()
+        pipe.executableURL = URL(fileURLWithPath: "/bin/sh")
+        pipe.arguments = [
+            "-c", "{ \"$0\" load events --count 1000000000; echo \"status $?\" >&2; } | head -n 1 > /dev/null",
+            try BuiltProgram.freshet().path,
+        ]
+        pipe.standardError = errors
+        try pipe.run()
+        let said = try #require(try errors.fileHandleForReading.readToEnd())
+        #expect(String(decoding: said, as: UTF8.self) == "status 0\n")
+        pipe.waitUntilExit()
+    }
+
+    @Test("ingest: every event is applied and counted, in rounds", arguments: [false, true])
+    func ingest(isDistinct: Bool) async throws {
+        let (report, found) = try await load(
+            "ingest", "--events", "3000", "--targets", isDistinct ? "all" : "50", "--round-events", "2000")
+        #expect(found.requested == 3_000 && found.applied == 3_000 && found.deadLetters == 0)
+        #expect(found.timelines == (isDistinct ? 3_000 : 50))
         #expect(integer(report, "events") == 3_000)
-        #expect(try #require(integer(report, "timelineRows")) <= 3_000)
+        #expect(integer(report, "distinctTimelines") == (isDistinct ? 3_000 : 50))
+        #expect(report["rounds"]?.arrayValue?.count == 2)
+        #expect(try #require(report["wallSeconds"]?.numberValue?.double) > 0)
+    }
+
+    @Test("drain: the parts are processes of their own, and what is stored is what was published")
+    func drain() async throws {
+        let (report, found) = try await load(
+            "drain", "--users", "200", "--widgets-per-user", "2", "--kinds", "3", "--events", "500")
+        // Two passes over the same events.
+        #expect(found.requested == 1_000 && found.applied == 1_000)
+        #expect(found.timelines == 400 && found.stale == 0 && found.deadLetters == 0)
+        let distinct = try #require(integer(report, "distinctTimelines"))
+        #expect(integer(report, "events") == 500 && distinct > 200 && distinct <= 400)
+        #expect(integer(report, "verified") == distinct && integer(report, "stale") == 0)
+        #expect(integer(report, "cold", "verified") == distinct)
+        #expect(try #require(integer(report, "providerTimelines")) >= distinct)
+        #expect(try #require(integer(report, "walBytes")) > 0)
+        #expect(try #require(report["wallSeconds"]?.numberValue?.double) > 0)
+    }
+
+    @Test("ceiling: every statement of a reload over every targeted timeline, and the events read")
+    func ceiling() async throws {
+        let (report, found) = try await load(
+            "ceiling", "--users", "100", "--widgets-per-user", "2", "--kinds", "3", "--events", "300", "--batch", "60")
+        // Two passes over the same events.
+        #expect(found.requested == 600 && found.timelines == 200 && found.stale == 0)
+        let distinct = try #require(integer(report, "distinctTimelines"))
+        for step in ["claim", "save", "complete"] { #expect(integer(report, step, "rows") == distinct) }
+        #expect(integer(report, "mark", "rows") == 300 && integer(report, "consume", "rows") == 300)
     }
 
     @Test("what cannot be run is refused before anything starts")
@@ -107,6 +221,12 @@ struct LoadProcessTests {
             (["fairness", "--rate", "0"], "--rate 0: expected 1 to 200"),
             (["global", "--timelines", "0"], "--timelines 0: expected 1 to 10000000"),
             (["ingest", "--events", "0"], "--events 0: expected 1 to 100000000"),
+            (["latency", "--rate", "0"], "--rate 0: expected 0.1 to 1000000"),
+            (["latency", "--audiences", "everyone"], "--audiences everyone: each event is to be for one timeline"),
+            (["latency", "--widgets-per-user", "4", "--kinds", "2"], "expected --audiences widget, or more --kinds"),
+            (["soak", "--duration", "60s", "--hold-xmin", "2m"], "--hold-xmin 2m: expected 0s to 1m"),
+            (["events", "--distribution", "normal"], "--distribution normal: expected uniform, zipf"),
+            (["events", "--audiences", "people=1"], "unknown name people"),
         ] {
             let (status, _, err) = try await FreshetProcess.run(["load"] + arguments)
             #expect(status == 64 && err.contains(message), "\(err)")

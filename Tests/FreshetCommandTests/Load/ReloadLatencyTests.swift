@@ -98,6 +98,40 @@ struct ReloadLatencyTests {
         for timeline in [Self.timeline, Self.other, Self.timeline] { latency.stored(timeline, nil) }
         #expect(latency.distinctStored == 2)
     }
+
+    @Test("a timeline that is published, nobody says for what, serves all that waits for it")
+    func published() {
+        let (first, second) = (event(ago: .seconds(2)), event(Self.other))
+        latency.sending([first, second])
+        #expect(latency.isWaiting(Self.timeline) && latency.isWaiting(Self.other))
+        latency.acknowledged(first, at: place(3))
+        latency.published(Self.timeline)
+        #expect(latency.counts.served == 1 && !latency.isWaiting(Self.timeline))
+        // Published before the acknowledgement came.
+        latency.published(Self.other)
+        #expect(latency.isWaiting(Self.other))
+        latency.acknowledged(second, at: place(4))
+        #expect(latency.counts.waiting == 0 && !latency.isWaiting(Self.other))
+        latency.published(Self.other)
+        #expect(latency.counts == ReloadLatency.Counts(sent: 2, served: 2))
+        #expect(latency.targets == [Self.timeline, Self.other])
+    }
+
+    @Test("events that are before no consumer position are not applied")
+    func unapplied() {
+        let events = [event(), event(), event(Self.other)]
+        latency.sending(events)
+        #expect(latency.unapplied(at: [:]) == 0)
+        latency.acknowledged(events[0], at: place(7))
+        latency.acknowledged(events[1], at: place(6))
+        latency.acknowledged(events[2], at: place(2, partition: 1))
+        latency.published(at: place(9))
+        let first = EventPlace(topic: 0, partition: 0)
+        let second = EventPlace(topic: 0, partition: 1)
+        #expect(latency.unapplied(at: [first: 10, second: 3]) == 0)
+        #expect(latency.unapplied(at: [first: 9, second: 3]) == 1)
+        #expect(latency.unapplied(at: [first: 10]) == 3)
+    }
 }
 
 struct LatencyHistogramTests {
@@ -126,22 +160,5 @@ struct LatencyHistogramTests {
         #expect(LatencySummary().ratio(to: alone) == nil)
         #expect(alone.ratio(to: LatencySummary()) == nil)
         #expect(JSONValue.rounded(alone.ratio(to: LatencySummary())) == .null)
-    }
-}
-
-struct OpenLoopTests {
-    @Test("events are due at a fixed rate from the start, whenever somebody asks")
-    func fixedRate() {
-        let start = ContinuousClock.now
-        var loop = OpenLoop(start: start, rate: 4)
-        #expect(loop.due(at: start - .seconds(1), limit: 100).isEmpty)
-        #expect(loop.due(at: start, limit: 100) == [start])
-        #expect(loop.next == start + .milliseconds(250))
-        // A publisher that stood still for a while owes all of them, each at its own time.
-        let owed = loop.due(at: start + .seconds(1), limit: 100)
-        #expect(owed == [1, 2, 3, 4].map { start + .milliseconds(250) * $0 })
-        #expect(loop.due(at: start + .seconds(3), limit: 5).count == 5)
-        #expect(loop.due(at: start + .seconds(3), limit: 5).count == 3)
-        #expect(loop.count == 13)
     }
 }

@@ -32,10 +32,10 @@ struct LoadPopulationTests {
     private func withFilled(
         _ count: Int, contentBytes: Int = 100, _ body: (LoadPopulation, WidgetStore) async throws -> Void
     ) async throws {
-        let app = LoadApp(name: DemoWorld.bank, people: count)
-        try await withStore([app.definition(port: 9)]) { store in
+        let world = LoadWorld(users: count, widgetsPerUser: 1, kinds: 2)
+        try await withStore([world.definition(provider: "http://127.0.0.1:9")]) { store in
             let population = try LoadPopulation(
-                app: app, contentBytes: contentBytes, directory: try await store.directory())
+                world: world, contentBytes: contentBytes, directory: try await store.directory())
             _ = try await store.store.fill(population.rows(0..<count), connections: 2)
             try await body(population, store.store)
         }
@@ -66,9 +66,9 @@ struct LoadPopulationTests {
 
     @Test("growth: a curve of every statement over all sizes")
     func growth() async throws {
-        let app = LoadApp(name: DemoWorld.bank, people: 400)
-        try await withStore([app.definition(port: 9)]) { store in
-            let population = try LoadPopulation(app: app, contentBytes: 80, directory: try await store.directory())
+        let world = LoadWorld(users: 400, widgetsPerUser: 1, kinds: 2)
+        try await withStore([world.definition(provider: "http://127.0.0.1:9")]) { store in
+            let population = try LoadPopulation(world: world, contentBytes: 80, directory: try await store.directory())
             let growth = LoadGrowth(
                 sizes: [100, 400], rounds: 2, batch: 20, saveBytes: 80, population: population, store: store.store)
             let report = try await growth.run { indices in

@@ -23,6 +23,23 @@ struct InFlightTests {
         #expect(inFlight.capacity(configuration).capacity.requests == 3)
     }
 
+    @Test func whoLetsWorkGatherIsToldWhenABatchHasEnded() {
+        let signal = WorkSignal()
+        let inFlight = InFlight(signal: signal)
+        _ = signal.takeKinds()
+        #expect(inFlight.isBelow(1))
+        inFlight.begin(provider)
+        let quiet = signal.mark(.timelines)
+        #expect(inFlight.isBelow(2) && !inFlight.isBelow(1))
+        signal.signal(kinds: [7])
+        let marked = signal.mark(.timelines)
+        inFlight.end(provider)
+        #expect(signal.mark(.timelines) != marked && marked != quiet)
+        #expect(signal.takeKinds() == [7], "what gathers is known already")
+        inFlight.finish()
+        #expect(inFlight.isBelow(1))
+    }
+
     @Test func roomIsToldOnlyToWhoWaitsForIt() {
         let signal = WorkSignal()
         let inFlight = InFlight(signal: signal)
@@ -92,6 +109,22 @@ struct WorkSignalTests {
         #expect(signal.mark(.timelines) == mark, "by themselves they wake nobody")
         #expect(signal.takeMarkedApps() == [1, 2, 3])
         #expect(signal.takeMarkedApps().isEmpty)
+    }
+
+    @Test func kindsAreKnownUntilASignalComesWithoutThem() {
+        let signal = WorkSignal()
+        // Nobody has looked yet.
+        #expect(signal.takeKinds() == nil)
+        signal.signal(kinds: [1])
+        signal.signal(kinds: [1, 2])
+        #expect(signal.takeKinds() == [1, 2])
+        #expect(signal.takeKinds() == [])
+        signal.signal(.sweeps)
+        signal.signal(kinds: [3])
+        #expect(signal.takeKinds() == [3])
+        signal.signal(.timelines)
+        signal.signal(kinds: [3])
+        #expect(signal.takeKinds() == nil)
     }
 
     @Test func cancellationEndsTheWait() async throws {

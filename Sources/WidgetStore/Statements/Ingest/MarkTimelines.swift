@@ -46,54 +46,78 @@ package struct MarkOutcome: Sendable {
     package let tooMany: [Int]
 }
 
+/// - Parameter limited: whether the audience may have many widgets, and one timeline several times.
 private func markSQL(audience: String, limited: Bool) -> String {
-    """
-    WITH input AS MATERIALIZED (
-        SELECT * FROM unnest($1::int4[], $2::text[], $3::int4[], $4::text[], $5::int8[], $6::int2[], $7::int2[],
-                             $8::int2[], $9::int4[], $10::int8[], $12::int2[])
-            WITH ORDINALITY AS i (app_id, audience_id, kind_id, matching, events, urgency, lane,
-                                  cause_topic, cause_partition, cause_offset, cause_reason, ord)
-    ), hit AS MATERIALIZED (
-        SELECT i.ord, w.timeline_id
-        FROM input i CROSS JOIN LATERAL (
-            SELECT w.timeline_id FROM widget w
-            WHERE w.app_id = i.app_id AND w.\(audience) = i.audience_id AND w.timeline_id IS NOT NULL
-                AND (i.kind_id IS NULL OR w.kind_id = i.kind_id)
-            LIMIT $11::int8 + 1
-        ) w
-    ), too_many AS (
-        \(limited ? "SELECT ord FROM hit GROUP BY ord HAVING count(*) > $11::int8" : "SELECT ord FROM hit WHERE false")
-    ), target AS (
-        SELECT h.timeline_id, sum(i.events)::int8 AS events, max(i.urgency) AS urgency, min(i.lane) AS lane,
-               max(h.ord) AS last
-        FROM (SELECT DISTINCT ord, timeline_id FROM hit WHERE ord NOT IN (SELECT ord FROM too_many)) h
-        JOIN input i ON i.ord = h.ord
-        WHERE i.matching IS NULL OR EXISTS (
-            SELECT 1 FROM timeline t WHERE t.id = h.timeline_id AND t.configuration::jsonb @> i.matching::jsonb)
-        GROUP BY h.timeline_id
-    ), locked AS (
-        SELECT s.timeline_id, t.events, t.lane, t.last, t.urgency > 0 AS free, t.urgency > 1 AS forced
-        FROM target t JOIN timeline_state s ON s.timeline_id = t.timeline_id
-        ORDER BY s.timeline_id
-        FOR NO KEY UPDATE OF s
-    ), marked AS (
-        UPDATE timeline_state s
-        SET requested = s.requested + l.events,
-            free_requested = CASE WHEN l.free THEN s.requested + l.events ELSE s.free_requested END,
-            due_at = \(MarkFormula.dueAt(free: "l.free", forced: "l.forced")),
-            free_at = \(MarkFormula.freeAt(forced: "l.forced")),
-            lane = least(s.lane, l.lane), requested_at = now(), cause_reason = i.cause_reason,
-            cause_topic = i.cause_topic, cause_partition = i.cause_partition, cause_offset = i.cause_offset
-        FROM locked l JOIN input i ON i.ord = l.last
-        WHERE s.timeline_id = l.timeline_id
-        RETURNING NOT s.leased AND s.due_at <= now() AS due
-    )
-    SELECT count(*), count(*) FILTER (WHERE due), (SELECT coalesce(array_agg(ord - 1), '{}') FROM too_many) FROM marked
-    """
+    let found =
+        limited
+        ? """
+        hit AS MATERIALIZED (
+            SELECT i.ord, i.events, i.urgency, i.lane, i.matching, w.timeline_id
+            FROM input i CROSS JOIN LATERAL (
+                SELECT w.timeline_id FROM widget w
+                WHERE w.app_id = i.app_id AND w.\(audience) = i.audience_id AND w.timeline_id IS NOT NULL
+                    AND (i.kind_id IS NULL OR w.kind_id = i.kind_id)
+                LIMIT $11::int8 + 1
+            ) w
+        ), too_many AS MATERIALIZED (
+            SELECT ord FROM hit GROUP BY ord HAVING count(*) > $11::int8
+        ), found AS (
+            SELECT DISTINCT ord, events, urgency, lane, matching, timeline_id
+            FROM hit WHERE ord NOT IN (SELECT ord FROM too_many)
+        )
+        """
+        : """
+        too_many AS (
+            SELECT NULL::int8 AS ord WHERE $11::int8 < 0
+        ), found AS (
+            SELECT i.ord, i.events, i.urgency, i.lane, i.matching, w.timeline_id
+            FROM input i JOIN widget w ON w.app_id = i.app_id AND w.\(audience) = i.audience_id
+            WHERE w.timeline_id IS NOT NULL AND (i.kind_id IS NULL OR w.kind_id = i.kind_id)
+        )
+        """
+    // What the last event of a timeline says is taken from the arrays by its place: a join less for each row. The
+    // sub-selects keep the lengths of the arrays from the planner: it would find each call's so much cheaper than the
+    // general plan that it would plan every call, which takes more than twice as long as marking a few timelines.
+    return """
+        WITH input AS MATERIALIZED (
+            SELECT * FROM unnest((SELECT $1::int4[]), (SELECT $2::text[]), (SELECT $3::int4[]), (SELECT $4::text[]),
+                                 (SELECT $5::int8[]), (SELECT $6::int2[]), (SELECT $7::int2[]))
+                WITH ORDINALITY AS i (app_id, audience_id, kind_id, matching, events, urgency, lane, ord)
+        ), \(found), target AS (
+            SELECT f.timeline_id, sum(f.events)::int8 AS events, max(f.urgency) AS urgency, min(f.lane) AS lane,
+                   max(f.ord)::int4 AS last
+            FROM found f
+            WHERE f.matching IS NULL OR EXISTS (
+                SELECT 1 FROM timeline t WHERE t.id = f.timeline_id AND t.configuration::jsonb @> f.matching::jsonb)
+            GROUP BY f.timeline_id
+        ), locked AS (
+            SELECT s.timeline_id, t.events, t.lane, t.last, t.urgency > 0 AS free, t.urgency > 1 AS forced
+            FROM target t JOIN timeline_state s ON s.timeline_id = t.timeline_id
+            ORDER BY s.timeline_id
+            FOR NO KEY UPDATE OF s
+        ), marked AS (
+            UPDATE timeline_state s
+            SET requested = s.requested + l.events,
+                free_requested = CASE WHEN l.free THEN s.requested + l.events ELSE s.free_requested END,
+                due_at = \(MarkFormula.dueAt(free: "l.free", forced: "l.forced")),
+                free_at = \(MarkFormula.freeAt(forced: "l.forced")),
+                lane = least(s.lane, l.lane), requested_at = now(), cause_reason = ($12::int2[])[l.last],
+                cause_topic = ($8::int2[])[l.last], cause_partition = ($9::int4[])[l.last],
+                cause_offset = ($10::int8[])[l.last]
+            FROM locked l
+            WHERE s.timeline_id = l.timeline_id
+            RETURNING NOT s.leased AND s.due_at <= now() AS due
+        )
+        SELECT count(*), count(*) FILTER (WHERE due), (
+            SELECT CASE WHEN $13::bool AND count(*) > 0 THEN ARRAY[1 / (count(*) - count(*))]
+                        ELSE coalesce(array_agg(ord - 1), '{}') END
+            FROM too_many)
+        FROM marked
+        """
 }
 
 extension PostgresParameters {
-    fileprivate mutating func append(marks: [TimelineMark], limit: Int) {
+    fileprivate mutating func append(marks: [TimelineMark], limit: Int, isStrict: Bool = false) {
         append(array: marks.map(\.appID))
         append(array: marks.map(\.audienceID))
         append(array: marks.map(\.kindID))
@@ -106,7 +130,14 @@ extension PostgresParameters {
         append(array: marks.map(\.cause.offset))
         append(Int64(limit))
         append(array: marks.map(\.reason.rawValue))
+        append(isStrict)
     }
+}
+
+/// SQLSTATE of what a strict mark statement fails with when an audience has more widgets than the limit: a division by zero,
+/// of which it has no other.
+package enum LargeAudience {
+    package static let state = "22012"
 }
 
 private func decodeOutcome(_ row: borrowing PostgresRow) throws(PostgresError) -> MarkOutcome {
@@ -119,14 +150,17 @@ package struct MarkUsers: PostgresStatement {
     package static let sql = markSQL(audience: "user_id", limited: true)
     let marks: [TimelineMark]
     let limit: Int
+    let isStrict: Bool
 
-    package init(_ marks: [TimelineMark], limit: Int) {
+    /// - Parameter isStrict: fails with ``LargeAudience/state`` instead of naming the audiences that are too large.
+    package init(_ marks: [TimelineMark], limit: Int, isStrict: Bool = false) {
         self.marks = marks
         self.limit = limit
+        self.isStrict = isStrict
     }
 
     package func bind(_ parameters: inout PostgresParameters) {
-        parameters.append(marks: marks, limit: limit)
+        parameters.append(marks: marks, limit: limit, isStrict: isStrict)
     }
 
     package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> MarkOutcome {
@@ -139,14 +173,17 @@ package struct MarkDevices: PostgresStatement {
     package static let sql = markSQL(audience: "device_id", limited: true)
     let marks: [TimelineMark]
     let limit: Int
+    let isStrict: Bool
 
-    package init(_ marks: [TimelineMark], limit: Int) {
+    /// - Parameter isStrict: fails with ``LargeAudience/state`` instead of naming the audiences that are too large.
+    package init(_ marks: [TimelineMark], limit: Int, isStrict: Bool = false) {
         self.marks = marks
         self.limit = limit
+        self.isStrict = isStrict
     }
 
     package func bind(_ parameters: inout PostgresParameters) {
-        parameters.append(marks: marks, limit: limit)
+        parameters.append(marks: marks, limit: limit, isStrict: isStrict)
     }
 
     package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> MarkOutcome {

@@ -49,8 +49,8 @@ struct LoadChurnCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
-        let app = LoadApp(name: DemoWorld.bank, people: timelines)
-        let report = try await options.withPopulation(of: app) { [self] population, store in
+        let world = LoadWorld(users: timelines, widgetsPerUser: 1, kinds: 2)
+        let report = try await options.withPopulation(of: world) { [self] population, store in
             for storage in storage.compactMap(TableStorage.init) {
                 try await store.pool.withConnection { connection in try await connection.simple(storage.sql) }
             }
@@ -81,7 +81,7 @@ struct LoadChurn: Sendable {
         let statements = StatementRounds(
             population: population, pool: store.pool, batch: batch, contentBytes: population.contentBytes)
         let order = ScatteredOrder(timelines)
-        let before = try await store.pool.query(TableSizes())
+        let before = try await store.pool.query(FillSizes())
         var points: [ChurnReport.Point] = []
         var since: Timestamp?
         for pass in 1...passes {
@@ -96,7 +96,7 @@ struct LoadChurn: Sendable {
             points.append(
                 ChurnReport.Point(
                     times: times, walBytes: (try await store.pool.query(WalPosition()).first ?? 0) - wal,
-                    tables: try await store.pool.query(TableSizes())))
+                    tables: try await store.pool.query(FillSizes())))
         }
         Terminal.endProgress()
         return ChurnReport(before: before, points: points)
@@ -108,18 +108,18 @@ struct ChurnReport: Sendable {
     struct Point: Sendable {
         var times: StatementTimes
         var walBytes: Int64
-        var tables: [TableSizes.Row]
+        var tables: [FillSizes.Row]
     }
 
-    var before: [TableSizes.Row]
+    var before: [FillSizes.Row]
     var points: [Point]
 
-    private func growth(_ table: TableSizes.Row, _ size: (TableSizes.Row) -> Int64) -> Double {
+    private func growth(_ table: FillSizes.Row, _ size: (FillSizes.Row) -> Int64) -> Double {
         guard let first = before.first(where: { $0.table == table.table }), size(first) > 0 else { return 1 }
         return Double(size(table)) / Double(size(first))
     }
 
-    private func hotShare(_ table: TableSizes.Row) -> Double? {
+    private func hotShare(_ table: FillSizes.Row) -> Double? {
         guard let first = before.first(where: { $0.table == table.table }), table.updates > first.updates else {
             return nil
         }

@@ -20,7 +20,7 @@ struct LoadGrowth: Sendable {
             var counts = try await fill(filled..<size)
             counts.timelines = size
             filled = size
-            let tables = try await store.pool.query(TableSizes())
+            let tables = try await store.pool.query(FillSizes())
             try await store.pool.withConnection { connection in try await connection.simple("CHECKPOINT") }
             var cold = StatementTimes()
             var warm = StatementTimes()

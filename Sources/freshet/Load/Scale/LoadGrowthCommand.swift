@@ -61,8 +61,8 @@ struct LoadGrowthCommand: AsyncParsableCommand {
 
     func run() async throws {
         let sizes = try parsedSizes()
-        let app = LoadApp(name: DemoWorld.bank, people: sizes[sizes.count - 1])
-        let growth = try await options.withPopulation(of: app) {
+        let world = LoadWorld(users: sizes[sizes.count - 1], widgetsPerUser: 1, kinds: 2)
+        let growth = try await options.withPopulation(of: world) {
             [options, rounds, batch, saveBytes] population, store in
             try await LoadGrowth(
                 sizes: sizes, rounds: rounds, batch: batch, saveBytes: saveBytes ?? options.contentBytes,

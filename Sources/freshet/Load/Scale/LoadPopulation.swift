@@ -5,22 +5,22 @@ import WidgetStore
 /// People of an app with one widget and one timeline each, as rows: rendered, quiet, and wanted again by their policy within
 /// a day. Everything follows from an index.
 struct LoadPopulation: Sendable {
-    let app: LoadApp
-    /// The registered kinds, in the order of the app's.
+    let world: LoadWorld
+    /// The registered kinds, in the order of the world's.
     let kinds: [RegisteredKind]
     /// Bytes of a stored timeline, about; 0: none is stored.
     let contentBytes: Int
 
     /// - Throws: ``CommandFailure`` when the app is not registered.
-    init(app: LoadApp, contentBytes: Int, directory: KindDirectory) throws {
-        guard let registered = directory.apps[app.name] else {
-            throw CommandFailure(.failure, "the app \(app.name) could not be registered")
+    init(world: LoadWorld, contentBytes: Int, directory: KindDirectory) throws {
+        guard let registered = directory.apps[world.app] else {
+            throw CommandFailure(.failure, "the app \(world.app) could not be registered")
         }
-        self.app = app
+        self.world = world
         self.contentBytes = contentBytes
-        kinds = app.kinds.compactMap { directory.kind($0, of: registered) }
-        guard kinds.count == app.kinds.count else {
-            throw CommandFailure(.failure, "the kinds of \(app.name) could not be registered")
+        kinds = (0..<world.kinds).compactMap { directory.kind(world.kind($0), of: registered) }
+        guard kinds.count == world.kinds else {
+            throw CommandFailure(.failure, "the kinds of \(world.app) could not be registered")
         }
     }
 
@@ -29,10 +29,10 @@ struct LoadPopulation: Sendable {
     func kind(_ index: Int) -> RegisteredKind { kinds[index % kinds.count] }
 
     func identity(_ index: Int) -> TimelineIdentity {
-        let placement = app.placement(index)
+        let placement = world.placement(index)
         let definition = kind(index).definition
         return TimelineIdentity(
-            app: app.name, kind: placement.kind, sharing: definition.sharing, variesBy: definition.variesBy,
+            app: world.app, kind: placement.kind, sharing: definition.sharing, variesBy: definition.variesBy,
             family: placement.family, configuration: placement.configuration, environment: placement.environment,
             user: placement.user)
     }
@@ -49,7 +49,7 @@ struct LoadPopulation: Sendable {
             widgets: indices,
             widget: { [self] index in
                 FilledWidget(
-                    placement: app.placement(index), kind: kind(index), timeline: identity(index).id)
+                    placement: world.placement(index), kind: kind(index), timeline: identity(index).id)
             })
     }
 

@@ -1,9 +1,6 @@
 import ArgumentParser
 import FreshetClient
-import KafkaClient
-import Logging
 import PostgresClient
-import ServiceLifecycle
 import WidgetEvents
 import WidgetModel
 import WidgetStore
@@ -13,8 +10,8 @@ struct LoadSharedCommand: AsyncParsableCommand {
         commandName: "shared",
         abstract: "One reload of a shared kind, whose many widgets show few timelines.",
         discussion: """
-            Needs an empty PostgreSQL database (postgres.url). Embedded Kafka, every role and a sample provider run in \
-            this process. Fills in the widgets, then publishes reloads of everyone, one after the other. A reload counts \
+            Needs an empty PostgreSQL database (--database or postgres.url). All roles run in this process; broker and \
+            provider are processes of their own. Fills in the widgets, then publishes reloads of everyone, one after the other. A reload counts \
             from when its event was to be sent until the last of the kind's timelines is stored. The first one is the cold \
             one. The exit code is 1 if a timeline is left out.
 
@@ -32,6 +29,7 @@ struct LoadSharedCommand: AsyncParsableCommand {
     @Option(help: "How many reloads.")
     var reloads = 6
 
+    @OptionGroup var farm: FarmOptions
     @OptionGroup var options: LoadOptions
 
     func validate() throws {
@@ -41,67 +39,110 @@ struct LoadSharedCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
-        let plan = LoadShared.Plan(widgets: widgets, configurations: configurations, reloads: reloads)
-        try await options.run(.all) { [options] settings, logger in
-            LoadShared(plan: plan, bench: try LoadBench(settings: settings, seed: options.seed, logger: logger))
-        }
+        let shared = LoadShared(widgets: widgets, configurations: configurations, reloads: reloads)
+        try await options.run(farm, .stage(seed: options.seed)) { try await shared.run($0) }
     }
 }
 
 /// Reloads of a shared kind: what is done goes with its timelines, not with its widgets.
-struct LoadShared: LoadScenario {
-    struct Plan: Sendable {
-        var widgets: Int
-        var configurations: Int
-        var reloads: Int
-    }
+struct LoadShared: Sendable {
+    let widgets: Int
+    let configurations: Int
+    let reloads: Int
 
-    private static let app = DemoWorld.weather
+    private static let app = "com.example.shared"
     private static let kind = "Weather"
     private static let environment = WidgetEnvironment(storedLocale: "en-GB", timeZone: "Europe/London")
     private static let patience = Duration.seconds(60)
 
-    let plan: Plan
-    let bench: LoadBench
+    func run(_ farm: Farm) async throws -> any LoadReport {
+        try await fill(farm)
+        return try await LoadStage.with(farm, worlds: [], placement: .here) { stage in
+            let beginning = try await stage.begin()
+            var times: [Duration] = []
+            for index in 0..<reloads {
+                stage.monitor.progress.phase("reload \(index + 1) of \(reloads)")
+                guard let time = try await reload(stage) else { break }
+                times.append(time)
+                try await stage.settle()
+            }
+            let after = try await farm.pool.query(Overview()).first
+            return Self.result(
+                times, of: self, stale: Int(after?.stale ?? 0), before: beginning.provider,
+                after: await farm.providerCounts())
+        }
+    }
 
-    var services: [any Service] { bench.services }
+    private static func result(
+        _ times: [Duration], of plan: LoadShared, stale: Int, before: (requests: Int, timelines: Int)?,
+        after: (requests: Int, timelines: Int)?
+    ) -> LoadResult {
+        var histogram = LatencyHistogram()
+        // The first one is cold.
+        for time in times.dropFirst() { histogram.record(time) }
+        var result = LoadResult(scenario: "shared")
+        result.events = plan.reloads
+        result.distinctTimelines = plan.configurations
+        result.wallSeconds = times.reduce(.zero, +) / .seconds(1)
+        result.timelines = plan.configurations * times.count
+        result.latency = LoadResult.Latency(histogram.summary)
+        if let before, let after {
+            result.providerRequests = after.requests - before.requests
+            result.providerTimelines = after.timelines - before.timelines
+        }
+        result.stale = stale
+        result.lost = plan.configurations * (plan.reloads - times.count) + stale
+        result.extras = [
+            ("widgets", .number(JSONNumber(plan.widgets))),
+            ("reloadMilliseconds", .array(times.map { .rounded($0 / .milliseconds(1)) })),
+        ]
+        return result
+    }
 
-    /// Before the services start, since filling leaves the database without indexes for a while.
-    func prepare() async throws {
-        try await bench.prepare()
-        try await bench.node.register([Self.definition(port: 9)])
-        let directory = try await DirectoryCache(pool: bench.node.pool).refresh()
+    // MARK: The widgets
+
+    /// Before the service starts, since filling leaves the database without indexes for a while.
+    private func fill(_ farm: Farm) async throws {
+        _ = try await farm.store.apply([Self.definition(farm.providerURL)], secrets: [:]) {
+            (0..<32).map { _ in UInt8.random(in: 0...255) }
+        }
+        let directory = try await DirectoryCache(pool: farm.pool).refresh()
         guard let app = directory.apps[Self.app], let kind = directory.kind(Self.kind, of: app) else {
             throw CommandFailure(.failure, "the kind \(Self.kind) could not be registered")
         }
-        Terminal.progress("filling in \(plan.widgets) widgets")
-        let configurations = plan.configurations
-        _ = try await bench.node.store.fill(
-            FillPopulation(
-                timelines: 0..<configurations,
-                timeline: { index in
-                    FilledTimeline(
-                        identity: Self.identity(index, kind), kind: kind,
-                        content: LoadPopulation.content(index, version: 0, bytes: 650),
-                        hash: LoadPopulation.hash(index, version: 0), nextReload: .seconds(86_400))
-                },
-                widgets: 0..<plan.widgets,
-                widget: { index in
-                    FilledWidget(
-                        placement: Self.placement(index, of: configurations), kind: kind,
-                        timeline: Self.identity(index % configurations, kind).id)
-                }),
-            connections: 2)
+        Terminal.progress("filling in \(widgets) widgets")
+        let configurations = configurations
+        let population = FillPopulation(
+            timelines: 0..<configurations,
+            timeline: { index in
+                FilledTimeline(
+                    identity: Self.identity(index, kind), kind: kind,
+                    content: LoadPopulation.content(index, version: 0, bytes: 650),
+                    hash: LoadPopulation.hash(index, version: 0), nextReload: .seconds(86_400))
+            },
+            widgets: 0..<widgets,
+            widget: { index in
+                FilledWidget(
+                    placement: Self.placement(index, of: configurations), kind: kind,
+                    timeline: Self.identity(index % configurations, kind).id)
+            })
+        do {
+            _ = try await farm.store.fill(population, connections: 2)
+        } catch FillRefusal.notEmpty {
+            throw CommandFailure(.failure, "the database holds timelines already; expected an empty one")
+        }
     }
 
     /// Without spacing, so that one reload can follow another; with the rules, so that views are looked at.
-    private static func definition(port: Int) -> AppDefinition {
+    private static func definition(_ provider: String) -> AppDefinition {
         AppDefinition(
             name: app,
             kinds: [
                 KindDefinition(
-                    name: kind, sharing: .shared, variesBy: [], providerURL: "http://127.0.0.1:\(port)/weather",
-                    maxBatch: 100, timeout: .seconds(10), minimumSpacing: .zero, placeholder: ["city": "City"])
+                    name: kind, sharing: .shared, variesBy: [], providerURL: provider + "/load", maxBatch: 500,
+                    timeout: .seconds(10), minimumSpacing: .zero,
+                    dailyBudget: DailyBudget(minimum: 1_000, maximum: 1_000), placeholder: ["title": "City"],
+                    hasSnapshots: false)
             ])
     }
 
@@ -120,88 +161,18 @@ struct LoadShared: LoadScenario {
             user: placement.user)
     }
 
-    func run() async throws -> any LoadReport {
-        let node = bench.node
-        try await node.register([Self.definition(port: try await bench.provider.port())])
-        _ = try await node.ready()
-        let producer = try KafkaProducer(
-            configuration: node.kafka, deliveryTimeout: node.settings.kafka.deliveryTimeout, logger: bench.logger)
-        do {
-            let publisher = EventPublisher(
-                producer: producer, topics: node.settings.topicNames, source: "/freshet/load")
-            var report = Report(plan: plan)
-            for index in 0..<plan.reloads {
-                Terminal.progress("reload \(index + 1) of \(plan.reloads)")
-                guard let time = try await reload(publisher) else { break }
-                report.reloads.append(time)
-            }
-            report.lost = plan.configurations * (plan.reloads - report.reloads.count)
-            if report.lost == 0 { report.lost = Int(try await node.settled(published: plan.reloads).stale) }
-            await producer.shutdown()
-            Terminal.endProgress()
-            return report
-        } catch {
-            await producer.shutdown()
-            Terminal.endProgress()
-            throw error
-        }
-    }
-
     /// Publishes a reload of everyone; answers how long it took until all timelines were stored, nil when they were not.
-    private func reload(_ publisher: EventPublisher) async throws -> Duration? {
-        bench.latency.startCountingStored()
+    private func reload(_ stage: LoadStage) async throws -> Duration? {
+        stage.latency.startCountingStored()
         let request = ReloadRequest(app: Self.app, audience: .everyone, kinds: .kinds([Self.kind]), reason: .push)
+        let event = FreshetEvent.push(request)
         let start = ContinuousClock.now
-        _ = try await publisher.publish(OutgoingEvent(.push(request), time: SampleProvider.systemTime()))
-        while bench.latency.distinctStored < plan.configurations {
+        let delivery = try await stage.publisher.publish(OutgoingEvent(event, time: SampleProvider.systemTime()))
+        if let position = EventPosition(delivery, of: event) { stage.latency.published(at: position) }
+        while stage.latency.distinctStored < configurations {
             guard start.duration(to: .now) < Self.patience else { return nil }
             try await Task.sleep(for: .milliseconds(2))
         }
         return start.duration(to: .now)
-    }
-
-    struct Report: LoadReport {
-        let plan: Plan
-        var reloads: [Duration] = []
-        var lost = 0
-
-        private var milliseconds: [Double] { reloads.map { $0 / .milliseconds(1) } }
-
-        /// Of those after the first.
-        private var median: Double? {
-            let warm = milliseconds.dropFirst().sorted()
-            return warm.isEmpty ? milliseconds.first : warm[warm.count / 2]
-        }
-
-        var lines: [String] {
-            [
-                "\(plan.widgets) widgets show \(plan.configurations) timelines of one shared kind",
-                "reload of everyone, event sent → last timeline stored (ms): "
-                    + milliseconds.map(DemoScreen.decimal).joined(separator: ", ")
-                    + "; median after the first \(median.map(DemoScreen.decimal) ?? "none")",
-                "lost: \(lost)",
-            ]
-        }
-
-        var json: JSONValue {
-            let warm = LatencyHistogram.of(reloads.dropFirst()).summary
-            return [
-                "scenario": "shared", "events": .number(JSONNumber(plan.reloads)),
-                "distinctTimelines": .number(JSONNumber(plan.configurations)),
-                "widgets": .number(JSONNumber(plan.widgets)),
-                "wallSeconds": .rounded(reloads.reduce(.zero, +) / .seconds(1)),
-                "timelinesPerSecond": .rounded(median.map { Double(plan.configurations) / max($0, 0.001) * 1_000 }),
-                "reloadMilliseconds": .array(milliseconds.map { .rounded($0) }), "latencyMilliseconds": warm.json,
-                "lost": .number(JSONNumber(lost)),
-            ]
-        }
-    }
-}
-
-extension LatencyHistogram {
-    fileprivate static func of(_ latencies: some Sequence<Duration>) -> LatencyHistogram {
-        var histogram = LatencyHistogram()
-        for latency in latencies { histogram.record(latency) }
-        return histogram
     }
 }

@@ -28,7 +28,7 @@ struct ScaleOptions: ParsableArguments {
 
     /// Lends a database at this binary's schema, with the app registered.
     func withPopulation<Value: Sendable>(
-        of app: LoadApp, _ body: @escaping @Sendable (LoadPopulation, WidgetStore) async throws -> Value
+        of world: LoadWorld, _ body: @escaping @Sendable (LoadPopulation, WidgetStore) async throws -> Value
     ) async throws -> Value {
         let values = try settings.load(requiring: ["postgres.url"]).settings
         var configuration = try values.postgresConfiguration()
@@ -39,9 +39,11 @@ struct ScaleOptions: ParsableArguments {
             _ = try await PostgresMigrator(migrations: StoreMigrations.all).apply(on: pool)
             let store = WidgetStore(pool: pool)
             // Nobody asks the provider.
-            _ = try await store.apply([app.definition(port: 9)], secrets: [:]) { Array(repeating: 0, count: 32) }
+            _ = try await store.apply([world.definition(provider: "http://127.0.0.1:9")], secrets: [:]) {
+                Array(repeating: 0, count: 32)
+            }
             let population = try LoadPopulation(
-                app: app, contentBytes: contentBytes, directory: try await DirectoryCache(pool: pool).refresh())
+                world: world, contentBytes: contentBytes, directory: try await DirectoryCache(pool: pool).refresh())
             let value = try await body(population, store)
             await pool.shutdown()
             return value
@@ -104,13 +106,13 @@ struct LoadFillCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
-        let app = LoadApp(name: DemoWorld.bank, people: timelines)
-        let (counts, sizes) = try await options.withPopulation(of: app) { [self] population, store in
+        let world = LoadWorld(users: timelines, widgetsPerUser: 1, kinds: 2)
+        let (counts, sizes) = try await options.withPopulation(of: world) { [self] population, store in
             let counts =
                 imports
                 ? try await Self.importAll(population, timelines, store)
                 : try await options.fill(population, 0..<timelines, store: store)
-            return (counts, try await store.pool.query(TableSizes()))
+            return (counts, try await store.pool.query(FillSizes()))
         }
         let report = FillReport(counts: counts, sizes: sizes)
         if options.json { Terminal.print(report.json) } else { report.lines.forEach(Terminal.print) }
@@ -127,7 +129,7 @@ struct LoadFillCommand: AsyncParsableCommand {
             let imported = try await store.importWidgets(
                 (first..<min(first + 10_000, timelines)).map { index in
                     ImportedWidget(
-                        placement: population.app.placement(index), kind: population.kind(index), time: time)
+                        placement: population.world.placement(index), kind: population.kind(index), time: time)
                 })
             counts.timelines += imported.timelines
             counts.widgets += imported.widgets
@@ -140,7 +142,7 @@ struct LoadFillCommand: AsyncParsableCommand {
 
 struct FillReport: Sendable {
     var counts: FillCounts
-    var sizes: [TableSizes.Row]
+    var sizes: [FillSizes.Row]
 
     var bytes: Int64 { sizes.reduce(0) { $0 + $1.tableBytes + $1.indexBytes } }
     var seconds: Double { (counts.copied + counts.indexed + counts.settled) / .seconds(1) }

@@ -55,7 +55,8 @@ struct StatementRounds: Sendable {
         let start = ContinuousClock.now
         let marks = indices.enumerated().map { position, index in
             TimelineMark(
-                appID: population.appID, audienceID: population.app.user(index), kindID: population.kind(index).id,
+                appID: population.appID, audienceID: population.world.user(of: index),
+                kindID: population.kind(index).id,
                 matching: nil, events: 1, urgency: .budgeted, lane: ReloadLane.push.rawValue,
                 cause: EventPosition(topic: 0, partition: 0, offset: Int64(position)), reason: .push)
         }
@@ -128,7 +129,7 @@ struct StatementRounds: Sendable {
 
     /// One widget's current timeline, as the API reads it.
     func read(_ index: Int, _ times: inout StatementTimes) async throws {
-        let placement = population.app.placement(index)
+        let placement = population.world.placement(index)
         let start = ContinuousClock.now
         let widget = try await pool.query(
             ListWidgets(WidgetFilter(app: placement.app, widget: placement.widget), limit: 1)

@@ -1,7 +1,7 @@
 package import PostgresClient
 
 /// How large the tables of widgets and timelines are, with what has become of their rows.
-package struct TableSizes: PostgresStatement {
+package struct FillSizes: PostgresStatement {
     package struct Row: Hashable, Sendable {
         package let table: String
         /// Of the table alone, with its map files and TOAST.

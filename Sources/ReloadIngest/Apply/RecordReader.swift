@@ -1,0 +1,146 @@
+import KafkaClient
+import WidgetEvents
+import WidgetModel
+import WidgetStore
+
+/// What was made of the messages of a batch, by their index in it.
+struct ReadRecords: Sendable {
+    enum Content: Sendable {
+        case event(BatchEvent)
+        case rejected(RejectedEvent)
+    }
+
+    enum Record: Sendable {
+        /// As nearly every message: a request that stays in its bytes.
+        case request(QuickRequest)
+        /// Index into ``ReadRecords/contents``.
+        case content(Int32)
+    }
+
+    fileprivate(set) var records: [Record] = []
+    private(set) var contents: [Content] = []
+
+    fileprivate mutating func append(_ content: Content) {
+        records.append(.content(Int32(truncatingIfNeeded: contents.count)))
+        contents.append(content)
+    }
+
+    /// Gives a message another content.
+    mutating func replace(_ index: Int, by content: Content) {
+        records[index] = .content(Int32(truncatingIfNeeded: contents.count))
+        contents.append(content)
+    }
+}
+
+/// Decodes messages one by one, on the consumer's poll thread as they come; so decoding overlaps with the transaction of
+/// the batch before.
+final class RecordReader: KafkaMessageReader {
+    private let topics: IngestConfiguration.Topics
+    private let decoder: EventDecoder
+    private var read = ReadRecords()
+    /// By the batches' topic index: index among the topics that ingest reads, and what they carry.
+    private var sorts: [(index: Int16, topic: EventTopic)?] = []
+    private var expected = 0
+
+    private static let eventTopics: [EventTopic] = [.pushes, .appChanges, .widgets]
+
+    init(topics: IngestConfiguration.Topics, decoder: EventDecoder) {
+        self.topics = topics
+        self.decoder = decoder
+    }
+
+    /// All messages of a batch.
+    static func read(
+        _ batch: KafkaBatch, topics: IngestConfiguration.Topics, decoder: EventDecoder
+    ) -> ReadRecords {
+        let reader = RecordReader(topics: topics, decoder: decoder)
+        for record in batch.records { reader.read(record, in: batch.bytes, topics: batch.topics) }
+        return reader.read
+    }
+
+    func read(_ record: KafkaBatch.Record, in bytes: [UInt8], topics names: [String]) {
+        if read.records.isEmpty { read.records.reserveCapacity(expected) }
+        let topicIndex = Int(record.topicIndex)
+        while sorts.count <= topicIndex {
+            let index = topics.all.firstIndex(of: names[sorts.count])
+            sorts.append(index.map { (Int16($0), Self.eventTopics[$0]) })
+        }
+        guard let sort = sorts[topicIndex] else {
+            read.append(
+                .rejected(
+                    RejectedEvent(
+                        record: read.records.count, app: nil, code: "wrongTopic",
+                        message: "no topic that ingest reads")))
+            return
+        }
+        var attributes = EventAttributes()
+        KafkaBatch.forEachHeader(of: record, in: bytes) { name, value in
+            attributes.note(name: name, value: value, in: bytes)
+        }
+        if let request = QuickRequest(
+            bytes: bytes, value: record.valueRange, attributes: attributes, topic: sort.topic,
+            maximumBytes: decoder.maximumEventBytes)
+        {
+            read.records.append(.request(request))
+            return
+        }
+        read.append(Self.content(read.records.count, record, bytes, attributes, sort, decoder))
+    }
+
+    func take() -> (any Sendable)? {
+        defer {
+            expected = read.records.count
+            read = ReadRecords()
+        }
+        return read
+    }
+
+    /// What a message of a batch says, whatever it is.
+    static func content(
+        _ index: Int, of batch: KafkaBatch, topics: IngestConfiguration.Topics, decoder: EventDecoder
+    ) -> ReadRecords.Content {
+        let record = batch.records[index]
+        var attributes = EventAttributes()
+        KafkaBatch.forEachHeader(of: record, in: batch.bytes) { name, value in
+            attributes.note(name: name, value: value, in: batch.bytes)
+        }
+        let topic = topics.all.firstIndex(of: batch.topic(index)) ?? 0
+        return content(
+            index, record, batch.bytes, attributes, (Int16(topic), eventTopics[topic]), decoder)
+    }
+
+    private static func content(
+        _ index: Int, _ record: KafkaBatch.Record, _ bytes: [UInt8], _ attributes: EventAttributes,
+        _ sort: (index: Int16, topic: EventTopic), _ decoder: EventDecoder
+    ) -> ReadRecords.Content {
+        switch decoder.decode(bytes: bytes, value: record.valueRange, attributes: attributes, topic: sort.topic) {
+        case .success(let decoded):
+            .event(
+                BatchEvent(
+                    record: index,
+                    position: EventPosition(topic: sort.index, partition: record.partition, offset: record.offset),
+                    time: time(of: decoded.envelope, record), event: decoded.event))
+        case .failure(let error):
+            .rejected(
+                RejectedEvent(
+                    record: index, app: error.app, code: error.code.rawValue, message: error.description,
+                    pointer: error.pointer))
+        }
+    }
+
+    /// When the event happened: its own time, else the broker's. A time more than five minutes after the message's own
+    /// timestamp is taken for a wrong clock: otherwise one event from next year would override all that follow it.
+    private static func time(of envelope: EventEnvelope, _ record: KafkaBatch.Record) -> Timestamp? {
+        guard record.timestampMilliseconds >= 0 else { return envelope.time }
+        let broker = Timestamp(microseconds: record.timestampMilliseconds.multipliedClamping(by: 1000))
+        guard let time = envelope.time else { return broker }
+        return min(time, broker + .seconds(300))
+    }
+}
+
+extension Int64 {
+    fileprivate func multipliedClamping(by factor: Int64) -> Int64 {
+        let (product, overflow) = multipliedReportingOverflow(by: factor)
+        return overflow ? .max : product
+    }
+}

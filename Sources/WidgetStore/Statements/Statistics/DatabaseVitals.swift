@@ -1,0 +1,48 @@
+package import PostgresClient
+
+/// Where the database server is in its log and its time, and what serves this connection: for measurements.
+package struct DatabaseVitals: PostgresStatement {
+    package struct Row: Hashable, Sendable {
+        /// Process id of the server process of this connection, on the server's machine.
+        package let backend: Int32
+        /// Whether the connection comes from this machine, as far as its address tells.
+        package let isLocal: Bool
+        /// Bytes of WAL ever inserted.
+        package let walBytes: Int64
+        package let now: PostgresTimestamp
+    }
+
+    package static let sql = """
+        SELECT pg_backend_pid(),
+               coalesce(inet_client_addr() <<= '127.0.0.0/8' OR inet_client_addr() = '::1', true),
+               pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::int8, clock_timestamp()
+        """
+
+    package init() {}
+
+    package func bind(_ parameters: inout PostgresParameters) {}
+
+    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row {
+        Row(
+            backend: try row.value(0), isLocal: try row.value(1), walBytes: try row.value(2), now: try row.value(3))
+    }
+}
+
+/// Writes a checkpoint, so that what is measured after it does not depend on when the last one was. Needs a superuser or
+/// `pg_checkpoint`.
+package struct WriteCheckpoint: PostgresStatement {
+    package static let sql = "CHECKPOINT"
+
+    package init() {}
+
+    package func bind(_ parameters: inout PostgresParameters) {}
+}
+
+/// Tidies the tables that reloads write: dead row versions of what came before are not what is measured.
+package struct TidyTimelines: PostgresStatement {
+    package static let sql = "VACUUM (ANALYZE) timeline, timeline_state, timeline_content, widget"
+
+    package init() {}
+
+    package func bind(_ parameters: inout PostgresParameters) {}
+}

@@ -1,0 +1,48 @@
+import ArgumentParser
+
+struct LoadCeilingCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "ceiling",
+        abstract: "The limits that the other scenarios are divided by.",
+        discussion: """
+            Needs an empty PostgreSQL database (--database or postgres.url). The statements of a reload (mark, claim, \
+            save, complete) over the timelines of the same events as `load drain`, in the sizes that the service uses, \
+            one after the other on one connection, with no Kafka and no HTTP; and the bare consumption of the events.
+
+            Examples:
+              deploy/local/postgres run -- freshet load ceiling
+              deploy/local/postgres run -- freshet load ceiling --batch 1000 --json
+            """)
+
+    @Option(help: "People.")
+    var users = 50_000
+
+    @Option(help: "Widgets of each.")
+    var widgetsPerUser = 4
+
+    @Option(help: "Kinds of widgets.")
+    var kinds = 20
+
+    @Option(help: "Events, each for one widget chosen at random.")
+    var events = 200_000
+
+    @Option(help: "Timelines in one claim, save and completion.")
+    var batch = 2_000
+
+    @OptionGroup var farm: FarmOptions
+    @OptionGroup var options: LoadOptions
+
+    func validate() throws {
+        try LoadOptions.check("--users", users, in: 1...10_000_000)
+        try LoadOptions.check("--widgets-per-user", widgetsPerUser, in: 1...100)
+        try LoadOptions.check("--kinds", kinds, in: 1...1_000)
+        try LoadOptions.check("--events", events, in: 1...10_000_000)
+        try LoadOptions.check("--batch", batch, in: 1...100_000)
+    }
+
+    func run() async throws {
+        let world = LoadWorld(users: users, widgetsPerUser: widgetsPerUser, kinds: kinds)
+        let plan = LoadCeiling.Plan(world: world, events: events, seed: options.seed, batch: batch)
+        try await options.run(farm, plan.farm) { try await LoadCeiling(plan: plan, farm: $0).run() }
+    }
+}

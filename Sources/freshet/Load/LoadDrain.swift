@@ -1,0 +1,307 @@
+import FreshetClient
+import KafkaClient
+import Logging
+import PostgresClient
+import WidgetModel
+import WidgetStore
+
+/// Reloads of single widgets that wait in Kafka when the service starts, until all of them are applied, stored and
+/// published.
+struct LoadDrain: Sendable {
+    struct Plan: Sendable {
+        var world: LoadWorld
+        var events: Int
+        var seed: UInt64
+        /// Passes over the same events; the last is what is measured, the first is the cold one.
+        var passes = 2
+
+        /// The embedded broker keeps the last 5 MiB of a partition, and an event takes about 450 bytes there, a published
+        /// timeline, compressed, about 700.
+        var farm: Farm.Plan {
+            func partitions(_ count: Int, _ bytes: Int) -> Int { min(512, max(8, count * bytes / (3 << 20) + 1)) }
+            return Farm.Plan(
+                inputPartitions: partitions(events * passes, 450), outputPartitions: partitions(events, 700), seed: seed
+            )
+        }
+    }
+
+    /// What one pass came to.
+    struct Pass: Sendable {
+        var result = LoadResult(scenario: "drain")
+        var cpu: UsageSampler.Sample?
+        var hasCheckpoint = false
+        var losses = Losses()
+    }
+
+    struct Losses: Sendable, Equatable {
+        /// Events that are before no consumer position.
+        var unapplied = 0
+        /// Events that no timeline has counted.
+        var uncounted = 0
+        /// Targeted timelines that are not rendered for the last event, or were not published since.
+        var unserved = 0
+        /// Targeted timelines whose last message is not what is stored.
+        var different = 0
+        /// Targeted timelines more than the provider says that it was asked for.
+        var unfetched = 0
+        var deadLetters = 0
+
+        var total: Int { unapplied + uncounted + unserved + different + unfetched + deadLetters }
+
+        var json: JSONValue {
+            func number(_ value: Int) -> JSONValue { .number(JSONNumber(value)) }
+            return [
+                "unapplied": number(unapplied), "uncounted": number(uncounted), "unserved": number(unserved),
+                "different": number(different), "unfetched": number(unfetched), "deadLetters": number(deadLetters),
+            ]
+        }
+    }
+
+    /// How long nothing may move before it is given up; what is missing then is in the result.
+    private static let patience = Duration.seconds(60)
+
+    let plan: Plan
+    let farm: Farm
+
+    func run() async throws -> any LoadReport {
+        try await plan.world.place(in: farm.store, provider: farm.providerURL)
+        Terminal.progress("rendering \(plan.world.widgets) widgets")
+        let renderer = try await farm.startService()
+        let began = try await farm.vitals()
+        try await settle(published: 0)
+        let rendered = try await farm.vitals()
+        await farm.stop(renderer)
+        guard let before = try await farm.pool.query(Overview()).first, before.stale == 0 else {
+            throw CommandFailure(.failure, "the widgets could not be rendered before the events")
+        }
+
+        let widgets = chosen()
+        let targets = Set(Set(widgets).map { plan.world.timeline($0) })
+        var passes: [Pass] = []
+        for number in 1...plan.passes {
+            let pass = try await pass(number, widgets, targets)
+            passes.append(pass)
+        }
+        var result = passes[passes.count - 1].result
+        result.extras += [
+            ("cold", plan.passes > 1 ? passes[0].result.json : .null),
+            (
+                "firstRender",
+                [
+                    "timelines": .number(JSONNumber(plan.world.widgets)),
+                    "wallSeconds": .rounded(Double(rendered.now.microseconds - began.now.microseconds) / 1e6),
+                ]
+            ),
+        ]
+        result.lost = passes.reduce(0) { $0 + $1.result.lost }
+        return result
+    }
+
+    /// The widgets that the events are for, in their order.
+    private func chosen() -> [Int] {
+        var random = DemoRandom(seed: plan.seed)
+        return (0..<plan.events).map { _ in Int.random(in: 0..<plan.world.widgets, using: &random) }
+    }
+
+    /// The events into Kafka, and no more.
+    func publishEvents() async throws {
+        try await publish(chosen(), pass: 0)
+    }
+
+    /// Events into Kafka, then a service that finds them there.
+    private func pass(_ number: Int, _ widgets: [Int], _ targets: Set<TimelineID>) async throws -> Pass {
+        var pass = Pass()
+        Terminal.progress("publishing \(plan.events) events, pass \(number) of \(plan.passes)")
+        let before = try await farm.pool.query(Overview()).first
+        let applied = try await farm.appliedEvents()
+        try await publish(widgets, pass: number)
+        let topics = farm.settings.topics
+        let starts = try await LoadOutput.ends(of: topics.timelines, kafka: farm.kafka, logger: farm.logger)
+        // Before the first pass only: later ones are not to pay for full pages again.
+        if number == 1 { pass.hasCheckpoint = await farm.checkpoint() }
+        let providerBefore = await farm.providerCounts()
+
+        Terminal.progress("draining, pass \(number) of \(plan.passes)")
+        let first = try await farm.vitals()
+        let service = try await farm.startService()
+        // The service may have begun before it said so: what comes first counts.
+        let (ready, readyAt) = (try await farm.vitals().now, ContinuousClock.now)
+        let samples = try await settle(published: applied + plan.events)
+        let last = try await farm.vitals()
+        farm.sampler.sample()
+        pass.result.peakResidentBytes = service.peakResidentBytes
+        await farm.stop(service)
+
+        Terminal.progress("checking, pass \(number) of \(plan.passes)")
+        let served = try await served(targets, since: first.now)
+        let begin = min(ready, served.first ?? ready)
+        let end = served.last ?? begin
+        func local(_ time: PostgresTimestamp) -> ContinuousClock.Instant {
+            readyAt + .microseconds(time.microseconds - ready.microseconds)
+        }
+        pass.cpu = farm.sampler.usage(from: local(begin), to: local(end))
+        let providerAfter = await farm.providerCounts()
+        let ends = try await LoadOutput.ends(of: topics.timelines, kafka: farm.kafka, logger: farm.logger)
+        let output = try await LoadOutput.read(
+            from: starts, to: ends, kafka: farm.kafka, group: "\(farm.settings.kafka.group)-output-\(number)",
+            logger: farm.logger)
+
+        check(&pass, served, output, targets)
+        let after = try await farm.pool.query(Overview()).first
+        pass.losses.unapplied = max(0, applied + plan.events - (try await farm.appliedEvents()))
+        pass.losses.uncounted = max(0, plan.events - Int((after?.requested ?? 0) - (before?.requested ?? 0)))
+        pass.losses.deadLetters = Int(after?.deadLetters ?? 0)
+        if let providerBefore, let providerAfter {
+            pass.result.providerRequests = providerAfter.requests - providerBefore.requests
+            pass.result.providerTimelines = providerAfter.timelines - providerBefore.timelines
+            pass.losses.unfetched = max(0, targets.count - (providerAfter.timelines - providerBefore.timelines))
+        }
+        pass.result.events = plan.events
+        pass.result.distinctTimelines = targets.count
+        pass.result.timelines = output.messages
+        pass.result.wallSeconds = Double(end.microseconds - begin.microseconds) / 1e6
+        pass.result.walBytes = Int(last.walBytes - first.walBytes)
+        pass.result.serviceCPUSeconds = pass.cpu?.service
+        pass.result.databaseCPUSeconds = pass.cpu?.database
+        pass.result.stale = Int(after?.stale ?? 0)
+        pass.result.lost = pass.losses.total
+        pass.result.charts.samples = LoadCharts(samples: samples).thinned(to: 600)
+        pass.result.extras = [
+            ("brokerCPUSeconds", .rounded(pass.cpu?.broker)), ("providerCPUSeconds", .rounded(pass.cpu?.provider)),
+            ("toolCPUSeconds", .rounded(pass.cpu?.tool)), ("checkpoint", .bool(pass.hasCheckpoint)),
+            ("losses", pass.losses.json),
+        ]
+        return pass
+    }
+
+    /// All acknowledged, and all still there: the embedded broker drops silently what does not fit.
+    private func publish(_ widgets: [Int], pass: Int) async throws {
+        let topic = farm.settings.topics.pushes
+        let producer = try KafkaProducer(
+            configuration: farm.kafka, deliveryTimeout: farm.settings.kafka.deliveryTimeout, logger: farm.logger)
+        let publisher = EventPublisher(
+            producer: producer, topics: farm.settings.topicNames, source: "/freshet/load")
+        let starts = try await LoadOutput.ends(of: topic, kafka: farm.kafka, logger: farm.logger)
+        do {
+            let chunk = 10_000
+            for first in stride(from: 0, to: widgets.count, by: chunk) {
+                let time = SampleProvider.systemTime()
+                let events = (first..<min(first + chunk, widgets.count)).map { index in
+                    OutgoingEvent(
+                        plan.world.reload(widgets[index]), id: "load-\(pass)-\(index)", time: time,
+                        key: plan.world.user(of: widgets[index]))
+                }
+                for result in await publisher.publish(events) { _ = try result.get() }
+            }
+            await producer.shutdown()
+        } catch {
+            await producer.shutdown()
+            throw error
+        }
+        let ends = try await LoadOutput.ends(of: topic, kafka: farm.kafka, logger: farm.logger)
+        let stored = ends.reduce(0) { $0 + $1.value - (starts[$1.key] ?? 0) }
+        let dropped = try await LoadOutput.dropped(of: topic, from: starts, kafka: farm.kafka, logger: farm.logger)
+        guard stored >= widgets.count, dropped == 0 else {
+            throw CommandFailure(.failure, "the broker has \(Int(stored) - dropped) of \(widgets.count) events")
+        }
+    }
+
+    /// Waits until so many events are applied, nothing is due, and nothing is being worked on.
+    ///
+    /// - Returns: events applied and timelines fetched over time, for the chart.
+    @discardableResult
+    private func settle(published: Int) async throws -> [LoadSample] {
+        var progress = (-1, -1)
+        var since = ContinuousClock.now
+        var recorder = DrainRecorder(goal: published)
+        while since.duration(to: .now) < Self.patience {
+            try farm.requireServices()
+            let applied = try await farm.appliedEvents()
+            let fetched = await farm.providerCounts()?.timelines ?? 0
+            if (applied, fetched) != progress { (progress, since) = ((applied, fetched), .now) }
+            recorder.record(applied: applied, fetched: fetched)
+            if applied >= published, try await farm.pool.query(DueWork(limit: 1)).isEmpty,
+                try await farm.pool.query(TimelinesUnderWay()).first == 0
+            {
+                return recorder.samples
+            }
+            try await Task.sleep(for: .milliseconds(100))
+        }
+        return recorder.samples
+    }
+
+    private struct Served {
+        var rows: [TimelineID: StoredTimelines.Row] = [:]
+        /// When the first of the targeted timelines was asked for in this pass, as far as it shows, and when the last was
+        /// rendered.
+        var first: PostgresTimestamp?
+        var last: PostgresTimestamp?
+    }
+
+    private func served(_ targets: Set<TimelineID>, since start: PostgresTimestamp) async throws -> Served {
+        var served = Served()
+        var after: TimelineID?
+        let page = 20_000
+        while true {
+            let rows = try await farm.pool.query(StoredTimelines(after: after, limit: page))
+            for row in rows where targets.contains(row.id) {
+                served.rows[row.id] = row
+                guard let requested = row.requestedAt, requested >= start else { continue }
+                served.first = min(served.first ?? requested, requested)
+                if let rendered = row.renderedAt { served.last = max(served.last ?? rendered, rendered) }
+            }
+            guard rows.count == page, let last = rows.last else { return served }
+            after = last.id
+        }
+    }
+
+    private func check(_ pass: inout Pass, _ served: Served, _ output: LoadOutput, _ targets: Set<TimelineID>) {
+        for id in targets {
+            guard let row = served.rows[id], !row.isStale, let message = output.latest[id] else {
+                pass.losses.unserved += 1
+                continue
+            }
+            if row.revision == message.revision, row.hash == message.hash, row.publishedHash == row.hash {
+                pass.result.verified += 1
+            } else {
+                pass.losses.different += 1
+            }
+        }
+    }
+}
+
+/// What a drain gets done over time, for its chart and the line that shows how far it is.
+struct DrainRecorder: Sendable {
+    /// Events applied when it is over.
+    let goal: Int
+    private(set) var samples: [LoadSample] = []
+
+    private let start = ContinuousClock.now
+    private var begin: Int?
+    private var last: (time: ContinuousClock.Instant, applied: Int, fetched: Int)?
+
+    init(goal: Int) {
+        self.goal = goal
+    }
+
+    mutating func record(applied: Int, fetched: Int, at now: ContinuousClock.Instant = .now) {
+        defer { last = (now, applied, fetched) }
+        guard let last else {
+            begin = applied
+            return
+        }
+        let span = max(0.001, last.time.duration(to: now) / .seconds(1))
+        let rate = Double(fetched - last.fetched) / span
+        samples.append(
+            LoadSample(
+                seconds: start.duration(to: now) / .seconds(1),
+                [.eventsPerSecond: Double(applied - last.applied) / span, .timelinesPerSecond: rate]))
+        let (done, all) = (applied - (begin ?? 0), goal - (begin ?? 0))
+        guard all > 0 else { return }
+        let elapsed = start.duration(to: now) / .seconds(1)
+        let line = ProgressLine(
+            phase: "draining", share: Double(done) / Double(all), rate: rate,
+            secondsLeft: done > 0 ? elapsed / Double(done) * Double(all - done) : nil, latency: nil)
+        Terminal.progress(line.text(width: LoadProgress.width))
+    }
+}

@@ -1,0 +1,51 @@
+import ArgumentParser
+
+struct LoadIngestCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "ingest",
+        abstract: "Events that wait in Kafka when ingest starts, until all are applied.",
+        discussion: """
+            Needs an empty PostgreSQL database (--database or postgres.url). Imports one widget for each target and, in \
+            rounds, publishes events and lets a service of the role ingest, in a process of its own, apply them. Time \
+            counts from its taking the partitions to its last commit. Broker, service and PostgreSQL are separate \
+            processes, and each one's CPU time is reported. That nothing is lost is read back from PostgreSQL: from the \
+            positions and from the timelines' counters. The exit code is 1 if anything is.
+
+            Events for one timeline are folded into one row a batch, so few targets cost the database little; with \
+            "--targets all" each event is for a timeline of its own.
+
+            Examples:
+              deploy/local/postgres run -- freshet load ingest --events 1000000
+              freshet load ingest --events 500000 --targets all --database postgresql:///freshet --json
+            """)
+
+    @Option(help: "How many events to publish.")
+    var events = 2_000_000
+
+    @Option(help: "How many timelines they are for, at random; or `all`: each event is for one of its own.")
+    var targets = "10000"
+
+    @Option(help: "Most events that wait at once; the embedded broker keeps them in memory.")
+    var roundEvents = 1_000_000
+
+    @OptionGroup var farm: FarmOptions
+    @OptionGroup var options: LoadOptions
+
+    private var targetCount: Int? { targets == "all" ? events : Int(targets) }
+
+    func validate() throws {
+        try LoadOptions.check("--events", events, in: 1...100_000_000)
+        try LoadOptions.check("--round-events", roundEvents, in: 1...10_000_000)
+        guard let count = targetCount else {
+            throw ValidationError("--targets \(targets): expected a number of timelines, or all")
+        }
+        try LoadOptions.check("--targets", count, in: 1...10_000_000)
+    }
+
+    func run() async throws {
+        let world = LoadWorld(users: targetCount ?? 1, widgetsPerUser: 1, kinds: 20)
+        let plan = LoadIngest.Plan(
+            world: world, events: events, isDistinct: targets == "all", roundEvents: roundEvents, seed: options.seed)
+        try await options.run(farm, plan.farm) { try await LoadIngest(plan: plan, farm: $0).run() }
+    }
+}
