@@ -18,6 +18,9 @@ struct ScaleProcessTests {
                 let exit = try await process.end(within: .seconds(120))
                 answer = (process.standardOutput, process.standardError)
                 #expect(exit == FreshetProcess.Exit(status: isLast ? status : 0, isSignal: false), "\(answer.err)")
+                guard isLast, status == 0 else { continue }
+                let report = try JSONValue.parse(answer.out)
+                #expect(SchemaCheck.problems(of: report, by: try SchemaCheck.schema("load-report.json")) == [])
             }
             return answer
         }

@@ -167,9 +167,13 @@ struct ChurnReport: Sendable {
                 "tables": .object(JSONObject(tables)),
             ]
         }
-        return [
-            "scenario": "churn", "timelines": .number(JSONNumber(points.first?.times.timelines ?? 0)),
-            "passes": .array(passes),
+        var result = LoadResult(scenario: "churn")
+        result.distinctTimelines = points.first?.times.timelines ?? 0
+        result.wallSeconds = points.reduce(0) { $0 + $1.times.busy / .seconds(1) }
+        result.walBytes = points.reduce(0) { $0 + Int($1.walBytes) }
+        result.extras = [
+            ("timelines", .number(JSONNumber(result.distinctTimelines))), ("passes", .array(passes)),
         ]
+        return result.json
     }
 }

@@ -118,21 +118,26 @@ struct GrowthReport: Sendable {
                     "coldTimelinesPerSecond": .rounded(point.cold.timelinesPerSecond),
                 ]
             })
-        return [
-            "scenario": "growth", "batch": .number(JSONNumber(batch)), "rounds": .number(JSONNumber(rounds)),
-            "wallSeconds": .rounded(
-                points.reduce(0) { $0 + $1.fill.seconds + ($1.warm.busy + $1.cold.busy) / .seconds(1) }),
-            "distinctTimelines": .number(JSONNumber(points.last?.timelines ?? 0)),
-            "timelinesPerSecond": .rounded(points.last?.warm.timelinesPerSecond),
-            "fill": .array(points.map(\.fill.json)), "drain": drain,
-            "curves": .object(JSONObject(curves)),
-            "ratios": [
-                "claimP99": .rounded(ratio("claim")), "applyP99": .rounded(ratio("apply")),
-                "globalP50": .rounded(ratio("global") { $0.p50 }), "globalP99": .rounded(ratio("global")),
-                "sweepP99": .rounded(ratio("sweep")), "readP99": .rounded(ratio("read")),
-                "drain": .rounded(drainRatio),
-            ],
+        let fill = points.map { point in
+            JSONValue.object(JSONObject(point.fill.members.map { JSONObject.Member(key: $0.key, value: $0.value) }))
+        }
+        var result = LoadResult(scenario: "growth")
+        result.distinctTimelines = points.last?.timelines ?? 0
+        result.wallSeconds = points.reduce(0) { $0 + $1.fill.seconds + ($1.warm.busy + $1.cold.busy) / .seconds(1) }
+        result.extras = [
+            ("batch", .number(JSONNumber(batch))), ("rounds", .number(JSONNumber(rounds))), ("fill", .array(fill)),
+            ("drain", drain), ("curves", .object(JSONObject(curves))),
+            (
+                "ratios",
+                [
+                    "claimP99": .rounded(ratio("claim")), "applyP99": .rounded(ratio("apply")),
+                    "globalP50": .rounded(ratio("global") { $0.p50 }), "globalP99": .rounded(ratio("global")),
+                    "sweepP99": .rounded(ratio("sweep")), "readP99": .rounded(ratio("read")),
+                    "drain": .rounded(drainRatio),
+                ]
+            ),
         ]
+        return result.json
     }
 
     private static func point(_ point: Point, _ name: String) -> JSONValue {

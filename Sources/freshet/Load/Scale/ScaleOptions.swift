@@ -159,13 +159,23 @@ struct FillReport: Sendable {
         ]
     }
 
+    /// As `freshet load fill` prints it.
     var json: JSONValue {
+        var result = LoadResult(scenario: "fill")
+        result.distinctTimelines = counts.timelines
+        result.wallSeconds = seconds
+        result.extras = members
+        return result.json
+    }
+
+    /// As part of another report.
+    var members: [(key: String, value: JSONValue)] {
         [
-            "scenario": "fill", "timelines": .number(JSONNumber(counts.timelines)),
-            "widgets": .number(JSONNumber(counts.widgets)), "wallSeconds": .rounded(seconds),
-            "copySeconds": .rounded(counts.copied / .seconds(1)),
-            "indexSeconds": .rounded(counts.indexed / .seconds(1)),
-            "vacuumSeconds": .rounded(counts.settled / .seconds(1)), "databaseBytes": .number(JSONNumber(Int(bytes))),
+            ("timelines", .number(JSONNumber(counts.timelines))), ("widgets", .number(JSONNumber(counts.widgets))),
+            ("copySeconds", .rounded(counts.copied / .seconds(1))),
+            ("indexSeconds", .rounded(counts.indexed / .seconds(1))),
+            ("vacuumSeconds", .rounded(counts.settled / .seconds(1))),
+            ("databaseBytes", .number(JSONNumber(Int(bytes)))),
         ]
     }
 }
