@@ -21,7 +21,7 @@ struct ClaimLoop {
 
     /// Due timelines of a kind and lane that are counted one by one: counting all of a backlog costs more than claiming
     /// some of it.
-    private static let countedWork = 100
+    private static let countedWork = 25
 
     let context: WorkerContext
     let directory: DirectoryCache
