@@ -42,6 +42,9 @@ final class ConsumerLoop: @unchecked Sendable {
     private static let pollMilliseconds: Int32 = 100
     /// Messages between two looks at the clock.
     private static let messagesPerLook = 64
+    /// Messages between two looks at the queue, and how many in it are few.
+    private static let messagesPerGlance = 2048
+    private static let lowWater = 30_000
 
     init(configuration: KafkaConsumerConfiguration, logger: Logger) throws(KafkaError) {
         var logger = logger
@@ -53,7 +56,7 @@ final class ConsumerLoop: @unchecked Sendable {
         reader = configuration.makeReader?()
         callbacks = ClientCallbacks(logger: logger, configuration: configuration.kafka)
         let properties = try ClientProperties(
-            .consumer, configuration.kafka, defaults: Self.defaults, newer: Self.newerDefaults,
+            .consumer, configuration.kafka, defaults: Self.defaults(configuration.kafka), newer: Self.newerDefaults,
             fixed: Self.fixed(configuration),
             problems: configuration.problems, logs: .polled, callbacks: callbacks, operation: "make a consumer")
         properties.installRebalancing()
@@ -123,6 +126,7 @@ final class ConsumerLoop: @unchecked Sendable {
             if poll(isWanted ? 0 : starvation.wait(atMost: Self.pollMilliseconds)) {
                 polled += 1
                 starvation.ended()
+                if polled % Self.messagesPerGlance == 0 { keepFetching() }
                 if polled % Self.messagesPerLook == 0, isWanted,
                     batchBegun.duration(to: .now) >= configuration.maximumWait
                 {
@@ -136,6 +140,12 @@ final class ConsumerLoop: @unchecked Sendable {
                 return
             }
         }
+    }
+
+    /// Wakes the fetcher before the queue has run empty.
+    private func keepFetching() {
+        guard !isHolding, wakeup.queueLength < Self.lowWater, starvation.mayAsk else { return }
+        starvation.asked(wakeFetcher())
     }
 
     /// librdkafka stops fetching when its queue is full, and looks only every so often (a second, where
