@@ -42,9 +42,6 @@ final class ConsumerLoop: @unchecked Sendable {
     private static let pollMilliseconds: Int32 = 100
     /// Messages between two looks at the clock.
     private static let messagesPerLook = 64
-    /// Messages between two looks at the queue, and how many in it are few.
-    private static let messagesPerGlance = 2048
-    private static let lowWater = 30_000
 
     init(configuration: KafkaConsumerConfiguration, logger: Logger) throws(KafkaError) {
         var logger = logger
@@ -126,7 +123,6 @@ final class ConsumerLoop: @unchecked Sendable {
             if poll(isWanted ? 0 : starvation.wait(atMost: Self.pollMilliseconds)) {
                 polled += 1
                 starvation.ended()
-                if polled % Self.messagesPerGlance == 0 { keepFetching() }
                 if polled % Self.messagesPerLook == 0, isWanted,
                     batchBegun.duration(to: .now) >= configuration.maximumWait
                 {
@@ -140,12 +136,6 @@ final class ConsumerLoop: @unchecked Sendable {
                 return
             }
         }
-    }
-
-    /// Wakes the fetcher before the queue has run empty.
-    private func keepFetching() {
-        guard !isHolding, wakeup.queueLength < Self.lowWater, starvation.mayAsk else { return }
-        starvation.asked(wakeFetcher())
     }
 
     /// librdkafka stops fetching when its queue is full, and looks only every so often (a second, where

@@ -93,14 +93,6 @@ final class Wakeup: @unchecked Sendable {
         }
     }
 
-    /// Messages and callbacks that wait in the queue that the thread polls.
-    var queueLength: Int {
-        queue.withLock { queue in
-            guard let pointer = unsafe queue.pointer else { return 0 }
-            return unsafe rd_kafka_queue_length(pointer)
-        }
-    }
-
     /// On the poll thread: forgets the signal, before it looks at what there is to do.
     func clear() {
         guard isSignalled.exchange(false, ordering: .acquiringAndReleasing) else { return }
