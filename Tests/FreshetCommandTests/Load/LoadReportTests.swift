@@ -54,7 +54,7 @@ struct LoadReportTests {
     @Test("a soak compares its first and its last part, and the time with a transaction held open")
     func trends() throws {
         let samples = (1...900).map { second -> LoadSample in
-            let isHeld = (300..<600).contains(second)
+            let isHeld = (301..<600).contains(second)
             return LoadSample(
                 seconds: Double(second),
                 [

@@ -4,8 +4,8 @@ package import WidgetModel
 /// As much of JSON Schema as the published schemas use.
 package enum SchemaCheck {
     /// A file of `schemas/`.
-    package static func schema(_ path: String, file: String = #filePath) throws -> JSONValue {
-        let root = URL(filePath: file).deletingLastPathComponent().deletingLastPathComponent()
+    package static func schema(_ path: String) throws -> JSONValue {
+        let root = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
             .deletingLastPathComponent().deletingLastPathComponent()
         return try JSONValue.parse([UInt8](Data(contentsOf: root.appending(path: "schemas/\(path)"))))
     }

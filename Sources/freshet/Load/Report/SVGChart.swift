@@ -80,7 +80,7 @@ enum SVGChart {
         }
         for (index, mark) in marks.enumerated() {
             let place = time.place(mark.value)
-            let atEnd = place > 0.8
+            let atEnd = place > 0.7
             svg += #"<line class="mark" x1="\#(number(x(place)))" x2="\#(number(x(place)))" "#
             svg += #"y1="\#(number(top))" y2="\#(number(bottom))"/>"#
             svg += text(

@@ -8,9 +8,9 @@ struct SoakTrends: Sendable {
     /// The longest part at the beginning and at the end that are compared, in seconds.
     private static let longest = 600.0
 
-    /// The mean of a value over a time; nil without samples.
+    /// The mean of a value over a time, to whose end each sample belongs; nil without samples.
     func mean(_ key: LoadSample.Key, from: Double, to: Double) -> Double? {
-        let values = samples.filter { $0.seconds >= from && $0.seconds <= to }.compactMap { $0.values[key] }
+        let values = samples.filter { $0.seconds > from && $0.seconds <= to }.compactMap { $0.values[key] }
         return values.isEmpty ? nil : values.reduce(0, +) / Double(values.count)
     }
 
