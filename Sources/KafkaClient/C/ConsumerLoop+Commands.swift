@@ -169,7 +169,15 @@ extension ConsumerLoop {
 
 extension ConsumerLoop {
     /// What the caller may override.
-    static let defaults: [String: String] = [
+    static func defaults(_ configuration: KafkaConfiguration) -> [String: String] {
+        var defaults = defaults
+        // Answers of a size that keeps queue and broker busy at once; librdkafka's own are of 50 MiB. It must not be less
+        // than the largest message.
+        if configuration.properties["message.max.bytes"] == nil { defaults["fetch.max.bytes"] = "8388608" }
+        return defaults
+    }
+
+    private static let defaults: [String: String] = [
         "client.id": "freshet",
         // Not cooperative-sticky: before librdkafka 2.3.0 (confluentinc/librdkafka issue 4312) a client with it that is
         // closed between joining its group and its first assignment aborts the process. Giving all partitions up at a

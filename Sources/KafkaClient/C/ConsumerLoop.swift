@@ -53,7 +53,7 @@ final class ConsumerLoop: @unchecked Sendable {
         reader = configuration.makeReader?()
         callbacks = ClientCallbacks(logger: logger, configuration: configuration.kafka)
         let properties = try ClientProperties(
-            .consumer, configuration.kafka, defaults: Self.defaults, newer: Self.newerDefaults,
+            .consumer, configuration.kafka, defaults: Self.defaults(configuration.kafka), newer: Self.newerDefaults,
             fixed: Self.fixed(configuration),
             problems: configuration.problems, logs: .polled, callbacks: callbacks, operation: "make a consumer")
         properties.installRebalancing()

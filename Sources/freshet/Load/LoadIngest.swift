@@ -11,7 +11,7 @@ import WidgetStore
 ///
 /// The embedded broker keeps its messages in memory, so the events come in rounds: each is published whole, then the
 /// service is started, applies it, and is stopped. What is measured is the time from its taking the partitions to its
-/// last commit, summed over the rounds.
+/// last commit, summed over the rounds of the last pass.
 struct LoadIngest: Sendable {
     struct Plan: Sendable {
         var world: LoadWorld
@@ -20,6 +20,8 @@ struct LoadIngest: Sendable {
         var isDistinct: Bool
         /// Most events of a round.
         var roundEvents: Int
+        /// Passes of so many events each: the last is the result, the first the cold one.
+        var passes = 2
         var seed: UInt64
 
         /// The embedded broker keeps the last 5 MiB of a partition, and an event takes about 450 bytes there.
@@ -35,8 +37,12 @@ struct LoadIngest: Sendable {
         var seconds = 0.0
         var walBytes = 0
         var cpu: UsageSampler.Sample?
+        /// Of the service, its start included.
+        var serviceCPUSeconds: Double?
         var peakResidentBytes: Int?
         var unapplied = 0
+
+        var rate: Double { Double(events) / max(seconds, 0.001) }
     }
 
     /// How long nothing may move before it is given up; what is missing then is in the result.
@@ -57,16 +63,20 @@ struct LoadIngest: Sendable {
         }
         let isTidy = await farm.checkpoint()
 
-        var rounds: [Round] = []
+        var passes: [[Round]] = []
         var hit: Set<Int> = []
-        while rounds.reduce(0, { $0 + $1.events }) < plan.events {
-            let done = rounds.reduce(0) { $0 + $1.events }
-            let widgets = (done..<min(done + plan.roundEvents, plan.events)).map { index in
-                plan.isDistinct ? targets[index] : Int.random(in: 0..<plan.world.widgets, using: &random)
+        for pass in 0..<plan.passes {
+            var rounds: [Round] = []
+            for first in stride(from: 0, to: plan.events, by: plan.roundEvents) {
+                let widgets = (first..<min(first + plan.roundEvents, plan.events)).map { index in
+                    plan.isDistinct ? targets[index] : Int.random(in: 0..<plan.world.widgets, using: &random)
+                }
+                hit.formUnion(widgets)
+                rounds.append(try await round(widgets, first: pass * plan.events + first))
             }
-            hit.formUnion(widgets)
-            rounds.append(try await round(widgets, first: done))
+            passes.append(rounds)
         }
+        let rounds = passes[passes.count - 1]
 
         guard let after = try await farm.pool.query(Overview()).first else {
             throw CommandFailure(.failure, "PostgreSQL did not say what it holds")
@@ -76,15 +86,17 @@ struct LoadIngest: Sendable {
         result.distinctTimelines = hit.count
         result.wallSeconds = rounds.reduce(0) { $0 + $1.seconds }
         result.walBytes = rounds.reduce(0) { $0 + $1.walBytes }
-        result.serviceCPUSeconds = sum(rounds, \.service)
+        let service = rounds.compactMap(\.serviceCPUSeconds)
+        result.serviceCPUSeconds = service.count == rounds.count ? service.reduce(0, +) : nil
         result.databaseCPUSeconds = sum(rounds, \.database)
         result.peakResidentBytes = rounds.compactMap(\.peakResidentBytes).max()
-        let unapplied = rounds.reduce(0) { $0 + $1.unapplied }
-        let uncounted = max(0, plan.events - Int(after.requested - before.requested))
+        let unapplied = passes.joined().reduce(0) { $0 + $1.unapplied }
+        let uncounted = max(0, plan.events * plan.passes - Int(after.requested - before.requested))
         result.lost = max(unapplied, uncounted) + Int(after.deadLetters)
         result.stale = Int(after.stale)
         result.extras = [
-            ("rounds", .array(rounds.map { .rounded(Double($0.events) / max($0.seconds, 0.001)) })),
+            ("rounds", .array(rounds.map { .rounded($0.rate) })),
+            ("cold", plan.passes > 1 ? .array(passes[0].map { .rounded($0.rate) }) : .null),
             ("brokerCPUSeconds", .rounded(sum(rounds, \.broker))), ("toolCPUSeconds", .rounded(sum(rounds, \.tool))),
             ("checkpoint", .bool(isTidy)),
         ]
@@ -100,10 +112,10 @@ struct LoadIngest: Sendable {
         var round = Round()
         round.events = widgets.count
         let target = first + widgets.count
-        Terminal.progress("publishing events \(first) to \(target) of \(plan.events)")
+        Terminal.progress("publishing events \(first) to \(target) of \(plan.events * plan.passes)")
         try await publish(widgets, first: first)
 
-        Terminal.progress("applying events \(first) to \(target) of \(plan.events)")
+        Terminal.progress("applying events \(first) to \(target) of \(plan.events * plan.passes)")
         let epochs = Dictionary(
             uniqueKeysWithValues: try await farm.pool.query(ListPositions()).map { ($0.place, $0.epoch) })
         let began = try await farm.vitals()
@@ -128,6 +140,7 @@ struct LoadIngest: Sendable {
         let last = try await farm.vitals()
         farm.sampler.sample()
         round.peakResidentBytes = service.peakResidentBytes
+        round.serviceCPUSeconds = service.usage?.cpuSeconds
         await farm.stop(service)
 
         let begin = start ?? began.now

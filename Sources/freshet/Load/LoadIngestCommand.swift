@@ -7,7 +7,8 @@ struct LoadIngestCommand: AsyncParsableCommand {
         discussion: """
             Needs an empty PostgreSQL database (--database or postgres.url). Imports one widget for each target and, in \
             rounds, publishes events and lets a service of the role ingest, in a process of its own, apply them. Time \
-            counts from its taking the partitions to its last commit. Broker, service and PostgreSQL are separate \
+            counts from its taking the partitions to its last commit. The same once more is the result; the first pass, \
+            which writes every page for the first time, is reported as "cold". Broker, service and PostgreSQL are separate \
             processes, and each one's CPU time is reported. That nothing is lost is read back from PostgreSQL: from the \
             positions and from the timelines' counters. The exit code is 1 if anything is.
 
@@ -28,6 +29,9 @@ struct LoadIngestCommand: AsyncParsableCommand {
     @Option(help: "Most events that wait at once; the embedded broker keeps them in memory.")
     var roundEvents = 1_000_000
 
+    @Option(help: "Passes of so many events each: the last is the result, the first the cold one.")
+    var passes = 2
+
     @OptionGroup var farm: FarmOptions
     @OptionGroup var options: LoadOptions
 
@@ -36,6 +40,7 @@ struct LoadIngestCommand: AsyncParsableCommand {
     func validate() throws {
         try LoadOptions.check("--events", events, in: 1...100_000_000)
         try LoadOptions.check("--round-events", roundEvents, in: 1...10_000_000)
+        try LoadOptions.check("--passes", passes, in: 1...10)
         guard let count = targetCount else {
             throw ValidationError("--targets \(targets): expected a number of timelines, or all")
         }
@@ -45,7 +50,8 @@ struct LoadIngestCommand: AsyncParsableCommand {
     func run() async throws {
         let world = LoadWorld(users: targetCount ?? 1, widgetsPerUser: 1, kinds: 20)
         let plan = LoadIngest.Plan(
-            world: world, events: events, isDistinct: targets == "all", roundEvents: roundEvents, seed: options.seed)
+            world: world, events: events, isDistinct: targets == "all", roundEvents: roundEvents, passes: passes,
+            seed: options.seed)
         try await options.run(farm, plan.farm) { try await LoadIngest(plan: plan, farm: $0).run() }
     }
 }
