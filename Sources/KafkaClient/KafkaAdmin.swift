@@ -114,6 +114,15 @@ package struct KafkaAdmin: Sendable {
         }
     }
 
+    /// What the logs of several partitions hold now, asked over one connection.
+    package func bounds(of partitions: [TopicPartition]) async throws(KafkaError) -> [TopicPartition: KafkaLogBounds] {
+        try await perform("ask for the bounds of logs") { client throws(KafkaError) in
+            var bounds: [TopicPartition: KafkaLogBounds] = [:]
+            for partition in partitions { bounds[partition] = try client.bounds(of: partition) }
+            return bounds
+        }
+    }
+
     /// A topic's configuration, defaults included.
     package func configuration(ofTopic name: String) async throws(KafkaError) -> [String: String] {
         try await perform("describe configuration") { client throws(KafkaError) in

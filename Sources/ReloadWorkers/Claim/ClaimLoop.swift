@@ -19,6 +19,10 @@ struct ClaimLoop {
         case waitForRoom(atMost: Duration)
     }
 
+    /// Due timelines of a kind and lane that are counted one by one: counting all of a backlog costs more than claiming
+    /// some of it.
+    private static let countedWork = 25
+
     let context: WorkerContext
     let directory: DirectoryCache
     private var scheduler = ClaimScheduler()
@@ -172,11 +176,17 @@ struct ClaimLoop {
     private mutating func look(
         _ known: KindDirectory, limit: Int, isPartial: Bool
     ) async throws -> [DueWork.Row] {
+        // Counted as far as that is cheap: where there is more, a claim takes what it finds.
+        let counted = min(limit, Self.countedWork)
+        func estimated(_ rows: [DueWork.Row]) -> [DueWork.Row] {
+            rows.map { $0.count < counted ? $0 : DueWork.Row(kindID: $0.kindID, lane: $0.lane, count: limit) }
+        }
         guard !isPartial else {
-            return try await context.pool.due(since: watermarks.queues(of: known.kinds.keys), limit: limit)
+            return estimated(
+                try await context.pool.due(since: watermarks.queues(of: known.kinds.keys), limit: counted))
         }
         let began = context.clock.elapsed
-        let due = try await context.pool.query(DueWork(limit: limit))
+        let due = estimated(try await context.pool.query(DueWork(limit: counted)))
         let now = context.clock.elapsed
         watermarks.lookedForAll(took: now - began, at: now)
         return due

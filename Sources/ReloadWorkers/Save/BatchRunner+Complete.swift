@@ -13,7 +13,7 @@ extension BatchRunner {
                 of: saved.fetched, publishedHash: saved.isPublished ? saved.fetched.hash : nil,
                 isChanged: saved.needsPublishing || saved.isPublished)
         }
-        let rows = try await context.inParts(completions, until: batch.leaseEnds) { completions in
+        let rows = try await context.merged(context.completions, completions, until: batch.leaseEnds) { completions in
             try await context.pool.query(CompleteTimelines(completions))
         }
         context.statistics.count { counts in

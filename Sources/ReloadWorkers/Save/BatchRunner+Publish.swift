@@ -25,7 +25,7 @@ extension BatchRunner {
         guard !fetched.isEmpty else { return [] }
         let rows: [SaveContent.Row]
         do {
-            rows = try await context.inParts(fetched, until: batch.leaseEnds) { fetched in
+            rows = try await context.merged(context.saves, fetched, until: batch.leaseEnds) { fetched in
                 let writes = fetched.map {
                     ContentWrite(
                         id: $0.timeline.id, claim: $0.timeline.claim, hash: $0.hash,

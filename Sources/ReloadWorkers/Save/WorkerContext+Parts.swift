@@ -24,6 +24,19 @@ extension WorkerContext {
         }
     }
 
+    /// The same, together with what other batches bring at the same time, if that goes well at once.
+    func merged<Item, Row>(
+        _ merger: StatementMerger<Item, Row>, _ items: [Item], until deadline: Duration,
+        _ body: ([Item]) async throws -> [Row]
+    ) async throws -> [Row] {
+        do {
+            if let rows = try await merger.run(items, body) { return rows }
+        } catch is PostgresError {
+            // Whether to try again, or less, or not at all, is decided below.
+        }
+        return try await inParts(items, until: deadline, body)
+    }
+
     /// The same for statements that answer nothing.
     func inParts<Item>(
         _ items: [Item], until deadline: Duration, _ body: ([Item]) async throws -> Void

@@ -24,6 +24,9 @@ struct WorkerContext: Sendable {
     let claimSize = WorkSize()
     let sweepSize = WorkSize()
     let protection: ProviderProtection
+    /// Batches that are stored, and completed, at the same time share statements.
+    let saves = StatementMerger<FetchedTimeline, SaveContent.Row>(concurrency: 2, limit: 1_000)
+    let completions = StatementMerger<Completion, CompleteTimelines.Row>(concurrency: 2, limit: 1_000)
     /// Told of every decision; nil: nobody wants to know.
     var decisions: (any DecisionPublishing)?
 

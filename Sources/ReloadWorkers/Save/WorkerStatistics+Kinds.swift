@@ -29,9 +29,10 @@ extension WorkerStatistics {
     }
 
     func count(completed: [Completion], held: [CompleteTimelines.Row], of batch: ReloadBatch) {
-        let held = Set(held.map(\.id))
+        // All of them, but for a few that were fenced now and then.
+        let lost = held.count < completed.count ? Set(completed.map(\.id)).subtracting(held.map(\.id)) : []
         count(kind: batch.kind.id) { counters in
-            for completion in completed where held.contains(completion.id) { counters.count(completion.decision) }
+            for completion in completed where !lost.contains(completion.id) { counters.count(completion.decision) }
         }
     }
 

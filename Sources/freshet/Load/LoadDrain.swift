@@ -14,13 +14,15 @@ struct LoadDrain: Sendable {
         var seed: UInt64
         /// Passes over the same events; the last is what is measured, the first is the cold one.
         var passes = 2
+        /// Whether the same statements are timed afterwards, back to back, to say how near the drain comes to them.
+        var comparesWithCeiling = false
 
         /// The embedded broker keeps the last 5 MiB of a partition, and an event takes about 450 bytes there, a published
-        /// timeline, compressed, about 700.
+        /// timeline, compressed, about 350.
         var farm: Farm.Plan {
             func partitions(_ count: Int, _ bytes: Int) -> Int { min(512, max(8, count * bytes / (3 << 20) + 1)) }
             return Farm.Plan(
-                inputPartitions: partitions(events * passes, 450), outputPartitions: partitions(events, 700), seed: seed
+                inputPartitions: partitions(events * passes, 450), outputPartitions: partitions(events, 350), seed: seed
             )
         }
     }
@@ -66,8 +68,8 @@ struct LoadDrain: Sendable {
     func run() async throws -> any LoadReport {
         try await plan.world.place(in: farm.store, provider: farm.providerURL)
         Terminal.progress("rendering \(plan.world.widgets) widgets")
-        let renderer = try await farm.startService()
         let began = try await farm.vitals()
+        let renderer = try await farm.startService()
         try await settle(published: 0)
         let rendered = try await farm.vitals()
         await farm.stop(renderer)
@@ -93,6 +95,13 @@ struct LoadDrain: Sendable {
                 ]
             ),
         ]
+        if plan.comparesWithCeiling {
+            let ceiling = try await LoadCeiling(
+                plan: LoadCeiling.Plan(world: plan.world, events: plan.events, seed: plan.seed), farm: farm
+            ).statements(number: 9)
+            let share = ceiling.timelinesPerSecond.flatMap { limit in result.timelinesPerSecond.map { $0 / limit } }
+            result.extras += [("shareOfCeiling", .rounded(share)), ("ceiling", ceiling.json)]
+        }
         result.lost = passes.reduce(0) { $0 + $1.result.lost }
         return result
     }

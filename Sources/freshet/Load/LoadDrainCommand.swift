@@ -35,6 +35,9 @@ struct LoadDrainCommand: AsyncParsableCommand {
     @Option(help: "Most timelines in one request to the provider (maxBatch of the kinds).")
     var maxBatch = 500
 
+    @Flag(help: "Time the same statements back to back afterwards, and say how near the drain comes to them.")
+    var ceiling = false
+
     @OptionGroup var farm: FarmOptions
     @OptionGroup var options: LoadOptions
 
@@ -49,7 +52,8 @@ struct LoadDrainCommand: AsyncParsableCommand {
 
     func run() async throws {
         let world = LoadWorld(users: users, widgetsPerUser: widgetsPerUser, kinds: kinds, maxBatch: maxBatch)
-        let plan = LoadDrain.Plan(world: world, events: events, seed: options.seed, passes: passes)
+        let plan = LoadDrain.Plan(
+            world: world, events: events, seed: options.seed, passes: passes, comparesWithCeiling: ceiling)
         try await options.run(farm, plan.farm) { try await LoadDrain(plan: plan, farm: $0).run() }
     }
 }

@@ -27,22 +27,17 @@ struct LoadOutput: Sendable {
         Int64]
     {
         let admin = KafkaAdmin(configuration: kafka, logger: logger)
-        var ends: [TopicPartition: Int64] = [:]
-        for partition in try await admin.describe(topics: [topic]).flatMap(\.partitions) {
-            let place = TopicPartition(topic: topic, partition: partition.id)
-            ends[place] = try await admin.bounds(of: place).end
-        }
-        return ends
+        let partitions = try await admin.describe(topics: [topic]).flatMap(\.partitions)
+        return try await admin.bounds(of: partitions.map { TopicPartition(topic: topic, partition: $0.id) })
+            .mapValues(\.end)
     }
 
     /// How many messages of the topic the log has dropped by now, of those from the given places on.
     static func dropped(
         of topic: String, from starts: [TopicPartition: Int64], kafka: KafkaConfiguration, logger: Logger
     ) async throws -> Int {
-        let admin = KafkaAdmin(configuration: kafka, logger: logger)
-        var dropped: Int64 = 0
-        for (partition, start) in starts { dropped += max(0, try await admin.bounds(of: partition).earliest - start) }
-        return Int(dropped)
+        let bounds = try await KafkaAdmin(configuration: kafka, logger: logger).bounds(of: Array(starts.keys))
+        return starts.reduce(0) { $0 + Int(max(0, (bounds[$1.key]?.earliest ?? 0) - $1.value)) }
     }
 
     /// Reads a topic from one place to another.

@@ -52,7 +52,7 @@ struct LoadAnswer: Sendable {
     init(now: Timestamp) {
         let day = now.startOfDay
         let number = String(repeating: "#", count: Self.digitCount)
-        let text = "Paid at the corner shop for bread, milk and apples, with the card that ends in 4711"
+        let text = "Paid at the corner shop for bread and milk"
         let entries = (0..<3).map { index in
             """
             {"date":"\((day + .seconds(index * 86_400)).rfc3339)","content":{"amount":"\(index + 12).40","number":\

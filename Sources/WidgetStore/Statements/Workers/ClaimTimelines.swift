@@ -18,7 +18,10 @@ package struct ClaimWish: Hashable, Sendable {
 }
 
 /// A claimed timeline: what to ask the provider for, and the state captured before the fetch.
-package struct ClaimedTimeline: Sendable {
+///
+/// A class, though a value: it goes through many hands until it is completed, and to copy all that it holds each time
+/// cost as much as reading it.
+package final class ClaimedTimeline: Sendable {
     package let id: TimelineID
     package let kindID: Int32
     package let lane: ReloadLane
@@ -48,6 +51,35 @@ package struct ClaimedTimeline: Sendable {
 
     /// `nil` when it has never been rendered.
     package var renderedAt: Timestamp? { state.renderedAt }
+
+    init(
+        id: TimelineID, kindID: Int32, lane: ReloadLane, claim: Int64, claimedAt: Timestamp, dueAt: Timestamp,
+        requested: Int64,
+        kindGeneration: Int64, appGeneration: Int64, publishedHash: ContentHash?, attempts: Int16, isOrphaned: Bool,
+        family: WidgetFamily?, configuration: WidgetConfiguration, locale: String?, timeZone: String?, user: String?,
+        cause: EventPosition?, reason: ReloadReason?, state: ReloadState
+    ) {
+        self.id = id
+        self.kindID = kindID
+        self.lane = lane
+        self.claim = claim
+        self.claimedAt = claimedAt
+        self.dueAt = dueAt
+        self.requested = requested
+        self.kindGeneration = kindGeneration
+        self.appGeneration = appGeneration
+        self.publishedHash = publishedHash
+        self.attempts = attempts
+        self.isOrphaned = isOrphaned
+        self.family = family
+        self.configuration = configuration
+        self.locale = locale
+        self.timeZone = timeZone
+        self.user = user
+        self.cause = cause
+        self.reason = reason
+        self.state = state
+    }
 }
 
 /// Leases due timelines. An expired lease is a due row like any other, so the work of a crashed worker needs no rescue.
@@ -58,6 +90,15 @@ package struct ClaimedTimeline: Sendable {
 package struct ClaimTimelines: PostgresStatement {
     /// The most widgets of a timeline whose views are looked at: what more of them would say changes no budget.
     package static let viewedWidgets = 64
+
+    /// Of the event that made it stale: a targeted one, else a reload of everyone; NULL when none did.
+    private static func pending(_ part: String) -> String {
+        """
+        CASE WHEN c.requested > c.rendered THEN c.cause_\(part)
+             WHEN k.generation > c.rendered_kind_generation THEN k.cause_\(part)
+             WHEN a.generation > c.rendered_app_generation THEN a.cause_\(part) END
+        """
+    }
 
     package static let sql = text(from: "unnest($1::int4[], $2::int2[], $3::int4[]) AS w (kind_id, lane, n)")
 
@@ -93,14 +134,13 @@ package struct ClaimTimelines: PostgresStatement {
         )
         SELECT c.timeline_id, c.kind_id, c.lane, c.claim, c.requested, k.generation, a.generation, c.published_hash,
                c.attempts, c.orphaned, t.family, t.configuration, t.locale, t.time_zone, t.user_id,
-               c.cause_topic, c.cause_partition, c.cause_offset, c.cause_reason, c.rendered_at, c.requested_at, c.budget,
+               \(pending("topic")), \(pending("partition")), \(pending("offset")), \(pending("reason")),
+               c.rendered_at, c.requested_at, c.budget,
                c.published_hash IS NULL OR c.free_requested > c.rendered OR k.free_generation > c.rendered_kind_generation
                    OR a.free_generation > c.rendered_app_generation,
                c.requested > c.rendered OR k.generation > c.rendered_kind_generation
                    OR a.generation > c.rendered_app_generation,
-               c.requested > c.rendered, now(), v.n, v.rate, v.active, v.placed,
-               k.generation > c.rendered_kind_generation, k.cause_topic, k.cause_partition, k.cause_offset, k.cause_reason,
-               a.cause_topic, a.cause_partition, a.cause_offset, a.cause_reason, c.was_due_at
+               now(), v.n, v.rate, v.active, v.placed, c.was_due_at
         FROM claimed c
         JOIN timeline t ON t.id = c.timeline_id
         JOIN kind k ON k.id = c.kind_id
@@ -131,16 +171,17 @@ package struct ClaimTimelines: PostgresStatement {
     }
 
     package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> ClaimedTimeline {
-        let (cause, reason) = try pendingCause(row)
+        let reason = try row.optional(18, as: Int16.self).flatMap { ReloadReason(rawValue: $0) }
         return ClaimedTimeline(
             id: TimelineID(try row.value(0, as: PostgresUUID.self)), kindID: try row.value(1), lane: try row.lane(2),
-            claim: try row.value(3), claimedAt: Timestamp(try row.value(25, as: PostgresTimestamp.self)),
-            dueAt: Timestamp(try row.value(39, as: PostgresTimestamp.self)), requested: try row.value(4),
+            claim: try row.value(3), claimedAt: Timestamp(try row.value(24, as: PostgresTimestamp.self)),
+            dueAt: Timestamp(try row.value(29, as: PostgresTimestamp.self)), requested: try row.value(4),
             kindGeneration: try row.value(5), appGeneration: try row.value(6),
             publishedHash: try row.optional(7, as: PostgresUUID.self).map { ContentHash($0) },
             attempts: try row.value(8), isOrphaned: try row.value(9), family: try row.optionalFamily(10),
             configuration: WidgetConfiguration(storedCanonical: try row.value(11)), locale: try row.optional(12),
-            timeZone: try row.optional(13), user: try row.optional(14), cause: cause, reason: reason,
+            timeZone: try row.optional(13), user: try row.optional(14), cause: try row.position(15),
+            reason: reason,
             state: try state(row))
     }
 
@@ -164,30 +205,14 @@ package struct ClaimTimelines: PostgresStatement {
 
     private static func views(_ row: borrowing PostgresRow) throws(PostgresError) -> ViewStatistics {
         // Developer mode asks for none.
-        let count: Int64 = try row.value(26)
-        let rate = try row.optional(27, as: Double.self) ?? 0
-        let active = try row.optional(28, as: PostgresTimestamp.self).map { Timestamp($0) }
+        let count: Int64 = try row.value(25)
+        let rate = try row.optional(26, as: Double.self) ?? 0
+        let active = try row.optional(27, as: PostgresTimestamp.self).map { Timestamp($0) }
         return ViewStatistics(
             viewsADay: rate * ViewStatistics.viewsPerHour,
             // Of so many widgets, others may be looked at.
             lastActive: count > viewedWidgets ? nil : active,
-            lastPlaced: try row.optional(29, as: PostgresTimestamp.self).map { Timestamp($0) })
-    }
-
-    /// The event that made it stale: a targeted one, else a reload of everyone.
-    private static func pendingCause(
-        _ row: borrowing PostgresRow
-    ) throws(PostgresError) -> (EventPosition?, ReloadReason?) {
-        if try row.value(24) { return try cause(row, at: 15) }
-        guard try row.value(23) else { return (nil, nil) }
-        return try cause(row, at: row.value(30) ? 31 : 35)
-    }
-
-    private static func cause(
-        _ row: borrowing PostgresRow, at column: Int
-    ) throws(PostgresError) -> (EventPosition?, ReloadReason?) {
-        let reason = try row.optional(column + 3, as: Int16.self).flatMap { ReloadReason(rawValue: $0) }
-        return (try row.position(column), reason)
+            lastPlaced: try row.optional(28, as: PostgresTimestamp.self).map { Timestamp($0) })
     }
 }
 

@@ -73,6 +73,7 @@ package struct CompleteTimelines: PostgresStatement {
         /// When it is due; `nil`: only on request.
         package let dueAt: Timestamp?
         package let eligibleAt: Timestamp
+        package let claim: Int64
     }
 
     /// A policy whose time is always past must not turn into a loop, not even where the spacing is lifted.
@@ -84,22 +85,27 @@ package struct CompleteTimelines: PostgresStatement {
     private static let currentAppGeneration =
         "(SELECT a.generation FROM app a JOIN kind k ON k.app_id = a.id WHERE k.id = s.kind_id)"
 
+    /// A row's value of a parameter, taken from the array by its place: for values of a fixed size that are never NULL
+    /// that is as quick as from a row, and `unnest` makes a table of every array that it is given.
+    private static func given(_ parameter: Int, _ type: String, _ row: String = "i") -> String {
+        "($\(parameter)::\(type)[])[\(row).ord::int4]"
+    }
+
     /// Answers the rows whose claim held. `forced`: an operator's request came during the fetch (`free_at`); what it finds
     /// overwritten is published again at once, too.
     package static let sql = """
         WITH input AS (
-            SELECT * FROM unnest($1::uuid[], $2::int8[], $3::int8[], $4::int8[], $5::int8[], $6::uuid[],
-                                 $7::timestamptz[], $8::int8[], $9::int8[], $10::int2[], $11::bool[],
-                                 $12::timestamptz[], $13::bytea[], $14::int2[], $15::int8[], $16::int2[], $17::int2[],
+            SELECT * FROM unnest($1::uuid[], $2::int8[], $3::int8[], $6::uuid[], $7::timestamptz[], $13::bytea[],
                                  $18::int2[], $19::int4[], $20::int8[])
-                AS i (id, claim, requested, kind_generation, app_generation, published_hash, next_reload, jitter,
-                      spacing, decision, shared, eligible_at, budget, view_class, fetch_ms, rule, reason,
-                      cause_topic, cause_partition, cause_offset)
+                WITH ORDINALITY AS i (id, claim, requested, published_hash, next_reload, budget, cause_topic,
+                                      cause_partition, cause_offset, ord)
         ), held AS (
             SELECT i.*, s.orphaned, s.requested > \(captured) AS asked, s.free_requested > \(captured) AS asked_free,
                    s.free_at = '-infinity' AS asked_forced, coalesce(i.published_hash, s.published_hash) AS hash,
-                   \(capture.sql("s.swept_generation > i.kind_generation + i.app_generation", otherwise: "false")) AS swept,
-                   now() + i.spacing * interval '1 millisecond' AS spaced_at
+                   \(capture.sql("s.swept_generation > \(given(4, "int8")) + \(given(5, "int8"))", otherwise: "false")) AS swept,
+                   now() + \(given(9, "int8")) * interval '1 millisecond' AS spaced_at,
+                   \(given(4, "int8")) AS kind_generation, \(given(5, "int8")) AS app_generation,
+                   \(given(11, "bool")) AS shared, \(given(12, "timestamptz")) AS eligible_at
             FROM input i JOIN timeline_state s ON s.timeline_id = i.id \(Protection.fencing.sql("AND s.claim = i.claim AND s.leased"))
             ORDER BY s.timeline_id
             FOR NO KEY UPDATE OF s
@@ -110,7 +116,7 @@ package struct CompleteTimelines: PostgresStatement {
                    CASE WHEN h.next_reload IS NULL THEN 'infinity'
                         ELSE greatest(h.next_reload, h.spaced_at, h.eligible_at,
                                       now() + \(policyFloor.wholeMilliseconds) * interval '1 millisecond')
-                             + h.jitter * interval '1 millisecond' END AS policy_at
+                             + \(given(8, "int8", "h")) * interval '1 millisecond' END AS policy_at
             FROM held h
         )
         UPDATE timeline_state s
@@ -123,10 +129,11 @@ package struct CompleteTimelines: PostgresStatement {
             swept_generation = greatest(s.swept_generation, l.kind_generation + l.app_generation),
             published_hash = l.hash, leased = false, attempts = 0, rendered_at = now(), retry_at = '-infinity',
             eligible_at = l.budgeted_at, free_at = CASE WHEN l.shared THEN l.spaced_at ELSE '-infinity' END,
-            policy_at = l.policy_at, budget = l.budget, view_class = l.view_class,
-            last_decision = l.decision, decision_rule = l.rule, decision_reason = l.reason, decided_at = now(),
+            policy_at = l.policy_at, budget = l.budget, view_class = \(given(14, "int2", "l")),
+            last_decision = \(given(10, "int2", "l")), decision_rule = \(given(16, "int2", "l")),
+            decision_reason = \(given(17, "int2", "l")), decided_at = now(),
             decision_topic = l.cause_topic, decision_partition = l.cause_partition, decision_offset = l.cause_offset,
-            fetch_milliseconds = l.fetch_ms,
+            fetch_milliseconds = \(given(15, "int8", "l")),
             due_at = CASE
                 WHEN l.orphaned THEN now()
                 WHEN l.again THEN CASE WHEN l.at_once OR l.swept AND NOT l.shared THEN now()
@@ -137,7 +144,7 @@ package struct CompleteTimelines: PostgresStatement {
                         WHEN l.orphaned THEN \(ReloadLane.bulk.rawValue)
                         ELSE \(ReloadLane.scheduled.rawValue) END
         FROM live l WHERE s.timeline_id = l.id
-        RETURNING s.timeline_id, s.due_at <= now(), s.due_at, s.eligible_at
+        RETURNING s.timeline_id, s.due_at <= now(), s.due_at, s.eligible_at, s.claim
         """
 
     let completions: [Completion]
@@ -174,6 +181,6 @@ package struct CompleteTimelines: PostgresStatement {
         return Row(
             id: TimelineID(try row.value(0, as: PostgresUUID.self)), isDue: try row.value(1),
             dueAt: dueAt.isFinite ? Timestamp(dueAt) : nil,
-            eligibleAt: Timestamp(try row.value(3, as: PostgresTimestamp.self)))
+            eligibleAt: Timestamp(try row.value(3, as: PostgresTimestamp.self)), claim: try row.value(4))
     }
 }

@@ -30,8 +30,12 @@ package struct SaveContent: PostgresStatement {
         package let isChanged: Bool
         /// What its completed claims have published last; `nil` when that is not known, or not what is stored.
         package let publishedHash: ContentHash?
+        package let claim: Int64
     }
 
+    /// The planner takes arrays for a few rows, and would join what came of them row by row with row by row: a look-up in a
+    /// subquery that it cannot make a join of is hashed.
+    ///
     /// Answers the rows whose claim held, whether their content changed or not; the others are dropped.
     package static let sql = """
         WITH input AS (
@@ -41,21 +45,30 @@ package struct SaveContent: PostgresStatement {
             FROM input i JOIN timeline_state s ON s.timeline_id = i.id \(Protection.fencing.sql("AND s.claim = i.claim"))
             ORDER BY s.timeline_id
             FOR NO KEY UPDATE OF s
-        ), stored AS (
+        ), updated AS (
+            -- Most timelines have content by then: an upsert would lock each row before it writes it.
+            UPDATE timeline_content c SET hash = l.hash, revision = l.claim, content = l.content, stored_at = now()
+            FROM live l WHERE c.timeline_id = l.id AND c.hash <> l.hash
+            RETURNING c.timeline_id
+        ), inserted AS (
             INSERT INTO timeline_content AS c (timeline_id, hash, revision, content)
-            SELECT id, hash, claim, content FROM live
+            SELECT l.id, l.hash, l.claim, l.content FROM live l
+            WHERE (l.id IN (SELECT timeline_id FROM updated)) IS NOT TRUE
             ON CONFLICT (timeline_id) DO UPDATE
                 SET hash = excluded.hash, revision = excluded.revision, content = excluded.content, stored_at = now()
                 WHERE c.hash <> excluded.hash
             RETURNING c.timeline_id
+        ), stored AS (
+            SELECT timeline_id FROM updated UNION ALL SELECT timeline_id FROM inserted
         ), replaced AS (
             DELETE FROM snapshot p USING live l WHERE p.timeline_id = l.id AND l.is_first
         ), returned AS (
             UPDATE timeline_state s SET published_hash = NULL
-            FROM live l JOIN stored st ON st.timeline_id = l.id
+            FROM live l
             WHERE s.timeline_id = l.id AND l.published_hash = l.hash
+                AND (l.id IN (SELECT timeline_id FROM stored)) IS TRUE
         )
-        SELECT l.id, st.timeline_id IS NOT NULL, l.published_hash FROM live l LEFT JOIN stored st ON st.timeline_id = l.id
+        SELECT l.id, l.id IN (SELECT timeline_id FROM stored), l.published_hash, l.claim FROM live l
         """
 
     let writes: [ContentWrite]
@@ -74,6 +87,7 @@ package struct SaveContent: PostgresStatement {
     package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row {
         Row(
             id: TimelineID(try row.value(0, as: PostgresUUID.self)), isChanged: try row.value(1),
-            publishedHash: try row.optional(2, as: PostgresUUID.self).map { ContentHash($0) })
+            publishedHash: try row.optional(2, as: PostgresUUID.self).map { ContentHash($0) },
+            claim: try row.value(3))
     }
 }

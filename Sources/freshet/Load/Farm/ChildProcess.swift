@@ -78,10 +78,11 @@ final class ChildProcess: Sendable {
     ///
     /// - Parameters:
     ///   - name: for messages.
+    ///   - onStart: told of the process as soon as there is one.
     ///   - environment: besides this process's own, in which what Freshet's settings are read from is left out.
     /// - Throws: ``CommandFailure`` when it ends before, or takes too long; `CancellationError`.
     static func start(
-        _ name: String, _ arguments: [String], environment: [String: String] = [:]
+        _ name: String, _ arguments: [String], environment: [String: String] = [:], onStart: (Int32) -> Void = { _ in }
     ) async throws -> ChildProcess {
         let folder = FileManager.default.temporaryDirectory.appendingPathComponent("freshet-load-\(UUID().uuidString)")
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
@@ -99,6 +100,7 @@ final class ChildProcess: Sendable {
         let ending = Ending()
         process.terminationHandler = { ending.ended($0.terminationStatus) }
         try process.run()
+        onStart(process.processIdentifier)
         do {
             let greeting = try await firstLine(of: file, name: name, ending: ending)
             return ChildProcess(name: name, process: process, greeting: greeting, ending: ending)

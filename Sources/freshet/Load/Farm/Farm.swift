@@ -43,6 +43,8 @@ final class Farm: Sendable {
             var broker: ChildProcess?
             var provider: ChildProcess?
             var services: [ChildProcess] = []
+            /// Of the services, also of those that are not ready yet.
+            var serviceIDs: [Int32] = []
             var database: PostgresProcesses?
         }
         let state = Mutex(State())
@@ -50,13 +52,13 @@ final class Farm: Sendable {
         /// Read under no lock: the processes are asked one by one.
         func measure() -> (sample: UsageSampler.Sample, peakResidentBytes: Int?) {
             let state = state.withLock { $0 }
-            let services = state.services.compactMap { $0.usage?.cpuSeconds }
+            let services = state.serviceIDs.compactMap { ProcessUsage(of: $0)?.cpuSeconds }
             let sample = UsageSampler.Sample(
                 time: .now, service: services.isEmpty ? nil : services.reduce(0, +),
                 database: state.database?.cpuSeconds, broker: state.broker?.usage?.cpuSeconds,
                 provider: state.provider?.usage?.cpuSeconds,
                 tool: ProcessUsage(of: ProcessInfo.processInfo.processIdentifier)?.cpuSeconds)
-            return (sample, state.services.compactMap(\.peakResidentBytes).max())
+            return (sample, state.serviceIDs.compactMap(ProcessUsage.peakResidentBytes(of:)).max())
         }
     }
 
@@ -129,7 +131,7 @@ final class Farm: Sendable {
             try await create(settings.topics, plan, on: kafka, logger)
         } else {
             let topics = settings.topics.partitions(plan).flatMap { ["--topic", "\($0.name)=\($0.count)"] }
-            let broker = try await ChildProcess.start("embedded Kafka", ["kafka"] + topics)
+            let broker = try await ChildProcess.start("embedded Kafka", ["kafka", "--set", "log.level=error"] + topics)
             parts.state.withLock { $0.broker = broker }
             kafka = KafkaConfiguration(
                 bootstrapServers: broker.greeting["bootstrapServers"]?.stringValue ?? "",
@@ -140,7 +142,7 @@ final class Farm: Sendable {
         var providerURL = options.provider ?? ""
         if options.provider == nil {
             let provider = try await ChildProcess.start(
-                "provider", ["provider", "--port", "0", "--seed", "\(plan.seed)"])
+                "provider", ["provider", "--set", "log.level=error", "--port", "0", "--seed", "\(plan.seed)"])
             parts.state.withLock { $0.provider = provider }
             let port = provider.greeting["port"]?.numberValue?.int64 ?? 0
             providerURL = "http://127.0.0.1:\(port)"
@@ -211,14 +213,18 @@ final class Farm: Sendable {
                 "FRESHET_POSTGRES_URL": settings.postgres.url ?? "",
                 "FRESHET_KAFKA_BOOTSTRAP_SERVERS": kafka.bootstrapServers,
                 "FRESHET_KAFKA_PROPERTIES": properties.joined(separator: ","),
-            ])
+            ],
+            onStart: { [parts] id in parts.state.withLock { $0.serviceIDs.append(id) } })
         parts.state.withLock { $0.services.append(service) }
         return service
     }
 
     func stop(_ service: ChildProcess) async {
         await service.stop()
-        parts.state.withLock { state in state.services.removeAll { $0 === service } }
+        parts.state.withLock { state in
+            state.services.removeAll { $0 === service }
+            state.serviceIDs.removeAll { $0 == service.pid }
+        }
     }
 
     /// - Throws: ``CommandFailure`` when a service has ended by itself.

@@ -24,7 +24,7 @@ extension LoadOptions {
         var given: [String: String] = [:]
         if let database = farm.database { given["postgres.url"] = database }
         var values = try settings.load(options: given, requiring: ["postgres.url"]).settings
-        if !settings.assignments.contains(where: { $0.hasPrefix("log.level=") }) { values.log.level = .warning }
+        if !settings.assignments.contains(where: { $0.hasPrefix("log.level=") }) { values.log.level = .error }
         let logger = values.log.logger()
         let settings = settings
         let outcome = DemoOutcome()
