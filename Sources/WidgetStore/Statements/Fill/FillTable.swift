@@ -5,8 +5,12 @@ package enum FillTable {
     /// In the order in which one lock after the other is taken.
     package static let names = ["timeline", "timeline_content", "timeline_state", "widget"]
 
-    /// Until the end of the transaction nobody else reads or writes them; fails at once when somebody does.
-    static let lock = "LOCK TABLE \(names.joined(separator: ", ")) IN ACCESS EXCLUSIVE MODE NOWAIT"
+    /// Until the end of the transaction nobody else reads or writes them. Waits for a vacuum to give way, which it does, but
+    /// not for long: whoever else uses them is not to be there.
+    static let lock = """
+        SET LOCAL lock_timeout = '20s';
+        LOCK TABLE \(names.joined(separator: ", ")) IN ACCESS EXCLUSIVE MODE
+        """
 
     static let timelines = """
         COPY timeline (id, kind_id, family, configuration, locale, time_zone, user_id) FROM STDIN (FORMAT binary)
