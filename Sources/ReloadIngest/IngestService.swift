@@ -27,8 +27,8 @@ package final class IngestService: Service {
     let onDue: @Sendable () -> Void
     /// Told, before ``onDue``, the apps that targeted requests and lifecycle events of a transaction were of.
     private let onTargeted: @Sendable (Set<Int32>) -> Void
-    /// Called instead of ``onDue`` when all that a transaction made due is of these kinds, in urgent lanes.
-    private let onMarked: (@Sendable (Set<Int32>) -> Void)?
+    /// Called instead of ``onDue`` with all that a transaction made due, when that is known.
+    private let onMarked: (@Sendable (Set<LaneWork>) -> Void)?
     private let onDeadLetters: @Sendable () -> Void
     /// Called whenever partitions have been assigned and are about to be read.
     private let onAssigned: @Sendable () -> Void
@@ -41,7 +41,7 @@ package final class IngestService: Service {
     package init(
         configuration: IngestConfiguration, pool: PostgresPool, directory: DirectoryCache, logger: Logger,
         onDue: @escaping @Sendable () -> Void, onTargeted: @escaping @Sendable (Set<Int32>) -> Void = { _ in },
-        onMarked: (@Sendable (Set<Int32>) -> Void)? = nil,
+        onMarked: (@Sendable (Set<LaneWork>) -> Void)? = nil,
         onDeadLetters: @escaping @Sendable () -> Void,
         onAssigned: @escaping @Sendable () -> Void = {},
         onDecisions: (@Sendable ([DecisionRecord]) -> Void)? = nil,
@@ -395,8 +395,8 @@ package final class IngestService: Service {
         }
         if outcome.due > 0 || bumps > 0 || outcome.sweeps > 0 || !fold.sweeps.isEmpty || outcome.widgets > 0 {
             onTargeted(fold.targetedApps)
-            if let onMarked, outcome.widgets == 0, outcome.sweeps == 0, let kinds = fold.markedKinds {
-                onMarked(kinds)
+            if let onMarked, outcome.widgets == 0, outcome.sweeps == 0, let marked = fold.marked {
+                onMarked(marked)
             } else {
                 onDue()
             }

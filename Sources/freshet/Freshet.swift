@@ -31,6 +31,7 @@ struct Freshet: AsyncParsableCommand {
             UsersCommand.self, DeadLettersCommand.self, IngestCommand.self, PositionsCommand.self, ConfigCommand.self,
             KafkaCommand.self, ProviderCommand.self,
             DemoCommand.self, AppsCommand.self,
+            CapacityCommand.self,
             LoadCommand.self, ReloadCommand.self, PauseCommand.self, ResumeCommand.self, CancelCommand.self,
         ])
 

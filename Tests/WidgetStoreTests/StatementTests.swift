@@ -12,7 +12,8 @@ struct StatementTests {
         LockWidgets.self, ReadWidgets.self, LockTimelines.self, PlaceTimelines.self, OrphanTimelines.self,
         InsertWidgets.self, UpdateWidgets.self, RecordViews.self,
         InsertDeadLetter.self, DeadLettersToForward.self, DeadLettersForwarded.self, InsertSweep.self,
-        DueWork.self, ClaimTimelines.self, SaveContent.self, CompleteTimelines.self,
+        DueWork.self, DueSince.self, ClaimTimelines.self, ClaimTimelinesSince.self, PlanInOrder.self, SaveContent.self,
+        CompleteTimelines.self,
         FailTimelines.self, DeferTimelines.self, ReleaseTimelines.self, RepublishTimelines.self, CollectTimelines.self,
         KindsToSweep.self, SweepKind.self, StartSweeps.self, NextSweep.self, SweepEveryoneChunk.self,
         SweepAudienceChunk.self, MoveSweep.self, FinishSweep.self,
@@ -38,6 +39,7 @@ struct StatementTests {
         HaltIngest.self, ResumeIngest.self, CountUnregistered.self, ListDeadLetters.self, ListAllDeadLetters.self,
         CountDeadLetters.self, ReadDeadLetter.self, DeadLettersToReplay.self, DeadLettersReplayed.self,
         DeadLettersFailedAgain.self, DiscardDeadLetters.self, DeleteOldDeadLetters.self, DatabaseTime.self,
+        FillIndexes.self, FillIsEmpty.self, FillGenerations.self, FillSizes.self, WalPosition.self, HoldSnapshot.self,
         DatabaseVitals.self, TableSizes.self, TakeSnapshot.self, StoredTimelines.self, TimelinesUnderWay.self,
         ReadSecrets.self, KeepSecret.self, ReplaceSecret.self, ForgetSecret.self,
     ]

@@ -117,15 +117,15 @@ package struct BatchFold: Sendable {
         return apps
     }
 
-    /// The kinds that its targeted requests are of, when they name them all, and nothing else in the batch makes anything due.
-    var markedKinds: Set<Int32>? {
+    /// What its targeted requests make due, if they name their kinds and nothing else in the batch makes anything due.
+    var marked: Set<LaneWork>? {
         guard isPlain, views.isEmpty, sweeps.isEmpty, appBumps.isEmpty, kindBumps.isEmpty else { return nil }
-        var kinds: Set<Int32> = []
+        var work: Set<LaneWork> = []
         for marks in [userMarks, deviceMarks, widgetMarks] {
-            guard let some = marks.kindIDs else { return nil }
-            kinds.formUnion(some)
+            guard let some = marks.laneWork else { return nil }
+            work.formUnion(some)
         }
-        return kinds
+        return work
     }
 
     package mutating func reject(_ event: RejectedEvent) {

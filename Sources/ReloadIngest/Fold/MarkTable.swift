@@ -44,20 +44,20 @@ struct MarkTable: Sendable {
         return ids.union(matches.values.lazy.map(\.appID))
     }
 
-    /// The kinds of all requests; nil when some are for all kinds.
-    var kindIDs: Set<Int32>? {
-        var ids: Set<Int32> = []
-        var last: Int32?
-        for row in rows where row.kindID != last {
-            guard row.kindID != Self.allKinds else { return nil }
-            ids.insert(row.kindID)
-            last = row.kindID
+    /// The kinds and lanes of all requests; nil when some are for all kinds.
+    var laneWork: Set<LaneWork>? {
+        var work: Set<LaneWork> = []
+        var last: (kindID: Int32, lane: Int16)?
+        for row in rows where last?.kindID != row.kindID || last?.lane != row.lane {
+            guard row.kindID != Self.allKinds, let lane = ReloadLane(rawValue: row.lane) else { return nil }
+            work.insert(LaneWork(kindID: row.kindID, lane: lane))
+            last = (row.kindID, row.lane)
         }
         for mark in matches.values {
-            guard let id = mark.kindID else { return nil }
-            ids.insert(id)
+            guard let id = mark.kindID, let lane = ReloadLane(rawValue: mark.lane) else { return nil }
+            work.insert(LaneWork(kindID: id, lane: lane))
         }
-        return ids
+        return work
     }
 
     /// Adds a request for the audience whose id lies in `bytes`; later ones must come later.

@@ -23,6 +23,7 @@ struct ClaimLoop {
     let directory: DirectoryCache
     private var scheduler = ClaimScheduler()
     private var pace: ClaimPace
+    private var watermarks = ClaimWatermarks()
     private var failures = 0
     /// When the database was asked last how much is due.
     private var lastLook: Duration?
@@ -108,7 +109,7 @@ struct ClaimLoop {
     /// Looks for due work once and claims what there is room for.
     mutating func turn(_ start: (Work) -> Void) async throws -> Next {
         let configuration = context.configuration
-        let hint = context.signal.takeKinds()
+        let hint = context.signal.takeMarked()
         var (capacity, ended) = context.inFlight.capacity(configuration)
         let held = max(0, configuration.maximumTimelinesInFlight - capacity.timelines)
         let size = context.claimSize
@@ -135,14 +136,21 @@ struct ClaimLoop {
         let isFresh = lastLook.map { now - $0 < configuration.claimSpacing } ?? false
         let isHinted = hint.map { !$0.isEmpty && $0.count <= Self.maximumHints && isFresh && !isProbe } ?? false
         if !isHinted { lastLook = now }
+        let isPartial = watermarks.isPartial(at: now)
         let due =
             isHinted
-            ? hintedWork(hint ?? [], limit: limit) : try await context.pool.query(DueWork(limit: limit))
+            ? hintedWork(hint ?? [], limit: limit) : try await look(known, limit: limit, isPartial: isPartial)
         guard !due.isEmpty else { return .wait(atMost: configuration.pollInterval) }
         let kinds = try await complete(known, for: due)
         let targets = context.protection.permitted(
             kinds.claimTargets, due: due.lazy.map(\.kindID), &capacity.allowances, at: context.clock.elapsed)
-        let plan = scheduler.plan(due: due, targets: targets, capacity: capacity)
+        var plan = scheduler.plan(due: due, targets: targets, capacity: capacity)
+        if isPartial {
+            for index in plan.wishes.indices {
+                let wish = plan.wishes[index]
+                plan.wishes[index].since = watermarks.since(kindID: wish.kindID, lane: wish.lane)
+            }
+        }
         if isProbe, !plan.wishes.isEmpty { context.output.probeStarted() }
         let claimed = try await claim(plan.wishes, kinds, targets, start)
         if isProbe, claimed == 0 { context.output.probeEnded() }
@@ -160,17 +168,27 @@ struct ClaimLoop {
         return next
     }
 
-    /// The most kinds, and timelines of each, that are claimed without looking first.
+    /// What is due: all of it, or from the watermarks on.
+    private mutating func look(
+        _ known: KindDirectory, limit: Int, isPartial: Bool
+    ) async throws -> [DueWork.Row] {
+        guard !isPartial else {
+            return try await context.pool.due(since: watermarks.queues(of: known.kinds.keys), limit: limit)
+        }
+        let began = context.clock.elapsed
+        let due = try await context.pool.query(DueWork(limit: limit))
+        let now = context.clock.elapsed
+        watermarks.lookedForAll(took: now - began, at: now)
+        return due
+    }
+
+    /// The most kinds and lanes, and timelines of each, that are claimed without looking first.
     private static let maximumHints = 8
     private static let hintedTimelines = 32
 
     /// What ingest has just made due in this process: claimed without asking first how much there is.
-    private func hintedWork(_ kinds: Set<Int32>, limit: Int) -> [DueWork.Row] {
-        kinds.sorted().flatMap { kind in
-            [ReloadLane.interactive, .push].map {
-                DueWork.Row(kindID: kind, lane: $0, count: min(limit, Self.hintedTimelines))
-            }
-        }
+    private func hintedWork(_ hint: Set<LaneWork>, limit: Int) -> [DueWork.Row] {
+        hint.map { DueWork.Row(kindID: $0.kindID, lane: $0.lane, count: min(limit, Self.hintedTimelines)) }
     }
 
     /// The directory, read anew when something is due of a kind that it does not have, or has as paused.
@@ -193,9 +211,10 @@ struct ClaimLoop {
             // Counted from before the statement: the database's lease ends no sooner.
             let startedAt = context.clock.elapsed
             let leaseEnds = startedAt + lease
-            let claimed = try await context.pool.query(ClaimTimelines(wishes, lease: lease))
+            let claimed = try await context.pool.claim(wishes, lease: lease)
             guard !claimed.isEmpty else { continue }
             count += claimed.count
+            watermarks.claimed(claimed)
             context.inFlight.hold(claimed)
             for kindID in Set(claimed.lazy.filter(\.lane.isUrgent).map(\.kindID)) {
                 if let kind = directory.kinds[kindID] { pace.claimed(kind.appID, at: began) }

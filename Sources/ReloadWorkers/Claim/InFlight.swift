@@ -144,7 +144,7 @@ final class InFlight: Sendable {
     private func tell(_ awaited: Awaited?) {
         switch awaited {
         case .room: signal.signal(.timelines)
-        case .gathered: signal.signal(kinds: [])
+        case .gathered: signal.signal(marked: [])
         case nil: break
         }
     }

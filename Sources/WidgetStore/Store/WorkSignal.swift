@@ -1,4 +1,16 @@
 import Synchronization
+package import WidgetModel
+
+/// Timelines of one kind and lane.
+package struct LaneWork: Hashable, Sendable {
+    package let kindID: Int32
+    package let lane: ReloadLane
+
+    package init(kindID: Int32, lane: ReloadLane) {
+        self.kindID = kindID
+        self.lane = lane
+    }
+}
 
 /// Wakes those who look for work in the database: it says that there may be some, never what or how much.
 ///
@@ -31,8 +43,8 @@ package final class WorkSignal: Sendable {
         var nextWaiter: UInt64 = 0
         /// Apps for which somebody is waiting; see ``mark(apps:)``.
         var apps: Set<Int32> = []
-        /// Kinds whose timelines have become due, if all signals since have said of which kinds; see ``signal(kinds:)``.
-        var kinds: Set<Int32>?
+        /// What has become due, if all signals since have said what; see ``signal(marked:)``.
+        var marked: Set<LaneWork>?
 
         func isPast(_ mark: Mark) -> Bool { counts[mark.work.rawValue] > mark.count }
     }
@@ -51,24 +63,27 @@ package final class WorkSignal: Sendable {
         signal([work])
     }
 
-    /// Timelines of these kinds, and of no others, have just become due in urgent lanes.
-    package func signal(kinds: Set<Int32>) {
-        signal([.timelines], kinds: kinds)
+    /// Timelines of these kinds and lanes, and no others, have just become due.
+    package func signal(marked: Set<LaneWork>) {
+        signal([.timelines], marked: marked)
     }
 
-    /// The kinds of all timelines that have become due since this was asked last; nil when that is not known. For one who
-    /// asks.
-    package func takeKinds() -> Set<Int32>? {
+    /// What has become due since this was asked last; nil when that is not known. For one who asks.
+    package func takeMarked() -> Set<LaneWork>? {
         state.withLock { state in
-            defer { state.kinds = [] }
-            return state.kinds
+            defer { state.marked = [] }
+            return state.marked
         }
     }
 
-    private func signal(_ sorts: [Work], kinds: Set<Int32>? = nil) {
+    private func signal(_ sorts: [Work], marked: Set<LaneWork>? = nil) {
         let woken = state.withLock { state in
             for work in sorts { state.counts[work.rawValue] += 1 }
-            if let kinds { state.kinds?.formUnion(kinds) } else if sorts.contains(.timelines) { state.kinds = nil }
+            if let marked {
+                state.marked?.formUnion(marked)
+            } else if sorts.contains(.timelines) {
+                state.marked = nil
+            }
             let woken = state.waiters.filter { state.isPast($0.value.mark) }
             for id in woken.keys { state.waiters[id] = nil }
             return woken.values.map(\.continuation)

@@ -88,8 +88,8 @@ extension FreshetNode {
                     notification.signal()
                 },
                 onTargeted: { [work] in work.mark(apps: $0) },
-                onMarked: { [work] kinds in
-                    work.signal(kinds: kinds)
+                onMarked: { [work] marked in
+                    work.signal(marked: marked)
                     notification.signal()
                 },
                 onDeadLetters: { deadLetters.signal() },

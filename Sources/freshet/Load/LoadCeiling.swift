@@ -113,9 +113,11 @@ struct LoadCeiling: Sendable {
                     events: count, urgency: .budgeted, lane: ReloadLane.push.rawValue,
                     cause: EventPosition(topic: 0, partition: 0, offset: Int64(first)), reason: .push)
             }
-            _ = try await Self.time("mark", &steps, { _ in batch.count }) {
-                try await farm.pool.query(MarkWidgets(marks))
-            }
+            _ = try await Self.time(
+                "mark", &steps, { _ in batch.count },
+                {
+                    try await farm.pool.query(MarkWidgets(marks))
+                })
         }
     }
 

@@ -8,6 +8,7 @@ struct LoadCommand: AsyncParsableCommand {
         subcommands: [
             LoadDrainCommand.self, LoadCeilingCommand.self, LoadIngestCommand.self, LoadFairnessCommand.self,
             LoadGlobalCommand.self, LoadLatencyCommand.self, LoadSoakCommand.self, LoadEventsCommand.self,
+            LoadFillCommand.self, LoadGrowthCommand.self, LoadChurnCommand.self, LoadSharedCommand.self,
         ])
 }
 

@@ -26,16 +26,16 @@ struct InFlightTests {
     @Test func whoLetsWorkGatherIsToldWhenABatchHasEnded() {
         let signal = WorkSignal()
         let inFlight = InFlight(signal: signal)
-        _ = signal.takeKinds()
+        _ = signal.takeMarked()
         #expect(inFlight.isBelow(1))
         inFlight.begin(provider)
         let quiet = signal.mark(.timelines)
         #expect(inFlight.isBelow(2) && !inFlight.isBelow(1))
-        signal.signal(kinds: [7])
+        signal.signal(marked: [LaneWork(kindID: 7, lane: .push)])
         let marked = signal.mark(.timelines)
         inFlight.end(provider)
         #expect(signal.mark(.timelines) != marked && marked != quiet)
-        #expect(signal.takeKinds() == [7], "what gathers is known already")
+        #expect(signal.takeMarked() == [LaneWork(kindID: 7, lane: .push)], "what gathers is known already")
         inFlight.finish()
         #expect(inFlight.isBelow(1))
     }
@@ -111,20 +111,21 @@ struct WorkSignalTests {
         #expect(signal.takeMarkedApps().isEmpty)
     }
 
-    @Test func kindsAreKnownUntilASignalComesWithoutThem() {
+    @Test func whatIsMarkedIsKnownUntilASignalComesThatDoesNotSay() {
         let signal = WorkSignal()
+        let (push, other) = (LaneWork(kindID: 1, lane: .push), LaneWork(kindID: 2, lane: .interactive))
         // Nobody has looked yet.
-        #expect(signal.takeKinds() == nil)
-        signal.signal(kinds: [1])
-        signal.signal(kinds: [1, 2])
-        #expect(signal.takeKinds() == [1, 2])
-        #expect(signal.takeKinds() == [])
+        #expect(signal.takeMarked() == nil)
+        signal.signal(marked: [push])
+        signal.signal(marked: [push, other])
+        #expect(signal.takeMarked() == [push, other])
+        #expect(signal.takeMarked() == [])
         signal.signal(.sweeps)
-        signal.signal(kinds: [3])
-        #expect(signal.takeKinds() == [3])
+        signal.signal(marked: [push])
+        #expect(signal.takeMarked() == [push])
         signal.signal(.timelines)
-        signal.signal(kinds: [3])
-        #expect(signal.takeKinds() == nil)
+        signal.signal(marked: [push])
+        #expect(signal.takeMarked() == nil)
     }
 
     @Test func cancellationEndsTheWait() async throws {

@@ -6,11 +6,14 @@ package struct ClaimWish: Hashable, Sendable {
     package var kindID: Int32
     package var lane: ReloadLane
     package var count: Int
+    /// Look only for those that are due since then; nil: for all.
+    package var since: Timestamp?
 
-    package init(kindID: Int32, lane: ReloadLane, count: Int) {
+    package init(kindID: Int32, lane: ReloadLane, count: Int, since: Timestamp? = nil) {
         self.kindID = kindID
         self.lane = lane
         self.count = count
+        self.since = since
     }
 }
 
@@ -23,6 +26,8 @@ package struct ClaimedTimeline: Sendable {
     package let claim: Int64
     /// The database's time at the claim.
     package let claimedAt: Timestamp
+    /// Since when it was due.
+    package let dueAt: Timestamp
     package let requested: Int64
     package let kindGeneration: Int64
     package let appGeneration: Int64
@@ -54,17 +59,24 @@ package struct ClaimTimelines: PostgresStatement {
     /// The most widgets of a timeline whose views are looked at: what more of them would say changes no budget.
     package static let viewedWidgets = 64
 
-    package static let sql = """
+    package static let sql = text(from: "unnest($1::int4[], $2::int2[], $3::int4[]) AS w (kind_id, lane, n)")
+
+    /// - Parameters:
+    ///   - wishes: rows `w` of kind, lane and number.
+    ///   - condition: what else is said of the hot row `s`.
+    static func text(from wishes: String, where condition: String = "") -> String {
+        """
         WITH want AS (
-            SELECT w.kind_id, w.lane, w.n, k.retired_at IS NOT NULL AS retired
-            FROM unnest($1::int4[], $2::int2[], $3::int4[]) AS w (kind_id, lane, n)
+            SELECT w.*, k.retired_at IS NOT NULL AS retired
+            FROM \(wishes)
             JOIN kind k ON k.id = w.kind_id
             JOIN app a ON a.id = k.app_id
             WHERE k.paused_at IS NULL AND a.paused_at IS NULL
         ), picked AS (
-            SELECT p.timeline_id FROM want w CROSS JOIN LATERAL (
-                SELECT s.timeline_id FROM timeline_state s
-                WHERE s.kind_id = w.kind_id AND s.lane = w.lane AND s.due_at <= now() AND (s.orphaned OR NOT w.retired)
+            SELECT p.timeline_id, p.due_at FROM want w CROSS JOIN LATERAL (
+                SELECT s.timeline_id, s.due_at FROM timeline_state s
+                WHERE s.kind_id = w.kind_id AND s.lane = w.lane AND s.due_at <= now() \(condition)
+                    AND (s.orphaned OR NOT w.retired)
                 ORDER BY s.due_at
                 LIMIT w.n
                 FOR NO KEY UPDATE SKIP LOCKED
@@ -76,7 +88,8 @@ package struct ClaimTimelines: PostgresStatement {
             FROM picked p WHERE s.timeline_id = p.timeline_id
             RETURNING s.timeline_id, s.kind_id, s.lane, s.claim, s.requested, s.published_hash, s.attempts, s.orphaned,
                       s.cause_topic, s.cause_partition, s.cause_offset, s.cause_reason, s.rendered, s.free_requested,
-                      s.rendered_kind_generation, s.rendered_app_generation, s.rendered_at, s.requested_at, s.budget
+                      s.rendered_kind_generation, s.rendered_app_generation, s.rendered_at, s.requested_at, s.budget,
+                      p.due_at AS was_due_at
         )
         SELECT c.timeline_id, c.kind_id, c.lane, c.claim, c.requested, k.generation, a.generation, c.published_hash,
                c.attempts, c.orphaned, t.family, t.configuration, t.locale, t.time_zone, t.user_id,
@@ -87,7 +100,7 @@ package struct ClaimTimelines: PostgresStatement {
                    OR a.generation > c.rendered_app_generation,
                c.requested > c.rendered, now(), v.n, v.rate, v.active, v.placed,
                k.generation > c.rendered_kind_generation, k.cause_topic, k.cause_partition, k.cause_offset, k.cause_reason,
-               a.cause_topic, a.cause_partition, a.cause_offset, a.cause_reason
+               a.cause_topic, a.cause_partition, a.cause_offset, a.cause_reason, c.was_due_at
         FROM claimed c
         JOIN timeline t ON t.id = c.timeline_id
         JOIN kind k ON k.id = c.kind_id
@@ -100,6 +113,7 @@ package struct ClaimTimelines: PostgresStatement {
                   WHERE NOT a.developer_mode AND w.timeline_id = c.timeline_id LIMIT \(viewedWidgets + 1)) w
         ) v
         """
+    }
 
     let wishes: [ClaimWish]
     let lease: Duration
@@ -121,7 +135,8 @@ package struct ClaimTimelines: PostgresStatement {
         return ClaimedTimeline(
             id: TimelineID(try row.value(0, as: PostgresUUID.self)), kindID: try row.value(1), lane: try row.lane(2),
             claim: try row.value(3), claimedAt: Timestamp(try row.value(25, as: PostgresTimestamp.self)),
-            requested: try row.value(4), kindGeneration: try row.value(5), appGeneration: try row.value(6),
+            dueAt: Timestamp(try row.value(39, as: PostgresTimestamp.self)), requested: try row.value(4),
+            kindGeneration: try row.value(5), appGeneration: try row.value(6),
             publishedHash: try row.optional(7, as: PostgresUUID.self).map { ContentHash($0) },
             attempts: try row.value(8), isOrphaned: try row.value(9), family: try row.optionalFamily(10),
             configuration: WidgetConfiguration(storedCanonical: try row.value(11)), locale: try row.optional(12),

@@ -18,6 +18,28 @@ package struct DueWork: PostgresStatement {
         }
     }
 
+    /// Counts what is due of the queue in the row of that name, beside `k`, the kind; the first parameter is the limit.
+    static func counted(of queue: String, since: String? = nil) -> String {
+        let due =
+            since.map { "s.due_at BETWEEN \($0) AND now()" } ?? "s.due_at <= now()"
+        return """
+            SELECT count(*) AS n FROM (
+                (SELECT 1 FROM timeline_state s
+                 WHERE k.retired_at IS NULL AND s.kind_id = \(queue).kind_id AND s.lane = \(queue).lane AND \(due)
+                 ORDER BY s.due_at
+                 LIMIT $1::int8)
+                UNION ALL
+                (SELECT 1 FROM (
+                     SELECT s.orphaned FROM timeline_state s
+                     WHERE k.retired_at IS NOT NULL AND s.kind_id = \(queue).kind_id AND s.lane = \(queue).lane
+                         AND \(due)
+                     ORDER BY s.due_at
+                     LIMIT $1::int8
+                 ) earliest WHERE earliest.orphaned)
+            ) due
+            """
+    }
+
     package static let sql = """
         WITH RECURSIVE head AS (
             (SELECT s.kind_id, s.lane FROM timeline_state s ORDER BY s.kind_id, s.lane LIMIT 1)
@@ -32,22 +54,7 @@ package struct DueWork: PostgresStatement {
         FROM head h
         JOIN kind k ON k.id = h.kind_id AND k.paused_at IS NULL
         JOIN app a ON a.id = k.app_id AND a.paused_at IS NULL
-        CROSS JOIN LATERAL (
-            SELECT count(*) AS n FROM (
-                (SELECT 1 FROM timeline_state s
-                 WHERE k.retired_at IS NULL AND s.kind_id = h.kind_id AND s.lane = h.lane AND s.due_at <= now()
-                 ORDER BY s.due_at
-                 LIMIT $1::int8)
-                UNION ALL
-                (SELECT 1 FROM (
-                     SELECT s.orphaned FROM timeline_state s
-                     WHERE k.retired_at IS NOT NULL AND s.kind_id = h.kind_id AND s.lane = h.lane
-                         AND s.due_at <= now()
-                     ORDER BY s.due_at
-                     LIMIT $1::int8
-                 ) earliest WHERE earliest.orphaned)
-            ) due
-        ) d
+        CROSS JOIN LATERAL (\(counted(of: "h"))) d
         WHERE d.n > 0
         """
 

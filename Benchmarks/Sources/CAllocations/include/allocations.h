@@ -1,0 +1,13 @@
+#ifndef FRESHET_ALLOCATIONS_H
+#define FRESHET_ALLOCATIONS_H
+
+#include <stdint.h>
+
+/// Calls of malloc, calloc, realloc and the aligned ones since the process began, of every thread; 0 where they are not
+/// counted (anything but glibc).
+uint64_t freshet_allocations(void);
+
+/// Bytes asked for in those calls.
+uint64_t freshet_allocated_bytes(void);
+
+#endif

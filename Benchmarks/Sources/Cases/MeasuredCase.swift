@@ -1,0 +1,18 @@
+/// Something that Freshet does for many messages or timelines, ready to be done over and over.
+public struct MeasuredCase: Sendable {
+    public let name: String
+    /// How many messages or timelines one run handles.
+    public let items: Int
+    /// Does it once; what comes of it is counted into the answer, so that nothing is left out.
+    public let run: @Sendable () -> Int
+
+    /// Every case, with what it works on; it follows from nothing but this code.
+    public static func all() throws -> [MeasuredCase] {
+        let ingest = try IngestCases()
+        let workers = WorkerCases()
+        return [
+            ingest.decode, ingest.fold, ingest.identity, workers.plan, workers.parse, workers.bookkeeping,
+            workers.producer,
+        ]
+    }
+}

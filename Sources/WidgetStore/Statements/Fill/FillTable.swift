@@ -1,0 +1,39 @@
+import PostgresClient
+
+/// The tables that a fill writes, and how.
+package enum FillTable {
+    /// In the order in which one lock after the other is taken.
+    package static let names = ["timeline", "timeline_content", "timeline_state", "widget"]
+
+    /// Until the end of the transaction nobody else reads or writes them; fails at once when somebody does.
+    static let lock = "LOCK TABLE \(names.joined(separator: ", ")) IN ACCESS EXCLUSIVE MODE NOWAIT"
+
+    static let timelines = """
+        COPY timeline (id, kind_id, family, configuration, locale, time_zone, user_id) FROM STDIN (FORMAT binary)
+        """
+
+    static let states = """
+        COPY timeline_state (timeline_id, requested, rendered, free_requested, rendered_kind_generation,
+                             rendered_app_generation, swept_generation, due_at, policy_at, rendered_at, requested_at,
+                             published_hash, kind_id, lane)
+        FROM STDIN (FORMAT binary)
+        """
+
+    static let contents = """
+        COPY timeline_content (timeline_id, hash, revision, stored_at, content) FROM STDIN (FORMAT binary)
+        """
+
+    static let widgets = """
+        COPY widget (app_id, id, kind_id, family, timeline_id, user_id, device_id, locale, time_zone, placed_at,
+                     changed_at)
+        FROM STDIN (FORMAT binary)
+        """
+
+    /// For the visibility map, without which reading only an index reads the table too, and for the planner.
+    static let settle = "VACUUM (ANALYZE) \(names.joined(separator: ", "))"
+
+    /// Of a session that copies or makes indexes.
+    static func session(memory megabytes: Int) -> String {
+        "SET statement_timeout = 0; SET maintenance_work_mem = '\(megabytes)MB'"
+    }
+}

@@ -1,0 +1,110 @@
+import PostgresClient
+import Synchronization
+import TestSupport
+import Testing
+import WidgetModel
+import WidgetStore
+
+@Suite("Filling an empty database", .timeLimit(.minutes(5)))
+struct FillTests {
+    private static let environment = WidgetEnvironment(storedLocale: "en-GB", timeZone: "Europe/London")
+
+    private static func population(_ store: TestStore, _ indices: Range<Int>) async throws -> FillPopulation {
+        let directory = try await store.directory()
+        let app = try #require(directory.apps[TestKinds.app])
+        let kind = try #require(directory.kind("Purchases", of: app))
+        @Sendable func placement(_ index: Int) -> WidgetPlacement {
+            WidgetPlacement(
+                app: app.name, widget: "w\(index)", user: "u\(index)", device: "d\(index)", kind: "Purchases",
+                family: .systemSmall, environment: environment)
+        }
+        @Sendable func identity(_ index: Int) -> TimelineIdentity {
+            TimelineIdentity(
+                app: app.name, kind: "Purchases", sharing: .perUser, variesBy: .all, family: .systemSmall,
+                configuration: .empty, environment: environment, user: "u\(index)")
+        }
+        return FillPopulation(
+            timelines: indices,
+            timeline: { index in
+                FilledTimeline(
+                    identity: identity(index), kind: kind, content: index % 2 == 0 ? #"{"entries":[]}"# : nil,
+                    hash: ContentHash(high: UInt64(index), low: 1), nextReload: index % 3 == 0 ? .seconds(600) : nil)
+            },
+            widgets: indices,
+            widget: { index in
+                FilledWidget(placement: placement(index), kind: kind, timeline: identity(index).id)
+            })
+    }
+
+    private func indexes(_ store: TestStore) async throws -> [FillIndexes.Row] {
+        try await store.pool.query(FillIndexes())
+    }
+
+    @Test("every row is there, quiet and readable, and every index is as it was")
+    func everything() async throws {
+        try await withStore { store in
+            let before = try await indexes(store)
+            #expect(before.count >= 10 && Set(before.map(\.table)).count == 4)
+            let seen = Mutex(0)
+            let counts = try await store.store.fill(Self.population(store, 0..<25_000), connections: 3) { rows in
+                seen.withLock { $0 = max($0, rows) }
+            }
+            #expect(counts.timelines == 25_000 && counts.widgets == 25_000 && seen.withLock { $0 } == 50_000)
+            #expect(try await indexes(store) == before)
+            #expect(try await store.integer("SELECT count(*) FROM timeline") == 25_000)
+            #expect(try await store.integer("SELECT count(*) FROM widget") == 25_000)
+            #expect(try await store.integer("SELECT count(*) FROM timeline_content") == 12_500)
+            #expect(
+                try await store.integer("SELECT count(*) FROM timeline_state WHERE due_at = 'infinity'") == 16_666)
+            let overview = try #require(try await store.pool.query(Overview()).first)
+            #expect(overview.due == 0 && overview.stale == 0 && overview.leased == 0)
+            // What an event would find by its identity.
+            let id = try await Self.population(store, 0..<1).timeline(4).identity.id
+            #expect(try await store.timeline(id)?.content == #"{"entries":[]}"#)
+            #expect(try await store.pool.query(KindsToSweep(highWater: 1)).isEmpty)
+        }
+    }
+
+    @Test("a filled timeline can be marked and claimed at once")
+    func claimable() async throws {
+        try await withStore { store in
+            _ = try await store.store.fill(Self.population(store, 0..<10), connections: 1)
+            let app = try #require(try await store.directory().apps[TestKinds.app])
+            let mark = TimelineMark(
+                appID: app.id, audienceID: "u3", kindID: nil, matching: nil, events: 1, urgency: .budgeted, lane: 1,
+                cause: EventPosition(topic: 0, partition: 0, offset: 1), reason: .push)
+            let outcome = try await store.pool.query(MarkUsers([mark], limit: 10)).first
+            #expect(outcome?.marked == 1 && outcome?.due == 1)
+        }
+    }
+
+    @Test("what holds a timeline is not filled, but can be extended")
+    func refused() async throws {
+        try await withStore { store in
+            let population = try await Self.population(store, 0..<5)
+            _ = try await store.store.fill(population, connections: 1)
+            await #expect(throws: FillRefusal.notEmpty) { _ = try await store.store.fill(population, connections: 1) }
+            let before = try await indexes(store)
+            _ = try await store.store.fill(Self.population(store, 5..<9), connections: 1, isExtension: true)
+            #expect(try await store.integer("SELECT count(*) FROM timeline_state") == 9)
+            #expect(try await indexes(store) == before)
+        }
+    }
+
+    @Test("a fill that fails leaves every index behind it")
+    func failed() async throws {
+        try await withStore { store in
+            let before = try await indexes(store)
+            var population = try await Self.population(store, 0..<30_000)
+            let timeline = population.timeline
+            population.timeline = { index in
+                var filled = timeline(index)
+                // PostgreSQL cannot hold it.
+                if index == 25_000 { filled.content = "\u{0}" }
+                return filled
+            }
+            await #expect(throws: PostgresError.self) { _ = try await store.store.fill(population, connections: 2) }
+            #expect(try await indexes(store) == before)
+        }
+    }
+}
