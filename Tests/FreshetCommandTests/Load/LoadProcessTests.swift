@@ -140,6 +140,26 @@ struct LoadProcessTests {
         #expect(try #require(report["latencyMilliseconds"]?["p50"]?.numberValue?.double) > 0)
     }
 
+    @Test("a database and a provider that are given are used, and no other is started")
+    func given() async throws {
+        let provider = try FreshetProcess(["provider", "--port", "0"])
+        let port = try #require(try await provider.firstLine()["port"]?.numberValue?.int64)
+        let file = FileManager.default.temporaryDirectory.appendingPathComponent("load-\(UUID().uuidString).html")
+        defer { try? FileManager.default.removeItem(at: file) }
+        try await withDatabase { database in
+            let (status, out, err) = try await FreshetProcess.run([
+                "load", "latency", "--rate", "20", "--duration", "1", "--users", "20", "--database",
+                database.connectionString, "--provider", "http://127.0.0.1:\(port)", "--json", "--report", file.path,
+            ])
+            #expect(status == 0, "\(err)")
+            let report = try JSONValue.parse(out)
+            #expect(report["lost"] == 0 && report["providerCPUSeconds"] == .null)
+            #expect(try #require(integer(report, "providerTimelines")) >= 20)
+            let page = try String(contentsOf: file, encoding: .utf8)
+            #expect(page.contains("--database …") && !page.contains(database.connectionString))
+        }
+    }
+
     @Test("soak: sizes and memory are sampled, also while a transaction is held open")
     func soak() async throws {
         let (report, found) = try await load(
