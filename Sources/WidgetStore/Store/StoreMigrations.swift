@@ -15,8 +15,6 @@ package enum StoreMigrations {
         migration(10, "dead_letters", PackageResources.m0010_dead_letters_sql),
         migration(11, "secrets", PackageResources.m0011_secrets_sql),
         migration(12, "previous_secrets", PackageResources.m0012_previous_secrets_sql),
-        migration(13, "reserved", PackageResources.m0013_reserved_sql),
-        migration(14, "storage", PackageResources.m0014_storage_sql),
     ]
 
     private static func migration(_ version: Int, _ name: String, _ text: [UInt8]) -> PostgresMigration {
