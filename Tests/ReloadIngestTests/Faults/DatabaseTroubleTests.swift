@@ -88,7 +88,8 @@ struct DatabaseTroubleTests {
             #expect(try await ingest.applied() == 1)
             try await ingest.store.healFaults()
             try await expectApplied(17, ingest, state)
-            #expect(service.statistics.snapshot.blockedBy == nil)
+            // The position is there before the service has heard of it.
+            try await eventually("ready again") { service.statistics.snapshot.blockedBy == nil }
             let lines = log.count(of: "the database did not take a batch")
             #expect(lines == service.statistics.snapshot.retries, "a line for each wait, not for each event")
         }
