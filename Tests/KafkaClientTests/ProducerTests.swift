@@ -286,6 +286,30 @@ struct ProducerTests {
         }
     }
 
+    @Test("what is sent at the moment of a fatal error is answered, whoever comes first")
+    func fatalRace() async throws {
+        try await withKafka(embeddedOnly: true) { kafka in
+            let topic = try await kafka.topic("race")
+            for round in 0..<20 {
+                let producer = try kafka.producer()
+                _ = try await producer.send(KafkaMessage(topic, "before"))
+                // None of these may wait for ever, though some come between the error and its being noticed.
+                async let others = withTaskGroup(of: Int.self) { group in
+                    for index in 0..<50 {
+                        group.addTask { await producer.send([KafkaMessage(topic, "\(round)-\(index)")]).count }
+                    }
+                    return await group.reduce(0, +)
+                }
+                producer.raiseFatalError()
+                for index in 0..<50 {
+                    #expect(await producer.send([KafkaMessage(topic, "\(round)+\(index)")]).count == 1)
+                }
+                #expect(await others == 50)
+                await producer.shutdown()
+            }
+        }
+    }
+
     private func sendAgainAndAgain(_ message: KafkaMessage, with producer: KafkaProducer) async throws {
         for _ in 0..<1000 {
             do throws(KafkaError) {
