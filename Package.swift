@@ -22,6 +22,9 @@ let nio: Target.Dependency = .product(name: "NIOCore", package: "swift-nio")
 let tls: Target.Dependency = .product(name: "NIOSSL", package: "swift-nio-ssl")
 let httpClient: Target.Dependency = .product(name: "AsyncHTTPClient", package: "async-http-client")
 let hummingbird: Target.Dependency = .product(name: "Hummingbird", package: "hummingbird")
+let jwt: Target.Dependency = .product(name: "JWTKit", package: "jwt-kit")
+let metrics: Target.Dependency = .product(name: "Metrics", package: "swift-metrics")
+let tracing: Target.Dependency = .product(name: "Tracing", package: "swift-distributed-tracing")
 
 let package = Package(
     name: "freshet",
@@ -42,6 +45,10 @@ let package = Package(
         .package(url: "https://github.com/hummingbird-project/hummingbird", from: "2.28.0"),
         .package(url: "https://github.com/jpsim/Yams", from: "6.2.0"),
         .package(url: "https://github.com/HdrHistogram/hdrhistogram-swift", from: "0.2.0"),
+        .package(url: "https://github.com/vapor/jwt-kit", from: "5.7.0"),
+        .package(url: "https://github.com/apple/swift-metrics", from: "2.13.0"),
+        .package(url: "https://github.com/apple/swift-distributed-tracing", from: "1.7.0"),
+        .package(url: "https://github.com/swiftlang/swift-docc-plugin", from: "1.5.0"),
     ],
     targets: [
         .systemLibrary(
@@ -66,13 +73,14 @@ let package = Package(
             name: "ReloadIngest",
             dependencies: [
                 "KafkaClient", "PostgresClient", "WidgetEvents", "WidgetModel", "WidgetStore", logging, lifecycle,
+                metrics, tracing,
             ],
             swiftSettings: strict),
         .target(
             name: "ReloadWorkers",
             dependencies: [
                 "KafkaClient", "PostgresClient", "WidgetEvents", "WidgetModel", "WidgetStore", logging, lifecycle,
-                httpClient, crypto, nio, tls,
+                httpClient, crypto, nio, tls, metrics, tracing,
                 .product(name: "NIOPosix", package: "swift-nio"), .product(name: "NIOHTTP1", package: "swift-nio"),
             ],
             swiftSettings: strictWithC),
@@ -80,11 +88,12 @@ let package = Package(
             name: "WidgetAPI",
             dependencies: [
                 "KafkaClient", "PostgresClient", "WidgetEvents", "WidgetModel", "WidgetStore", logging, lifecycle,
-                hummingbird, nio,
+                hummingbird, nio, jwt, crypto, metrics, tracing,
             ],
             swiftSettings: strict),
         .target(
-            name: "FreshetClient", dependencies: ["KafkaClient", "WidgetEvents", "WidgetModel", logging],
+            name: "FreshetClient",
+            dependencies: ["KafkaClient", "WidgetEvents", "WidgetModel", logging, lifecycle, tracing],
             swiftSettings: strict),
         .executableTarget(
             name: "freshet",
@@ -96,7 +105,7 @@ let package = Package(
                 .product(name: "Yams", package: "Yams"),
                 .product(name: "Histogram", package: "hdrhistogram-swift"),
                 .product(name: "UnixSignals", package: "swift-service-lifecycle"),
-                logging, lifecycle, httpClient, hummingbird, nio, crypto,
+                logging, lifecycle, httpClient, hummingbird, nio, crypto, jwt, metrics, tracing,
             ],
             swiftSettings: strict),
 
