@@ -39,12 +39,12 @@ final class WorkerMeter: Sendable {
         if let failure { failed[failure.reason]?.increment() } else { answered.increment() }
     }
 
-    /// Content was stored.
+    /// Content was stored, or found to be what is stored.
     ///
     /// - Parameter now: on the worker's clock; only the span since the claim is taken from it.
     func stored(_ saved: [SavedTimeline], of batch: ReloadBatch, at now: Duration) {
         let sinceClaim = now - batch.startedAt
-        for saved in saved where saved.isChanged {
+        for saved in saved {
             let timeline = saved.fetched.timeline
             let waited = timeline.claimedAt - Self.wantedSince(timeline)
             latency[timeline.reason ?? .policy]?

@@ -100,7 +100,7 @@ package enum MetricCatalogue {
         "Reloads that wait, by the rule: budget, spacing, or dormant.")
     package static let reloadLatency = MetricDefinition(
         "freshet_reload_latency_seconds", .histogram(MetricDefinition.seconds), labels: ["reason"],
-        "From when a reload was asked for, or the rules let it be, until its content was stored.")
+        "From when a reload was asked for, or the rules let it be, until its content was stored or found unchanged.")
     package static let fenced = MetricDefinition(
         "freshet_workers_fenced_timelines_total", .counter, "Results that came after their claim had moved on.")
     package static let published = MetricDefinition(
