@@ -139,10 +139,12 @@ extension Settings {
                 name: name, key: key, partitions: topics.partitions, replicationFactor: topics.replicationFactor,
                 isCompacted: isCompacted, retention: retention)
         }
-        var targets = [
-            target(topics.pushes, "topics.pushes", retention: topics.retention),
-            target(topics.appChanges, "topics.appChanges", retention: topics.retention),
-            target(topics.widgets, "topics.widgets", retention: topics.retention),
+        // All that ingest reads, whichever those are.
+        let keys = ["topics.pushes", "topics.appChanges", "topics.widgets"]
+        var targets = topics.inputs.enumerated().map { index, name in
+            target(name, index < keys.count ? keys[index] : "topics", retention: topics.retention)
+        }
+        targets += [
             target(topics.timelines, "topics.timelines", isCompacted: true, retention: nil),
             target(topics.deadLetters, "topics.deadLetters", retention: deadLetters.retention),
         ]
