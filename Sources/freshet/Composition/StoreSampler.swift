@@ -132,7 +132,7 @@ final class StoreSampler: Service, CustomStringConvertible {
         // For the names.
         let known = try await directory.directory(maximumAge: .seconds(60))
         let limit = max(100, Self.countedRows / max(1, known.kinds.count * ReloadLane.allCases.count))
-        let rows = try await pool.query(QueueDepths(limit: limit, overdueAfter: settings.overdueAfter))
+        let rows = try await pool.queueDepths(limit: limit, overdueAfter: settings.overdueAfter)
         let lanes = ReloadLane.allCases.map { lane in (lane: lane, rows: rows.filter { $0.lane == lane }) }
         func byLane(_ value: ([QueueDepths.Row]) -> Double) -> [(labels: [(String, String)], value: Double)] {
             lanes.map { ([("lane", $0.lane.name)], value($0.rows)) }

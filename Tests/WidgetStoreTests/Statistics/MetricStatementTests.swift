@@ -16,20 +16,20 @@ struct MetricStatementTests {
     @Test("what is due is counted up to the limit, and the oldest is told")
     func queues() async throws {
         try await withStore { store in
-            #expect(try await store.pool.query(QueueDepths(limit: 100, overdueAfter: .zero)).isEmpty)
+            #expect(try await store.pool.queueDepths(limit: 100, overdueAfter: .zero).isEmpty)
             try await store.sql(Self.fill)
             let late = Duration.seconds(20 * 60 + 30)
-            let all = try await store.pool.query(QueueDepths(limit: 100, overdueAfter: late))
+            let all = try await store.pool.queueDepths(limit: 100, overdueAfter: late)
             #expect(all.count == 4)
             #expect(all.allSatisfy { $0.due == 10 })
             #expect(all.map(\.overdue).reduce(0, +) == 20)
             let oldest = try #require(all.first { $0.lane == .interactive }?.oldest)
             #expect((2_400..<2_430).contains(oldest))
             // The oldest come first, so a bounded count still says what is overdue.
-            let few = try await store.pool.query(QueueDepths(limit: 3, overdueAfter: late))
+            let few = try await store.pool.queueDepths(limit: 3, overdueAfter: late)
             #expect(few.allSatisfy { $0.due == 3 && $0.overdue == 3 })
             try await store.sql("UPDATE kind SET paused_at = now()")
-            #expect(try await store.pool.query(QueueDepths(limit: 100, overdueAfter: .zero)).isEmpty)
+            #expect(try await store.pool.queueDepths(limit: 100, overdueAfter: .zero).isEmpty)
         }
     }
 
