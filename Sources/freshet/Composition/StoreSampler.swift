@@ -16,7 +16,7 @@ import WidgetStore
 final class StoreSampler: Service, CustomStringConvertible {
     let description = "sampler"
     /// Most rows that are counted, over all kinds and lanes.
-    private static let countedRows = 200_000
+    private static let countedRows = 50_000
     /// Most that are counted of one sort of what waits.
     private static let waitingRows = 10_000
     /// Rows of which the ages are sampled.
