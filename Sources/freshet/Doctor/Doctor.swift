@@ -66,9 +66,11 @@ struct Doctor: Sendable {
     private func makePool() -> PostgresPool? {
         guard var configuration = try? settings.postgresConfiguration() else { return nil }
         configuration.maximumConnections = 4
-        configuration.acquireTimeout = min(configuration.acquireTimeout, timeLimit)
-        configuration.connectTimeout = min(configuration.connectTimeout, timeLimit)
-        configuration.statementTimeout = min(configuration.statementTimeout ?? timeLimit, timeLimit)
+        // Under the checks' own limit, so that the error says what is wrong and not only that it took long.
+        let limit = timeLimit / 2
+        configuration.acquireTimeout = min(configuration.acquireTimeout, limit)
+        configuration.connectTimeout = min(configuration.connectTimeout, limit)
+        configuration.statementTimeout = min(configuration.statementTimeout ?? limit, limit)
         return PostgresPool(configuration: configuration, logger: logger)
     }
 
