@@ -35,23 +35,31 @@ import Testing
             .first { FileManager.default.isExecutableFile(atPath: $0) }
     }
 
+    private struct Named: Sendable {
+        let name: String
+        let command: any ParsableCommand.Type
+    }
+
+    /// A command and all those below it.
+    private static func all(_ command: any ParsableCommand.Type, _ name: String) -> [Named] {
+        var found = [Named(name: name, command: command)]
+        for child in command.configuration.subcommands {
+            found += all(child, name + " " + (child.configuration.commandName ?? "\(child)"))
+        }
+        return found
+    }
+
     @Test("every command says what it does, and the main ones how, with examples")
     func help() {
-        func walk(_ command: any ParsableCommand.Type, _ name: String) {
-            #expect(!command.configuration.abstract.isEmpty, "\(name) has no abstract")
-            for child in command.configuration.subcommands {
-                walk(child, name + " " + (child.configuration.commandName ?? "\(child)"))
-            }
-        }
-        walk(Freshet.self, "freshet")
-        let main: [any ParsableCommand.Type] = [
-            RunCommand.self, MigrateCommand.self, KindsCommand.self, PublishCommand.self, TopicsCheckCommand.self,
-            TopicsApplyCommand.self, DoctorCommand.self, LoadCommand.self, KafkaCommand.self, ExplainCommand.self,
-        ]
-        for command in main {
-            let configuration = command.configuration
-            let texts = [configuration.discussion] + configuration.subcommands.map(\.configuration.discussion)
-            #expect(texts.contains { $0.contains("Examples:") }, "\(command) shows no examples")
+        let commands = Self.all(Freshet.self, "freshet")
+        let silent = commands.filter { $0.command.configuration.abstract.isEmpty }.map(\.name)
+        #expect(silent.isEmpty)
+        for name in [
+            "run", "migrate", "kinds", "publish", "topics check", "topics apply", "doctor", "load", "kafka", "explain",
+        ] {
+            let below = commands.filter { $0.name.hasPrefix("freshet \(name)") }
+            let texts = below.map(\.command.configuration.discussion)
+            #expect(texts.contains { $0.contains("Examples:") }, "\(name) shows no examples")
         }
     }
 }
