@@ -6,13 +6,18 @@ import WidgetModel
 @testable import WidgetEvents
 
 /// All of version 1, by name: schemas of what is read and what is written, without what only explains them.
-struct Contract {
+struct Contract: Sendable {
     var parts: [ContractRule.Direction: [String: JSONValue]] = [:]
 
     subscript(direction: ContractRule.Direction) -> [String: JSONValue] { parts[direction] ?? [:] }
 
     /// What the documents say now.
-    static func current() throws -> Contract {
+    static func current() throws -> Contract { try documents.get() }
+
+    /// Read once: every case asks for it.
+    private static let documents = Result { try read() }
+
+    private static func read() throws -> Contract {
         var contract = Contract()
         try contract.addTopics()
         try contract.addProvider()

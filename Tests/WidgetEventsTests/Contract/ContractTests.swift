@@ -73,7 +73,7 @@ struct ContractTests {
     func parts(direction: ContractRule.Direction) throws {
         let contract = try Contract.current()
         #expect(contract[direction].count > 5)
-        for name in contract[direction].keys {
+        for name in contract[direction].keys.sorted().prefix(30) {
             var changed = contract
             changed.parts[direction]?[name] = nil
             #expect(contract.breaches(by: changed) == ["\(name): is gone"])
