@@ -16,7 +16,8 @@ struct RunningServiceTests {
             let (status, out, err) = try await installation.freshet(
                 "load", "drain", "--running-service", "--bootstrap-servers",
                 installation.kafka.configuration.bootstrapServers, "--provider", "http://127.0.0.1:\(provider)",
-                "--users", "20", "--widgets-per-user", "2", "--kinds", "2", "--events", "200", "--passes", "2", "--json")
+                "--users", "20", "--widgets-per-user", "2", "--kinds", "2", "--events", "200", "--passes", "2", "--json"
+            )
             #expect(status == 0, "\(out)\n\(err)")
             let report = try JSONValue.parse(out)
             #expect(report["lost"] == 0 && report["events"] == 200)
