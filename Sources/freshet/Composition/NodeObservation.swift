@@ -30,7 +30,8 @@ enum Observation {
     static func begin(for settings: Settings) -> PrometheusRegistry? {
         InstrumentationSystem.bootstrap(TraceContextPropagator())
         guard settings.health.port != nil else { return nil }
-        let registry = PrometheusRegistry()
+        // Six decisions of each kind are the most series of a metric.
+        let registry = PrometheusRegistry(maximumSeries: max(2_000, settings.metrics.kinds * 8))
         MetricsSystem.bootstrap(registry)
         return registry
     }
