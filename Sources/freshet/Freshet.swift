@@ -26,7 +26,8 @@ struct Freshet: AsyncParsableCommand {
             """,
         version: "0.1.0",
         subcommands: [
-            RunCommand.self, MigrateCommand.self, KindsCommand.self, PublishCommand.self, WidgetsCommand.self,
+            RunCommand.self, HealthCommand.self, MigrateCommand.self, KindsCommand.self, PublishCommand.self,
+            WidgetsCommand.self,
             TimelinesCommand.self, ExplainCommand.self, ForecastCommand.self, PlaceholdersCommand.self,
             UsersCommand.self, DeadLettersCommand.self, IngestCommand.self, PositionsCommand.self, ConfigCommand.self,
             KafkaCommand.self, TopicsCommand.self, DoctorCommand.self, ProviderCommand.self,
