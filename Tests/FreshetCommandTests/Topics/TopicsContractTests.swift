@@ -1,0 +1,34 @@
+import Foundation
+import Testing
+import WidgetModel
+
+@testable import freshet
+
+/// What `schemas/asyncapi.yaml` says of the topics is what `freshet topics apply` makes.
+@Suite(.timeLimit(.minutes(1)))
+struct TopicsContractTests {
+    private static let document = URL(filePath: #filePath)
+        .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
+        .appending(path: "schemas/asyncapi.yaml")
+
+    @Test func topics() throws {
+        let text = try String(contentsOf: Self.document, encoding: .utf8)
+        let outcome = LocatedYAML.read(text, file: "asyncapi.yaml")
+        let document = try #require(outcome.documents.first).json()
+        var channels: [String: JSONValue] = [:]
+        for channel in try #require(document["channels"]?.objectValue).members {
+            channels[try #require(channel.value["address"]?.stringValue)] = channel.value["bindings"]?["kafka"]
+        }
+        var settings = Settings()
+        settings.workers.publishDecisions = true
+        for target in settings.topicTargets {
+            let channel = try #require(channels.removeValue(forKey: target.name), "\(target.name) is not described")
+            let configuration = channel["topicConfiguration"]
+            #expect(channel["partitions"]?.numberValue?.int64 == Int64(target.partitions), "\(target.name)")
+            #expect(configuration?["cleanup.policy"] == [target.isCompacted ? "compact" : "delete"])
+            let retention = configuration?["retention.ms"]?.numberValue?.int64.map { Duration.milliseconds($0) }
+            #expect(retention == target.retention, "\(target.name)")
+        }
+        #expect(channels.isEmpty, "\(channels.keys.sorted()) are not made")
+    }
+}
