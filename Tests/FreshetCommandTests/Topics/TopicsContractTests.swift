@@ -14,7 +14,8 @@ struct TopicsContractTests {
     @Test func topics() throws {
         let text = try String(contentsOf: Self.document, encoding: .utf8)
         let outcome = LocatedYAML.read(text, file: "asyncapi.yaml")
-        let document = try #require(outcome.documents.first).json()
+        let located = try #require(outcome.documents.first)
+        let document = located.json()
         var channels: [String: JSONValue] = [:]
         for channel in try #require(document["channels"]?.objectValue).members {
             channels[try #require(channel.value["address"]?.stringValue)] = channel.value["bindings"]?["kafka"]
@@ -22,7 +23,8 @@ struct TopicsContractTests {
         var settings = Settings()
         settings.workers.publishDecisions = true
         for target in settings.topicTargets {
-            let channel = try #require(channels.removeValue(forKey: target.name), "\(target.name) is not described")
+            let described = channels.removeValue(forKey: target.name)
+            let channel = try #require(described, "\(target.name) is not described")
             let configuration = channel["topicConfiguration"]
             #expect(channel["partitions"]?.numberValue?.int64 == Int64(target.partitions), "\(target.name)")
             #expect(configuration?["cleanup.policy"] == [target.isCompacted ? "compact" : "delete"])
