@@ -29,7 +29,7 @@ struct Freshet: AsyncParsableCommand {
             RunCommand.self, MigrateCommand.self, KindsCommand.self, PublishCommand.self, WidgetsCommand.self,
             TimelinesCommand.self, ExplainCommand.self, ForecastCommand.self, PlaceholdersCommand.self,
             UsersCommand.self, DeadLettersCommand.self, IngestCommand.self, PositionsCommand.self, ConfigCommand.self,
-            KafkaCommand.self, ProviderCommand.self,
+            KafkaCommand.self, ProviderCommand.self, TokensCommand.self,
             DemoCommand.self, AppsCommand.self,
             CapacityCommand.self,
             LoadCommand.self, ReloadCommand.self, PauseCommand.self, ResumeCommand.self, CancelCommand.self,

@@ -41,6 +41,8 @@ struct StatementTests {
         DeadLettersFailedAgain.self, DiscardDeadLetters.self, DeleteOldDeadLetters.self, DatabaseTime.self,
         FillIndexes.self, FillIsEmpty.self, FillGenerations.self, FillSizes.self, WalPosition.self, HoldSnapshot.self,
         DatabaseVitals.self, TableSizes.self, TakeSnapshot.self, StoredTimelines.self, TimelinesUnderWay.self,
+        CheckTimeline.self, DeviceTimelines.self, ReadKindPlaceholder.self, ListAppDeadLetters.self,
+        ReadAppDeadLetter.self, FindApp.self,
         ReadSecrets.self, KeepSecret.self, ReplaceSecret.self, ForgetSecret.self,
     ]
 

@@ -85,19 +85,11 @@ extension Settings {
         }
     }
 
-    /// - Throws: ``CommandFailure`` when the token cannot be one.
-    func apiConfiguration() throws(CommandFailure) -> APIConfiguration {
-        var token: BearerToken?
-        if let text = api.token {
-            guard let read = BearerToken(text) else {
-                throw CommandFailure(
-                    .configuration,
-                    "api.token: is no bearer token; expected \(BearerToken.minimumBytes) or more bytes of printable "
-                        + "ASCII without spaces")
-            }
-            token = read
-        }
-        return APIConfiguration(host: api.host, port: api.port, token: token)
+    var apiConfiguration: APIConfiguration {
+        APIConfiguration(
+            host: api.host, port: api.port, rules: TokenRules(issuer: api.issuer, audience: api.audience),
+            rate: api.rateLimit > 0 ? APIConfiguration.Rate(limit: api.rateLimit, burst: api.rateBurst) : nil,
+            corsOrigins: Set(api.corsOrigins))
     }
 }
 

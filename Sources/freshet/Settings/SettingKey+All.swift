@@ -154,8 +154,26 @@ extension SettingKey {
         .text("api.host", \.api.host, "Address that the HTTP API listens on."),
         .integer("api.port", \.api.port, 0...65_535, "Port of the HTTP API; 0 lets the system choose."),
         .optionalText(
-            "api.token", \.api.token, expectation: "16 or more bytes of printable ASCII without spaces",
-            isSecret: true, "Bearer token that callers of /v1 must present; without one, /v1 is not served."),
+            "api.keys", \.api.keys, expectation: "the path of a JWKS file",
+            "Keys that tokens are verified with, read again when the file changes; without it, /v1 is not served."),
+        .optionalText(
+            "api.issuer", \.api.issuer, expectation: "1 or more bytes of text", "What iss of tokens must be."),
+        .optionalText(
+            "api.audience", \.api.audience, expectation: "1 or more bytes of text",
+            "What aud of tokens must hold; without it, tokens must have no aud."),
+        .integer(
+            "api.rateLimit", \.api.rateLimit, 0...1_000_000, "Requests a second of one token; 0 does not limit them."),
+        .integer("api.rateBurst", \.api.rateBurst, 1...1_000_000, "Requests of one token at once."),
+        .integer(
+            "api.maximumWaiting", \.api.maximumWaiting, 0...1_000_000,
+            "Most requests of this process that wait for a timeline to change."),
+        .integer(
+            "api.maximumStreams", \.api.maximumStreams, 0...1_000_000,
+            "Most streams of changes that are open in this process."),
+        .list(
+            "api.corsOrigins", \.api.corsOrigins, expectation: "origins, such as https://app.example.com",
+            isValid: { $0.utf8.count <= 256 && $0.contains("://") && !$0.hasSuffix("/") },
+            "Origins whose pages may call the API from a browser; none unless listed here."),
     ]
 
     private static let health: [SettingKey] = [
