@@ -110,7 +110,7 @@ struct WriteRoutesTests {
             ("PUT", "widgets/w2", #"{"user":7}"#, 422, "/user"),
             ("PUT", "widgets/w2", #"{"app":"other"}"#, 422, "/app"),
             ("PUT", "widgets/w2", #"{"usr":"u1"}"#, 422, "/usr"),
-            ("PUT", "widgets/w2", #"["#, 400, ""), ("PUT", "widgets/w2", #"[]"#, 422, ""),
+            ("PUT", "widgets/w2", #"["#, 400, "/0"), ("PUT", "widgets/w2", #"[]"#, 422, ""),
             ("PUT", "widgets/w2", #"{"user":"a","user":"b"}"#, 400, "/user"),
             (
                 "PUT", "widgets/w2",
@@ -285,6 +285,30 @@ struct ReadRoutesTests {
                 #expect(try await get(nil, "?at=2019-01-01T00:00:00Z").document["currentEntry"] == .null)
                 for query in ["?at=yesterday", "?wait=61", "?wait=-1", "?wit=1"] {
                     #expect(try await get(nil, query).status == 400, "\(query)")
+                }
+            }
+        }
+    }
+
+    @Test("a long timeline is compressed for those who take that")
+    func compression() async throws {
+        try await withStore { store in
+            let id = try await store.place([.test("w1")])[0]
+            try await store.save(id, hash: 1, content: "\"\(String(repeating: "x", count: 5_000))\"")
+            try await withAPI(store) { api in
+                let path = "\(base)/widgets/w1/timeline"
+                let plain = try await api.ask(.get, path)
+                #expect(plain.headers[.contentEncoding] == nil && plain.headers[.vary] == "Accept-Encoding")
+                for (accepted, isGzip) in [
+                    ("gzip", true), ("br, gzip;q=0.5", true), ("*", true), ("gzip;q=0", false), ("br", false),
+                    ("gzip;q=0, *", false),
+                ] {
+                    var headers = HTTPFields()
+                    headers[.acceptEncoding] = accepted
+                    let answer = try await api.ask(.get, path, headers: headers)
+                    #expect((answer.headers[.contentEncoding] == "gzip") == isGzip, "\(accepted)")
+                    #expect(isGzip == (answer.length < 2_000), "\(accepted)")
+                    #expect(answer.headers[.eTag] == plain.headers[.eTag])
                 }
             }
         }

@@ -97,6 +97,8 @@ struct TestAPI: Sendable {
         let status: Int
         let headers: HTTPFields
         let text: String
+        /// Bytes of the body.
+        let length: Int
 
         var contentType: String? { headers[.contentType] }
         var document: JSONValue { (try? JSONValue.parse(text)) ?? .null }
@@ -124,7 +126,8 @@ struct TestAPI: Sendable {
             uri: path, method: method, headers: headers, body: bytes.map { ByteBuffer(bytes: $0) }
         ) { response in
             Answer(
-                status: response.status.code, headers: response.headers, text: String(buffer: response.body))
+                status: response.status.code, headers: response.headers, text: String(buffer: response.body),
+                length: response.body.readableBytes)
         }
     }
 

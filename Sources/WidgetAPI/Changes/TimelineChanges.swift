@@ -30,8 +30,11 @@ package final class TimelineChanges: Sendable {
 
     fileprivate struct Waiter {
         let sort: Sort
-        var keys: Set<Key>
-        let continuation: AsyncStream<Void>.Continuation
+        var keys: Set<Key> = []
+        /// There was a hint that nobody has taken yet.
+        var isSignalled = false
+        /// Of the task that waits, if one does just now.
+        var continuation: CheckedContinuation<Watch.Outcome, Never>?
     }
 
     fileprivate struct State {
@@ -53,17 +56,16 @@ package final class TimelineChanges: Sendable {
 
     /// Nil when there are too many of the sort already, or the process stops.
     func watch(_ sort: Sort, _ keys: Set<Key>) -> Watch? {
-        let (stream, continuation) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
         let id: UInt64? = state.withLock { state in
             let limit = sort == .poll ? limits.polls : limits.streams
             guard !state.isClosed, state.counts[sort, default: 0] < limit else { return nil }
             state.next += 1
             state.counts[sort, default: 0] += 1
-            state.waiters[state.next] = Waiter(sort: sort, keys: [], continuation: continuation)
+            state.waiters[state.next] = Waiter(sort: sort)
             state.setKeys(keys, of: state.next)
             return state.next
         }
-        return id.map { Watch(changes: self, id: $0, stream: stream) }
+        return id.map { Watch(changes: self, id: $0) }
     }
 
     /// How many wait.
@@ -85,24 +87,42 @@ package final class TimelineChanges: Sendable {
         let woken = state.withLock { state in
             var ids: Set<UInt64> = []
             for key in keys { ids.formUnion(state.byKey[key] ?? []) }
-            return ids.compactMap { state.waiters[$0]?.continuation }
+            return ids.compactMap { state.signal($0) }
         }
-        for continuation in woken { continuation.yield() }
+        for continuation in woken { continuation.resume(returning: .changed) }
     }
 
     /// Anything may have changed.
     func changedUnknown() {
-        let woken = state.withLock { $0.waiters.values.map(\.continuation) }
-        for continuation in woken { continuation.yield() }
+        let woken = state.withLock { state in state.waiters.keys.compactMap { state.signal($0) } }
+        for continuation in woken { continuation.resume(returning: .changed) }
     }
 
     /// Ends all waiting: the process stops.
     package func close() {
         let ended = state.withLock { state in
             state.isClosed = true
-            return state.waiters.values.map(\.continuation)
+            return state.waiters.keys.compactMap { state.unpark($0) }
         }
-        for continuation in ended { continuation.finish() }
+        for continuation in ended { continuation.resume(returning: .ended) }
+    }
+
+    /// The next hint for this waiter.
+    fileprivate func next(_ id: UInt64) async -> Watch.Outcome {
+        await withTaskCancellationHandler {
+            await withCheckedContinuation { continuation in
+                let outcome = state.withLock { $0.park(id, continuation) }
+                if let outcome { continuation.resume(returning: outcome) }
+                // It may have been cancelled before there was anything to end.
+                if Task.isCancelled { unpark(id) }
+            }
+        } onCancel: {
+            unpark(id)
+        }
+    }
+
+    private func unpark(_ id: UInt64) {
+        state.withLock { $0.unpark(id) }?.resume(returning: .ended)
     }
 
     fileprivate func setKeys(_ keys: Set<Key>, of id: UInt64) {
@@ -121,12 +141,10 @@ package final class TimelineChanges: Sendable {
     final class Watch: Sendable {
         private let changes: TimelineChanges
         private let id: UInt64
-        private let stream: AsyncStream<Void>
 
-        fileprivate init(changes: TimelineChanges, id: UInt64, stream: AsyncStream<Void>) {
+        fileprivate init(changes: TimelineChanges, id: UInt64) {
             self.changes = changes
             self.id = id
-            self.stream = stream
         }
 
         deinit { changes.end(id) }
@@ -147,10 +165,7 @@ package final class TimelineChanges: Sendable {
         /// Waits for the next hint; one that came since the last call counts. For one task at a time.
         func wait(atMost time: Duration) async -> Outcome {
             await withTaskGroup(of: Outcome.self) { group in
-                group.addTask { [stream] in
-                    for await _ in stream { return .changed }
-                    return .ended
-                }
+                group.addTask { [changes, id] in await changes.next(id) }
                 group.addTask {
                     do {
                         try await Task.sleep(for: time)
@@ -167,6 +182,35 @@ package final class TimelineChanges: Sendable {
 }
 
 extension TimelineChanges.State {
+    /// Notes a hint for a waiter; answers the task that waits, if one does.
+    fileprivate mutating func signal(_ id: UInt64) -> CheckedContinuation<TimelineChanges.Watch.Outcome, Never>? {
+        guard let continuation = waiters[id]?.continuation else {
+            waiters[id]?.isSignalled = true
+            return nil
+        }
+        waiters[id]?.continuation = nil
+        return continuation
+    }
+
+    /// Lets a task wait, unless there is an answer at once.
+    fileprivate mutating func park(
+        _ id: UInt64, _ continuation: CheckedContinuation<TimelineChanges.Watch.Outcome, Never>
+    ) -> TimelineChanges.Watch.Outcome? {
+        guard !isClosed, let waiter = waiters[id], waiter.continuation == nil else { return .ended }
+        if waiter.isSignalled {
+            waiters[id]?.isSignalled = false
+            return .changed
+        }
+        waiters[id]?.continuation = continuation
+        return nil
+    }
+
+    /// Takes the task that waits.
+    fileprivate mutating func unpark(_ id: UInt64) -> CheckedContinuation<TimelineChanges.Watch.Outcome, Never>? {
+        defer { waiters[id]?.continuation = nil }
+        return waiters[id]?.continuation
+    }
+
     fileprivate mutating func setKeys(_ keys: Set<TimelineChanges.Key>, of id: UInt64) {
         guard let old = waiters[id]?.keys else { return }
         for key in old.subtracting(keys) {

@@ -1,3 +1,4 @@
+import Gzip
 import HTTPTypes
 import Hummingbird
 import NIOCore
@@ -15,6 +16,8 @@ struct TimelineRoutes: Sendable {
 
     /// The longest wait, in seconds.
     static let longestWait = 60
+    /// Shorter ones, in bytes, are sent as they are.
+    private static let leastCompressed = 1_024
     /// How often who waits looks by himself while nobody tells him.
     private static let lookAgain = Duration.seconds(2)
 
@@ -66,15 +69,23 @@ struct TimelineRoutes: Sendable {
                 detail.timelineID ?? id, of: call.app, shownBy: detail)
         else { throw Problem.notFound }
         let json = try timeline.json(at: at, standIn: standIn)
-        var headers: HTTPFields = [.contentType: "application/json", .cacheControl: "private, no-cache"]
+        var headers: HTTPFields = [
+            .contentType: "application/json", .cacheControl: "private, no-cache", .vary: "Accept-Encoding",
+        ]
         let tag = timeline.storedHash.map(EntityTags.tag) ?? EntityTags.standIn(json["shown"] ?? .null)
         headers[.eTag] = tag
         headers[.freshetStale] = timeline.isStale ? "true" : "false"
         headers[.freshetRevision] = timeline.revision.map { "\($0)" }
         headers[.age] = timeline.age.map { "\($0.components.seconds)" }
         if known.contain(tag) { return Response(status: .notModified, headers: headers.withoutContent) }
-        return Response(
-            status: .ok, headers: headers, body: ResponseBody(byteBuffer: ByteBuffer(bytes: json.encoded)))
+        var bytes = json.encoded
+        if bytes.count >= Self.leastCompressed, AcceptedEncoding.isGzip(call.request.headers[values: .acceptEncoding]),
+            let compressed = Gzip.compress(bytes)
+        {
+            bytes = compressed
+            headers[.contentEncoding] = "gzip"
+        }
+        return Response(status: .ok, headers: headers, body: ResponseBody(byteBuffer: ByteBuffer(bytes: bytes)))
     }
 
     private func notModified(_ shown: ShownTimeline, _ tag: String) -> Response {
@@ -97,6 +108,24 @@ extension HTTPFields {
 extension ShownTimeline {
     /// The entity tag of the stored content.
     var tag: String? { hash.map(EntityTags.tag) }
+}
+
+/// The `Accept-Encoding` header (RFC 9110, section 12.5.3), as far as gzip is concerned.
+enum AcceptedEncoding {
+    /// Whether gzip is named, or anything is, and not with a weight of 0.
+    static func isGzip(_ fields: [String]) -> Bool {
+        var isAnyAccepted = false
+        for part in fields.flatMap({ (field: String) -> [Substring] in field.split(separator: ",") }) {
+            let pieces = part.split(separator: ";").map { $0.filter { $0 != " " }.lowercased() }
+            let weight = pieces.dropFirst().first { $0.hasPrefix("q=") }.map { Double($0.dropFirst(2)) ?? 0 } ?? 1
+            switch pieces.first {
+            case "gzip", "x-gzip": return weight > 0
+            case "*": isAnyAccepted = weight > 0
+            default: continue
+            }
+        }
+        return isAnyAccepted
+    }
 }
 
 /// The entity tags of an `If-None-Match` header, compared weakly (RFC 9110, section 13.1.2).

@@ -1,3 +1,4 @@
+import HTTPTypes
 import Hummingbird
 import PostgresClient
 import WidgetEvents
@@ -133,7 +134,9 @@ enum EventBody {
 extension APICall {
     /// The caller's trace context, for the event.
     var traceparent: String? {
-        request.headers[.traceparent].flatMap { $0.utf8.count <= 256 && !Text.containsControlCharacter($0) ? $0 : nil }
+        HTTPField.Name("traceparent").flatMap { request.headers[$0] }.flatMap {
+            $0.utf8.count <= 256 && !Text.containsControlCharacter($0) ? $0 : nil
+        }
     }
 }
 

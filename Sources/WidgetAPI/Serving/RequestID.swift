@@ -51,7 +51,6 @@ extension RequestContext {
 
 extension HTTPField.Name {
     static let requestID = Self("X-Request-Id")!
-    static let traceparent = Self("traceparent")!
     static let freshetStale = Self("Freshet-Stale")!
     static let freshetRevision = Self("Freshet-Revision")!
 }

@@ -48,7 +48,8 @@ struct APIWiring: Sendable {
             },
             events: events,
             lookup: EventLookup(
-                reader: KafkaReader(configuration: kafka, logger: logger), topics: topics.inputs),
+                reader: KafkaReader(configuration: kafka, logger: logger), topics: topics.inputs,
+                sorts: topics.inputSorts),
             changes: changes)
     }
 }

@@ -4,6 +4,7 @@ import PostgresClient
 import ReloadIngest
 import ReloadWorkers
 import WidgetAPI
+import WidgetEvents
 import WidgetModel
 import WidgetStore
 
@@ -34,6 +35,12 @@ extension Settings {
         configuration.topics.pushes = topics.pushes
         configuration.topics.appChanges = topics.appChanges
         configuration.topics.widgets = topics.widgets
+        configuration.topics.more = topics.more.sorted { $0.key < $1.key }.compactMap { name, sort in
+            EventTopic(rawValue: sort).map { IngestConfiguration.Topics.More(name: name, carries: $0) }
+        }
+        configuration.topics.allowedApps = topics.allowedApps.mapValues { apps in
+            Set(apps.split(separator: "|").map(String.init))
+        }
         configuration.group = kafka.group
         configuration.maximumBatch = ingest.maximumBatch
         configuration.audienceLimit = ingest.audienceLimit
@@ -96,6 +103,11 @@ extension Settings {
 extension TopicSettings {
     /// Every topic that Freshet cannot do without.
     var all: [String] { inputs + [timelines, deadLetters] }
+
+    /// What each of the input topics carries.
+    var inputSorts: [EventTopic] {
+        EventTopic.allCases + more.sorted { $0.key < $1.key }.compactMap { EventTopic(rawValue: $0.value) }
+    }
 
     /// What an embedded cluster has.
     var embedded: [String] { all + [decisions] }

@@ -1,3 +1,5 @@
+import WidgetModel
+
 extension SettingKey {
     /// Every setting, in the order in which they are shown.
     static let all: [SettingKey] =
@@ -59,6 +61,21 @@ extension SettingKey {
         .topic("topics.widgets", \.topics.widgets, "Widgets placed, configured, viewed and removed, in."),
         .topic("topics.timelines", \.topics.timelines, "Timelines out; compacted, keyed by timeline."),
         .topic("topics.deadLetters", \.topics.deadLetters, "Messages that could not be understood, out."),
+        .map(
+            "topics.more", \.topics.more,
+            expectation: "topic=pushes, topic=appChanges or topic=widgets, separated by commas",
+            isValid: { name, sort in
+                (1...249).contains(name.utf8.count) && SettingText.isKafkaName(name)
+                    && TopicSettings.sorts.contains(sort)
+            }, "Further input topics and what they carry: one for each producer, that Kafka's ACLs keep others from."),
+        .map(
+            "topics.allowedApps", \.topics.allowedApps,
+            expectation: "topic=app, or topic=app|app, separated by commas",
+            isValid: { name, apps in
+                SettingText.isKafkaName(name)
+                    && apps.split(separator: "|", omittingEmptySubsequences: false)
+                        .allSatisfy { Text.identifierProblem(String($0)) == nil }
+            }, "The apps whose events an input topic may carry; those of others become dead letters."),
         .topic("topics.decisions", \.topics.decisions, "Every decision, out; only with workers.publishDecisions."),
     ]
 

@@ -59,8 +59,16 @@ struct TopicSettings: Sendable, Equatable {
     /// Written only if `workers.publishDecisions` says so.
     var decisions = "freshet.decisions"
 
+    /// Input topics besides those: what each carries, by its name.
+    var more: [String: String] = [:]
+    /// The apps whose events an input topic may carry, by its name.
+    var allowedApps: [String: String] = [:]
+
     /// The topics that ingest consumes.
-    var inputs: [String] { [pushes, appChanges, widgets] }
+    var inputs: [String] { [pushes, appChanges, widgets] + more.keys.sorted() }
+
+    /// What the values of `more` may be.
+    static let sorts = ["pushes", "appChanges", "widgets"]
 }
 
 struct IngestSettings: Sendable, Equatable {

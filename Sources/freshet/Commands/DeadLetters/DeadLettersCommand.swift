@@ -15,6 +15,7 @@ struct DeadLettersCommand: AsyncParsableCommand {
               unknownApp  of an app that is not registered
               unknownKind of a kind that its app does not have
               refused     the database does not take what it says
+              notAllowed  of an app whose events its topic may not carry (topics.allowedApps)
               diverted    nothing is known to be wrong: its app was over its limit of dead letters, and all its events \
             wait
             """,
