@@ -99,6 +99,10 @@ extension Problem {
         unprocessable(errors.errors.map { Item(detail: $0.message, pointer: $0.pointer) })
     }
 
+    static let unknownCursor = unprocessable([
+        Item(detail: "is not one that a page has given", parameter: "cursor")
+    ])
+
     static func conflict(_ detail: String) -> Problem {
         Problem(status: .conflict, name: "conflict", title: "Conflict", detail: detail)
     }

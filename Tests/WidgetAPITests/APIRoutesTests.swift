@@ -235,11 +235,14 @@ struct ReadRoutesTests {
                 #expect(try await all("&user=u1&device=d1&kind=Purchases") == ["w1", "w3"])
                 #expect(try await all("&kind=DueDate") == ["x"])
                 for query in [
-                    "limit=0", "limit=1001", "limit=x", "limit=+1", "cursor=%", "cursor=?", "nothing=1", "user=",
+                    "limit=0", "limit=1001", "limit=x", "limit=+1", "cursor=%", "nothing=1", "user=",
                     "limit=1&limit=2", "user=%FF",
                 ] {
                     let answer = try await api.ask(.get, "\(base)/widgets?\(query)")
                     #expect(answer.status == 400, "\(query): \(answer.text)")
+                }
+                for cursor in ["", "?", "AA", "_w"] {
+                    #expect(try await api.ask(.get, "\(base)/widgets?cursor=\(cursor)").status == 422, "\(cursor)")
                 }
             }
         }
@@ -346,6 +349,19 @@ struct ReadRoutesTests {
                 try await eventually("somebody waits") { changes.counts.polls == 1 }
                 changes.close()
                 #expect(try await ended.status == 304)
+            }
+        }
+    }
+
+    @Test("who waits for the timeline of a widget that is just being placed gets it; of none, the same as ever")
+    func placedMeanwhile() async throws {
+        try await withStore { store in
+            try await withAPI(store) { api in
+                async let waited = api.ask(.get, "\(base)/widgets/w1/timeline?wait=1")
+                try await store.place([.test("w1")])
+                #expect(try await waited.status == 200)
+                let none = try await api.ask(.get, "\(base)/widgets/w2/timeline?wait=1")
+                #expect(none.status == 404 && none.document["detail"] != nil)
             }
         }
     }

@@ -50,7 +50,7 @@ enum PageCursor {
         guard let text = call.text("cursor") else { return nil }
         guard let bytes = Base64URL.decode(text.utf8), let id = String(validating: bytes, as: UTF8.self),
             !id.isEmpty, id.utf8.count <= 256, !id.utf8.contains(0)
-        else { throw .parameter("cursor", "is not one that a page has given") }
+        else { throw .unknownCursor }
         return id
     }
 }

@@ -56,9 +56,7 @@ struct OperatorRoutes: Sendable {
         }
         var before: Int64?
         if let cursor = try PageCursor.decode(call) {
-            guard let id = Int64(cursor) else {
-                throw Problem.parameter("cursor", "is not one that a page has given")
-            }
+            guard let id = Int64(cursor) else { throw Problem.unknownCursor }
             before = id
         }
         let statement = ListAppDeadLetters(app: call.app, causes: causes, before: before, limit: limit)

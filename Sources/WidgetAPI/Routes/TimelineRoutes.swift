@@ -16,6 +16,10 @@ struct TimelineRoutes: Sendable {
 
     /// The longest wait, in seconds.
     static let longestWait = 60
+    /// A widget that has just been placed is there once its event is applied: who waits for its timeline anyway is not
+    /// told at once that there is none. A few looks, since nothing tells that a widget is there.
+    private static let looksForNew = 10
+    private static let betweenLooks = Duration.milliseconds(200)
     /// Shorter ones, in bytes, are sent as they are.
     private static let leastCompressed = 1_024
     /// How often who waits looks by himself while nobody tells him.
@@ -35,10 +39,15 @@ struct TimelineRoutes: Sendable {
         let deadline = ContinuousClock.now + .seconds(wait)
         var watch: TimelineChanges.Watch?
         var isOver = false
+        var looks = wait > 0 ? Self.looksForNew : 0
         while true {
-            guard let shown = try await parts.store.pool.query(statement).first, let id = shown.timelineID else {
-                throw Problem.notFound
+            guard let shown = try await parts.store.pool.query(statement).first else {
+                guard looks > 0 else { throw Problem.notFound }
+                looks -= 1
+                try await Task.sleep(for: Self.betweenLooks)
+                continue
             }
+            guard let id = shown.timelineID else { throw Problem.notFound }
             let left = isOver ? .zero : ContinuousClock.now.duration(to: deadline)
             if let tag = shown.tag, known.contain(tag) {
                 guard left > .zero else { return notModified(shown, tag) }
