@@ -172,7 +172,10 @@ let package = Package(
             swiftSettings: strict),
         .testTarget(
             name: "FreshetClientTests",
-            dependencies: ["FreshetClient", "KafkaClient", "WidgetEvents", "WidgetModel", logging],
+            dependencies: [
+                "FreshetClient", "KafkaClient", "WidgetEvents", "WidgetModel", "TestSupport", logging, lifecycle,
+                tracing,
+            ],
             swiftSettings: strict),
         .testTarget(
             name: "FreshetCommandTests",

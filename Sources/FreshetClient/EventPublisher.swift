@@ -74,12 +74,14 @@ package struct EventPublisher: Sendable {
         try await producer.send(message(event))
     }
 
+    func topic(of outgoing: OutgoingEvent) -> String { topics.name(of: outgoing.event.type.topic) }
+
     func message(_ outgoing: OutgoingEvent) -> KafkaMessage {
         let encoded = EventEncoder.encode(
             outgoing.event, id: outgoing.id, source: outgoing.source ?? source, time: outgoing.time,
             traceparent: outgoing.traceparent, key: outgoing.key)
         return KafkaMessage(
-            topic: topics.name(of: outgoing.event.type.topic), key: encoded.key, value: encoded.value,
+            topic: topic(of: outgoing), key: encoded.key, value: encoded.value,
             headers: encoded.headers.map { KafkaHeader(name: $0.name, value: $0.value) })
     }
 }

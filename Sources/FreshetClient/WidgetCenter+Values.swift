@@ -35,8 +35,9 @@ extension WidgetCenter {
 
     /// The value of one parameter of a widget's configuration.
     public enum Value: Hashable, Sendable, ExpressibleByStringLiteral, ExpressibleByBooleanLiteral,
-        ExpressibleByIntegerLiteral, ExpressibleByFloatLiteral, ExpressibleByArrayLiteral
+        ExpressibleByIntegerLiteral, ExpressibleByFloatLiteral, ExpressibleByArrayLiteral, ExpressibleByNilLiteral
     {
+        case null
         case string(String)
         case bool(Bool)
         case integer(Int)
@@ -50,6 +51,7 @@ extension WidgetCenter {
         public init(integerLiteral value: Int) { self = .integer(value) }
         public init(floatLiteral value: Double) { self = .decimal(value) }
         public init(arrayLiteral elements: Value...) { self = .list(elements) }
+        public init(nilLiteral: ()) { self = .null }
     }
 
     /// One placement on one device of one user.
@@ -80,6 +82,7 @@ extension WidgetCenter {
 extension WidgetCenter.Value {
     func json() throws(ModelError) -> JSONValue {
         switch self {
+        case .null: return .null
         case .string(let text): return .string(text)
         case .bool(let value): return .bool(value)
         case .integer(let value): return .number(JSONNumber(value))

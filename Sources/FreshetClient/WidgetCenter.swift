@@ -1,12 +1,15 @@
 import KafkaClient
 public import Logging
+public import ServiceLifecycle
+import Synchronization
 import WidgetEvents
 import WidgetModel
 
 /// Tells Freshet what happened in one app: which widgets there are, and which timelines are stale.
 ///
 /// Every call returns when Kafka's brokers have acknowledged the event, so what was announced is not lost. Calls may
-/// run side by side; those that concern one widget take effect in the order of their times.
+/// run side by side, and share requests to the brokers; those that concern one widget take effect in the order of
+/// their dates.
 ///
 /// ```swift
 /// let center = try WidgetCenter(
@@ -15,24 +18,37 @@ import WidgetModel
 ///     logger: logger)
 /// try await center.reloadTimelines(ofKind: "RecentPurchases", for: .user("u42"), matching: ["card": "acme"])
 /// ```
-public final class WidgetCenter: Sendable {
+///
+/// A center is a `Service`: put it in front of the services that use it in a `ServiceGroup`, which stops them in the
+/// reverse order, and what they have announced is delivered before the program ends. Without a group, call
+/// ``shutdown()``.
+public final class WidgetCenter: Service {
     /// The app's bundle identifier.
     public let app: String
 
     private let producer: KafkaProducer
     private let publisher: EventPublisher
+    private let backPressure: WidgetCenterConfiguration.BackPressure
+    private let shutdownTimeout: Duration
+    private let admission: Mutex<Admission>
 
     /// Connects in the background; brokers that cannot be reached show in the first call.
     public init(
         app: String, configuration: WidgetCenterConfiguration, logger: Logger
     ) throws(WidgetCenterError) {
-        try Self.check(app, "app")
+        try WidgetEvent.check(app, "app")
+        try configuration.check()
         self.app = app
+        backPressure = configuration.backPressure
+        shutdownTimeout = configuration.shutdownTimeout
+        admission = Mutex(Admission(limit: configuration.maximumEventsUnderWay))
         do throws(KafkaError) {
             producer = try KafkaProducer(
                 configuration: KafkaConfiguration(
                     bootstrapServers: configuration.bootstrapServers, properties: configuration.properties),
-                deliveryTimeout: configuration.deliveryTimeout, logger: logger)
+                deliveryTimeout: configuration.deliveryTimeout,
+                maximumQueuedMessages: configuration.maximumEventsUnderWay,
+                maximumQueuedBytes: configuration.maximumBytesUnderWay, logger: logger)
         } catch {
             throw WidgetCenterError(error)
         }
@@ -43,142 +59,92 @@ public final class WidgetCenter: Sendable {
             source: configuration.source)
     }
 
-    /// Finishes what is under way and closes the connections.
-    public func shutdown() async {
-        await producer.shutdown()
-    }
+    // MARK: Publishing
 
-    // MARK: Reloads
-
-    /// Asks for new timelines of one kind.
+    /// Publishes one event.
     ///
-    /// - Parameter values: reloads only widgets whose configuration has these values; all when empty.
-    public func reloadTimelines(
-        ofKind kind: String, for audience: Audience = .everyone, matching values: [String: Value] = [:]
-    ) async throws(WidgetCenterError) {
-        try await reloadTimelines(ofKinds: [kind], for: audience, matching: values)
+    /// Cancelling the task takes the event back while it waits for room; once it is on its way, the call goes on to its
+    /// outcome.
+    @discardableResult
+    public func publish(_ event: WidgetEvent) async throws(WidgetCenterError) -> PublishedEvent {
+        // One event in, one out.
+        try await publish([event])[0]
     }
 
-    /// Asks for new timelines of several kinds, of which there must be one at least.
-    public func reloadTimelines(
-        ofKinds kinds: [String], for audience: Audience = .everyone, matching values: [String: Value] = [:]
-    ) async throws(WidgetCenterError) {
-        try await publish(.push(request(scope(kinds), audience, values, .push)))
-    }
-
-    /// Asks for new timelines of all kinds of the app.
-    public func reloadAllTimelines(
-        for audience: Audience = .everyone, matching values: [String: Value] = [:]
-    ) async throws(WidgetCenterError) {
-        try await publish(.push(request(.all, audience, values, .push)))
-    }
-
-    /// Says that something that widgets show has changed in the app itself.
+    /// Publishes events in one go, which takes about as long as one of them.
     ///
-    /// - Parameter kinds: that show it; nil means all.
-    public func appChanged(
-        _ state: AppState, for audience: Audience, kinds: [String]? = nil, matching values: [String: Value] = [:]
-    ) async throws(WidgetCenterError) {
-        let scope = if let kinds { try scope(kinds) } else { KindScope.all }
-        let reason: ReloadReason = state == .foreground ? .foreground : .background
-        try await publish(.appChange(request(scope, audience, values, reason)))
-    }
-
-    /// Asks for new timelines as the app's operators do: nothing holds the reload back, neither budget nor spacing. For
-    /// their tools only; what happens in the app is for the other calls to tell.
-    ///
-    /// - Parameter kinds: that are reloaded; nil means all.
-    public func requestReload(
-        for audience: Audience, kinds: [String]? = nil, matching values: [String: Value] = [:]
-    ) async throws(WidgetCenterError) {
-        let scope = if let kinds { try scope(kinds) } else { KindScope.all }
-        try await publish(.operatorReload(request(scope, audience, values, .operator)))
-    }
-
-    // MARK: Widgets
-
-    public func widgetPlaced(_ widget: Widget) async throws(WidgetCenterError) {
-        for (text, argument) in [
-            (widget.id, "widget.id"), (widget.user, "widget.user"), (widget.device, "widget.device"),
-            (widget.kind, "widget.kind"),
-        ] {
-            try Self.check(text, argument)
-        }
-        let placement = WidgetPlacement(
-            app: app, widget: widget.id, user: widget.user, device: widget.device, kind: widget.kind,
-            family: widget.family.model, configuration: try widget.configuration.configuration("configuration"),
-            environment: try widget.environment.model())
-        try await publish(.placed(placement))
-    }
-
-    /// - Parameter user: whose widget it is, so that the event stays in order behind the placement.
-    public func widgetConfigured(
-        _ widget: String, of user: String, configuration: [String: Value]
-    ) async throws(WidgetCenterError) {
-        try Self.check(widget, "widget")
-        let configuration = try configuration.configuration("configuration")
-        try await publish(.configured(app: app, widget: widget, configuration: configuration), of: user)
-    }
-
-    public func widgetRemoved(_ widget: String, of user: String) async throws(WidgetCenterError) {
-        try Self.check(widget, "widget")
-        try await publish(.removed(app: app, widget: widget), of: user)
-    }
-
-    public func widgetViewed(_ widget: String, of user: String) async throws(WidgetCenterError) {
-        try Self.check(widget, "widget")
-        try await publish(.viewed(app: app, widget: widget), of: user)
-    }
-
-    /// - Parameter significantTimeChange: midnight passed, or the clock or the time zone was set.
-    public func environmentChanged(
-        ofDevice device: String, of user: String, to environment: Environment, significantTimeChange: Bool = false
-    ) async throws(WidgetCenterError) {
-        try Self.check(device, "device")
-        try await publish(
-            .environmentChanged(
-                app: app, device: device, environment: try environment.model(),
-                significantTimeChange: significantTimeChange),
-            of: user)
-    }
-
-    // MARK: -
-
-    private func publish(_ event: FreshetEvent, of user: String? = nil) async throws(WidgetCenterError) {
-        if let user { try Self.check(user, "user") }
-        do throws(KafkaError) {
-            _ = try await publisher.publish(OutgoingEvent(event, time: WallClock.now(), key: user))
-        } catch {
-            throw WidgetCenterError(error)
-        }
-    }
-
-    private func scope(_ kinds: [String]) throws(WidgetCenterError) -> KindScope {
-        for kind in kinds { try Self.check(kind, "kind") }
-        guard let scope = KindScope(names: kinds) else {
-            throw WidgetCenterError(.invalidArgument, "kinds: expected at least one")
-        }
-        return scope
-    }
-
-    private func request(
-        _ kinds: KindScope, _ audience: Audience, _ values: [String: Value], _ reason: ReloadReason
-    ) throws(WidgetCenterError) -> ReloadRequest {
-        let model: WidgetModel.Audience =
-            switch audience {
-            case .user(let id): .user(id)
-            case .device(let id): .device(id)
-            case .widget(let id): .widget(id)
-            case .everyone: .everyone
+    /// - Returns: where each is stored, in the events' order.
+    /// - Throws: `invalidArgument` if one of them cannot be published; then none was sent. Else, if some were not
+    ///   acknowledged, the first one's error, whose ``WidgetCenterError/failedEvents`` names them all: publish only
+    ///   those again.
+    @discardableResult
+    public func publish(_ events: [WidgetEvent]) async throws(WidgetCenterError) -> [PublishedEvent] {
+        guard !events.isEmpty else { return [] }
+        let outgoing = try checked(events)
+        switch backPressure {
+        case .suspend: admission.withLock { $0.add(events.count) }
+        case .fail:
+            guard admission.withLock({ $0.admit(events.count) }) else {
+                throw WidgetCenterError(
+                    .overloaded, "there are as many events under way as are allowed", isRetriable: true,
+                    failedEvents: Array(events.indices))
             }
-        if let identifier = model.identifier { try Self.check(identifier, "audience") }
-        let matching = values.isEmpty ? nil : try values.configuration("matching")
-        return ReloadRequest(app: app, audience: model, kinds: kinds, matching: matching, reason: reason)
+        }
+        let results = await publisher.publish(outgoing)
+        admission.withLock { $0.finish(events.count) }
+        var published: [PublishedEvent] = []
+        published.reserveCapacity(events.count)
+        var failures: [(index: Int, error: KafkaError)] = []
+        for (index, result) in results.enumerated() {
+            switch result {
+            case .success(let delivery):
+                published.append(
+                    PublishedEvent(
+                        id: events[index].id, topic: publisher.topic(of: outgoing[index]),
+                        partition: Int(delivery.partition), offset: delivery.offset))
+            case .failure(let error): failures.append((index, error))
+            }
+        }
+        if let first = failures.first {
+            throw WidgetCenterError(first.error, failedEvents: failures.map(\.index))
+        }
+        return published
     }
 
-    private static func check(_ text: String, _ argument: String) throws(WidgetCenterError) {
-        if let problem = Text.identifierProblem(text) {
-            throw WidgetCenterError(.invalidArgument, "\(argument) \(problem)")
+    private func checked(_ events: [WidgetEvent]) throws(WidgetCenterError) -> [OutgoingEvent] {
+        let traceparent = TraceContext.traceparent()
+        var outgoing: [OutgoingEvent] = []
+        outgoing.reserveCapacity(events.count)
+        for (index, event) in events.enumerated() {
+            do throws(WidgetCenterError) {
+                outgoing.append(try event.outgoing(app: app, traceparent: traceparent))
+            } catch {
+                throw error.ofEvent(index, of: events.count)
+            }
         }
+        return outgoing
+    }
+
+    /// How many events were given to ``publish(_:)-([WidgetEvent])`` and its like, and have no outcome yet.
+    public var eventsUnderWay: Int { admission.withLock { $0.underWay } }
+
+    // MARK: End
+
+    /// Returns when every event that was published before the call is acknowledged or has failed.
+    public func flush() async {
+        await producer.flush()
+    }
+
+    /// Takes no more events, waits until those under way are acknowledged, for
+    /// ``WidgetCenterConfiguration/shutdownTimeout`` at most, and closes the connections. Calls whose events are not
+    /// acknowledged by then fail. Calling it again only waits.
+    public func shutdown() async {
+        await producer.shutdown(within: shutdownTimeout)
+    }
+
+    /// Waits for graceful shutdown or cancellation, and does ``shutdown()`` then.
+    public func run() async throws {
+        try? await gracefulShutdown()
+        await shutdown()
     }
 }

@@ -38,6 +38,13 @@ package struct KafkaTopicDescription: Hashable, Sendable {
         package var leader: Int32?
         package var replicas: [Int32]
         package var inSyncReplicas: [Int32]
+
+        package init(id: Int32, leader: Int32?, replicas: [Int32], inSyncReplicas: [Int32]) {
+            self.id = id
+            self.leader = leader
+            self.replicas = replicas
+            self.inSyncReplicas = inSyncReplicas
+        }
     }
 
     package var name: String

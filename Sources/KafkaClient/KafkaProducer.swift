@@ -109,12 +109,15 @@ package final class KafkaProducer: Sendable {
 
     /// Takes no more messages, finishes those that it has (at most twice the delivery timeout), and closes. Calling it
     /// again only waits.
-    package func shutdown() async {
+    ///
+    /// - Parameter bound: how long that may take; what is not confirmed by then fails (`purged`, and the brokers may have
+    ///   it all the same).
+    package func shutdown(within bound: Duration? = nil) async {
         let loop = state.withLock { state in
             state.isStopped = true
             return state.loop
         }
-        loop.mailbox.stop()
+        loop.mailbox.stop(by: bound.map { ContinuousClock.now + $0 })
         await loop.completion.wait()
     }
 

@@ -10,6 +10,8 @@ final class ProducerMailbox: Sendable {
         /// For tests.
         var raisesFatalError = false
         var isStopping = false
+        /// When what is not confirmed is given up.
+        var endsBy: ContinuousClock.Instant?
     }
 
     private struct State {
@@ -71,9 +73,13 @@ final class ProducerMailbox: Sendable {
         if isClosed { continuation.resume(returning: KafkaProducerDepth()) } else { wakeup.signal() }
     }
 
-    func stop() {
+    /// - Parameter end: when what is not confirmed is given up; the earliest that is asked for counts.
+    func stop(by end: ContinuousClock.Instant? = nil) {
         refuse(.shutDown("produce"))
-        state.withLock { $0.contents.isStopping = true }
+        state.withLock { state in
+            state.contents.isStopping = true
+            if let end { state.contents.endsBy = min(state.contents.endsBy ?? end, end) }
+        }
         wakeup.signal()
     }
 
@@ -92,6 +98,7 @@ final class ProducerMailbox: Sendable {
             let contents = state.contents
             state.contents = Contents()
             state.contents.isStopping = contents.isStopping
+            state.contents.endsBy = contents.endsBy
             return contents
         }
     }

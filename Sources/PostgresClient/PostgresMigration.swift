@@ -1,6 +1,11 @@
 import Crypto
 
 /// One step of the schema. Its checksum is the SHA-256 of the text: a migration that was applied is never edited.
+///
+/// Binaries that do not know it go on beside those that do, so a migration only adds. One that takes something away says
+/// in its name what binaries must know that are to run with it: `contract_13_drop_colour` is for those that know at least 13
+/// migrations, the first of which do without the colour. That number is lower than its own version: the release before,
+/// which does not know it, must go on too.
 package struct PostgresMigration: Sendable, Hashable {
     /// From 1, each the one before plus one.
     package let version: Int
@@ -11,6 +16,14 @@ package struct PostgresMigration: Sendable, Hashable {
         self.version = version
         self.name = name
         self.sql = sql
+    }
+
+    /// How many migrations a binary must know to use a database that has the one with this name.
+    package static func leastKnown(by name: String, version: Int) -> Int {
+        let words = name.split(separator: "_", maxSplits: 2, omittingEmptySubsequences: false)
+        guard let first = words.first, first == "contract" else { return 0 }
+        // Without a number nobody is known to be able to, but those that know the migration itself.
+        return words.count > 1 ? Int(words[1]) ?? version : version
     }
 
     package var checksum: [UInt8] { Array(SHA256.hash(data: Array(sql.utf8))) }

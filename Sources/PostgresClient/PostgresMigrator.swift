@@ -5,10 +5,25 @@ package struct PostgresMigrator: Sendable {
         package var applied: [PostgresMigration]
         /// To be applied, in order of version.
         package var pending: [PostgresMigration]
+        /// What the database has beyond the migrations that this binary knows: it was migrated for a newer one, with
+        /// which this one may run side by side. In order of version.
+        package var newer: [Newer]
 
-        package init(applied: [PostgresMigration], pending: [PostgresMigration]) {
+        package init(applied: [PostgresMigration], pending: [PostgresMigration], newer: [Newer] = []) {
             self.applied = applied
             self.pending = pending
+            self.newer = newer
+        }
+    }
+
+    /// A migration of which this binary knows only what the database says.
+    package struct Newer: Sendable, Hashable {
+        package let version: Int
+        package let name: String
+
+        package init(version: Int, name: String) {
+            self.version = version
+            self.name = name
         }
     }
 
@@ -22,8 +37,8 @@ package struct PostgresMigrator: Sendable {
     /// Applies what is missing, each migration in its own transaction, under an advisory lock: of two processes that
     /// start at once, one applies and the other finds it done. Statements run without a time limit.
     /// - Returns: What was applied.
-    /// - Throws: `.migration` when the database is newer than the binary, or an applied migration differs; the error of
-    ///   a migration that failed, of which nothing stays.
+    /// - Throws: `.migration` when the database has what this binary cannot use, or an applied migration differs; the error
+    ///   of a migration that failed, of which nothing stays.
     package func apply(on pool: PostgresPool) async throws(PostgresError) -> [PostgresMigration] {
         try await withConnection(of: pool) { connection throws(PostgresError) in
             // Closing the connection gives back the lock and the settings.
@@ -38,7 +53,7 @@ package struct PostgresMigrator: Sendable {
     }
 
     /// What is applied and what is pending, without writing anything.
-    /// - Throws: `.migration` when the database is newer than the binary, or an applied migration differs.
+    /// - Throws: `.migration` when the database has what this binary cannot use, or an applied migration differs.
     package func check(on pool: PostgresPool) async throws(PostgresError) -> Status {
         try await withConnection(of: pool) { connection throws(PostgresError) in
             guard try await connection.query(MigrationTable.Exists()) == [true] else {
@@ -52,14 +67,16 @@ package struct PostgresMigrator: Sendable {
     private func status(on connection: PostgresConnection) async throws(PostgresError) -> Status {
         try validate()
         let rows = try await connection.query(MigrationTable.Applied())
-        for (index, row) in rows.enumerated() {
-            guard index < migrations.count else {
+        let newer = rows.dropFirst(migrations.count).map { Newer(version: $0.version, name: $0.name) }
+        for row in newer {
+            guard PostgresMigration.leastKnown(by: row.name, version: row.version) <= migrations.count else {
                 throw PostgresError(
                     .migration,
-                    "the database is at migration \(rows[rows.count - 1].version) (\(rows[rows.count - 1].name)), "
-                        + "newer than this binary, which knows \(migrations.count)")
+                    "the database has migration \(row.version) (\(row.name)), after which this binary, which knows "
+                        + "\(migrations.count), cannot use it: run a newer one")
             }
-            let migration = migrations[index]
+        }
+        for (row, migration) in zip(rows, migrations) {
             guard row.version == migration.version else {
                 throw PostgresError(
                     .migration,
@@ -73,7 +90,9 @@ package struct PostgresMigrator: Sendable {
                 )
             }
         }
-        return Status(applied: Array(migrations.prefix(rows.count)), pending: Array(migrations.dropFirst(rows.count)))
+        return Status(
+            applied: Array(migrations.prefix(rows.count)), pending: Array(migrations.dropFirst(rows.count)),
+            newer: newer)
     }
 
     private func apply(

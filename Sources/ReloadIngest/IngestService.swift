@@ -37,6 +37,7 @@ package final class IngestService: Service {
     let current = Mutex<KafkaConsumer?>(nil)
     private let flow: IngestFlow
     private let tally: EventTally
+    let meter: IngestMeter
 
     package init(
         configuration: IngestConfiguration, pool: PostgresPool, directory: DirectoryCache, logger: Logger,
@@ -64,6 +65,7 @@ package final class IngestService: Service {
         flow = IngestFlow(
             pool: pool, limits: configuration.deadLetters, interval: configuration.flowInterval, logger: logger)
         tally = EventTally(window: configuration.deadLetters.window)
+        meter = IngestMeter(topics: configuration.topics.all)
         decoder = EventDecoder(maximumEventBytes: configuration.maximumEventBytes)
     }
 
@@ -184,6 +186,8 @@ package final class IngestService: Service {
                 throw error
             }
         case .batch(let batch):
+            meter.received(batch)
+            defer { meter.settled() }
             var prepared = PreparedBatch(batch, topics: configuration.topics, decoder: decoder)
             try await apply(prepared.items, of: &prepared, under: positions.epochs, &positions, consumer)
         case .revoked(let revocation):
@@ -232,10 +236,14 @@ package final class IngestService: Service {
                     rest, of: current, known, flow.divertedApps, limit: configuration.maximumMarks)
                 ahead = nil
                 advances = positions.advances(to: batch.next(after: items[..<count]))
+                let begun = ContinuousClock.now
                 let outcome = try await applier.apply(
                     fold, advancing: advances, failures: { [tally] in tally.counts($0, in: fold) },
                     deadLetter: { [batch] in batch.deadLetter($0) })
-                committed(fold, outcome, advances, &positions, consumer)
+                committed(fold, outcome, advances, &positions, consumer, batch)
+                meter.committed(
+                    items[..<count], of: batch, rejected: outcome.rejected, diverted: fold.diverted,
+                    took: begun.duration(to: .now))
                 onDecisions?(decisions(fold, outcome, batch))
                 if count == items.count { return }
                 // The rest, if it was too much for one transaction.
@@ -373,7 +381,7 @@ package final class IngestService: Service {
 
     private func committed(
         _ fold: BatchFold, _ outcome: BatchApplier.Outcome, _ advances: [AdvancePositions.Advance],
-        _ positions: inout PartitionPositions, _ consumer: KafkaConsumer
+        _ positions: inout PartitionPositions, _ consumer: KafkaConsumer, _ batch: PreparedBatch
     ) {
         positions.applied(advances)
         status.applied(advances.lazy.map { TopicPartition(topic: $0.topic, partition: $0.partition) })
@@ -404,7 +412,10 @@ package final class IngestService: Service {
         if let first = outcome.rejected.first {
             logger.warning(
                 "events became dead letters",
-                metadata: ["count": "\(outcome.rejected.count)", "first": "\(first.code): \(first.message)"])
+                metadata: [
+                    "count": "\(outcome.rejected.count)", "first": "\(first.code): \(first.message)",
+                    "app": "\(first.app ?? "?")", "event": "\(batch.place(first.record))",
+                ])
             onDeadLetters()
         }
         tally.committed(fold, counted: outcome.failures.lazy.map(\.appID))

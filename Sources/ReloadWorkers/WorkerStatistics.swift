@@ -1,6 +1,13 @@
 import Synchronization
 package import WidgetModel
 
+/// A provider that is left alone just now.
+package struct OpenBreaker: Hashable, Sendable {
+    package let appID: Int32
+    package let app: String
+    package let url: String
+}
+
 /// What the workers of this process have done since it started.
 package final class WorkerStatistics: Sendable {
     package struct Snapshot: Hashable, Sendable {
@@ -46,6 +53,7 @@ package final class WorkerStatistics: Sendable {
         /// Providers that are left alone just now, and how often any was.
         package var breakersOpen = 0
         package var breakersOpened = 0
+        package var openBreakers: Set<OpenBreaker> = []
         /// How often a provider was given fewer requests at a time.
         package var limitsShrunk = 0
         /// Timelines whose retry waits because its provider fails too many.

@@ -11,6 +11,9 @@ package struct EventAttributes: Sendable {
 
     package init() {}
 
+    /// Whether a trace context came with the message.
+    package var hasTraceparent: Bool { traceparent != nil }
+
     var traceparent: Range<Int>? { cloudTraceparent ?? plainTraceparent }
 
     /// Takes note of one header; others than CloudEvents' are ignored, and so is a null value.

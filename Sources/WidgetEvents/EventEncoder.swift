@@ -17,7 +17,7 @@ package enum EventEncoder {
             ("ce_type", Array(event.type.rawValue.utf8)),
         ]
         if let time { headers.append(("ce_time", Array(time.rfc3339.utf8))) }
-        if let traceparent { headers.append(("ce_traceparent", Array(traceparent.utf8))) }
+        if let traceparent { headers.append(("traceparent", Array(traceparent.utf8))) }
         headers.append(("content-type", Array("application/json".utf8)))
         return EncodedEvent(key: Array((key ?? Self.key(of: event)).utf8), headers: headers, value: data(of: event))
     }
@@ -40,6 +40,9 @@ package enum EventEncoder {
         members.end(&out)
         return out
     }
+
+    /// Why a text cannot be an event's id or source, or nil: 1 to 1024 bytes, no control characters.
+    package static func attributeProblem(_ text: String) -> String? { Envelope.problem(of: text) }
 
     /// The content type of a message in structured mode.
     package static let structuredContentType = "application/cloudevents+json"

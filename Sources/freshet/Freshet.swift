@@ -26,10 +26,11 @@ struct Freshet: AsyncParsableCommand {
             """,
         version: "0.1.0",
         subcommands: [
-            RunCommand.self, MigrateCommand.self, KindsCommand.self, PublishCommand.self, WidgetsCommand.self,
+            RunCommand.self, HealthCommand.self, MigrateCommand.self, KindsCommand.self, PublishCommand.self,
+            WidgetsCommand.self,
             TimelinesCommand.self, ExplainCommand.self, ForecastCommand.self, PlaceholdersCommand.self,
             UsersCommand.self, DeadLettersCommand.self, IngestCommand.self, PositionsCommand.self, ConfigCommand.self,
-            KafkaCommand.self, ProviderCommand.self, TokensCommand.self,
+            KafkaCommand.self, TopicsCommand.self, DoctorCommand.self, ProviderCommand.self, TokensCommand.self,
             DemoCommand.self, AppsCommand.self,
             CapacityCommand.self,
             LoadCommand.self, ReloadCommand.self, PauseCommand.self, ResumeCommand.self, CancelCommand.self,

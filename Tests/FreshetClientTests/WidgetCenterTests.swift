@@ -6,61 +6,6 @@ import WidgetModel
 
 @testable import FreshetClient
 
-private let quiet = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
-private let topics = ["freshet.pushes", "freshet.app-changes", "freshet.widgets"]
-
-/// What a consumer of Freshet's topics got.
-private struct Received: Sendable {
-    let topic: String
-    let key: String
-    let event: DecodedEvent
-}
-
-/// Lends a center for `app` on an embedded cluster; answers what it published, decoded as Freshet does.
-private func published(
-    count: Int, app: String = "com.example.bank", _ body: @Sendable (WidgetCenter) async throws -> Void
-) async throws -> [Received] {
-    let kafka = try EmbeddedKafka(logger: quiet)
-    defer { kafka.close() }
-    for topic in topics { try kafka.createTopic(topic, partitions: 1) }
-    let center = try WidgetCenter(
-        app: app,
-        configuration: WidgetCenterConfiguration(
-            bootstrapServers: kafka.bootstrapServers, properties: EmbeddedKafka.clientProperties,
-            deliveryTimeout: .seconds(10), source: "/tests"),
-        logger: quiet)
-    try await body(center)
-    await center.shutdown()
-
-    let consumer = try KafkaConsumer(
-        configuration: KafkaConsumerConfiguration(kafka: kafka.configuration, group: "test", topics: topics),
-        logger: quiet)
-    var received: [Received] = []
-    let decoder = EventDecoder()
-    for try await event in consumer.events {
-        switch event {
-        case .assigned(let assignment): assignment.start(at: [:])
-        case .revoked(let revocation): revocation.acknowledge()
-        case .batch(let batch):
-            for index in 0..<batch.count {
-                let topic = batch.topicPartition(index).topic
-                let sort = try #require(EventTopic.allCases.first { $0.defaultName == topic })
-                let key = try #require(batch.key(index))
-                let headers = batch.headers(index).lazy.map { (name: $0.name, value: $0.value) }
-                let decoded = try decoder.decode(
-                    bytes: batch.bytes, value: batch.value(index), headers: headers, topic: sort
-                ).get()
-                received.append(
-                    Received(topic: topic, key: String(decoding: batch.bytes[key], as: UTF8.self), event: decoded))
-            }
-        case .offsetOutOfRange, .error: break
-        }
-        if received.count >= count { break }
-    }
-    await consumer.shutdown()
-    return received
-}
-
 @Suite(.timeLimit(.minutes(5)))
 struct WidgetCenterTests {
     @Test("every call becomes the event of its type, under a key that keeps one person's events in order")
@@ -74,7 +19,9 @@ struct WidgetCenterTests {
             try await center.widgetPlaced(
                 WidgetCenter.Widget(
                     id: "w1", user: "u1", device: "d1", kind: "Purchases", family: .systemMedium,
-                    configuration: ["card": "acme", "limit": 3, "ratio": 0.5, "all": true, "tags": ["a", "b"]],
+                    configuration: [
+                        "card": "acme", "limit": 3, "ratio": 0.5, "all": true, "tags": ["a", "b"], "none": nil,
+                    ],
                     environment: environment))
             try await center.widgetConfigured("w1", of: "u1", configuration: ["card": "soup"])
             try await center.widgetViewed("w1", of: "u1")
@@ -112,7 +59,8 @@ struct WidgetCenterTests {
                     WidgetPlacement(
                         app: app, widget: "w1", user: "u1", device: "d1", kind: "Purchases", family: .systemMedium,
                         configuration: WidgetConfiguration(
-                            storedCanonical: #"{"all":true,"card":"acme","limit":3,"ratio":0.5,"tags":["a","b"]}"#),
+                            storedCanonical:
+                                #"{"all":true,"card":"acme","limit":3,"none":null,"ratio":0.5,"tags":["a","b"]}"#),
                         environment: model)),
                 .configured(
                     app: app, widget: "w1",

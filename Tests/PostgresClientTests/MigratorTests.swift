@@ -57,19 +57,41 @@ struct MigratorTests {
         }
     }
 
-    @Test func aNewerDatabaseIsRefused() async throws {
+    @Test("a database that was migrated for a newer binary is used as it is")
+    func aNewerDatabase() async throws {
         try await withDatabase { database in
             _ = try await PostgresMigrator(migrations: [first, second]).apply(on: database.pool)
+            let old = PostgresMigrator(migrations: [first])
+            try await #expect(old.apply(on: database.pool) == [])
+            let newer = [PostgresMigrator.Newer(version: 2, name: "second")]
+            try await #expect(
+                old.check(on: database.pool) == PostgresMigrator.Status(applied: [first], pending: [], newer: newer))
+        }
+    }
+
+    @Test(
+        "a migration that takes something away is used by those binaries only that its name admits",
+        arguments: [
+            ("contract_1_drop", true), ("contract_2_drop", false), ("contract_drop", false), ("contract", false),
+            ("contract_1", true), ("contractual_2_x", true), ("second", true),
+        ])
+    func contractions(name: String, isUsable: Bool) async throws {
+        try await withDatabase { database in
+            let contraction = PostgresMigration(version: 2, name: name, sql: "SELECT 1")
+            _ = try await PostgresMigrator(migrations: [first, contraction]).apply(on: database.pool)
             let old = PostgresMigrator(migrations: [first])
             for error in [
                 await postgresError { try await old.apply(on: database.pool) },
                 await postgresError { try await old.check(on: database.pool) },
             ] {
-                #expect(error?.kind == .migration)
-                #expect(
-                    error?.message == "the database is at migration 2 (second), newer than this binary, which knows 1")
-                #expect(error?.isRetriable == false)
+                #expect((error == nil) == isUsable)
+                guard let error else { continue }
+                #expect(error.kind == .migration)
+                #expect(error.message.contains("migration 2 (\(name))"))
+                #expect(!error.isRetriable)
             }
+            let known = PostgresMigrator(migrations: [first, contraction])
+            try await #expect(known.check(on: database.pool).pending == [])
         }
     }
 

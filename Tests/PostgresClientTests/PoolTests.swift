@@ -61,12 +61,19 @@ struct PoolTests {
             while await postgresError({ try await pool.query(SelectOne(value: 0)) })?.kind == .poolTimeout {}
             try await pool.withConnection { _ in
                 #expect(pool.statistics.lent == 1)
+                let before = pool.statistics.waits
                 let error = await postgresError { try await pool.query(SelectOne(value: 1)) }
                 #expect(error?.kind == .poolTimeout)
                 #expect(error?.isRetriable == true)
                 #expect(error?.message.contains("1 of 1 are in use") == true)
+                let after = pool.statistics.waits
+                #expect(after.count == before.count + 1)
+                #expect(after.timeouts == before.timeouts + 1)
+                #expect(after.time - before.time >= .milliseconds(250))
             }
+            let waits = pool.statistics.waits
             try await #expect(pool.query(SelectOne(value: 1)) == [1])
+            #expect(pool.statistics.waits == waits, "a connection was free")
         }
     }
 

@@ -43,6 +43,9 @@ struct StatementTests {
         DatabaseVitals.self, TableSizes.self, TakeSnapshot.self, StoredTimelines.self, TimelinesUnderWay.self,
         CheckTimeline.self, DeviceTimelines.self, ReadKindPlaceholder.self, ListAppDeadLetters.self,
         ReadAppDeadLetter.self, FindApp.self,
+        QueueDepths.self, TimelineEstimate.self, TimelineAges.self, WaitingWork.self, OldestSnapshot.self,
+        InsertEventTraces.self, EventTracesExist.self, ReadEventTraces.self, DeleteOldEventTraces.self,
+        ServerSettings.self, ServerSessions.self, OddIndexes.self,
         ReadSecrets.self, KeepSecret.self, ReplaceSecret.self, ForgetSecret.self,
     ]
 

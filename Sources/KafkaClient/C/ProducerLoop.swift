@@ -27,6 +27,9 @@ final class ProducerLoop: @unchecked Sendable, ClientEvents {
     private var depthQuestions: [CheckedContinuation<KafkaProducerDepth, Never>] = []
     private var fatalError: KafkaError?
     private var isStopping = false
+    /// When what is not confirmed is given up; nil once it was.
+    private var endsBy: ContinuousClock.Instant?
+    private var isGivenUp = false
     /// librdkafka's own queue was full: no more until something is delivered.
     private var isRefused = false
 
@@ -106,6 +109,7 @@ final class ProducerLoop: @unchecked Sendable, ClientEvents {
                 if batch.failWaiting({ fatalError.about($0) }) { finished(batch) }
             }
         }
+        if let endsBy, endsBy <= .now { giveUp() }
         while let batch = waiting.first, batch.deadline <= .now {
             waiting.removeFirst()
             fail(batch, .messageTimedOut, "no room within the delivery timeout")
@@ -114,6 +118,7 @@ final class ProducerLoop: @unchecked Sendable, ClientEvents {
 
     private func accept(_ contents: ProducerMailbox.Contents) {
         isStopping = isStopping || contents.isStopping
+        if !isGivenUp { endsBy = contents.endsBy }
         let deadline = ContinuousClock.now + limits.deliveryTimeout
         for batch in contents.batches {
             openByEpoch[batch.epoch, default: 0] += 1
@@ -168,6 +173,23 @@ final class ProducerLoop: @unchecked Sendable, ClientEvents {
         let error = KafkaError(
             code: code, message: text, isRetriable: true, context: KafkaError.Context(operation: "produce"))
         if batch.failWaiting({ error.about($0) }) { finished(batch) }
+    }
+
+    /// The time for an orderly end is over: what is not confirmed fails.
+    private func giveUp() {
+        endsBy = nil
+        isGivenUp = true
+        let count = slots.count + waiting.messageCount
+        guard count > 0 else { return }
+        logger.warning("messages were not confirmed before the end", metadata: ["messages": "\(count)"])
+        let error = KafkaError(
+            code: .purged, message: "the producer was shut down before the message was sent", isRetriable: false,
+            context: KafkaError.Context(operation: "produce"))
+        for batch in waiting.removeAll(where: { _ in true }) {
+            if batch.failWaiting({ error.about($0) }) { finished(batch) }
+        }
+        // librdkafka then says of each message that it was given up.
+        unsafe rd_kafka_purge(client.pointer, RD_KAFKA_PURGE_F_QUEUE | RD_KAFKA_PURGE_F_INFLIGHT)
     }
 
     private func finished(_ batch: SendBatch) {

@@ -18,6 +18,7 @@ final class PoolCore: Sendable {
         var lastError: PostgresError?
         var nextWaiter: PoolStateMachine.WaiterID = 0
         var timer: WakeUp?
+        var waits = PostgresPool.Waits()
     }
 
     let configuration: PostgresConfiguration
@@ -40,7 +41,7 @@ final class PoolCore: Sendable {
             return PostgresPool.Statistics(
                 open: machine.count(.idle) + machine.count(.lent), idle: machine.count(.idle),
                 lent: machine.count(.lent) + machine.count(.orphaned), connecting: machine.count(.connecting),
-                waiting: machine.waiting)
+                waiting: machine.waiting, waits: state.waits)
         }
     }
 
@@ -64,11 +65,15 @@ final class PoolCore: Sendable {
             state.nextWaiter += 1
             return state.nextWaiter
         }
+        let begun = ContinuousClock.now
+        var hasToWait = false
         let result: Result<Lease, PostgresError> = await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
                 perform { state in
                     state.waiters[id] = continuation
-                    return state.machine.acquireRequested(id, now: .now)
+                    let actions = state.machine.acquireRequested(id, now: begun)
+                    hasToWait = !actions.contains { if case .lend = $0 { true } else { false } }
+                    return actions
                 }
                 // The handler may have run before there was anything to cancel.
                 if Task.isCancelled { cancel(id) }
@@ -78,7 +83,12 @@ final class PoolCore: Sendable {
         }
         // The thread sanitizer does not see that a continuation which was resumed before it was awaited hands over what
         // it was resumed with; the lock, which whoever resumed it had taken, it sees.
-        state.withLock { _ in }
+        state.withLock { state in
+            guard hasToWait else { return }
+            state.waits.count += 1
+            state.waits.time += begun.duration(to: .now)
+            if case .failure(let error) = result, error.kind == .poolTimeout { state.waits.timeouts += 1 }
+        }
         return try result.get()
     }
 

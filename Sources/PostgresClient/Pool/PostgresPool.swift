@@ -15,6 +15,17 @@ package final class PostgresPool: Sendable {
         package var connecting: Int
         /// Callers that wait for a connection.
         package var waiting: Int
+        /// Since the pool was made.
+        package var waits = Waits()
+    }
+
+    /// Callers that did not get a connection at once.
+    package struct Waits: Sendable, Hashable {
+        package var count = 0
+        /// How long they waited, added up.
+        package var time = Duration.zero
+        /// Those that waited in vain.
+        package var timeouts = 0
     }
 
     private let core: PoolCore

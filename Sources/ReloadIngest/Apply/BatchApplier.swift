@@ -53,6 +53,7 @@ struct BatchApplier: Sendable {
                 var first = PostgresPipeline()
                 _ = first.append(AdvancePositions(advances))
                 _ = first.append(RequireFlow(apps: fold.events.keys, diverted: fold.divertedAppsOfBatch))
+                appendTraces(of: fold, to: &first)
                 var outcome = try await write(fold, behind: first, on: connection) { rejected, pipeline in
                     append((fold.diverted + rejected).map(deadLetter), to: &pipeline)
                     let counts = failures(rejected)
@@ -74,6 +75,7 @@ struct BatchApplier: Sendable {
         var pipeline = PostgresPipeline()
         _ = pipeline.append(AdvancePositions(advances))
         _ = pipeline.append(RequireFlow(apps: fold.events.keys, diverted: []))
+        appendTraces(of: fold, to: &pipeline)
         appendBumps(of: fold, to: &pipeline)
         if order.isWanted() { appendLock(of: fold, to: &pipeline) }
         let marks = appendMarks(of: fold, to: &pipeline, isStrict: true)
@@ -159,6 +161,14 @@ struct BatchApplier: Sendable {
             try await finish(marks, results, &outcome, on: connection)
         }
         return outcome
+    }
+
+    /// Most trace contexts that are kept of one transaction: the newest.
+    private static let maximumTraces = 1_000
+
+    private func appendTraces(of fold: BatchFold, to pipeline: inout PostgresPipeline) {
+        guard !fold.traces.isEmpty else { return }
+        _ = pipeline.append(InsertEventTraces(Array(fold.traces.suffix(Self.maximumTraces))))
     }
 
     private func appendBumps(of fold: BatchFold, to pipeline: inout PostgresPipeline) {

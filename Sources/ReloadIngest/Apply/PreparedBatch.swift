@@ -111,6 +111,27 @@ struct PreparedBatch: Sendable {
         }
     }
 
+    /// Where a message stands, for people: `freshet.pushes/3@1042`.
+    func place(_ index: Int) -> String {
+        let record = batch.records[index]
+        return "\(batch.topic(index))/\(record.partition)@\(record.offset)"
+    }
+
+    /// The index of a message's type among ``EventType/allCases``; one past them when its type is not known.
+    func typeIndex(_ index: Int) -> Int {
+        switch read.records[index] {
+        case .request(let request): return Self.typeIndices[Int(request.reason.rawValue)]
+        case .content(let number):
+            guard case .event(let event) = read.contents[Int(number)] else { return EventType.allCases.count }
+            return EventType(event.event).index
+        }
+    }
+
+    /// By the reason's raw value.
+    private static let typeIndices: [Int] = (0...(ReloadReason.allCases.map { Int($0.rawValue) }.max() ?? 0)).map {
+        ReloadReason(rawValue: Int16($0)).map { EventType($0).index } ?? EventType.allCases.count
+    }
+
     /// From now on the message is one that becomes a dead letter.
     mutating func reject(_ index: Int, code: String, message: String) {
         let app =

@@ -94,9 +94,11 @@ final class RecordReader: KafkaMessageReader {
         KafkaBatch.forEachHeader(of: record, in: bytes) { name, value in
             attributes.note(name: name, value: value, in: bytes)
         }
-        if let request = QuickRequest(
-            bytes: bytes, value: record.valueRange, attributes: attributes, topic: sort.topic,
-            maximumBytes: decoder.maximumEventBytes), sort.allows(bytes[request.app.range])
+        // What is traced is rare, and is read as a whole.
+        if !attributes.hasTraceparent,
+            let request = QuickRequest(
+                bytes: bytes, value: record.valueRange, attributes: attributes, topic: sort.topic,
+                maximumBytes: decoder.maximumEventBytes), sort.allows(bytes[request.app.range])
         {
             read.records.append(.request(request))
             return
@@ -142,7 +144,8 @@ final class RecordReader: KafkaMessageReader {
                 BatchEvent(
                     record: index,
                     position: EventPosition(topic: sort.index, partition: record.partition, offset: record.offset),
-                    time: time(of: decoded.envelope, record), event: decoded.event))
+                    time: time(of: decoded.envelope, record), event: decoded.event,
+                    trace: decoded.envelope.traceparent.flatMap { TraceParent($0) }))
         case .failure(let error):
             .rejected(
                 RejectedEvent(

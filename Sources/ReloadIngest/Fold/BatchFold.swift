@@ -10,12 +10,17 @@ package struct BatchEvent: Sendable {
     /// When it happened, for lifecycle and views.
     package var time: Timestamp?
     package var event: FreshetEvent
+    /// The trace that it belongs to.
+    package var trace: TraceParent?
 
-    package init(record: Int, position: EventPosition, time: Timestamp?, event: FreshetEvent) {
+    package init(
+        record: Int, position: EventPosition, time: Timestamp?, event: FreshetEvent, trace: TraceParent? = nil
+    ) {
         self.record = record
         self.position = position
         self.time = time
         self.event = event
+        self.trace = trace
     }
 }
 
@@ -58,6 +63,8 @@ package struct BatchFold: Sendable {
     private(set) var views: [ScopedIdentifier: WidgetViews] = [:]
     /// Lifecycle events in log order.
     private(set) var lifecycle: [LifecycleStep] = []
+    /// The sampled trace contexts of events that were accepted, in the order in which they came.
+    private(set) var traces: [(position: EventPosition, traceparent: String)] = []
     package private(set) var rejected: [RejectedEvent] = []
     /// Events of diverted apps: they wait in the database, and nothing else is done with them.
     package private(set) var diverted: [RejectedEvent] = []
@@ -164,6 +171,7 @@ package struct BatchFold: Sendable {
                 }
             }
             accepted += 1
+            if let trace = event.trace, trace.isSampled { traces.append((event.position, trace.description)) }
         } catch {
             if error.isUnknownName { hasUnknownNames = true }
             rejected.append(

@@ -89,6 +89,7 @@ package final class ProviderClient: ProviderFetching {
             "webhook-signature": WebhookSignature(secrets: call.secrets)
                 .sign(id: id, timestamp: timestamp, body: call.body),
         ]
+        for (name, value) in call.headers { message.headers.replaceOrAdd(name: name, value: value) }
         message.body = .bytes(call.body)
         let response = try await http.execute(message, timeout: TimeAmount(call.timeout))
         guard response.status == .ok else {

@@ -12,6 +12,8 @@ package struct ProviderCall: Sendable {
     package var timeout: Duration
     /// Longest answer that is read.
     package var maximumResponseBytes: Int
+    /// Besides those that every request has: the trace that it belongs to.
+    package var headers: [String: String] = [:]
 
     package init(
         url: String, endpoint: ProviderEndpoint = .timelines, secrets: [[UInt8]], body: [UInt8], timeout: Duration,

@@ -32,6 +32,7 @@ struct DeferralRunner: Sendable {
                 }
             }
             context.statistics.count(deferred: batch, held: held)
+            context.meter.deferred(batch, held: held)
             context.decisions?.record(batch, held: held)
             // Something was asked for meanwhile that does not have to wait.
             if rows.contains(where: \.isDue) { context.signal.signal(.timelines) }

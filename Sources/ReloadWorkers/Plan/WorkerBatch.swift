@@ -18,6 +18,8 @@ struct ReloadBatch: Sendable {
     var startedAt: Duration = .zero
     /// When the lease of the first ends, on the worker's clock.
     let leaseEnds: Duration
+    /// The trace contexts of requests, by their positions.
+    var traces: [EventPosition: String] = [:]
 
     /// The most urgent of its timelines'.
     var lane: ReloadLane { timelines.lazy.map(\.lane).min() ?? .interactive }
@@ -58,7 +60,7 @@ struct ReloadBatch: Sendable {
     func keeping(_ some: [ClaimedTimeline]) -> ReloadBatch {
         ReloadBatch(
             kind: kind, app: app, provider: provider, timelines: some, plans: plans, startedAt: startedAt,
-            leaseEnds: leaseEnds)
+            leaseEnds: leaseEnds, traces: traces)
     }
 
     var rules: ReloadRules { ReloadRules(kind.definition, developerMode: kind.isDeveloperMode) }

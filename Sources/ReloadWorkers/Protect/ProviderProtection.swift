@@ -179,7 +179,7 @@ final class ProviderProtection: Sendable {
         _ provider: ProviderKey, at time: Duration, _ body: (inout ProviderHealth) -> Value
     ) -> Value {
         let (value, forgotten) = providers.withLock { providers in
-            var forgotten = 0
+            var forgotten: [ProviderKey] = []
             if providers[provider] == nil, providers.count >= rules.maximumProviders {
                 forgotten = makeRoom(in: &providers)
             }
@@ -188,18 +188,25 @@ final class ProviderProtection: Sendable {
             providers[provider] = health
             return (value, forgotten)
         }
-        if forgotten > 0 { statistics.count { $0.breakersOpen -= forgotten } }
+        if !forgotten.isEmpty {
+            statistics.count { counts in
+                counts.breakersOpen -= forgotten.count
+                counts.openBreakers = counts.openBreakers.filter { open in
+                    !forgotten.contains(ProviderKey(appID: open.appID, url: open.url))
+                }
+            }
+        }
         return value
     }
 
-    /// Forgets the quarter that was used least lately: whoever is forgotten begins anew. Answers how many breakers of
-    /// them were open.
-    private func makeRoom(in providers: inout [ProviderKey: ProviderHealth]) -> Int {
+    /// Forgets the quarter that was used least lately: whoever is forgotten begins anew. Answers those of them whose
+    /// breakers were open.
+    private func makeRoom(in providers: inout [ProviderKey: ProviderHealth]) -> [ProviderKey] {
         let oldest = providers.sorted { $0.value.usedAt < $1.value.usedAt }.prefix(max(1, rules.maximumProviders / 4))
-        var open = 0
+        var open: [ProviderKey] = []
         for (key, health) in oldest {
             providers[key] = nil
-            if health.breaker.state != .closed { open += 1 }
+            if health.breaker.state != .closed { open.append(key) }
         }
         return open
     }
@@ -210,6 +217,8 @@ final class ProviderProtection: Sendable {
         _ changes: [ProviderHealth.Change], _ ticket: RequestTicket, _ failure: ProviderFailure?, at time: Duration
     ) {
         for change in changes {
+            let breaker = OpenBreaker(
+                appID: ticket.provider.appID, app: ticket.app, url: ticket.provider.url)
             var metadata: Logger.Metadata = ["app": "\(ticket.app)", "provider": "\(ticket.provider.url)"]
             if let failure {
                 metadata["reason"] = "\(failure.reason)"
@@ -219,7 +228,10 @@ final class ProviderProtection: Sendable {
             case .breaker(.opened(let until, let wasClosed)):
                 statistics.count { counts in
                     counts.breakersOpened += 1
-                    if wasClosed { counts.breakersOpen += 1 }
+                    if wasClosed {
+                        counts.breakersOpen += 1
+                        counts.openBreakers.insert(breaker)
+                    }
                 }
                 metadata["until"] = "in \((until - time).wholeMilliseconds) ms"
                 if wasClosed {
@@ -228,7 +240,10 @@ final class ProviderProtection: Sendable {
                     logger.info("a provider fails still", metadata: metadata)
                 }
             case .breaker(.closed):
-                statistics.count { $0.breakersOpen -= 1 }
+                statistics.count { counts in
+                    counts.breakersOpen -= 1
+                    counts.openBreakers.remove(breaker)
+                }
                 logger.notice("a provider is well again", metadata: metadata)
             case .shrunk(let limit):
                 statistics.count { $0.limitsShrunk += 1 }

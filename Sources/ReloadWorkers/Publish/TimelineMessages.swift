@@ -11,12 +11,20 @@ struct TimelineMessages: Sendable {
     let topic: String
 
     /// A timeline's content, with the claim as its revision.
-    func updated(_ timeline: ClaimedTimeline, of kind: RegisteredKind, content: [UInt8]) -> KafkaMessage {
-        message(
+    ///
+    /// - Parameter headers: the trace that it belongs to.
+    func updated(
+        _ timeline: ClaimedTimeline, of kind: RegisteredKind, content: [UInt8], headers: [String: String] = [:]
+    ) -> KafkaMessage {
+        var message = message(
             TimelineUpdatedEvent(
                 timeline: timeline.id, identity: timeline.identity(of: kind), revision: timeline.claim, storedAt: nil,
                 content: content
             ).encode(source: Self.source))
+        for (name, value) in headers.sorted(by: { $0.key < $1.key }) {
+            message.headers.append(KafkaHeader(name: name, value: Array(value.utf8)))
+        }
+        return message
     }
 
     /// A tombstone: no widget shows the timeline any more.

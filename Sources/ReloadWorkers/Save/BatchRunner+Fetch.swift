@@ -1,5 +1,6 @@
 import Logging
 import PostgresClient
+import Tracing
 import WidgetModel
 import WidgetStore
 
@@ -94,9 +95,10 @@ extension BatchRunner {
             timeout: timeout, maximumResponseBytes: context.configuration.maximumResponseBytes)
         let began = context.clock.elapsed
         do {
-            let answer = try await context.fetcher.fetch(call)
+            let answer = try await fetch(call, of: part)
             let outcome = try FetchOutcome(answer: answer, to: part, after: context.clock.elapsed - began)
             let now = context.clock.elapsed
+            context.meter.asked(for: part.timelines.count, took: now - began)
             context.protection.answered(ticket, timeout: part.kind.definition.timeout, at: now)
             context.protection.batchSucceeded(part.timelines.count, of: part.kind, part.provider, at: now)
             if isPaid { context.protection.payBackRetries(outcome.fetched.count, of: part.provider, at: now) }
@@ -108,6 +110,7 @@ extension BatchRunner {
                 throw CancellationError()
             }
             failure.fetchTime = now - began
+            context.meter.asked(for: part.timelines.count, took: now - began, failure: failure)
             if failure.reason == .timeout, !isEnough(timeout, for: part) {
                 // It was the lease that ended.
                 context.protection.givenUp(ticket, at: now)
@@ -118,6 +121,16 @@ extension BatchRunner {
         } catch {
             context.protection.givenUp(ticket, at: context.clock.elapsed)
             throw error
+        }
+    }
+
+    /// Asks, within the newest trace among the timelines'.
+    private func fetch(_ call: ProviderCall, of part: ReloadBatch) async throws -> [UInt8] {
+        guard let trace = part.newestTrace else { return try await context.fetcher.fetch(call) }
+        return try await withSpan("freshet.fetch", context: TraceHeaders.context(of: trace), ofKind: .client) { span in
+            var call = call
+            call.headers = TraceHeaders.headers(of: span.context)
+            return try await context.fetcher.fetch(call)
         }
     }
 

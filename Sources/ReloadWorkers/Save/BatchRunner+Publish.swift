@@ -48,6 +48,7 @@ extension BatchRunner {
             counts.fenced += fetched.count - saved.count
         }
         context.statistics.count(saved: saved, of: batch)
+        context.meter.stored(saved, of: batch, at: context.clock.elapsed)
         if let onStored = context.onStored {
             for saved in saved where saved.isChanged {
                 onStored(saved.fetched.timeline.id, saved.fetched.timeline.cause)
@@ -85,7 +86,9 @@ extension BatchRunner {
         let outcome = await context.output.publish(
             indices.map { index in
                 let fetched = saved[index].fetched
-                return context.messages.updated(fetched.timeline, of: batch.kind, content: fetched.content)
+                return context.messages.updated(
+                    fetched.timeline, of: batch.kind, content: fetched.content,
+                    headers: batch.traceHeaders(of: fetched.timeline))
             })
         for index in outcome.acknowledged { saved[indices[index]].isPublished = true }
         context.statistics.count { counts in

@@ -12,6 +12,8 @@ struct BatchRunner: Sendable {
     let context: WorkerContext
 
     func run(_ batch: ReloadBatch) async {
+        var batch = batch
+        batch.traces = await context.traces.traces(of: batch.timelines, at: context.clock.elapsed)
         await takeSnapshots(of: batch)
         do {
             try await reload(batch)
@@ -106,7 +108,8 @@ struct BatchRunner: Sendable {
             metadata: [
                 "app": "\(batch.kind.app)", "kind": "\(batch.kind.definition.name)", "count": "\(failed.count)",
                 "reason": "\(first.failure.reason)", "first": "\(first.failure.message)",
-            ])
+                "timeline": "\(first.timeline.id)",
+            ].merging(batch.logMetadata) { $1 })
         try await context.inParts(claims, until: batch.leaseEnds) { claims in
             _ = try await context.pool.execute(FailTimelines(claims))
         }

@@ -24,6 +24,8 @@ struct WorkerContext: Sendable {
     let claimSize = WorkSize()
     let sweepSize = WorkSize()
     let protection: ProviderProtection
+    let meter = WorkerMeter()
+    let traces: TraceLookup
     /// Batches that are stored, and completed, at the same time share statements.
     let saves = StatementMerger<FetchedTimeline, SaveContent.Row>(concurrency: 2, limit: 1_000)
     let completions = StatementMerger<Completion, CompleteTimelines.Row>(concurrency: 2, limit: 1_000)
@@ -48,6 +50,7 @@ struct WorkerContext: Sendable {
         self.onStored = onStored
         self.logger = logger
         self.decisions = decisions
+        traces = TraceLookup(pool: pool)
         protection = ProviderProtection(
             configuration.protectionRules, statistics: statistics, logger: logger)
     }

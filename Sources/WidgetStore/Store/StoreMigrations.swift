@@ -15,6 +15,7 @@ package enum StoreMigrations {
         migration(10, "dead_letters", PackageResources.m0010_dead_letters_sql),
         migration(11, "secrets", PackageResources.m0011_secrets_sql),
         migration(12, "previous_secrets", PackageResources.m0012_previous_secrets_sql),
+        migration(13, "event_traces", PackageResources.m0013_event_traces_sql),
     ]
 
     private static func migration(_ version: Int, _ name: String, _ text: [UInt8]) -> PostgresMigration {

@@ -9,25 +9,36 @@ struct MigrateCommand: AsyncParsableCommand {
         abstract: "Brings the database to this binary's schema.",
         discussion: """
             Applies the missing migrations, each in a transaction of its own, under a lock: several processes may do \
-            it at once. They only go forward and are safe while Freshet runs.
+            it at once. They only go forward and are safe while Freshet runs, also while binaries of the release \
+            before do.
 
             Examples:
               freshet migrate
               freshet migrate --check     # changes nothing; exit status 78 when migrations are missing
+              freshet migrate --check --wait 10m     # waits for whoever migrates, and for PostgreSQL
             """)
 
     @Flag(help: "Only tell which migrations are missing.")
     var check = false
+
+    @Option(help: "Wait so long until the database can be reached, and with --check until nothing is missing.")
+    var wait: String?
 
     @Flag(help: "Print JSON.")
     var json = false
 
     @OptionGroup var settings: SettingsOptions
 
+    func validate() throws {
+        guard let wait, DurationText.parse(wait) == nil else { return }
+        throw ValidationError("--wait \(wait): expected \(DurationText.form)")
+    }
+
     func run() async throws {
+        let end = ContinuousClock.now + (wait.flatMap(DurationText.parse) ?? .zero)
         try await settings.withPool { pool, _ in
             let migrator = PostgresMigrator(migrations: StoreMigrations.all)
-            let before = try await migrator.check(on: pool)
+            let before = try await status(of: migrator, on: pool, until: end)
             if check {
                 report(applied: before.applied, missing: before.pending, by: "applied")
                 guard before.pending.isEmpty else {
@@ -36,6 +47,22 @@ struct MigrateCommand: AsyncParsableCommand {
             } else {
                 report(applied: try await migrator.apply(on: pool), missing: [], by: "now applied")
             }
+        }
+    }
+
+    /// How far the database is; asked again until then, as long as there is something to wait for.
+    private func status(
+        of migrator: PostgresMigrator, on pool: PostgresPool, until end: ContinuousClock.Instant
+    ) async throws -> PostgresMigrator.Status {
+        while true {
+            do throws(PostgresError) {
+                let status = try await migrator.check(on: pool)
+                if !check || status.pending.isEmpty || ContinuousClock.now >= end { return status }
+            } catch {
+                let mayPass = error.kind == .connection || error.kind == .poolTimeout || error.isRetriable
+                guard mayPass, ContinuousClock.now < end else { throw error }
+            }
+            try await Task.sleep(for: .seconds(1))
         }
     }
 

@@ -104,7 +104,8 @@ extension FreshetNode {
             return IngestParts(
                 service: service,
                 services: [
-                    BackgroundService("notifier") { await notifier.run() }, forwarder, retention, service,
+                    BackgroundService("notifier") { await notifier.run() }, forwarder, retention,
+                    TraceRetention(pool: pool, logger: logger), service,
                 ],
                 assignment: assignment)
         }

@@ -46,11 +46,13 @@ final class FreshetNode: Sendable {
 
     /// Opens no connection and starts nothing but the embedded cluster, if there is to be one.
     ///
-    /// - Parameter onStored: told of every timeline whose stored content has changed, with the event that caused it,
-    ///   on a worker's task: it must be quick.
+    /// - Parameters:
+    ///   - observer: keeps what this process's parts tell swift-metrics, and is read at `/metrics`; nil: nobody asks.
+    ///   - onStored: told of every timeline whose stored content has changed, with the event that caused it,
+    ///     on a worker's task: it must be quick.
     /// - Throws: ``CommandFailure`` or `KafkaError` for settings that cannot be used.
     init(
-        settings: Settings, roles: ProcessRole, logger: Logger,
+        settings: Settings, roles: ProcessRole, logger: Logger, observer: PrometheusRegistry? = nil,
         onStored: (@Sendable (TimelineID, EventPosition?) -> Void)? = nil
     ) throws {
         self.settings = settings
@@ -100,12 +102,18 @@ final class FreshetNode: Sendable {
         assignment = ingest?.assignment
         unassigned = ingest?.assignment.mark(.timelines)
 
+        let observed = observer.map {
+            NodeObservation(
+                registry: $0, settings: settings.metrics, roles: roles, pool: pool, directory: wiring.directory,
+                ingest: ingest?.service, workers: roles.runsWorkers ? statistics : nil, logger: logger)
+        }
+
         var front: [any Service] = []
         if let healthPort, let number = settings.health.port {
-            let metrics = NodeMetrics.page(ingest: ingest?.service, workers: roles.runsWorkers ? statistics : nil)
             front.append(
                 wiring.health(
-                    on: number, port: healthPort, readiness: readiness, liveness: liveness, metrics: metrics))
+                    on: number, port: healthPort, readiness: readiness, liveness: liveness,
+                    metrics: observed?.page ?? MetricsPage()))
         }
         if let port {
             front += wiring.api(publishingTo: producer, port: port, readiness: readiness, liveness: liveness)
@@ -118,6 +126,7 @@ final class FreshetNode: Sendable {
         if let decisions { back.append(decisions) }
         if let workers { back += [wiring.listener(postgres), wiring.flusher(of: statistics), workers] }
         back += ingest?.services ?? []
+        if let observed { back.append(observed.sampler) }
         self.front = front
         self.back = back
         release = { [embeddedKafka] in

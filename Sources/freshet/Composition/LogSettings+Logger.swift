@@ -1,5 +1,7 @@
 import Foundation
 import Logging
+import ReloadWorkers
+import Tracing
 import WidgetModel
 
 extension LogSettings {
@@ -7,8 +9,16 @@ extension LogSettings {
     func logger(label: String = "freshet") -> Logger {
         var logger: Logger
         switch format {
-        case .text: logger = Logger(label: label) { StreamLogHandler.standardError(label: $0) }
-        case .json: logger = Logger(label: label) { JSONLogHandler(label: $0) }
+        case .text:
+            logger = Logger(label: label) {
+                StreamLogHandler.standardError(label: $0, metadataProvider: .traceContext)
+            }
+        case .json:
+            logger = Logger(label: label) { label in
+                var handler = JSONLogHandler(label: label)
+                handler.metadataProvider = .traceContext
+                return handler
+            }
         }
         logger.logLevel = level.level
         return logger
@@ -17,6 +27,14 @@ extension LogSettings {
     /// For commands that do one thing and end: what goes wrong is their own message, once.
     static var ofCommands: Logger {
         LogSettings(level: .critical, format: .text).logger()
+    }
+}
+
+extension Logger.MetadataProvider {
+    /// The trace that the work at hand belongs to, if any.
+    static let traceContext = Logger.MetadataProvider {
+        guard let parent = ServiceContext.current?.traceParent else { return [:] }
+        return ["trace_id": "\(parent.traceID)", "span_id": "\(parent.spanID)"]
     }
 }
 

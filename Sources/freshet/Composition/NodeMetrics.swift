@@ -1,59 +1,188 @@
+import ArgumentParser
+import Metrics
+import PostgresClient
 import ReloadIngest
 import ReloadWorkers
-import WidgetAPI
+import Synchronization
+import WidgetModel
+import WidgetStore
 
-/// What `/metrics` on the health port tells: what the parts of this process have counted since its start.
-enum NodeMetrics {
-    static func page(ingest: IngestService?, workers: WorkerStatistics?) -> MetricsPage {
-        MetricsPage {
-            (ingest.map { of($0.statistics.snapshot, isHalted: $0.halt != nil) } ?? [])
-                + (workers.map { of($0.snapshot) } ?? [])
+/// Hands what the parts of this process have counted on to swift-metrics: at every scrape, from memory.
+final class NodeMetrics: Sendable {
+    private let pool: PostgresPool
+    private let ingest: IngestService?
+    private let workers: WorkerStatistics?
+    private let poolMetrics: PoolMetrics
+    private let ingestMetrics: IngestTotals?
+    private let workerMetrics: WorkerTotals?
+    /// One at a time: totals are followed, not added.
+    private let isCollecting = Mutex(())
+
+    init(
+        pool: PostgresPool, ingest: IngestService?, workers: WorkerStatistics?, kinds: KindLabels, role: ProcessRole
+    ) {
+        self.pool = pool
+        self.ingest = ingest
+        self.workers = workers
+        poolMetrics = PoolMetrics()
+        ingestMetrics = ingest.map { _ in IngestTotals() }
+        workerMetrics = workers.map { _ in WorkerTotals(kinds: kinds) }
+        Meter(
+            label: MetricCatalogue.buildInfo.name,
+            dimensions: [("version", Freshet.configuration.version), ("role", role.rawValue)]
+        ).set(1)
+    }
+
+    func collect() {
+        isCollecting.withLock { _ in
+            poolMetrics.follow(pool.statistics, maximum: pool.configuration.maximumConnections)
+            if let ingest { ingestMetrics?.follow(ingest.statistics.snapshot, isHalted: ingest.halt != nil) }
+            if let workers { workerMetrics?.follow(workers.snapshot) }
+        }
+    }
+}
+
+private struct PoolMetrics {
+    private static func state(_ name: String) -> Meter {
+        Meter(label: MetricCatalogue.poolConnections.name, dimensions: [("state", name)])
+    }
+
+    private let idle = PoolMetrics.state("idle")
+    private let lent = PoolMetrics.state("lent")
+    private let connecting = PoolMetrics.state("connecting")
+    private let maximum = PoolMetrics.state("maximum")
+    private let waiting = Meter(label: MetricCatalogue.poolWaiting.name)
+    private let waits = FollowingCounter(MetricCatalogue.poolWaits)
+    private let timeouts = FollowingCounter(MetricCatalogue.poolTimeouts)
+    private let waitSeconds = FloatingPointCounter(label: MetricCatalogue.poolWaitSeconds.name)
+    private let waited = WaitedTime()
+
+    private final class WaitedTime: Sendable {
+        let last = Mutex(Duration.zero)
+    }
+
+    func follow(_ statistics: PostgresPool.Statistics, maximum most: Int) {
+        idle.set(statistics.idle)
+        lent.set(statistics.lent)
+        connecting.set(statistics.connecting)
+        maximum.set(most)
+        waiting.set(statistics.waiting)
+        waits.follow(statistics.waits.count)
+        timeouts.follow(statistics.waits.timeouts)
+        let more = waited.last.withLock { last in
+            defer { last = statistics.waits.time }
+            return statistics.waits.time - last
+        }
+        waitSeconds.increment(by: more / .seconds(1))
+    }
+}
+
+private struct IngestTotals {
+    private let batches = FollowingCounter(MetricCatalogue.ingestBatches)
+    private let marked = FollowingCounter(MetricCatalogue.ingestMarked)
+    private let retries = FollowingCounter(MetricCatalogue.ingestRetries)
+    private let fenced = FollowingCounter(MetricCatalogue.ingestFenced)
+    private let outOfRange = FollowingCounter(MetricCatalogue.ingestOutOfRange)
+    private let lost = FollowingCounter(MetricCatalogue.ingestLost)
+    private let restarts = FollowingCounter(MetricCatalogue.ingestRestarts)
+    private let partitions = Meter(label: MetricCatalogue.ingestPartitions.name)
+    private let blocked = Meter(label: MetricCatalogue.ingestBlocked.name)
+    private let halted = Meter(label: MetricCatalogue.ingestHalted.name)
+
+    func follow(_ ingest: IngestStatistics.Snapshot, isHalted: Bool) {
+        batches.follow(ingest.batches)
+        marked.follow(ingest.marked)
+        retries.follow(ingest.retries)
+        fenced.follow(ingest.fencedPartitions)
+        outOfRange.follow(ingest.outOfRange)
+        lost.follow(ingest.lostToRetention)
+        restarts.follow(ingest.restarts)
+        partitions.set(ingest.assignedPartitions)
+        blocked.set(ingest.blockedBy == nil ? 0 : 1)
+        halted.set(isHalted ? 1 : 0)
+    }
+}
+
+private struct WorkerTotals {
+    /// Most providers that are named when they are left alone.
+    private static let maximumProviders = 100
+    private typealias Path = any KeyPath<WorkerStatistics.Snapshot, Int> & Sendable
+
+    private let kinds: KindLabels
+    private let totals: [(counter: FollowingCounter, total: Path)]
+    private let decisions = FollowingCounters(MetricCatalogue.decisions)
+    private let errors = FollowingCounters(MetricCatalogue.providerErrors)
+    private let gateMessages = FollowingCounter(MetricCatalogue.gateMessages)
+    private let gateBytes = FollowingCounter(MetricCatalogue.gateBytes)
+    private let storedBytes = FollowingCounter(MetricCatalogue.storedBytes)
+    private let breakersOpen = Meter(label: MetricCatalogue.breakersOpen.name)
+    private let breakers = GaugeSet(MetricCatalogue.breakerState)
+    private let named = Named()
+
+    private final class Named: Sendable {
+        /// Those that have been left alone since the process started.
+        let providers = Mutex<Set<OpenBreaker>>([])
+    }
+
+    init(kinds: KindLabels) {
+        self.kinds = kinds
+        let paths: [(MetricDefinition, Path)] = [
+            (MetricCatalogue.claims, \.claims), (MetricCatalogue.claimed, \.claimed),
+            (MetricCatalogue.stored, \.stored), (MetricCatalogue.published, \.published),
+            (MetricCatalogue.unpublished, \.unpublished), (MetricCatalogue.gateTimelines, \.unchanged),
+            (MetricCatalogue.fenced, \.fenced), (MetricCatalogue.collected, \.collected),
+            (MetricCatalogue.swept, \.swept), (MetricCatalogue.databaseErrors, \.databaseErrors),
+            (MetricCatalogue.breakersOpened, \.breakersOpened), (MetricCatalogue.limitsShrunk, \.limitsShrunk),
+            (MetricCatalogue.retriesRefused, \.retriesRefused), (MetricCatalogue.poisonous, \.poisonous),
+        ]
+        totals = paths.map { (FollowingCounter($0), $1) }
+    }
+
+    func follow(_ workers: WorkerStatistics.Snapshot) {
+        for (counter, total) in totals { counter.follow(workers[keyPath: total]) }
+        for reason in ProviderFailure.Reason.allCases {
+            errors.follow(workers.failed[reason, default: 0], [("reason", reason.rawValue)])
+        }
+        follow(workers.kinds)
+        breakersOpen.set(max(0, workers.breakersOpen))
+        follow(workers.openBreakers)
+    }
+
+    private func follow(_ counted: [Int32: KindCounters]) {
+        var sum = KindCounters()
+        var others = KindCounters()
+        for (id, counters) in counted {
+            sum = sum + counters
+            let labels = kinds.labels(of: id)
+            if labels[0].1 == KindLabels.other[0].1, labels[1].1 == KindLabels.other[1].1 {
+                others = others + counters
+            } else {
+                follow(counters, labels)
+            }
+        }
+        if !others.isZero { follow(others, KindLabels.other) }
+        gateMessages.follow(sum.messagesSpared)
+        gateBytes.follow(sum.bytesSpared)
+        storedBytes.follow(sum.bytesStored)
+    }
+
+    private func follow(_ counters: KindCounters, _ labels: [(String, String)]) {
+        for (decision, count) in [
+            ("reloaded", counters.reloaded), ("unchanged", counters.unchanged), ("failed", counters.failed),
+            ("deferred", counters.deferred), ("slept", counters.slept), ("released", counters.released),
+        ] {
+            decisions.follow(count, labels + [("decision", decision)])
         }
     }
 
-    static func of(_ ingest: IngestStatistics.Snapshot, isHalted: Bool) -> [MetricsPage.Metric] {
-        [
-            .init("ingest_events", "Events that were accepted, in committed batches.", ingest.events),
-            .init("ingest_batches", "Batches that were committed.", ingest.batches),
-            .init("ingest_dead_letters", "Events that became dead letters.", ingest.deadLetters),
-            .init("ingest_diverted", "Events of diverted apps, kept for replay.", ingest.diverted),
-            .init("ingest_retries", "Transactions that were tried again.", ingest.retries),
-            .init(
-                "ingest_fenced_partitions", "Partitions dropped because another process has taken them.",
-                ingest.fencedPartitions),
-            .init(
-                "ingest_offsets_out_of_range", "Times that the log did not have the next offset of a partition.",
-                ingest.outOfRange),
-            .init(
-                "ingest_lost_to_retention", "Events that retention removed before they were read.",
-                ingest.lostToRetention),
-            .init(
-                "ingest_consumer_restarts", "Kafka consumers that failed for good and were replaced.", ingest.restarts),
-            .init(
-                "ingest_assigned_partitions", .gauge, "Partitions that are assigned to this process.",
-                ingest.assignedPartitions),
-            .init(
-                "ingest_blocked", .gauge, "1 while the database does not take the batch at hand.",
-                ingest.blockedBy == nil ? 0 : 1),
-            .init("ingest_halted", .gauge, "1 while ingest waits for an operator.", isHalted ? 1 : 0),
-        ]
-    }
-
-    static func of(_ workers: WorkerStatistics.Snapshot) -> [MetricsPage.Metric] {
-        [
-            .init("workers_claimed", "Timelines that were claimed.", workers.claimed),
-            .init("workers_provider_requests", "Requests to providers.", workers.requests),
-            .init("workers_requested_timelines", "Timelines that those asked for.", workers.requestedTimelines),
-            .init("workers_stored", "Timelines that were stored.", workers.stored),
-            .init("workers_published", "Timelines that were published.", workers.published),
-            .init("workers_failed", "Timelines that failed.", workers.failed.values.reduce(0, +)),
-            .init("workers_fenced", "Timelines whose claim had gone.", workers.fenced),
-            .init("workers_database_errors", "Statements that failed and were tried again.", workers.databaseErrors),
-            .init("workers_breakers_open", .gauge, "Providers whose circuit breaker is open.", workers.breakersOpen),
-            .init("workers_breakers_opened", "Times that a circuit breaker opened.", workers.breakersOpened),
-            .init("workers_limits_shrunk", "Times that a provider's concurrency was halved.", workers.limitsShrunk),
-            .init("workers_retries_refused", "Retries that the budget made wait.", workers.retriesRefused),
-            .init("workers_poisonous", "Timelines that spoilt a whole batch.", workers.poisonous),
-        ]
+    private func follow(_ open: Set<OpenBreaker>) {
+        let named = named.providers.withLock { providers in
+            for breaker in open where providers.count < Self.maximumProviders { providers.insert(breaker) }
+            return providers
+        }
+        breakers.replace(
+            named.map { breaker in
+                ([("app", breaker.app), ("provider", breaker.url)], open.contains(breaker) ? 1 : 0)
+            })
     }
 }

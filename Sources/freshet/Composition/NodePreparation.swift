@@ -17,6 +17,11 @@ struct NodePreparation: Sendable {
     func prepareDatabase(migrate: Bool) async throws {
         let migrator = PostgresMigrator(migrations: migrations)
         let status = try await waitingForDatabase { try await migrator.check(on: pool) }
+        if let newest = status.newer.last {
+            logger.notice(
+                "the database was migrated for a newer binary, beside which this one runs",
+                metadata: ["migration": "\(newest.version) \(newest.name)"])
+        }
         guard !status.pending.isEmpty else { return }
         guard migrate else {
             throw CommandFailure(.configuration, SchemaCheck.message(pending: status.pending))

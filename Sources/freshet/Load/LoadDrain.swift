@@ -16,14 +16,17 @@ struct LoadDrain: Sendable {
         var passes = 2
         /// Whether the same statements are timed afterwards, back to back, to say how near the drain comes to them.
         var comparesWithCeiling = false
+        /// The service runs already and goes on: it begins while the events are published, and that time counts.
+        var usesRunningService = false
 
         /// The embedded broker keeps the last 5 MiB of a partition, and an event takes about 450 bytes there, a published
         /// timeline, compressed, about 350.
         var farm: Farm.Plan {
             func partitions(_ count: Int, _ bytes: Int) -> Int { min(512, max(8, count * bytes / (3 << 20) + 1)) }
             return Farm.Plan(
-                inputPartitions: partitions(events * passes, 450), outputPartitions: partitions(events, 350), seed: seed
-            )
+                inputPartitions: partitions(events * passes, 450), outputPartitions: partitions(events, 350),
+                seed: seed,
+                usesRunningService: usesRunningService)
         }
     }
 
@@ -69,10 +72,10 @@ struct LoadDrain: Sendable {
         try await plan.world.place(in: farm.store, provider: farm.providerURL)
         Terminal.progress("rendering \(plan.world.widgets) widgets")
         let began = try await farm.vitals()
-        let renderer = try await farm.startService()
+        let renderer = try await farm.service()
         try await settle(published: 0)
         let rendered = try await farm.vitals()
-        await farm.stop(renderer)
+        if let renderer { await farm.stop(renderer) }
         guard let before = try await farm.pool.query(Overview()).first, before.stale == 0 else {
             throw CommandFailure(.failure, "the widgets could not be rendered before the events")
         }
@@ -123,23 +126,26 @@ struct LoadDrain: Sendable {
         Terminal.progress("publishing \(plan.events) events, pass \(number) of \(plan.passes)")
         let before = try await farm.pool.query(Overview()).first
         let applied = try await farm.appliedEvents()
-        try await publish(widgets, pass: number)
         let topics = farm.settings.topics
         let starts = try await LoadOutput.ends(of: topics.timelines, kafka: farm.kafka, logger: farm.logger)
-        // Before the first pass only: later ones are not to pay for full pages again.
-        if number == 1 { pass.hasCheckpoint = await farm.checkpoint() }
         let providerBefore = await farm.providerCounts()
+        var first = try await farm.vitals()
+        try await publish(widgets, pass: number)
+        if !plan.usesRunningService {
+            // Before the first pass only: later ones are not to pay for full pages again.
+            if number == 1 { pass.hasCheckpoint = await farm.checkpoint() }
+            first = try await farm.vitals()
+        }
 
         Terminal.progress("draining, pass \(number) of \(plan.passes)")
-        let first = try await farm.vitals()
-        let service = try await farm.startService()
+        let service = try await farm.service()
         // The service may have begun before it said so: what comes first counts.
         let (ready, readyAt) = (try await farm.vitals().now, ContinuousClock.now)
         let samples = try await settle(published: applied + plan.events)
         let last = try await farm.vitals()
         farm.sampler.sample()
-        pass.result.peakResidentBytes = service.peakResidentBytes
-        await farm.stop(service)
+        pass.result.peakResidentBytes = service?.peakResidentBytes
+        if let service { await farm.stop(service) }
 
         Terminal.progress("checking, pass \(number) of \(plan.passes)")
         let served = try await served(targets, since: first.now)

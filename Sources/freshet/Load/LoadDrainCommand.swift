@@ -38,6 +38,13 @@ struct LoadDrainCommand: AsyncParsableCommand {
     @Flag(help: "Time the same statements back to back afterwards, and say how near the drain comes to them.")
     var ceiling = false
 
+    @Flag(
+        help: """
+            Use the service that runs already on the database, the topics and the group that the settings name, and do \
+            not start one; needs brokers and --provider. It works while the events are published, and that time counts.
+            """)
+    var runningService = false
+
     @OptionGroup var farm: FarmOptions
     @OptionGroup var options: LoadOptions
 
@@ -48,12 +55,19 @@ struct LoadDrainCommand: AsyncParsableCommand {
         try LoadOptions.check("--events", events, in: 1...10_000_000)
         try LoadOptions.check("--passes", passes, in: 1...10)
         try LoadOptions.check("--max-batch", maxBatch, in: 1...1_000)
+        if runningService, ceiling {
+            throw ValidationError("--running-service: expected without --ceiling, which wants the database for itself")
+        }
+        if runningService, farm.provider == nil {
+            throw ValidationError("--running-service: expected with --provider, where the service can reach it")
+        }
     }
 
     func run() async throws {
         let world = LoadWorld(users: users, widgetsPerUser: widgetsPerUser, kinds: kinds, maxBatch: maxBatch)
         let plan = LoadDrain.Plan(
-            world: world, events: events, seed: options.seed, passes: passes, comparesWithCeiling: ceiling)
+            world: world, events: events, seed: options.seed, passes: passes, comparesWithCeiling: ceiling,
+            usesRunningService: runningService)
         try await options.run(farm, plan.farm) { try await LoadDrain(plan: plan, farm: $0).run() }
     }
 }

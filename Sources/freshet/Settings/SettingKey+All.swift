@@ -3,7 +3,7 @@ import WidgetModel
 extension SettingKey {
     /// Every setting, in the order in which they are shown.
     static let all: [SettingKey] =
-        general + postgres + kafka + topics + ingest + deadLetters + workers + providers + api + health + log
+        general + postgres + kafka + topics + ingest + deadLetters + workers + providers + api + health + metrics + log
 
     static let byName: [String: SettingKey] = Dictionary(uniqueKeysWithValues: all.map { ($0.name, $0) })
 
@@ -77,6 +77,15 @@ extension SettingKey {
                         .allSatisfy { Text.identifierProblem(String($0)) == nil }
             }, "The apps whose events an input topic may carry; those of others become dead letters."),
         .topic("topics.decisions", \.topics.decisions, "Every decision, out; only with workers.publishDecisions."),
+        .integer(
+            "topics.partitions", \.topics.partitions, 1...10_000,
+            "Partitions that `freshet topics` gives each topic, and expects at least."),
+        .optionalInteger(
+            "topics.replicationFactor", \.topics.replicationFactor, 1...32,
+            "Replicas that `freshet topics` gives each topic; the brokers' default otherwise."),
+        .duration(
+            "topics.retention", \.topics.retention, .seconds(60)...(.seconds(86_400 * 3_650)),
+            "How long `freshet topics` has the input topics keep events; longer than any outage is to last."),
     ]
 
     private static let ingest: [SettingKey] = [
@@ -198,6 +207,18 @@ extension SettingKey {
         .optionalInteger(
             "health.port", \.health.port, 0...65_535,
             "Port that serves /health in every role, from the start on; without one only the API serves it."),
+    ]
+
+    private static let metrics: [SettingKey] = [
+        .duration(
+            "metrics.interval", \.metrics.interval, .seconds(1)...(.seconds(3_600)),
+            "How often the database is read for /metrics, by every process that has health.port."),
+        .integer(
+            "metrics.kinds", \.metrics.kinds, 1...1_000,
+            "Most kinds that have series of their own in /metrics; the others are counted together as other."),
+        .duration(
+            "metrics.overdueAfter", \.metrics.overdueAfter, .milliseconds(100)...(.seconds(86_400)),
+            "A timeline that has been due for longer counts as overdue."),
     ]
 
     private static let log: [SettingKey] = [

@@ -32,7 +32,7 @@ extension Settings {
     static let fileVariable = "FRESHET_CONFIG_FILE"
 
     /// Variables that the scripts in deploy/ read.
-    private static let scriptVariables = ["FRESHET_SWIFT_BIN", "FRESHET_POSTGRES_BIN"]
+    private static let scriptVariables = ["FRESHET_SWIFT_BIN", "FRESHET_POSTGRES_BIN", "FRESHET_PROGRAM"]
 
     /// Reads the settings: defaults, overridden by the file, overridden by the environment, overridden by the flags.
     ///

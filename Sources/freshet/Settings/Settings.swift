@@ -15,6 +15,7 @@ struct Settings: Sendable, Equatable {
     var providers = ProviderSettings()
     var api = APISettings()
     var health = HealthSettings()
+    var metrics = MetricsSettings()
     var log = LogSettings()
 }
 
@@ -58,6 +59,12 @@ struct TopicSettings: Sendable, Equatable {
     var deadLetters = "freshet.dead-letters"
     /// Written only if `workers.publishDecisions` says so.
     var decisions = "freshet.decisions"
+    /// What `freshet topics` makes and checks.
+    var partitions = 12
+    /// nil: the brokers' default.
+    var replicationFactor: Int?
+    /// How long the input topics keep events.
+    var retention = Duration.seconds(7 * 86_400)
 
     /// Input topics besides those: what each carries, by its name.
     var more: [String: String] = [:]
@@ -158,6 +165,15 @@ struct HealthSettings: Sendable, Equatable {
     var host = "127.0.0.1"
     /// Where `/health` is served besides the API's port, in every role; 0 lets the system choose.
     var port: Int?
+}
+
+struct MetricsSettings: Sendable, Equatable {
+    /// How often the database and the lag are read for `/metrics`.
+    var interval = Duration.seconds(15)
+    /// Most kinds that have series of their own; the others are counted together.
+    var kinds = 100
+    /// A timeline that has been due for longer is overdue.
+    var overdueAfter = Duration.seconds(10)
 }
 
 struct LogSettings: Sendable, Equatable {

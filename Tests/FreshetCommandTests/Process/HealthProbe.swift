@@ -46,10 +46,13 @@ struct HealthProbe: Sendable {
 
     /// The lines of `/metrics`, without comments.
     func metrics() async throws -> [String] {
+        try await metricsText().split(separator: "\n").filter { !$0.hasPrefix("#") }.map(String.init)
+    }
+
+    func metricsText() async throws -> String {
         let response = try await HTTPClient.shared.execute(
             HTTPClientRequest(url: "http://127.0.0.1:\(port)/metrics"), timeout: .seconds(10))
-        let body = try await response.body.collect(upTo: 65_536)
-        return String(buffer: body).split(separator: "\n").filter { !$0.hasPrefix("#") }.map(String.init)
+        return String(buffer: try await response.body.collect(upTo: 1 << 20))
     }
 
     func becomesReady(within timeout: Duration = .seconds(60)) async throws {

@@ -106,11 +106,13 @@ struct StartTests {
                 let metrics = try await health.metrics()
                 return switch role {
                 case "ingest":
-                    metrics.contains("freshet_ingest_events_total 1")
+                    metrics.contains(#"freshet_ingest_events_total{outcome="applied",type="widget.placed"} 1"#)
                         && metrics.contains("freshet_ingest_offsets_out_of_range_total 0")
                         && !metrics.contains { $0.hasPrefix("freshet_workers") }
-                case "workers": metrics.contains("freshet_workers_breakers_open 0")
-                default: metrics.isEmpty
+                case "workers":
+                    metrics.contains("freshet_provider_breakers_open 0")
+                        && !metrics.contains { $0.hasPrefix("freshet_ingest") }
+                default: metrics.contains(#"freshet_build_info{role="api",version="0.1.0"} 1"#)
                 }
             }
             if let embedded = installation.kafka.embedded {

@@ -85,6 +85,15 @@ package struct CompleteTimelines: PostgresStatement {
     private static let currentAppGeneration =
         "(SELECT a.generation FROM app a JOIN kind k ON k.app_id = a.id WHERE k.id = s.kind_id)"
 
+    // Of the row as it is under its lock, `s`, and of the completion, `i`.
+    private static let hash = "coalesce(i.published_hash, s.published_hash)"
+    private static let askedFree = "s.free_requested > \(captured)"
+    private static let swept = capture.sql(
+        "s.swept_generation > i.kind_generation + i.app_generation", otherwise: "false")
+    private static let again = "(s.requested > \(captured) OR \(hash) IS NULL OR \(swept))"
+    private static let atOnce =
+        "(\(hash) IS NULL OR \(askedFree) AND (s.free_at = '-infinity' OR NOT i.shared))"
+
     /// A row's value of a parameter, taken from the array by its place: for values of a fixed size that are never NULL
     /// that is as quick as from a row, and `unnest` makes a table of every array that it is given.
     private static func given(_ parameter: Int, _ type: String, _ row: String = "i") -> String {
@@ -94,56 +103,51 @@ package struct CompleteTimelines: PostgresStatement {
     /// Answers the rows whose claim held. `forced`: an operator's request came during the fetch (`free_at`); what it finds
     /// overwritten is published again at once, too.
     package static let sql = """
-        WITH input AS (
-            SELECT * FROM unnest($1::uuid[], $2::int8[], $3::int8[], $6::uuid[], $7::timestamptz[], $13::bytea[],
-                                 $18::int2[], $19::int4[], $20::int8[])
+        WITH input AS MATERIALIZED (
+            SELECT i.*, \(given(4, "int8")) AS kind_generation, \(given(5, "int8")) AS app_generation,
+                   \(given(11, "bool")) AS shared, now() + \(given(9, "int8")) * interval '1 millisecond' AS spaced_at,
+                   greatest(now() + \(given(9, "int8")) * interval '1 millisecond',
+                            \(given(12, "timestamptz"))) AS budgeted_at
+            FROM unnest((SELECT $1::uuid[]), (SELECT $2::int8[]), (SELECT $3::int8[]), (SELECT $6::uuid[]),
+                        (SELECT $7::timestamptz[]), (SELECT $13::bytea[]), (SELECT $18::int2[]), (SELECT $19::int4[]),
+                        (SELECT $20::int8[]))
                 WITH ORDINALITY AS i (id, claim, requested, published_hash, next_reload, budget, cause_topic,
                                       cause_partition, cause_offset, ord)
-        ), held AS (
-            SELECT i.*, s.orphaned, s.requested > \(captured) AS asked, s.free_requested > \(captured) AS asked_free,
-                   s.free_at = '-infinity' AS asked_forced, coalesce(i.published_hash, s.published_hash) AS hash,
-                   \(capture.sql("s.swept_generation > \(given(4, "int8")) + \(given(5, "int8"))", otherwise: "false")) AS swept,
-                   now() + \(given(9, "int8")) * interval '1 millisecond' AS spaced_at,
-                   \(given(4, "int8")) AS kind_generation, \(given(5, "int8")) AS app_generation,
-                   \(given(11, "bool")) AS shared, \(given(12, "timestamptz")) AS eligible_at
-            FROM input i JOIN timeline_state s ON s.timeline_id = i.id \(Protection.fencing.sql("AND s.claim = i.claim AND s.leased"))
-            ORDER BY s.timeline_id
-            FOR NO KEY UPDATE OF s
+            -- Rows are locked in this order, by a look-up each (as in the statements that mark).
+            ORDER BY i.id
         ), live AS (
-            SELECT h.*, h.asked OR h.hash IS NULL OR h.swept AS again,
-                   h.hash IS NULL OR h.asked_free AND (h.asked_forced OR NOT h.shared) AS at_once,
-                   greatest(h.spaced_at, h.eligible_at) AS budgeted_at,
-                   CASE WHEN h.next_reload IS NULL THEN 'infinity'
-                        ELSE greatest(h.next_reload, h.spaced_at, h.eligible_at,
+            SELECT i.*,
+                   CASE WHEN i.next_reload IS NULL THEN 'infinity'
+                        ELSE greatest(i.next_reload, i.budgeted_at,
                                       now() + \(policyFloor.wholeMilliseconds) * interval '1 millisecond')
-                             + \(given(8, "int8", "h")) * interval '1 millisecond' END AS policy_at
-            FROM held h
+                             + \(given(8, "int8")) * interval '1 millisecond' END AS policy_at
+            FROM input i
         )
         UPDATE timeline_state s
-        SET rendered = \(capture.sql("l.requested", otherwise: "s.requested")),
+        SET rendered = \(capture.sql("i.requested", otherwise: "s.requested")),
             -- A claim reads them in its snapshot, and the row's as it locks it: an earlier claim may have rendered later ones.
             rendered_kind_generation = greatest(
-                s.rendered_kind_generation, \(capture.sql("l.kind_generation", otherwise: currentKindGeneration))),
+                s.rendered_kind_generation, \(capture.sql("i.kind_generation", otherwise: currentKindGeneration))),
             rendered_app_generation = greatest(
-                s.rendered_app_generation, \(capture.sql("l.app_generation", otherwise: currentAppGeneration))),
-            swept_generation = greatest(s.swept_generation, l.kind_generation + l.app_generation),
-            published_hash = l.hash, leased = false, attempts = 0, rendered_at = now(), retry_at = '-infinity',
-            eligible_at = l.budgeted_at, free_at = CASE WHEN l.shared THEN l.spaced_at ELSE '-infinity' END,
-            policy_at = l.policy_at, budget = l.budget, view_class = \(given(14, "int2", "l")),
-            last_decision = \(given(10, "int2", "l")), decision_rule = \(given(16, "int2", "l")),
-            decision_reason = \(given(17, "int2", "l")), decided_at = now(),
-            decision_topic = l.cause_topic, decision_partition = l.cause_partition, decision_offset = l.cause_offset,
-            fetch_milliseconds = \(given(15, "int8", "l")),
+                s.rendered_app_generation, \(capture.sql("i.app_generation", otherwise: currentAppGeneration))),
+            swept_generation = greatest(s.swept_generation, i.kind_generation + i.app_generation),
+            published_hash = \(hash), leased = false, attempts = 0, rendered_at = now(), retry_at = '-infinity',
+            eligible_at = i.budgeted_at, free_at = CASE WHEN i.shared THEN i.spaced_at ELSE '-infinity' END,
+            policy_at = i.policy_at, budget = i.budget, view_class = \(given(14, "int2")),
+            last_decision = \(given(10, "int2")), decision_rule = \(given(16, "int2")),
+            decision_reason = \(given(17, "int2")), decided_at = now(),
+            decision_topic = i.cause_topic, decision_partition = i.cause_partition, decision_offset = i.cause_offset,
+            fetch_milliseconds = \(given(15, "int8")),
             due_at = CASE
-                WHEN l.orphaned THEN now()
-                WHEN l.again THEN CASE WHEN l.at_once OR l.swept AND NOT l.shared THEN now()
-                                       WHEN l.asked_free OR l.swept THEN l.spaced_at
-                                       ELSE l.budgeted_at END
-                ELSE l.policy_at END,
-            lane = CASE WHEN l.again AND NOT l.orphaned THEN s.lane
-                        WHEN l.orphaned THEN \(ReloadLane.bulk.rawValue)
+                WHEN s.orphaned THEN now()
+                WHEN \(again) THEN CASE WHEN \(atOnce) OR \(swept) AND NOT i.shared THEN now()
+                                       WHEN \(askedFree) OR \(swept) THEN i.spaced_at
+                                       ELSE i.budgeted_at END
+                ELSE i.policy_at END,
+            lane = CASE WHEN s.orphaned THEN \(ReloadLane.bulk.rawValue)
+                        WHEN \(again) THEN s.lane
                         ELSE \(ReloadLane.scheduled.rawValue) END
-        FROM live l WHERE s.timeline_id = l.id
+        FROM live i WHERE s.timeline_id = i.id \(Protection.fencing.sql("AND s.claim = i.claim AND s.leased"))
         RETURNING s.timeline_id, s.due_at <= now(), s.due_at, s.eligible_at, s.claim
         """
 

@@ -50,7 +50,8 @@ struct RunCommand: AsyncParsableCommand {
                 "pid": "\(ProcessInfo.processInfo.processIdentifier)",
             ])
         try await SignalScope.run(logger: logger) { [migrate, printReady] scope in
-            let node = try FreshetNode(settings: values, roles: values.role, logger: logger)
+            let node = try FreshetNode(
+                settings: values, roles: values.role, logger: logger, observer: Observation.begin(for: values))
             let announcer = BackgroundService("announcer") {
                 do {
                     let endpoint = try await node.ready()

@@ -21,6 +21,8 @@ final class Farm: Sendable {
         var seed: UInt64 = 1
         /// Settings of the service; what the user sets goes before them.
         var serviceSettings: [(key: String, value: String)] = []
+        /// The service runs already, on the topics and in the group that the settings name: nothing is started or made.
+        var usesRunningService = false
     }
 
     let settings: Settings
@@ -125,7 +127,12 @@ final class Farm: Sendable {
         let run = String(UInt32.random(in: 0...UInt32.max), radix: 36)
         settings.kafka.group = "freshet-load-\(run)"
         let kafka: KafkaConfiguration
-        if let servers = options.bootstrapServers {
+        if plan.usesRunningService {
+            guard let servers = options.bootstrapServers ?? given.kafka.bootstrapServers else {
+                throw CommandFailure(.configuration, "a service that runs already has brokers: --bootstrap-servers")
+            }
+            kafka = KafkaConfiguration(bootstrapServers: servers, properties: given.kafka.properties)
+        } else if let servers = options.bootstrapServers {
             kafka = KafkaConfiguration(bootstrapServers: servers, properties: given.kafka.properties)
             settings.topics = TopicSettings(load: run)
             try await create(settings.topics, plan, on: kafka, logger)
@@ -217,6 +224,11 @@ final class Farm: Sendable {
             onStart: { [parts] id in parts.state.withLock { $0.serviceIDs.append(id) } })
         parts.state.withLock { $0.services.append(service) }
         return service
+    }
+
+    /// The service, started if it does not run already; nil when it is not this farm's.
+    func service() async throws -> ChildProcess? {
+        plan.usesRunningService ? nil : try await startService()
     }
 
     func stop(_ service: ChildProcess) async {

@@ -8,13 +8,7 @@ import WidgetModel
 /// The published schemas and the decoder say the same.
 @Suite(.tags(.schemas), .timeLimit(.minutes(5)))
 struct SchemaTests {
-    private static let directory = URL(filePath: #filePath)
-        .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent().appending(path: "schemas")
-
-    private func schema(_ path: String) throws -> JSONValue {
-        let data = try Data(contentsOf: Self.directory.appending(path: path))
-        return try JSONValue.parse([UInt8](data))
-    }
+    private func schema(_ path: String) throws -> JSONValue { try SchemaCheck.schema(path) }
 
     private func examples(_ schema: JSONValue) throws -> [JSONValue] {
         let examples = try #require(schema["examples"]?.arrayValue)
@@ -23,7 +17,8 @@ struct SchemaTests {
     }
 
     @Test func everyTypeHasItsSchema() throws {
-        let files = try FileManager.default.contentsOfDirectory(atPath: Self.directory.appending(path: "events").path())
+        let files = try FileManager.default.contentsOfDirectory(
+            atPath: ContractFiles.folder.appending(path: "events").path())
         let types = EventType.allCases.map(\.rawValue) + [TimelineUpdatedEvent.type, TimelineDecidedEvent.type]
         #expect(Set(files) == Set(types.map { "\($0).schema.json" }))
         for type in types {

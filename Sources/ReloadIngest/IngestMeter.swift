@@ -1,0 +1,211 @@
+import KafkaClient
+import Metrics
+import Synchronization
+import WidgetEvents
+import WidgetModel
+import WidgetStore
+
+#if canImport(Glibc)
+import Glibc
+#elseif canImport(Musl)
+import Musl
+#else
+import Darwin
+#endif
+
+/// Counts what ingest does, once a batch: nothing is counted while messages are decoded or folded.
+package final class IngestMeter: Sendable {
+    /// What became of the events of one type.
+    private struct Outcomes: Sendable {
+        let applied: Counter
+        let deadLetters: Counter
+        let diverted: Counter
+
+        init(_ type: String) {
+            func counter(_ outcome: String) -> Counter {
+                Counter(
+                    label: MetricCatalogue.ingestEvents.name, dimensions: [("type", type), ("outcome", outcome)])
+            }
+            (applied, deadLetters, diverted) = (counter("applied"), counter("dead_letter"), counter("diverted"))
+        }
+    }
+
+    private struct State {
+        /// By topic, of the batch at hand: how many messages, and the oldest one's time in milliseconds since 1970.
+        var atHand: [String: (count: Int, oldest: Int64)] = [:]
+        /// Since when a topic has been behind with nothing of it at hand.
+        var behindSince: [String: ContinuousClock.Instant] = [:]
+    }
+
+    /// By the index of the type; the last is of messages whose type is not known.
+    private let events: [Outcomes]
+    private let causes: [DeadLetterCause: Counter]
+    private let batchEvents: Recorder
+    private let applySeconds: Metrics.Timer
+    private let eventAge: Metrics.Timer
+    private let lag: [String: Meter]
+    private let oldest: [String: Meter]
+    private let state = Mutex(State())
+
+    /// - Parameter topics: those that are consumed.
+    init(topics: [String]) {
+        events = EventType.allCases.map { Outcomes($0.metricLabel) } + [Outcomes("unknown")]
+        causes = Dictionary(
+            uniqueKeysWithValues: DeadLetterCause.allCases.filter { $0 != .diverted }.map {
+                ($0, Counter(label: MetricCatalogue.ingestDeadLetters.name, dimensions: [("cause", $0.rawValue)]))
+            })
+        batchEvents = Recorder(label: MetricCatalogue.ingestBatchEvents.name)
+        applySeconds = Metrics.Timer(label: MetricCatalogue.ingestApplySeconds.name)
+        eventAge = Metrics.Timer(label: MetricCatalogue.ingestEventAge.name)
+        func meters(_ definition: MetricDefinition) -> [String: Meter] {
+            Dictionary(
+                topics.map { ($0, Meter(label: definition.name, dimensions: [("topic", $0)])) },
+                uniquingKeysWith: { first, _ in first })
+        }
+        lag = meters(MetricCatalogue.ingestLag)
+        oldest = meters(MetricCatalogue.ingestOldest)
+    }
+
+    // MARK: Batches
+
+    /// A batch is at hand until ``settled()``.
+    func received(_ batch: KafkaBatch) {
+        var counts = Array(repeating: 0, count: batch.topics.count)
+        var times = Array(repeating: Int64.max, count: batch.topics.count)
+        for record in batch.records {
+            let topic = Int(record.topicIndex)
+            counts[topic] += 1
+            if record.timestampMilliseconds >= 0, record.timestampMilliseconds < times[topic] {
+                times[topic] = record.timestampMilliseconds
+            }
+        }
+        state.withLock { state in
+            for (index, topic) in batch.topics.enumerated() where counts[index] > 0 {
+                state.atHand[topic] = (counts[index], times[index])
+                state.behindSince[topic] = nil
+            }
+        }
+    }
+
+    /// The batch at hand has been applied, or dropped.
+    func settled() {
+        state.withLock { $0.atHand = [:] }
+    }
+
+    /// A transaction was committed.
+    ///
+    /// - Parameters:
+    ///   - items: of the batch, those that it applied.
+    ///   - rejected: those that became dead letters.
+    func committed(
+        _ items: ArraySlice<Int32>, of batch: PreparedBatch, rejected: [RejectedEvent], diverted: [RejectedEvent],
+        took time: Duration
+    ) {
+        var applied = Array(repeating: 0, count: events.count)
+        var oldest = Int64.max
+        for item in items {
+            applied[batch.typeIndex(Int(item))] += 1
+            let time = batch.batch.records[Int(item)].timestampMilliseconds
+            if time >= 0, time < oldest { oldest = time }
+        }
+        for event in rejected {
+            let type = batch.typeIndex(event.record)
+            applied[type] -= 1
+            events[type].deadLetters.increment()
+            causes[DeadLetterCause(code: event.code)]?.increment()
+        }
+        for event in diverted {
+            let type = batch.typeIndex(event.record)
+            applied[type] -= 1
+            events[type].diverted.increment()
+        }
+        for (type, count) in applied.enumerated() where count > 0 { events[type].applied.increment(by: count) }
+        batchEvents.record(items.count)
+        applySeconds.recordNanoseconds(time.wholeNanoseconds)
+        if oldest < .max {
+            eventAge.recordNanoseconds(Duration.milliseconds(max(0, Self.now() - oldest)).wholeNanoseconds)
+        }
+    }
+
+    // MARK: Lag
+
+    /// Notes how far ingest is behind.
+    ///
+    /// - Parameter lag: messages behind what has been handed over, by partition.
+    func sampled(lag behind: [TopicPartition: Int64]) {
+        var lags: [String: Int64] = [:]
+        for (place, count) in behind { lags[place.topic, default: 0] += count }
+        let now = ContinuousClock.now
+        let time = Self.now()
+        for (topic, meter) in lag {
+            let (atHand, since) = state.withLock { state -> ((count: Int, oldest: Int64)?, ContinuousClock.Instant?) in
+                // What is behind and does not come has no time that is known here: it is counted from when it was seen.
+                if lags[topic, default: 0] == 0 || state.atHand[topic] != nil {
+                    state.behindSince[topic] = nil
+                } else if state.behindSince[topic] == nil {
+                    state.behindSince[topic] = now
+                }
+                return (state.atHand[topic], state.behindSince[topic])
+            }
+            meter.set(lags[topic, default: 0] + Int64(atHand?.count ?? 0))
+            var age = 0.0
+            if let atHand, atHand.oldest < .max { age = Double(max(0, time - atHand.oldest)) / 1_000 }
+            if let since { age = max(age, since.duration(to: now) / .seconds(1)) }
+            oldest[topic]?.set(age)
+        }
+    }
+
+    /// Milliseconds since 1970: only to be compared with the times of messages.
+    private static func now() -> Int64 {
+        var time = timespec()
+        clock_gettime(CLOCK_REALTIME, &time)
+        return Int64(time.tv_sec) * 1_000 + Int64(time.tv_nsec) / 1_000_000
+    }
+}
+
+extension IngestService {
+    /// Notes the lag for the metrics; asks no broker.
+    package func sampleLag() async {
+        meter.sampled(lag: await lag() ?? [:])
+    }
+}
+
+extension EventType {
+    /// The type without what all types have: `push.received`.
+    var metricLabel: String { String(rawValue.dropFirst("freshet.".count).dropLast(".v1".count)) }
+
+    init(_ event: FreshetEvent) {
+        switch event {
+        case .push: self = .pushReceived
+        case .appChange: self = .appChanged
+        case .operatorReload: self = .reloadRequested
+        case .placed: self = .widgetPlaced
+        case .configured: self = .widgetConfigured
+        case .removed: self = .widgetRemoved
+        case .viewed: self = .widgetViewed
+        case .environmentChanged: self = .deviceEnvironmentChanged
+        }
+    }
+
+    /// Of a request that stays in its bytes: its reason tells.
+    init(_ reason: ReloadReason) {
+        switch reason {
+        case .foreground, .background: self = .appChanged
+        case .operator: self = .reloadRequested
+        case .placed, .configured, .environment, .push, .policy: self = .pushReceived
+        }
+    }
+
+    /// Its index among all types.
+    var index: Int { Self.indices[self] ?? Self.allCases.count }
+
+    private static let indices = Dictionary(uniqueKeysWithValues: allCases.enumerated().map { ($1, $0) })
+}
+
+extension Duration {
+    fileprivate var wholeNanoseconds: Int64 {
+        let (seconds, attoseconds) = components
+        let (product, overflow) = seconds.multipliedReportingOverflow(by: 1_000_000_000)
+        return overflow ? .max : product + attoseconds / 1_000_000_000
+    }
+}

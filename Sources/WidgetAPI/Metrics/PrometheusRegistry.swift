@@ -1,0 +1,124 @@
+package import Metrics
+import Synchronization
+package import WidgetModel
+
+/// Keeps what swift-metrics is told, and writes it as a page in Prometheus' text format.
+///
+/// A metric that the catalogue has gets its sort, help and bounds from there; any other is taken as it comes, under a
+/// name that Prometheus allows. The number of series of a metric is bounded: what comes beyond it is counted and dropped,
+/// so that no label can fill the memory.
+package final class PrometheusRegistry: MetricsFactory {
+    private struct Family {
+        let definition: MetricDefinition
+        /// By their labels, as the page has them.
+        var series: [String: any MetricSeries] = [:]
+    }
+
+    private let catalogue: [String: MetricDefinition]
+    private let maximumSeries: Int
+    private let families = Mutex<[String: Family]>([:])
+    private let dropped = Mutex(0)
+
+    package init(_ catalogue: [MetricDefinition] = MetricCatalogue.all, maximumSeries: Int = 2_000) {
+        self.catalogue = Dictionary(catalogue.map { ($0.name, $0) }, uniquingKeysWith: { first, _ in first })
+        self.maximumSeries = maximumSeries
+    }
+
+    /// The page, in the order of the names.
+    package var text: String {
+        let (families, dropped) = (families.withLock { $0 }, dropped.withLock { $0 })
+        var text = ""
+        var shown = families
+        if catalogue[MetricCatalogue.droppedSeries.name] != nil {
+            let counter = CounterSeries()
+            counter.increment(by: Int64(dropped))
+            shown[MetricCatalogue.droppedSeries.name] = Family(
+                definition: MetricCatalogue.droppedSeries, series: ["": counter])
+        }
+        for (name, family) in shown.sorted(by: { $0.key < $1.key }) where !family.series.isEmpty {
+            text += "# HELP \(name) \(PrometheusText.help(family.definition.help))\n"
+            text += "# TYPE \(name) \(family.definition.sort.name)\n"
+            for (labels, series) in family.series.sorted(by: { $0.key < $1.key }) {
+                series.write(name, labels, to: &text)
+            }
+        }
+        return text
+    }
+
+    // MARK: Series
+
+    /// The series of a metric with these labels, made if there is none yet. One that cannot be shown is made too, and
+    /// dropped.
+    private func series<Series: MetricSeries>(
+        _ label: String, _ sort: MetricDefinition.Sort, _ dimensions: [(String, String)], _ make: () -> Series
+    ) -> Series {
+        let name = PrometheusText.metricName(label)
+        let labels = PrometheusText.labels(dimensions)
+        let found: Series? = families.withLock { families in
+            var family =
+                families[name]
+                ?? Family(definition: catalogue[name] ?? MetricDefinition(name, sort, label))
+            if let known = family.series[labels] { return known as? Series }
+            // A page that says one thing of a metric and shows another would be refused as a whole.
+            guard family.definition.sort.name == sort.name, family.series.count < maximumSeries else { return nil }
+            let new = make()
+            family.series[labels] = new
+            families[name] = family
+            return new
+        }
+        if let found { return found }
+        dropped.withLock { $0 += 1 }
+        return make()
+    }
+
+    private func remove(_ handler: AnyObject) {
+        families.withLock { families in
+            for (name, family) in families {
+                guard let key = family.series.first(where: { $0.value === handler })?.key else { continue }
+                families[name]?.series[key] = nil
+            }
+        }
+    }
+
+    private func bounds(of label: String) -> [Double] {
+        guard case .histogram(let bounds)? = catalogue[PrometheusText.metricName(label)]?.sort else {
+            return MetricDefinition.seconds
+        }
+        return bounds
+    }
+
+    // MARK: What swift-metrics asks for
+
+    package func makeCounter(label: String, dimensions: [(String, String)]) -> any CounterHandler {
+        series(label, .counter, dimensions) { CounterSeries() }
+    }
+
+    package func makeFloatingPointCounter(
+        label: String, dimensions: [(String, String)]
+    ) -> any FloatingPointCounterHandler {
+        series(label, .counter, dimensions) { CounterSeries() }
+    }
+
+    package func makeMeter(label: String, dimensions: [(String, String)]) -> any MeterHandler {
+        series(label, .gauge, dimensions) { GaugeSeries() }
+    }
+
+    package func makeRecorder(
+        label: String, dimensions: [(String, String)], aggregate: Bool
+    ) -> any RecorderHandler {
+        guard aggregate else { return series(label, .gauge, dimensions) { GaugeSeries() } }
+        let bounds = bounds(of: label)
+        return series(label, .histogram(bounds), dimensions) { HistogramSeries(bounds) }
+    }
+
+    package func makeTimer(label: String, dimensions: [(String, String)]) -> any TimerHandler {
+        let bounds = bounds(of: label)
+        return series(label, .histogram(bounds), dimensions) { HistogramSeries(bounds) }
+    }
+
+    package func destroyCounter(_ handler: any CounterHandler) { remove(handler) }
+    package func destroyFloatingPointCounter(_ handler: any FloatingPointCounterHandler) { remove(handler) }
+    package func destroyMeter(_ handler: any MeterHandler) { remove(handler) }
+    package func destroyRecorder(_ handler: any RecorderHandler) { remove(handler) }
+    package func destroyTimer(_ handler: any TimerHandler) { remove(handler) }
+}

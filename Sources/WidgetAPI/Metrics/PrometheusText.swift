@@ -1,0 +1,68 @@
+/// How names, labels and numbers are written in Prometheus' text format (version 0.0.4).
+enum PrometheusText {
+    /// `{name="value",…}`, in the order of the names; empty without labels.
+    static func labels(_ dimensions: [(String, String)]) -> String {
+        guard !dimensions.isEmpty else { return "" }
+        let pairs = dimensions.map { (name: labelName($0.0), value: $0.1) }.sorted { $0.name < $1.name }
+        return "{" + pairs.map { "\($0.name)=\"\(value($0.value))\"" }.joined(separator: ",") + "}"
+    }
+
+    /// Labels with one more behind them.
+    static func adding(_ name: String, _ value: String, to labels: String) -> String {
+        labels.isEmpty ? "{\(name)=\"\(value)\"}" : "\(labels.dropLast()),\(name)=\"\(value)\"}"
+    }
+
+    /// A label's value, escaped.
+    static func value(_ text: String) -> String {
+        escaped(text, alsoQuotes: true)
+    }
+
+    static func help(_ text: String) -> String {
+        escaped(text, alsoQuotes: false)
+    }
+
+    private static func escaped(_ text: String, alsoQuotes: Bool) -> String {
+        var result = ""
+        // By scalars: a line break that follows a carriage return is one character with it.
+        for scalar in text.unicodeScalars {
+            switch scalar {
+            case "\\": result += "\\\\"
+            case "\n": result += "\\n"
+            case "\"" where alsoQuotes: result += "\\\""
+            default: result.unicodeScalars.append(scalar)
+            }
+        }
+        return result
+    }
+
+    /// A name that Prometheus allows for a metric.
+    static func metricName(_ text: String) -> String {
+        name(text, alsoAllowing: UInt8(ascii: ":"))
+    }
+
+    static func labelName(_ text: String) -> String {
+        name(text, alsoAllowing: UInt8(ascii: "_"))
+    }
+
+    private static func name(_ text: String, alsoAllowing extra: UInt8) -> String {
+        var bytes = text.utf8.map { byte -> UInt8 in
+            switch byte {
+            case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+                UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "_"), extra:
+                byte
+            default: UInt8(ascii: "_")
+            }
+        }
+        if bytes.first.map({ (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }) ?? true {
+            bytes.insert(UInt8(ascii: "_"), at: 0)
+        }
+        return String(decoding: bytes, as: UTF8.self)
+    }
+
+    static func number(_ value: Double) -> String {
+        if value.isNaN { return "NaN" }
+        if value.isInfinite { return value < 0 ? "-Inf" : "+Inf" }
+        if value == value.rounded(), abs(value) < 1e15 { return "\(Int64(value))" }
+        return "\(value)"
+    }
+}

@@ -1,0 +1,42 @@
+/// What a metric is, for the page that shows it and for those who ask for it: its values are counted elsewhere.
+package struct MetricDefinition: Hashable, Sendable {
+    package enum Sort: Hashable, Sendable {
+        /// Only grows, from 0 at the start of the process.
+        case counter
+        /// As it is now.
+        case gauge
+        /// How many values were at most as large as each of these bounds; the bounds ascend.
+        case histogram([Double])
+
+        package var name: String {
+            switch self {
+            case .counter: "counter"
+            case .gauge: "gauge"
+            case .histogram: "histogram"
+            }
+        }
+    }
+
+    /// As Prometheus has it, with `freshet_` before it, the unit behind it, and `_total` behind that if it only grows.
+    package var name: String
+    package var sort: Sort
+    /// Names of its labels; each has a bounded number of values.
+    package var labels: [String]
+    package var help: String
+
+    package init(_ name: String, _ sort: Sort, labels: [String] = [], _ help: String) {
+        self.name = name
+        self.sort = sort
+        self.labels = labels
+        self.help = help
+    }
+
+    /// Bounds of times between a millisecond and an hour.
+    package static let seconds: [Double] = [
+        0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3_600,
+    ]
+    /// Bounds of numbers of things in a batch.
+    package static let sizes: [Double] = [
+        1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000,
+    ]
+}

@@ -1,0 +1,102 @@
+import KafkaClient
+import WidgetModel
+
+extension Doctor {
+    func checkKafka() async -> [Finding] {
+        guard let kafka = settings.namedKafka else {
+            return [
+                .warning(
+                    "kafka", "kafka.bootstrapServers is not set: an embedded cluster would run in the process",
+                    "name the brokers: the embedded cluster is for one machine and keeps nothing")
+            ]
+        }
+        let admin = KafkaAdmin(configuration: kafka, timeout: timeLimit / 3, logger: logger)
+        let plan: TopicPlan
+        do throws(KafkaError) {
+            plan = try await TopicPlan(asking: admin, for: settings.topicTargets)
+        } catch {
+            return [
+                .problem(
+                    "kafka", "\(kafka.bootstrapServers) cannot be used: \(error)",
+                    "see whether the brokers run and can be reached from here, and whether kafka.properties has the "
+                        + "TLS and SASL settings that they want")
+            ]
+        }
+        var found: [Finding] = [.ok("kafka", "\(kafka.bootstrapServers) answers")]
+        found += topics(plan)
+        found += await reading(plan, kafka)
+        return found
+    }
+
+    private func topics(_ plan: TopicPlan) -> [Finding] {
+        var found = plan.differences.map { difference in
+            Finding(
+                check: "kafka.topics", severity: difference.isProblem ? .problem : .warning,
+                message: "\(difference.topic) \(difference.message)", advice: difference.advice)
+        }
+        let leaderless = plan.states.values.filter { $0.description.partitions.contains { $0.leader == nil } }
+        for state in leaderless {
+            found.append(
+                .problem(
+                    "kafka.topics", "\(state.description.name) has partitions without a leader",
+                    "see to its brokers: those partitions can be neither read nor written"))
+        }
+        let lone = plan.states.values.filter { $0.description.partitions.contains { $0.replicas.count < 2 } }
+        if !lone.isEmpty {
+            found.append(
+                .warning(
+                    "kafka.topics", "\(lone.count) topics have a single replica",
+                    "a broker that dies takes events with it"))
+        }
+        if !plan.untold.isEmpty {
+            found.append(
+                .skipped(
+                    "kafka.topics", "the brokers do not tell the configuration of \(plan.untold.count) topics",
+                    "allow DESCRIBE_CONFIGS on them, to have retention and compaction checked"))
+        }
+        if !found.contains(where: { $0.severity >= .warning }) {
+            found.append(.ok("kafka.topics", "all \(plan.targets.count) are there, with their partitions"))
+        }
+        return found
+    }
+
+    /// Whether these credentials may read the input topics. Writing is not tried: it could not be taken back.
+    private func reading(_ plan: TopicPlan, _ kafka: KafkaConfiguration) async -> [Finding] {
+        var found: [Finding] = []
+        for topic in settings.topics.inputs where plan.states[topic] != nil {
+            let reader = KafkaReader(configuration: kafka, logger: logger)
+            do throws(KafkaError) {
+                _ = try await reader.message(topic: topic, partition: 0, offset: 0, timeout: timeLimit / 5)
+            } catch {
+                let isRefused = error.code == .topicAuthorizationFailed
+                found.append(
+                    isRefused
+                        ? .problem(
+                            "kafka.acls", "\(topic) may not be read with these credentials",
+                            "allow READ on the topic, and READ on the group \(settings.kafka.group), to who runs ingest"
+                        )
+                        : .warning(
+                            "kafka.acls", "\(topic) could not be read: \(error)", "see to the leader of its partition 0"
+                        ))
+            }
+        }
+        if found.isEmpty, !plan.states.isEmpty {
+            found.append(
+                .ok(
+                    "kafka.acls",
+                    "the input topics can be read; the rights to the group \(settings.kafka.group) and to write show only "
+                        + "when ingest and workers run"))
+        }
+        return found
+    }
+}
+
+extension TopicDifference {
+    /// Whether Freshet does not work, or loses something, by it.
+    fileprivate var isProblem: Bool {
+        switch sort {
+        case .missing, .cleanupPolicy: true
+        case .partitions, .replication, .retention: false
+        }
+    }
+}

@@ -1,0 +1,217 @@
+import Foundation
+import PostgresClient
+import WidgetModel
+import WidgetStore
+
+extension Doctor {
+    /// The oldest server that the tests run on.
+    private static let oldestServer = 150_000
+
+    func checkPostgres(_ pool: PostgresPool) async -> [Finding] {
+        do throws(PostgresError) {
+            return try await postgres(pool)
+        } catch {
+            return [
+                .problem(
+                    "postgres", error.message,
+                    "see whether the server runs and can be reached from here, and whether postgres.url is right")
+            ]
+        }
+    }
+
+    private func postgres(_ pool: PostgresPool) async throws(PostgresError) -> [Finding] {
+        let rows = try await pool.query(ServerSettings())
+        let values = Dictionary(rows.map { ($0.name, $0) }, uniquingKeysWith: { first, _ in first })
+        var found = Self.judge(values)
+        found += try await connections(values, pool)
+        if try await pool.query(TakesWrites()) != [true] {
+            found.append(
+                .problem(
+                    "postgres", "the server takes no writes: a standby, or read-only",
+                    "name the primary in postgres.url, or all hosts: Freshet takes the one that takes writes"))
+        }
+        let pending = try await PostgresMigrator(migrations: StoreMigrations.all).check(on: pool).pending
+        guard pending.isEmpty else {
+            found.append(
+                .problem("postgres.migrations", SchemaCheck.message(pending: pending), "run `freshet migrate`"))
+            return found
+        }
+        found.append(.ok("postgres.migrations", "all \(StoreMigrations.all.count) are applied"))
+        found += try await tables(pool)
+        return found
+    }
+
+    /// What the server's settings mean for Freshet. Pure.
+    static func judge(_ values: [String: ServerSettings.Row]) -> [Finding] {
+        func value(_ name: String) -> String { values[name]?.setting ?? "" }
+        var found: [Finding] = []
+        func expect(_ name: String, _ expected: String, _ severity: Finding.Severity, _ why: String) {
+            guard let row = values[name], row.setting != expected else { return }
+            found.append(
+                Finding(
+                    check: "postgres.settings", severity: severity, message: "\(name) is \(row.setting): \(why)",
+                    advice: "set \(name) = \(expected)"))
+        }
+        if let version = Int(value("server_version_num")), version < oldestServer {
+            found.append(
+                .problem(
+                    "postgres", "the server is version \(version / 10_000); expected 15 or later", "upgrade PostgreSQL")
+            )
+        } else if let version = Int(value("server_version_num")) {
+            found.append(.ok("postgres", "version \(version / 10_000).\(version % 10_000) answers"))
+        }
+        expect("fsync", "on", .problem, "a crash of the machine may destroy the database")
+        expect("full_page_writes", "on", .problem, "a crash of the machine may tear pages")
+        expect("autovacuum", "on", .problem, "dead rows are never removed, and claims become slow")
+        expect("track_counts", "on", .problem, "autovacuum does not know what to do without it")
+        if value("synchronous_commit") == "off" {
+            found.append(
+                .warning(
+                    "postgres.settings",
+                    "synchronous_commit is off: a crash loses the last moments. Positions go back with them, so no event "
+                        + "is lost, but what was published may be newer than what is stored",
+                    "set synchronous_commit = on"))
+        }
+        if let buffers = Int(value("shared_buffers")), buffers * 8_192 < 256 << 20 {
+            found.append(
+                .warning(
+                    "postgres.settings", "shared_buffers are \(buffers * 8 / 1_024) MiB",
+                    "give PostgreSQL a quarter of the memory: the hot table and its indexes should fit"))
+        }
+        if !found.contains(where: { $0.check == "postgres.settings" }) {
+            found.append(.ok("postgres.settings", "are as Freshet wants them"))
+        }
+        return found
+    }
+
+    private func connections(
+        _ values: [String: ServerSettings.Row], _ pool: PostgresPool
+    ) async throws(PostgresError) -> [Finding] {
+        guard let sessions = try await pool.query(ServerSessions()).first,
+            let maximum = values["max_connections"].flatMap({ Int($0.setting) })
+        else { return [] }
+        let reserved = values["superuser_reserved_connections"].flatMap { Int($0.setting) } ?? 3
+        let free = maximum - reserved - Int(sessions.connections)
+        // One more listens for notifications.
+        let wanted = settings.postgres.maximumConnections + 1
+        var found: [Finding] = []
+        if free < wanted {
+            found.append(
+                .problem(
+                    "postgres.connections",
+                    "\(free) of \(maximum) connections are free; one process wants up to \(wanted)",
+                    "raise max_connections, or lower postgres.maximumConnections: all processes together must fit"))
+        } else {
+            found.append(
+                .ok(
+                    "postgres.connections",
+                    "\(free) of \(maximum) are free: room for \(free / wanted) more processes like this one"))
+        }
+        if !sessions.seesOthers {
+            found.append(
+                .skipped(
+                    "postgres.connections", "this role does not see the transactions of other roles",
+                    "GRANT pg_read_all_stats to it, so that metrics and doctor see what holds vacuum back"))
+        }
+        if sessions.isSuperuser {
+            found.append(
+                .warning(
+                    "postgres.role", "Freshet would run as a superuser",
+                    "make a role that may only read and write Freshet's tables"))
+        }
+        return found
+    }
+
+    private func tables(_ pool: PostgresPool) async throws(PostgresError) -> [Finding] {
+        var found: [Finding] = []
+        for index in try await pool.query(OddIndexes()) {
+            found.append(
+                index.isValid
+                    ? .warning(
+                        "postgres.indexes",
+                        "\(index.table) has a further index \(index.index): every claim has to write it",
+                        "DROP INDEX CONCURRENTLY \(index.index)")
+                    : .problem(
+                        "postgres.indexes", "the index \(index.index) of \(index.table) is not valid",
+                        "REINDEX INDEX CONCURRENTLY \(index.index)"))
+        }
+        for table in try await pool.query(TableSizes()) where table.dead > 1_000_000 && table.dead > table.live / 2 {
+            found.append(
+                .warning(
+                    "postgres.vacuum", "\(table.table) has \(table.dead) dead rows and \(table.live) live ones",
+                    "see what holds vacuum back (an old transaction?), then VACUUM \(table.table)"))
+        }
+        if let oldest = try await pool.query(OldestSnapshot()).first,
+            oldest.transactions > 1_000_000 || oldest.seconds > 900
+        {
+            found.append(
+                .warning(
+                    "postgres.vacuum",
+                    "the oldest transaction began \(Duration.seconds(oldest.seconds).words) ago, and row versions are kept "
+                        + "for \(oldest.transactions) transactions",
+                    "find it in pg_stat_activity (ORDER BY xact_start), in pg_replication_slots or in pg_prepared_xacts, "
+                        + "and end it"))
+        }
+        if found.isEmpty { found.append(.ok("postgres.tables", "indexes are valid, and vacuum keeps up")) }
+        return found
+    }
+
+    // MARK: Clock
+
+    func checkClock(_ pool: PostgresPool) async -> [Finding] {
+        do throws(PostgresError) {
+            // The first opens the connection.
+            _ = try await pool.query(DatabaseTime())
+            let before = SampleProvider.systemTime()
+            guard let database = try await pool.query(DatabaseTime()).first else { return [] }
+            let after = SampleProvider.systemTime()
+            let way = after - before
+            let skew = database - (before + way / 2)
+            return [Self.judge(skew: skew, within: way / 2)]
+        } catch {
+            return [.skipped("clock", "not compared, since PostgreSQL cannot be asked")]
+        }
+    }
+
+    /// - Parameters:
+    ///   - skew: how far the database's clock is before this machine's.
+    ///   - error: how wrong that may be.
+    static func judge(skew: Duration, within error: Duration) -> Finding {
+        let size = skew < .zero ? .zero - skew : skew
+        let what = "this machine is \(size.words) \(skew < .zero ? "ahead of" : "behind") PostgreSQL"
+        let advice = "run chrony or another NTP client on both"
+        if size > .seconds(30) + error {
+            return .problem("clock", what + ": providers refuse signatures, and events get wrong times", advice)
+        }
+        if size > .seconds(1) + error { return .warning("clock", what, advice) }
+        return .ok("clock", "agrees with PostgreSQL's")
+    }
+
+    // MARK: Ingest
+
+    func checkIngest(_ pool: PostgresPool) async -> [Finding] {
+        do throws(PostgresError) {
+            guard try await PostgresMigrator(migrations: StoreMigrations.all).check(on: pool).pending.isEmpty else {
+                return [.skipped("ingest", "not checked before the migrations are applied")]
+            }
+            var found: [Finding] = []
+            if let halt = try await pool.query(ReadIngestHalt()).first {
+                found.append(
+                    .problem("ingest", "is halted: \(halt)", "mend the producers, then `freshet ingest resume`"))
+            }
+            for diversion in try await pool.query(ListDiversions(countLimit: 0)) {
+                found.append(
+                    .warning(
+                        "ingest", "the events of the app \(diversion.app) wait in the database",
+                        "mend its producer, then `freshet dead-letters resume --app \(diversion.app)`"))
+            }
+            let partitions = try await pool.query(ListPositions()).count
+            if found.isEmpty {
+                found.append(.ok("ingest", "not halted; positions of \(partitions) partitions are kept"))
+            }
+            return found
+        } catch {
+            return [.skipped("ingest", "not checked, since PostgreSQL cannot be asked")]
+        }
+    }
+}

@@ -1,0 +1,126 @@
+import AsyncHTTPClient
+import PostgresClient
+import ReloadWorkers
+import WidgetModel
+import WidgetStore
+
+extension Doctor {
+    /// Most providers that are asked.
+    private static let maximumProviders = 50
+    /// Asked at a time.
+    private static let concurrency = 8
+
+    private struct Target: Hashable, Sendable {
+        let app: String
+        let kind: String
+        let url: String
+        let secrets: [[UInt8]]
+    }
+
+    /// Asks each provider, signed as the workers sign, for no timelines at all: nothing is rendered for it.
+    func checkProviders(_ pool: PostgresPool) async -> [Finding] {
+        let directory: KindDirectory
+        do throws(PostgresError) {
+            guard try await PostgresMigrator(migrations: StoreMigrations.all).check(on: pool).pending.isEmpty else {
+                return [.skipped("providers", "not checked before the migrations are applied")]
+            }
+            directory = try await DirectoryCache(pool: pool).refresh()
+        } catch {
+            return [.skipped("providers", "not checked, since PostgreSQL cannot be asked for the kinds")]
+        }
+        var targets: [String: Target] = [:]
+        for kind in directory.kinds.values.sorted(by: { $0.id < $1.id }) where !kind.isRetired {
+            guard let app = directory.apps[kind.app] else { continue }
+            let key = "\(kind.app) \(kind.definition.providerURL)"
+            if targets[key] == nil {
+                targets[key] = Target(
+                    app: kind.app, kind: kind.definition.name, url: kind.definition.providerURL,
+                    secrets: app.signingSecrets)
+            }
+        }
+        guard !targets.isEmpty else {
+            return [.warning("providers", "no kinds are registered", "register some: `freshet kinds apply kinds.yaml`")]
+        }
+        let asked = targets.sorted { $0.key < $1.key }.prefix(Self.maximumProviders).map(\.value)
+        var found = await ask(asked)
+        if targets.count > asked.count {
+            found.append(.skipped("providers", "\(targets.count - asked.count) more were not asked"))
+        }
+        return found
+    }
+
+    private func ask(_ targets: [Target]) async -> [Finding] {
+        let limits: ConnectionLimits
+        let egress: EgressGuard
+        do {
+            limits = try settings.connectionLimits()
+            egress = EgressGuard(try EgressPolicy(allowing: settings.providers.allowPrivateNetworks))
+        } catch {
+            return [.problem("providers", "\(error)", "mend the settings providers.…")]
+        }
+        let http = HTTPClient(
+            eventLoopGroupProvider: .singleton,
+            configuration: ProviderClient.configuration(egress: egress, limits: limits))
+        let client = ProviderClient(http: http, egress: egress)
+        let found = await withTaskGroup(of: (Int, Finding).self) { group in
+            var found: [(Int, Finding)] = []
+            for (index, target) in targets.enumerated() {
+                if index >= Self.concurrency, let done = await group.next() { found.append(done) }
+                group.addTask { (index, await probe(target, client)) }
+            }
+            for await done in group { found.append(done) }
+            return found
+        }
+        try? await http.shutdown()
+        return found.sorted { $0.0 < $1.0 }.map(\.1)
+    }
+
+    private func probe(_ target: Target, _ client: ProviderClient) async -> Finding {
+        let body: JSONValue = ["kind": .string(target.kind), "requests": .array([])]
+        do {
+            _ = try await client.fetch(
+                ProviderCall(
+                    url: target.url, secrets: target.secrets, body: body.encoded, timeout: timeLimit / 2,
+                    maximumResponseBytes: 1 << 20))
+            return .ok("providers", "\(target.url) of \(target.app) answers, and accepts the signature")
+        } catch let failure as ProviderFailure {
+            return Self.judge(failure, of: target.url, app: target.app)
+        } catch {
+            return .skipped("providers", "\(target.url) of \(target.app) was not asked to the end")
+        }
+    }
+
+    /// What a failure to ask for nothing says of a provider.
+    static func judge(_ failure: ProviderFailure, of url: String, app: String) -> Finding {
+        let what = "\(url) of \(app)"
+        switch (failure.reason, failure.status) {
+        case (.status, 401?), (.status, 403?):
+            return .problem(
+                "providers", "\(what) refuses the signature (status \(failure.status ?? 0))",
+                "see that it has the app's signing secret (`freshet apps rotate-secret` gives a new one), and that its clock is right"
+            )
+        case (.status, 404?), (.status, 405?):
+            return .problem(
+                "providers", "\(what) has no /timelines (status \(failure.status ?? 0))",
+                "see to the provider's URL in the manifest: Freshet asks POST {url}/timelines")
+        case (.status, let status?) where status >= 500 || status == 429:
+            return .warning("providers", "\(what) answers with status \(status)", "see to the provider's own logs")
+        case (.status, _), (.invalid, _):
+            // It reads requests and answers them; one for nothing need not please it.
+            return .ok("providers", "\(what) answers (\(failure.message))")
+        case (.refused, _):
+            return .problem(
+                "providers", "\(what) may not be called: \(failure.message)",
+                "name its network in providers.allowPrivateNetworks, if it is meant to be called")
+        case (.unresolved, _):
+            return .problem(
+                "providers", "\(what): \(failure.message)", "see to the name in the manifest, and to DNS here")
+        case (.timeout, _), (.connection, _):
+            return .problem(
+                "providers", "\(what) cannot be reached: \(failure.message)",
+                "see whether it runs and whether a firewall is between; its timelines keep their last content")
+        default:
+            return .warning("providers", "\(what): \(failure.message)", "see to the provider's own logs")
+        }
+    }
+}

@@ -1,0 +1,158 @@
+import Foundation
+import KafkaClient
+import Logging
+import PostgresClient
+import WidgetModel
+import WidgetStore
+
+/// Looks at everything that Freshet needs, from where it is run, and says what to do. It changes nothing.
+struct Doctor: Sendable {
+    let settings: Settings
+    /// What reading the settings complained of.
+    let warnings: [String]
+    /// Longest for each check.
+    let timeLimit: Duration
+    var logger = LogSettings.ofCommands
+
+    /// A check that answers what it has found.
+    struct Check: Sendable {
+        let name: String
+        let run: @Sendable () async -> [Finding]
+    }
+
+    /// All findings, in the order of the checks, which run side by side.
+    ///
+    /// - Parameter checks: nil: all that there are.
+    func findings(_ checks: [Check]? = nil) async -> [Finding] {
+        let pool = settings.postgres.url.flatMap { _ in makePool() }
+        let checks = checks ?? all(pool)
+        let found = await withTaskGroup(of: (Int, [Finding]).self) { group in
+            for (index, check) in checks.enumerated() {
+                group.addTask { [timeLimit] in (index, await Self.run(check, within: timeLimit)) }
+            }
+            var found: [(Int, [Finding])] = []
+            for await part in group { found.append(part) }
+            return found
+        }
+        // Not waited for: a statement that hangs would hold it up.
+        if let pool { Task { await pool.shutdown() } }
+        return found.sorted { $0.0 < $1.0 }.flatMap(\.1)
+    }
+
+    /// Runs a check, but no longer than the limit: what hangs goes on unheard, and the process ends.
+    private static func run(_ check: Check, within limit: Duration) async -> [Finding] {
+        let (answers, continuation) = AsyncStream.makeStream(of: [Finding].self, bufferingPolicy: .bufferingOldest(1))
+        let work = Task {
+            continuation.yield(await check.run())
+            continuation.finish()
+        }
+        let timer = Task {
+            try? await Task.sleep(for: limit)
+            continuation.yield([
+                .problem(
+                    check.name, "did not end within \(limit.words)",
+                    "see whether it can be reached from here; --time-limit gives it longer")
+            ])
+            continuation.finish()
+        }
+        defer {
+            work.cancel()
+            timer.cancel()
+        }
+        for await found in answers { return found }
+        return []
+    }
+
+    private func makePool() -> PostgresPool? {
+        guard var configuration = try? settings.postgresConfiguration() else { return nil }
+        configuration.maximumConnections = 4
+        // Under the checks' own limit, so that the error says what is wrong and not only that it took long.
+        let limit = timeLimit / 2
+        configuration.acquireTimeout = min(configuration.acquireTimeout, limit)
+        configuration.connectTimeout = min(configuration.connectTimeout, limit)
+        configuration.statementTimeout = min(configuration.statementTimeout ?? limit, limit)
+        return PostgresPool(configuration: configuration, logger: logger)
+    }
+
+    private func all(_ pool: PostgresPool?) -> [Check] {
+        var checks = [Check(name: "settings") { checkSettings() }, Check(name: "keys") { checkKeys() }]
+        checks.append(Check(name: "kafka") { await checkKafka() })
+        guard let pool else {
+            checks.append(
+                Check(name: "postgres") {
+                    [
+                        .problem(
+                            "postgres", "postgres.url is not set, or cannot be read",
+                            "set postgres.url, such as postgresql://freshet@db.example.com/freshet")
+                    ]
+                })
+            return checks
+        }
+        checks.append(Check(name: "postgres") { await checkPostgres(pool) })
+        checks.append(Check(name: "clock") { await checkClock(pool) })
+        checks.append(Check(name: "ingest") { await checkIngest(pool) })
+        checks.append(Check(name: "providers") { await checkProviders(pool) })
+        return checks
+    }
+
+    // MARK: Settings and keys
+
+    private func checkSettings() -> [Finding] {
+        var found = warnings.map { Finding.warning("settings", $0, "mend it, so that it means what you want") }
+        let delivery = settings.kafka.deliveryTimeout
+        if delivery * 3 > settings.workers.lease {
+            found.append(
+                .warning(
+                    "settings",
+                    "kafka.deliveryTimeout (\(delivery.words)) leaves little of workers.lease "
+                        + "(\(settings.workers.lease.words)): batches are given back unpublished when Kafka is slow",
+                    "make the lease at least three times as long"))
+        }
+        if settings.health.port == nil {
+            found.append(
+                .warning(
+                    "settings", "health.port is not set: no probes and no /metrics in the roles ingest and workers",
+                    "set health.port, and health.host where others have to reach it"))
+        }
+        if found.isEmpty { found.append(.ok("settings", "can be used")) }
+        return found
+    }
+
+    private func checkKeys() -> [Finding] {
+        // By its name: the setting belongs to the API.
+        guard let path = SettingKey.byName["api.keys"]?.write(settings) else {
+            return [.skipped("keys", "api.keys is not set: the HTTP API serves nothing under /v1")]
+        }
+        let text: String
+        do {
+            text = try BoundedFile.read(path: path, maximumBytes: 1 << 20)
+        } catch {
+            return [.problem("keys", "api.keys: \(error)", "let this user read the JWKS file")]
+        }
+        guard let document = try? JSONValue.parse(text), case .array(let keys)? = document["keys"] else {
+            return [
+                .problem(
+                    "keys", "api.keys: the file is no JWKS: expected {\"keys\": […]}",
+                    "write a JWKS (RFC 7517), or make one with `freshet tokens`")
+            ]
+        }
+        guard !keys.isEmpty else {
+            return [.problem("keys", "api.keys: the file has no keys", "add one: no token is accepted otherwise")]
+        }
+        var found: [Finding] = []
+        let attributes = try? FileManager.default.attributesOfItem(atPath: path)
+        if keys.contains(where: { $0["kty"] == "oct" || $0["d"] != nil }),
+            let permissions = (attributes?[.posixPermissions] as? NSNumber)?.intValue, permissions & 0o004 != 0
+        {
+            found.append(
+                .warning("keys", "api.keys: everybody on this machine may read secret keys", "chmod 640 the file"))
+        }
+        let names = keys.compactMap { $0["kid"]?.stringValue }
+        if Set(names).count < keys.count {
+            found.append(
+                .warning("keys", "api.keys: keys without a kid, or with the same", "give each a kid of its own"))
+        }
+        if found.isEmpty { found.append(.ok("keys", "\(keys.count) in \(path)")) }
+        return found
+    }
+}

@@ -1,0 +1,62 @@
+import ArgumentParser
+import WidgetModel
+
+struct DoctorCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "doctor",
+        abstract: "Checks everything that Freshet needs, and says what to do.",
+        discussion: """
+            Run it where Freshet runs, with the same settings. It looks at the settings; at Kafka (reachable, topics, \
+            partitions, retention, compaction, the right to read); at PostgreSQL (version, migrations, settings that \
+            matter, connections, indexes, vacuum); at this machine's clock against PostgreSQL's; at the keys of tokens; \
+            at whether ingest is halted; and at every provider, which it asks, signed, for no timelines.
+
+            It changes nothing, and every check has a time limit. What only shows when something is written (the right to \
+            write to Kafka, say) it cannot know.
+
+            Examples:
+              freshet doctor --config freshet.yaml
+              freshet doctor --json | jq '.findings[] | select(.severity == "problem")'
+
+            Exit status: 0 no problems, though there may be warnings; 1 problems; 64 the command line is wrong; 78 the \
+            settings cannot be read.
+            """)
+
+    @Flag(
+        help:
+            "Print one JSON document: {\"status\", \"findings\": [{\"check\", \"severity\", \"message\", \"advice\"}]}."
+    )
+    var json = false
+
+    @Option(help: ArgumentHelp("Longest for each check.", valueName: "seconds"))
+    var timeLimit = 15
+
+    @OptionGroup var settings: SettingsOptions
+
+    func validate() throws {
+        guard (1...300).contains(timeLimit) else {
+            throw ValidationError("--time-limit \(timeLimit): expected 1 to 300")
+        }
+    }
+
+    func run() async throws {
+        let loaded = try settings.load()
+        let doctor = Doctor(
+            settings: loaded.settings, warnings: loaded.warnings.map { "\($0)" }, timeLimit: .seconds(timeLimit))
+        let findings = await doctor.findings()
+        let worst = findings.map(\.severity).max() ?? .ok
+        if json {
+            Terminal.print(
+                [
+                    "status": .string((worst == .skipped ? .ok : worst).rawValue),
+                    "findings": .array(findings.map(\.json)),
+                ] as JSONValue)
+        } else {
+            for finding in findings { Terminal.print(finding.text) }
+            let problems = findings.count { $0.severity == .problem }
+            let warnings = findings.count { $0.severity == .warning }
+            Terminal.print("\(problems) problems, \(warnings) warnings")
+        }
+        if worst == .problem { throw ExitCode(CommandStatus.failure.rawValue) }
+    }
+}

@@ -1,0 +1,221 @@
+import ArgumentParser
+import KafkaClient
+import WidgetModel
+
+struct TopicsCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "topics",
+        abstract: "Checks Freshet's topics, or creates those that are missing.",
+        discussion: """
+            The topics are those of the settings topics.… . Each should have topics.partitions partitions; the input \
+            topics keep messages for topics.retention, the dead letters for deadLetters.retention; the timelines' topic \
+            is compacted.
+
+            Examples:
+              freshet topics check --config freshet.yaml
+              freshet topics apply --dry-run
+              freshet topics apply --replication-factor 3 --set topics.partitions=48
+            """,
+        subcommands: [TopicsCheckCommand.self, TopicsApplyCommand.self])
+}
+
+struct TopicsCheckCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "check",
+        abstract: "Says how the topics differ from what the settings want; changes nothing.",
+        discussion: """
+            More partitions and a longer retention than the settings want are no difference. A topic's configuration \
+            needs the ACL DESCRIBE_CONFIGS; where the brokers do not tell it, it is not checked, and that is said.
+
+            Examples:
+              freshet topics check
+              freshet topics check --json
+
+            Exit status: 0 the topics are as they should be; 1 some are not; 69 Kafka cannot be reached.
+            """)
+
+    @OptionGroup var options: TopicOptions
+
+    func run() async throws {
+        let plan = try await options.plan()
+        options.report(TopicReport(plan: plan, differences: plan.differences))
+        if !plan.differences.isEmpty { throw ExitCode(CommandStatus.failure.rawValue) }
+    }
+}
+
+struct TopicsApplyCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "apply",
+        abstract: "Creates the topics that are missing, and reports what else differs.",
+        discussion: """
+            It never deletes a topic, never takes partitions away, and changes no configuration of a topic that is there: \
+            for that it prints the command of Kafka's own tools. Run it as often as you like.
+
+            With --add-partitions it also gives the input topics and the dead letters the partitions that they lack. Keys \
+            move to other partitions then: events of one person that were sent before and after may be applied out of \
+            order, so do it while producers are quiet. The compacted topic never grows.
+
+            Examples:
+              freshet topics apply --dry-run
+              freshet topics apply --replication-factor 3
+              freshet topics apply --add-partitions --set topics.partitions=96
+
+            Exit status: 0 all topics are as they should be; 1 some are not; 69 Kafka cannot be reached.
+            """)
+
+    @Flag(help: "Only say what would be done.")
+    var dryRun = false
+
+    @Flag(help: "Give topics that have fewer partitions the ones that they lack.")
+    var addPartitions = false
+
+    @OptionGroup var options: TopicOptions
+
+    func run() async throws {
+        let plan = try await options.plan()
+        var report = TopicReport(plan: plan, differences: plan.differences)
+        let growing = addPartitions ? plan.growing : []
+        if dryRun {
+            report.creating = plan.missing.map(\.name)
+            report.growing = growing.map(\.name)
+            report.isDryRun = true
+        } else {
+            let admin = try options.admin()
+            try await create(plan.missing, admin, &report)
+            for target in growing {
+                do throws(KafkaError) {
+                    try await admin.createPartitions(target.name, count: target.partitions)
+                    report.growing.append(target.name)
+                } catch {
+                    report.failures[target.name] = error.description
+                }
+            }
+            if !report.creating.isEmpty || !report.growing.isEmpty {
+                let after = try await options.plan()
+                report.differences = after.differences.filter { difference in
+                    // A cluster takes a moment to show what it has just made.
+                    !(difference.sort == .missing && report.creating.contains(difference.topic))
+                        && !(difference.sort == .partitions && report.growing.contains(difference.topic))
+                }
+            }
+        }
+        options.report(report)
+        let isDone =
+            dryRun
+            ? report.differences.isEmpty : report.differences.isEmpty && report.failures.isEmpty
+        if !isDone { throw ExitCode(CommandStatus.failure.rawValue) }
+    }
+
+    private func create(
+        _ targets: [TopicTarget], _ admin: KafkaAdmin, _ report: inout TopicReport
+    ) async throws(KafkaError) {
+        let outcomes = try await admin.createTopics(targets.map(\.specification))
+        for target in targets {
+            switch outcomes[target.name] {
+            case .created?, .alreadyExists?: report.creating.append(target.name)
+            case .failed(let error)?: report.failures[target.name] = error.description
+            case nil: report.failures[target.name] = "the brokers did not say what became of it"
+            }
+        }
+    }
+}
+
+struct TopicOptions: ParsableArguments {
+    @Option(help: "Replicas of each topic (setting topics.replicationFactor); the brokers' default otherwise.")
+    var replicationFactor: Int?
+
+    @Flag(help: "Print one JSON document.")
+    var json = false
+
+    @OptionGroup var settings: SettingsOptions
+
+    func validate() throws {
+        if let replicationFactor, !(1...32).contains(replicationFactor) {
+            throw ValidationError("--replication-factor \(replicationFactor): expected 1 to 32")
+        }
+    }
+
+    private func load() throws -> Settings {
+        var options: [String: String] = [:]
+        if let replicationFactor { options["topics.replicationFactor"] = "\(replicationFactor)" }
+        return try settings.load(options: options, requiring: ["kafka.bootstrapServers"]).settings
+    }
+
+    func admin() throws -> KafkaAdmin {
+        guard let kafka = try load().namedKafka else {
+            throw CommandFailure(.configuration, "kafka.bootstrapServers is not set")
+        }
+        return KafkaAdmin(configuration: kafka, logger: LogSettings.ofCommands)
+    }
+
+    func plan() async throws -> TopicPlan {
+        try await TopicPlan(asking: admin(), for: load().topicTargets)
+    }
+
+    func report(_ report: TopicReport) {
+        if json { Terminal.print(report.json) } else { report.printed() }
+    }
+}
+
+/// What a command has found and done.
+struct TopicReport: Sendable {
+    let plan: TopicPlan
+    var differences: [TopicDifference]
+    /// Topics that were created, or would be.
+    var creating: [String] = []
+    /// Topics that got partitions, or would.
+    var growing: [String] = []
+    /// By topic: why it could not be done.
+    var failures: [String: String] = [:]
+    var isDryRun = false
+
+    var json: JSONValue {
+        let topics = plan.targets.map { target -> JSONValue in
+            let state = plan.states[target.name]
+            return [
+                "name": .string(target.name), "setting": .string(target.key), "exists": .bool(state != nil),
+                "partitions": state.map { .number(JSONNumber($0.description.partitions.count)) } ?? .null,
+                "expectedPartitions": .number(JSONNumber(target.partitions)),
+                "configurationKnown": .bool(state?.configuration != nil),
+            ]
+        }
+        return [
+            "dryRun": .bool(isDryRun), "topics": .array(topics),
+            "created": .array(creating.map { .string($0) }), "grown": .array(growing.map { .string($0) }),
+            "failed": .array(
+                failures.sorted { $0.key < $1.key }.map { ["topic": .string($0.key), "message": .string($0.value)] }),
+            "differences": .array(
+                differences.map { difference in
+                    [
+                        "topic": .string(difference.topic), "what": .string(difference.sort.rawValue),
+                        "message": .string(difference.message), "advice": .string(difference.advice),
+                    ]
+                }),
+        ]
+    }
+
+    func printed() {
+        var table = TextTable("TOPIC", "PARTITIONS", "EXPECTED", "CLEANUP")
+        for target in plan.targets {
+            let state = plan.states[target.name]
+            table.add(
+                target.name, state.map { "\($0.description.partitions.count)" } ?? "missing", "\(target.partitions)",
+                state?.configuration?["cleanup.policy"] ?? "?")
+        }
+        table.printed()
+        let verb = isDryRun ? "would create" : "created"
+        for name in creating { Terminal.print("\(verb) \(name)") }
+        for name in growing { Terminal.print("\(isDryRun ? "would add" : "added") partitions to \(name)") }
+        for (name, message) in failures.sorted(by: { $0.key < $1.key }) {
+            Terminal.complain("\(name): not created: \(message)")
+        }
+        for difference in differences {
+            Terminal.print("\(difference.topic) \(difference.message)\n  → \(difference.advice)")
+        }
+        if !plan.untold.isEmpty {
+            Terminal.complain(
+                "not checked, because the brokers do not tell (DESCRIBE_CONFIGS): the configuration of "
+                    + plan.untold.joined(separator: ", "))
+        }
+    }
+}

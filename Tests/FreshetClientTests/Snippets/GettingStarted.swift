@@ -1,0 +1,99 @@
+// The code of the article GettingStarted: what stands between the marks is what the article shows, and SnippetTests
+// compares the two. Only the public interface is used.
+
+// snippet: imports
+import FreshetClient
+import Logging
+import ServiceLifecycle
+import UnixSignals
+
+// snippet end
+
+enum GettingStarted {
+    static func make(bootstrapServers: String, properties: [String: String], logger: Logger) throws -> WidgetCenter {
+        // snippet: make
+        var configuration = WidgetCenterConfiguration(bootstrapServers: bootstrapServers, source: "/bank/payments")
+        configuration.properties = properties
+        let center = try WidgetCenter(app: "com.example.bank", configuration: configuration, logger: logger)
+        // snippet end
+        return center
+    }
+
+    // snippet: service
+    struct Purchases: Service {
+        let center: WidgetCenter
+
+        func run() async throws {
+            // A purchase with the card acme: only the widgets of this person that show this card are stale.
+            try await center.reloadTimelines(
+                ofKind: "RecentPurchases", for: .user("u42"), matching: ["card": "acme"])
+            try? await gracefulShutdown()
+        }
+    }
+
+    static func run(_ center: WidgetCenter, logger: Logger) async throws {
+        let group = ServiceGroup(
+            services: [center, Purchases(center: center)], gracefulShutdownSignals: [.sigterm, .sigint], logger: logger)
+        try await group.run()
+    }
+    // snippet end
+
+    static func widgets(_ center: WidgetCenter) async throws {
+        // snippet: widgets
+        try await center.widgetPlaced(
+            WidgetCenter.Widget(
+                id: "w1", user: "u42", device: "d1", kind: "RecentPurchases", family: .systemMedium,
+                configuration: ["card": "acme", "categories": ["food", "fun"]],
+                environment: WidgetCenter.Environment(locale: "en-US", timeZone: "Europe/Berlin")))
+        try await center.widgetViewed("w1", of: "u42")
+        try await center.widgetConfigured("w1", of: "u42", configuration: ["card": "soup"])
+        try await center.environmentChanged(
+            ofDevice: "d1", of: "u42",
+            to: WidgetCenter.Environment(locale: "en-US", timeZone: "America/New_York"), significantTimeChange: true)
+        try await center.widgetRemoved("w1", of: "u42")
+        // snippet end
+    }
+
+    static func reloads(_ center: WidgetCenter) async throws {
+        // snippet: reloads
+        try await center.reloadTimelines(ofKind: "DueDate", for: .device("d1"))
+        try await center.reloadAllTimelines()
+        try await center.appChanged(.foreground, for: .user("u42"), kinds: ["RecentPurchases"])
+        // snippet end
+    }
+
+    static func batch(_ center: WidgetCenter, viewed widgets: [(widget: String, user: String)]) async throws {
+        // snippet: batch
+        var events = widgets.map { WidgetEvent.widgetViewed($0.widget, of: $0.user) }
+        do {
+            try await center.publish(events)
+        } catch {
+            guard error.isRetriable else { throw error }
+            // The others are stored. An event keeps its id and its date, so that it is the same one the second time.
+            events = error.failedEvents.map { events[$0] }
+            try await center.publish(events)
+        }
+        // snippet end
+    }
+
+    static func overload(_ bootstrapServers: String) -> WidgetCenterConfiguration {
+        // snippet: overload
+        let configuration = WidgetCenterConfiguration(
+            bootstrapServers: bootstrapServers, deliveryTimeout: .seconds(5), source: "/bank/payments",
+            maximumEventsUnderWay: 10_000, backPressure: .fail, shutdownTimeout: .seconds(3))
+        // snippet end
+        return configuration
+    }
+
+    static func errors(_ center: WidgetCenter, logger: Logger) async throws {
+        // snippet: errors
+        do {
+            try await center.reloadAllTimelines(for: .user("u42"))
+        } catch {
+            // Such as .overloaded and .notAcknowledged; not .invalidArgument or .notPermitted.
+            guard error.isRetriable else { throw error }
+            logger.warning("Freshet was not told", metadata: ["error": "\(error)"])
+        }
+        // snippet end
+    }
+}

@@ -1,0 +1,96 @@
+import Foundation
+import KafkaClient
+import Logging
+import Testing
+import WidgetEvents
+import WidgetModel
+
+@testable import FreshetClient
+
+let quiet = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+let topics = ["freshet.pushes", "freshet.app-changes", "freshet.widgets"]
+
+/// What a consumer of Freshet's topics got.
+struct Received: Sendable {
+    let topic: String
+    let key: String
+    /// All but what differs from event to event.
+    let headers: [String: String]
+    let event: DecodedEvent
+}
+
+/// The repository's folder.
+let repository = URL(filePath: #filePath)
+    .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
+
+/// Lends an embedded cluster with the topics that events go to, of one partition each.
+func withCluster<Value: Sendable>(_ body: (EmbeddedKafka) async throws -> Value) async throws -> Value {
+    let kafka = try EmbeddedKafka(logger: quiet)
+    defer { kafka.close() }
+    for topic in topics { try kafka.createTopic(topic, partitions: 1) }
+    return try await body(kafka)
+}
+
+extension EmbeddedKafka {
+    func center(
+        app: String = "com.example.bank", deliveryTimeout: Duration = .seconds(20),
+        change: (inout WidgetCenterConfiguration) -> Void = { _ in }
+    ) throws -> WidgetCenter {
+        var configuration = WidgetCenterConfiguration(
+            bootstrapServers: bootstrapServers, properties: Self.clientProperties, deliveryTimeout: deliveryTimeout,
+            source: "/tests")
+        change(&configuration)
+        return try WidgetCenter(app: app, configuration: configuration, logger: quiet)
+    }
+
+    /// The first `count` events of the topics, decoded as Freshet does.
+    func received(count: Int) async throws -> [Received] {
+        let consumer = try KafkaConsumer(
+            configuration: KafkaConsumerConfiguration(kafka: configuration, group: "test", topics: topics),
+            logger: quiet)
+        var received: [Received] = []
+        let decoder = EventDecoder()
+        for try await event in consumer.events {
+            switch event {
+            case .assigned(let assignment): assignment.start(at: [:])
+            case .revoked(let revocation): revocation.acknowledge()
+            case .batch(let batch):
+                for index in 0..<batch.count { received.append(try Self.read(batch, index, decoder)) }
+            case .offsetOutOfRange, .error: break
+            }
+            if received.count >= count { break }
+        }
+        await consumer.shutdown()
+        return received
+    }
+
+    private static func read(_ batch: KafkaBatch, _ index: Int, _ decoder: EventDecoder) throws -> Received {
+        let topic = batch.topicPartition(index).topic
+        let sort = try #require(EventTopic.allCases.first { $0.defaultName == topic })
+        let key = try #require(batch.key(index))
+        let headers = batch.headers(index).lazy.map { (name: $0.name, value: $0.value) }
+        let decoded = try decoder.decode(
+            bytes: batch.bytes, value: batch.value(index), headers: headers, topic: sort
+        ).get()
+        var texts: [String: String] = [:]
+        for header in headers {
+            let name = String(decoding: batch.bytes[header.name], as: UTF8.self)
+            if name == "ce_id" || name == "ce_time" { continue }
+            texts[name] = header.value.map { String(decoding: batch.bytes[$0], as: UTF8.self) } ?? "null"
+        }
+        return Received(
+            topic: topic, key: String(decoding: batch.bytes[key], as: UTF8.self), headers: texts, event: decoded)
+    }
+}
+
+/// Lends a center for `app` on an embedded cluster; answers what it published, decoded as Freshet does.
+func published(
+    count: Int, app: String = "com.example.bank", _ body: @Sendable (WidgetCenter) async throws -> Void
+) async throws -> [Received] {
+    try await withCluster { kafka in
+        let center = try kafka.center(app: app)
+        try await body(center)
+        await center.shutdown()
+        return try await kafka.received(count: count)
+    }
+}

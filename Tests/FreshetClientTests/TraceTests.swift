@@ -1,0 +1,51 @@
+import FreshetClient
+import Testing
+import Tracing
+import WidgetEvents
+
+/// Stands for the instrument of OpenTelemetry: carries what the context says under the names of W3C.
+private struct TestInstrument: Instrument {
+    struct Parent: ServiceContextKey {
+        typealias Value = String
+    }
+
+    /// There can be one in a process, and only this file needs one.
+    static let bootstrapped: Void = InstrumentationSystem.bootstrap(TestInstrument())
+
+    func inject<Carrier, Inject: Injector>(
+        _ context: ServiceContext, into carrier: inout Carrier, using injector: Inject
+    ) where Inject.Carrier == Carrier {
+        guard let parent = context[Parent.self] else { return }
+        injector.inject(parent, forKey: "Traceparent", into: &carrier)
+        injector.inject("vendor=1", forKey: "tracestate", into: &carrier)
+    }
+
+    func extract<Carrier, Extract: Extractor>(
+        _ carrier: Carrier, into context: inout ServiceContext, using extractor: Extract
+    ) where Extract.Carrier == Carrier {}
+}
+
+@Suite(.timeLimit(.minutes(5)))
+struct TraceTests {
+    @Test("an event carries the trace of the task that publishes it, in the header that W3C names")
+    func traceparent() async throws {
+        TestInstrument.bootstrapped
+        let parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+        let received = try await published(count: 4) { center in
+            var context = ServiceContext.topLevel
+            context[TestInstrument.Parent.self] = parent
+            try await ServiceContext.withValue(context) {
+                _ = try await center.reloadAllTimelines()
+                _ = try await center.publish([.reloadAllTimelines(for: .user("u"))])
+            }
+            try await center.reloadAllTimelines()
+            context[TestInstrument.Parent.self] = String(repeating: "x", count: 300)
+            try await ServiceContext.withValue(context) {
+                _ = try await center.reloadAllTimelines()
+            }
+        }
+        #expect(received.map { $0.headers["traceparent"] } == [parent, parent, nil, nil])
+        #expect(received.map(\.event.envelope.traceparent) == [parent, parent, nil, nil])
+        #expect(received.allSatisfy { $0.headers["tracestate"] == nil })
+    }
+}

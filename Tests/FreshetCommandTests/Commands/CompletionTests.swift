@@ -1,0 +1,65 @@
+import ArgumentParser
+import Foundation
+import TestSupport
+import Testing
+
+@testable import freshet
+
+/// Completion scripts and help of the built program.
+@Suite(.timeLimit(.minutes(5))) struct CompletionTests {
+    @Test(
+        "a completion script is one that its shell takes, and it knows the commands",
+        arguments: ["bash", "zsh", "fish"])
+    func script(_ shell: String) async throws {
+        let generated = try await FreshetProcess.run(["--generate-completion-script", shell])
+        #expect(generated.status == 0, "\(generated.err)")
+        for word in ["run", "publish", "topics", "doctor", "dead-letters", "--config"] {
+            #expect(generated.out.contains(word), "\(word)")
+        }
+        // Where the shell is installed, it reads the script.
+        guard let path = Self.path(of: shell) else { return }
+        let file = FileManager.default.temporaryDirectory.appendingPathComponent("\(UUID().uuidString).\(shell)")
+        try generated.out.write(to: file, atomically: true, encoding: .utf8)
+        defer { try? FileManager.default.removeItem(at: file) }
+        let process = Process()
+        process.executableURL = URL(fileURLWithPath: path)
+        process.arguments = ["-n", file.path]
+        process.standardError = FileHandle.nullDevice
+        try process.run()
+        process.waitUntilExit()
+        #expect(process.terminationStatus == 0)
+    }
+
+    private static func path(of shell: String) -> String? {
+        ["/usr/bin", "/bin", "/usr/local/bin"].map { "\($0)/\(shell)" }
+            .first { FileManager.default.isExecutableFile(atPath: $0) }
+    }
+
+    private struct Named: Sendable {
+        let name: String
+        let command: any ParsableCommand.Type
+    }
+
+    /// A command and all those below it.
+    private static func all(_ command: any ParsableCommand.Type, _ name: String) -> [Named] {
+        var found = [Named(name: name, command: command)]
+        for child in command.configuration.subcommands {
+            found += all(child, name + " " + (child.configuration.commandName ?? "\(child)"))
+        }
+        return found
+    }
+
+    @Test("every command says what it does, and the main ones how, with examples")
+    func help() {
+        let commands = Self.all(Freshet.self, "freshet")
+        let silent = commands.filter { $0.command.configuration.abstract.isEmpty }.map(\.name)
+        #expect(silent.isEmpty)
+        for name in [
+            "run", "migrate", "kinds", "publish", "topics check", "topics apply", "doctor", "load", "kafka", "explain",
+        ] {
+            let below = commands.filter { $0.name.hasPrefix("freshet \(name)") }
+            let texts = below.map(\.command.configuration.discussion)
+            #expect(texts.contains { $0.contains("Examples:") }, "\(name) shows no examples")
+        }
+    }
+}

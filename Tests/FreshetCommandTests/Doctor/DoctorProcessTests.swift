@@ -1,0 +1,63 @@
+import TestSupport
+import Testing
+import WidgetModel
+
+@testable import freshet
+
+@Suite(.tags(.process), .timeLimit(.minutes(5))) struct DoctorProcessTests {
+    private static func findings(_ text: String) throws -> [(check: String, severity: String, message: String)] {
+        try #require(JSONValue.parse(text)["findings"]?.arrayValue).map { finding in
+            (
+                finding["check"]?.stringValue ?? "", finding["severity"]?.stringValue ?? "",
+                finding["message"]?.stringValue ?? ""
+            )
+        }
+    }
+
+    @Test("an installation that works: every check has something to say, and only the server's settings may be wrong")
+    func works() async throws {
+        try await withInstallation { installation in
+            // The tests' server may run without fsync, which is a problem anywhere else.
+            let isSafe =
+                try await installation.store.integer(
+                    """
+                    SELECT count(*)::int8 FROM pg_settings
+                    WHERE name IN ('fsync', 'full_page_writes', 'autovacuum') AND setting = 'off'
+                    """) == 0
+            let doctor = try await installation.freshet("doctor", "--json", "--set", "topics.partitions=8")
+            let found = try Self.findings(doctor.out)
+            let checks = Set(found.map(\.check))
+            for check in [
+                "settings", "keys", "kafka", "kafka.topics", "kafka.acls", "postgres", "postgres.settings",
+                "postgres.connections", "postgres.migrations", "clock", "ingest", "providers",
+            ] {
+                #expect(checks.contains(check), "\(check) is missing in \(doctor.out)")
+            }
+            let problems = found.filter { $0.severity == "problem" }
+            #expect(problems.allSatisfy { $0.check == "postgres.settings" }, "\(problems)")
+            #expect(problems.isEmpty == isSafe)
+            #expect(doctor.status == (isSafe ? 0 : 1), "\(doctor.err)")
+            #expect(found.contains { $0.check == "providers" && $0.severity == "ok" }, "\(doctor.out)")
+            #expect(found.contains { $0.check == "clock" && $0.severity == "ok" })
+            #expect(found.contains { $0.check == "postgres.migrations" && $0.severity == "ok" })
+
+            let text = try await installation.freshet("doctor", "--set", "topics.partitions=9")
+            #expect(text.out.contains("has 8 partitions; expected 9"))
+            #expect(text.out.contains("→ run `freshet topics apply --add-partitions`"))
+        }
+    }
+
+    @Test("nothing is there: all of it is named, in bounded time, and the status says so")
+    func nothing() async throws {
+        let port = try HealthProbe.freePort()
+        let begun = ContinuousClock.now
+        let doctor = try await FreshetProcess.run([
+            "doctor", "--json", "--time-limit", "4", "--set", "kafka.bootstrapServers=127.0.0.1:\(port)",
+            "--set", "postgres.url=host=127.0.0.1 port=\(port) dbname=x",
+        ])
+        #expect(doctor.status == 1)
+        #expect(begun.duration(to: .now) < .seconds(30))
+        let problems = try Self.findings(doctor.out).filter { $0.severity == "problem" }.map(\.check)
+        #expect(Set(problems) == ["kafka", "postgres"], "\(doctor.out)")
+    }
+}

@@ -1,0 +1,78 @@
+import ReloadWorkers
+import Testing
+import WidgetModel
+import WidgetStore
+
+@testable import freshet
+
+@Suite(.timeLimit(.minutes(5))) struct DoctorTests {
+    private static let good = [
+        "server_version_num": "150004", "fsync": "on", "full_page_writes": "on", "autovacuum": "on",
+        "track_counts": "on", "synchronous_commit": "on", "shared_buffers": "131072",
+    ]
+
+    private static func judge(_ changes: [String: String]) -> [Finding] {
+        let values = good.merging(changes) { $1 }
+            .map { ($0.key, ServerSettings.Row(name: $0.key, setting: $0.value, unit: nil)) }
+        return Doctor.judge(Dictionary(uniqueKeysWithValues: values))
+    }
+
+    @Test("a server as it should be has no findings")
+    func goodServer() {
+        #expect(Self.judge([:]).allSatisfy { $0.severity == .ok })
+    }
+
+    @Test(
+        "each setting that endangers Freshet is found, with what to do",
+        arguments: [
+            ("fsync", "off", Finding.Severity.problem), ("full_page_writes", "off", .problem),
+            ("autovacuum", "off", .problem), ("track_counts", "off", .problem),
+            ("synchronous_commit", "off", .warning), ("shared_buffers", "16384", .warning),
+            ("server_version_num", "140009", .problem),
+        ])
+    func badSetting(_ name: String, _ value: String, _ severity: Finding.Severity) {
+        let found = Self.judge([name: value]).filter { $0.severity != .ok }
+        #expect(found.map(\.severity) == [severity])
+        #expect(found.first?.advice?.isEmpty == false)
+    }
+
+    @Test(
+        "clocks that differ",
+        arguments: [
+            (Duration.zero, Finding.Severity.ok), (.milliseconds(900), .ok), (.milliseconds(-1_500), .warning),
+            (.seconds(29), .warning), (.seconds(31), .problem), (.seconds(-3_600), .problem),
+        ])
+    func clock(_ skew: Duration, _ severity: Finding.Severity) {
+        #expect(Doctor.judge(skew: skew, within: .milliseconds(1)).severity == severity)
+    }
+
+    @Test(
+        "what a provider's failure means",
+        arguments: [
+            (ProviderFailure.Reason.status, 401, Finding.Severity.problem), (.status, 403, .problem),
+            (.status, 404, .problem), (.status, 400, .ok), (.status, 422, .ok), (.status, 503, .warning),
+            (.status, 429, .warning), (.connection, nil, .problem), (.timeout, nil, .problem),
+            (.refused, nil, .problem),
+            (.unresolved, nil, .problem), (.invalid, nil, .ok),
+        ] as [(ProviderFailure.Reason, Int?, Finding.Severity)])
+    func provider(_ reason: ProviderFailure.Reason, _ status: Int?, _ severity: Finding.Severity) {
+        let failure = ProviderFailure(reason, "why", status: status)
+        #expect(Doctor.judge(failure, of: "https://p.example.com", app: "com.example").severity == severity)
+    }
+
+    @Test("a check that hangs is a finding, after its time limit")
+    func hanging() async {
+        var settings = Settings()
+        settings.health.port = 1
+        let doctor = Doctor(settings: settings, warnings: [], timeLimit: .milliseconds(50))
+        let found = await doctor.findings([
+            Doctor.Check(name: "hangs") {
+                try? await Task.sleep(for: .seconds(3_600))
+                return [.ok("hangs", "after all")]
+            },
+            Doctor.Check(name: "quick") { [.ok("quick", "is there")] },
+        ])
+        #expect(found.map(\.check) == ["hangs", "quick"])
+        #expect(found.map(\.severity) == [.problem, .ok])
+    }
+}

@@ -1,0 +1,62 @@
+import Foundation
+import TestSupport
+import Testing
+import WidgetModel
+
+@testable import freshet
+
+/// `freshet health`, which containers run.
+@Suite(.tags(.process), .timeLimit(.minutes(5)))
+struct HealthCommandTests {
+    @Test("it tells live from ready, says what is missing, and that nobody answers")
+    func answers() async throws {
+        let port = try HealthProbe.freePort()
+        let environment = ["FRESHET_HEALTH_PORT": "\(port)", "FRESHET_HEALTH_HOST": "0.0.0.0"]
+        var result = try await FreshetProcess.run(["health"], environment: environment)
+        #expect(result.status == 1 && result.err.contains("http://127.0.0.1:\(port)/health/live does not answer"))
+
+        // Its database is not there, so it is live and not ready.
+        let nowhere = try HealthProbe.freePort()
+        let process = try FreshetProcess(
+            ["run"],
+            environment: environment.merging([
+                "FRESHET_POSTGRES_URL": "host=127.0.0.1 port=\(nowhere) dbname=x", "FRESHET_API_PORT": "0",
+            ]) { $1 })
+        let health = HealthProbe(port: port)
+        try await eventually("health is served") { try await health.ask("live").status == 200 }
+        result = try await FreshetProcess.run(["health"], environment: environment)
+        #expect(result.status == 0 && result.out == "live\n", "\(result.err)")
+        result = try await FreshetProcess.run(["health", "--ready"], environment: environment)
+        #expect(result.status == 1 && result.err.contains("postgres: "), "\(result.err)")
+        result = try await FreshetProcess.run(["health", "--ready", "--url", "http://127.0.0.1:\(port)"])
+        #expect(result.status == 1 && result.err.contains("not ready"))
+        process.send(signal: SIGTERM)
+        _ = try await process.end()
+    }
+
+    @Test(
+        "the address is one that can be connected to",
+        arguments: [
+            ("0.0.0.0", "http://127.0.0.1:81"), ("::", "http://[::1]:81"), ("::1", "http://[::1]:81"),
+            ("10.0.0.3", "http://10.0.0.3:81"), ("localhost", "http://localhost:81"),
+        ])
+    func addresses(host: String, expected: String) throws {
+        var settings = Settings()
+        settings.health = HealthSettings(host: host, port: 81)
+        #expect(try HealthCommand.address(in: settings) == expected)
+        settings.health.port = nil
+        settings.api.port = 82
+        #expect(try HealthCommand.address(in: settings) == "http://127.0.0.1:82")
+        settings.api.port = 0
+        #expect(throws: CommandFailure.self) { try HealthCommand.address(in: settings) }
+    }
+
+    @Test("what is not well is told line by line")
+    func trouble() throws {
+        let missing: JSONValue = ["status": "notReady", "missing": [["name": "kafka", "reason": "no topics"]]]
+        #expect(HealthCommand.trouble(missing) == "not ready\nkafka: no topics")
+        let wedged: JSONValue = ["status": "wedged", "loops": [["name": "ingest", "silentSeconds": 400]]]
+        #expect(HealthCommand.trouble(wedged) == "a loop does not come round: ingest")
+        #expect(HealthCommand.trouble(.null) == "not well")
+    }
+}

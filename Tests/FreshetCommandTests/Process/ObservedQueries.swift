@@ -1,0 +1,93 @@
+import Foundation
+import WidgetModel
+
+@testable import freshet
+
+/// The queries of `deploy/prometheus/rules.yaml` and `deploy/grafana/freshet.json`, and the metrics that they name.
+struct ObservedQueries {
+    struct Unreadable: Error, CustomStringConvertible {
+        let description: String
+    }
+
+    /// By name: where it is asked for.
+    private(set) var names: [String: Set<String>] = [:]
+    /// What the rules themselves record.
+    private(set) var recorded: Set<String> = []
+    /// Alerts with their annotations.
+    private(set) var alerts: [String: [String: String]] = [:]
+
+    init() throws {
+        try readRules()
+        try readDashboard()
+    }
+
+    private mutating func readRules() throws {
+        let text = try Self.text("deploy/prometheus/rules.yaml")
+        let read = LocatedYAML.read(text, file: "rules.yaml")
+        guard read.problems.isEmpty, let document = try read.documents.first?.json(),
+            case .array(let groups)? = document["groups"], !groups.isEmpty
+        else { throw Unreadable(description: "the rules have no groups: \(read.problems)") }
+        for group in groups {
+            guard case .array(let rules)? = group["rules"] else {
+                throw Unreadable(description: "a group has no rules")
+            }
+            for rule in rules {
+                guard let query = rule["expr"]?.stringValue ?? rule["expr"]?.numberValue.map({ "\($0)" }) else {
+                    throw Unreadable(description: "a rule has no expr")
+                }
+                if let name = rule["record"]?.stringValue { recorded.insert(name) }
+                if let name = rule["alert"]?.stringValue {
+                    var annotations: [String: String] = [:]
+                    if case .object(let members)? = rule["annotations"] {
+                        for member in members.members { annotations[member.key] = member.value.stringValue }
+                    }
+                    alerts[name] = annotations
+                }
+                add(query, of: rule["alert"]?.stringValue ?? rule["record"]?.stringValue ?? "a rule")
+            }
+        }
+    }
+
+    private mutating func readDashboard() throws {
+        let dashboard = try JSONValue.parse(try Self.text("deploy/grafana/freshet.json"))
+        guard case .array(let panels)? = dashboard["panels"], !panels.isEmpty else {
+            throw Unreadable(description: "the dashboard has no panels")
+        }
+        for panel in panels {
+            let title = panel["title"]?.stringValue ?? "a panel"
+            guard case .array(let targets)? = panel["targets"] else {
+                guard panel["type"] == "row" else { throw Unreadable(description: "\(title) asks for nothing") }
+                continue
+            }
+            for target in targets {
+                guard let query = target["expr"]?.stringValue else {
+                    throw Unreadable(description: "\(title) has a target without a query")
+                }
+                add(query, of: title)
+            }
+        }
+    }
+
+    private static func text(_ path: String) throws -> String {
+        guard let found = Repository.path(path) else { throw Unreadable(description: "\(path) is missing") }
+        return try String(contentsOfFile: found, encoding: .utf8)
+    }
+
+    private mutating func add(_ query: String, of place: String) {
+        for name in Self.metrics(in: query) { names[name, default: []].insert(place) }
+    }
+
+    /// The names in a query that are Freshet's; `freshet_…`, and `freshet:…` for what rules record.
+    static func metrics(in query: String) -> Set<String> {
+        // What is in quotes is a label's value.
+        var names: Set<String> = []
+        for (index, part) in query.split(separator: "\"", omittingEmptySubsequences: false).enumerated()
+        where index % 2 == 0 {
+            for word in part.split(whereSeparator: { !($0.isLetter || $0.isNumber || $0 == "_" || $0 == ":") })
+            where word.hasPrefix("freshet_") || word.hasPrefix("freshet:") {
+                names.insert(String(word))
+            }
+        }
+        return names
+    }
+}

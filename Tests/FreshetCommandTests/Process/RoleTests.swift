@@ -1,0 +1,173 @@
+import Foundation
+import Logging
+import PostgresClient
+import TestSupport
+import Testing
+import WidgetModel
+import WidgetStore
+
+@testable import freshet
+
+/// `deploy/postgres/roles.sql`: the rights of the owner, the service and readers are enough, and no more.
+@Suite(.tags(.process), .serialized, .timeLimit(.minutes(5)))
+struct RoleTests {
+    private static let roles = URL(fileURLWithPath: #filePath)
+        .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
+        .deletingLastPathComponent().appendingPathComponent("deploy/postgres/roles.sql")
+
+    /// A login of one test's own that has a role's rights.
+    private struct Login: Sendable {
+        let name: String
+        let connectionString: String
+
+        /// What the server says to a statement of this login: an SQLSTATE, or nil when it was done.
+        func refusal(of sql: String) async throws -> String? {
+            let pool = PostgresPool(
+                configuration: PostgresConfiguration(connectionString: connectionString), logger: quietLogger)
+            let refusal: String?
+            do {
+                try await pool.withConnection { connection in
+                    connection.discardAfterUse()
+                    try await connection.simple(sql)
+                }
+                refusal = nil
+            } catch let error as PostgresError {
+                refusal = error.sqlState ?? "\(error)"
+            }
+            await pool.shutdown()
+            return refusal
+        }
+    }
+
+    /// Lends a database with the roles, whose tables `freshet migrate` has made as the owner, and logins.
+    private func withRoles(
+        _ body: (TestDatabase, _ owner: Login, _ service: Login, _ reader: Login) async throws -> Void
+    ) async throws {
+        let script = try String(contentsOf: Self.roles, encoding: .utf8)
+        try await withDatabase { database in
+            let suffix = String(UInt64.random(in: 0 ... .max), radix: 36)
+            func login(_ role: String) async throws -> Login {
+                let name = "freshet_test_\(role)_\(suffix)"
+                try await database.pool.withConnection {
+                    try await $0.simple(
+                        """
+                        CREATE ROLE \(name) LOGIN PASSWORD '\(suffix)' IN ROLE freshet_\(role);
+                        \(role == "owner" ? "ALTER ROLE \(name) SET role = 'freshet_owner'" : "")
+                        """)
+                }
+                return Login(
+                    name: name,
+                    connectionString: database.connectionString + " user=\(name) password=\(suffix)")
+            }
+            try await database.pool.withConnection { try await $0.simple(script) }
+            let (owner, service, reader) = (
+                try await login("owner"), try await login("service"), try await login("reader")
+            )
+            let result: Result<Void, any Error>
+            do {
+                let migrate = try await FreshetProcess.run(
+                    ["migrate"], environment: ["FRESHET_POSTGRES_URL": owner.connectionString])
+                #expect(migrate.status == 0, "\(migrate.err)")
+                // For readers, and to show that it can be run again.
+                try await database.pool.withConnection { try await $0.simple(script) }
+                result = .success(try await body(database, owner, service, reader))
+            } catch {
+                result = .failure(error)
+            }
+            // Roles are the whole server's. Those of the script stay, for tests of other processes use them too.
+            try await database.pool.withConnection {
+                try await $0.simple("DROP ROLE \(owner.name), \(service.name), \(reader.name)")
+            }
+            try result.get()
+        }
+    }
+
+    @Test("a drain through the service as the service role loses nothing")
+    func drain() async throws {
+        try await withRoles { _, _, service, _ in
+            let process = try FreshetProcess(
+                [
+                    "load", "drain", "--users", "100", "--widgets-per-user", "2", "--kinds", "3", "--events", "1000",
+                    "--passes", "1", "--json",
+                ], environment: ["FRESHET_POSTGRES_URL": service.connectionString])
+            let exit = try await process.end(within: .seconds(180))
+            #expect(exit == FreshetProcess.Exit(status: 0, isSignal: false), "\(process.standardError.suffix(2_000))")
+            let report = try JSONValue.parse(process.standardOutput)
+            #expect(report["lost"] == 0 && report["events"] == 1_000, "\(report)")
+        }
+    }
+
+    @Test("the service makes, changes and drops nothing, and does not say what was migrated")
+    func service() async throws {
+        try await withRoles { _, _, service, _ in
+            let denied = "42501"
+            for statement in [
+                "CREATE TABLE mine (id int)", "DROP TABLE widget", "ALTER TABLE widget ADD COLUMN mine int",
+                "CREATE INDEX mine ON widget (id)", "TRUNCATE widget",
+                "DROP FUNCTION require_positions(bigint, bigint)",
+                "CREATE FUNCTION mine() RETURNS int LANGUAGE sql AS 'SELECT 1'",
+                "INSERT INTO freshet_migration (version, name, checksum) VALUES (99, 'mine', '')",
+                "DELETE FROM freshet_migration", "CREATE ROLE mine", "SET ROLE freshet_owner",
+            ] {
+                let refusal = try await service.refusal(of: statement)
+                #expect(refusal == denied, "\(statement): \(refusal ?? "was done")")
+            }
+            #expect(try await service.refusal(of: "CREATE TEMPORARY TABLE mine (id int)") == nil)
+            let migrate = try await FreshetProcess.run(
+                ["migrate"], environment: ["FRESHET_POSTGRES_URL": service.connectionString])
+            #expect(migrate.status != 0 || migrate.out == "nothing to do\n", "\(migrate)")
+        }
+    }
+
+    @Test("a reader writes nothing and sees no secret; the service writes to what a later migration makes")
+    func reader() async throws {
+        try await withRoles { _, owner, service, reader in
+            #expect(try await reader.refusal(of: "SELECT id, name FROM app; SELECT * FROM timeline_state") == nil)
+            for statement in [
+                "SELECT signing_secret FROM app", "SELECT * FROM previous_secret", "DELETE FROM widget",
+                "UPDATE app SET developer_mode = true", "INSERT INTO widget DEFAULT VALUES",
+                "CREATE TABLE mine (id int)",
+                "CREATE TEMPORARY TABLE mine (id int)", "SELECT nextval('timeline_claim')",
+                "SELECT * FROM widget FOR UPDATE",
+            ] {
+                let refusal = try await reader.refusal(of: statement)
+                #expect(refusal == "42501", "\(statement): \(refusal ?? "was done")")
+            }
+            #expect(
+                try await owner.refusal(of: "CREATE TABLE tomorrow (id int GENERATED ALWAYS AS IDENTITY, v int)") == nil
+            )
+            #expect(try await service.refusal(of: "INSERT INTO tomorrow (v) VALUES (1); DELETE FROM tomorrow") == nil)
+            #expect(try await reader.refusal(of: "SELECT * FROM tomorrow") == "42501")
+        }
+    }
+
+    @Test("what the runbook has people look at and do, they may")
+    func look() async throws {
+        let folder = Self.roles.deletingLastPathComponent()
+        let script = try String(contentsOf: folder.appendingPathComponent("look.sql"), encoding: .utf8)
+        let restored = try String(contentsOf: folder.appendingPathComponent("after-restore.sql"), encoding: .utf8)
+        try await withRoles { _, owner, service, reader in
+            let looking = try await reader.refusal(of: script)
+            #expect(looking == nil)
+            let (byService, byOwner) = (
+                try await service.refusal(of: restored), try await owner.refusal(of: restored)
+            )
+            #expect(byService == "42501" && byOwner == nil)
+        }
+    }
+
+    @Test("an installation that one login made is taken over")
+    func adoption() async throws {
+        let script = try String(contentsOf: Self.roles, encoding: .utf8)
+        try await withStore { store in
+            try await store.sql(script)
+            #expect(
+                try await store.integer(
+                    """
+                    SELECT count(*) FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'S')
+                    AND relowner <> 'freshet_owner'::regrole
+                    """) == 0)
+            #expect(try await store.integer("SELECT count(*) FROM app") > 0)
+        }
+    }
+}

@@ -1,0 +1,97 @@
+import Foundation
+import FreshetClient
+import PostgresClient
+import TestSupport
+import Testing
+import WidgetEvents
+import WidgetModel
+import WidgetStore
+
+@testable import freshet
+
+/// Upgrades as an operator does them: migrate, then replace the processes one by one.
+@Suite(.tags(.process), .serialized, .timeLimit(.minutes(5)))
+struct UpgradeProcessTests {
+    @Test(
+        "the newest binary at the migrations of the release before: refused with a reason, or waits until it is migrated"
+    )
+    func newBinaryOldSchema() async throws {
+        let all = StoreMigrations.all
+        try await withDatabase { database in
+            _ = try await PostgresMigrator(migrations: Array(all.dropLast())).apply(on: database.pool)
+            let environment = ["FRESHET_POSTGRES_URL": database.connectionString]
+            let missing = "the database lacks migrations (\(all.count) \(all[all.count - 1].name))"
+
+            let run = try await FreshetProcess.run(["run", "--set", "api.port=0"], environment: environment)
+            #expect(run.status == 78 && run.err.contains(missing), "\(run.err)")
+            let look = try await FreshetProcess.run(["migrate", "--check", "--wait", "10ms"], environment: environment)
+            #expect(look.status == 78 && look.err.contains(missing), "\(look.err)")
+
+            let waiting = try FreshetProcess(["migrate", "--check", "--wait", "2m"], environment: environment)
+            let migrate = try await FreshetProcess.run(["migrate"], environment: environment)
+            #expect(migrate.status == 0, "\(migrate.err)")
+            #expect(try await waiting.end() == FreshetProcess.Exit(status: 0, isSignal: false))
+        }
+    }
+
+    @Test("a binary at the migrations of the release after: it runs, starts, works and is ready beside the new one")
+    func oldBinaryNewSchema() async throws {
+        try await withInstallation { installation in
+            let next = StoreMigrations.all.count + 1
+            let (running, ready) = try await installation.run("--set", "health.port=0")
+            let health = HealthProbe(port: Int(try #require(ready["healthPort"]?.numberValue?.int64)))
+            try await health.becomesReady()
+
+            // What a later release's migration would do.
+            try await installation.store.sql(
+                """
+                ALTER TABLE widget ADD COLUMN tomorrow int NOT NULL DEFAULT 0;
+                ALTER TABLE timeline_state ADD COLUMN tomorrow text;
+                CREATE TABLE tomorrow (id int PRIMARY KEY);
+                INSERT INTO freshet_migration (version, name, checksum) VALUES (\(next), 'tomorrow', '\\x00')
+                """)
+            try await installation.publish([Self.placement("w1")])
+            try await eventually("a widget is rendered by who ran before", within: .seconds(60)) {
+                try await installation.store.integer("SELECT count(*) FROM timeline_content") == 1
+            }
+            #expect(try await health.ask("ready").status == 200)
+            running.send(signal: SIGTERM)
+            #expect(try await running.end() == FreshetProcess.Exit(status: 0, isSignal: false))
+
+            let (again, readyAgain) = try await installation.run("--set", "health.port=0")
+            #expect(again.standardError.contains("migrated for a newer binary"))
+            let probe = HealthProbe(port: Int(try #require(readyAgain["healthPort"]?.numberValue?.int64)))
+            try await probe.becomesReady()
+            try await installation.publish([Self.placement("w2")])
+            try await eventually("a widget is rendered by who started after", within: .seconds(60)) {
+                try await installation.store.integer("SELECT count(*) FROM timeline_content") == 2
+            }
+            let old = try await installation.freshet("migrate")
+            #expect(old.status == 0 && old.out == "nothing to do\n")
+
+            // What takes away something that this binary needs makes it say so, and no more.
+            try await installation.store.sql(
+                """
+                INSERT INTO freshet_migration (version, name, checksum)
+                VALUES (\(next + 1), 'contract_\(next)_yesterday', '\\x00')
+                """)
+            try await eventually("it is not ready, and says why", every: .milliseconds(300)) {
+                let answer = try await probe.ask("ready")
+                return answer.status == 503 && answer.reason("migrations")?.contains("run a newer one") == true
+            }
+            again.send(signal: SIGTERM)
+            _ = try await again.end()
+            let refused = try await installation.freshet("run")
+            #expect(refused.status == 78 && refused.err.contains("contract_\(next)_yesterday"), "\(refused.err)")
+        }
+    }
+
+    private static func placement(_ widget: String) -> OutgoingEvent {
+        OutgoingEvent(
+            .placed(
+                WidgetPlacement(
+                    app: Installation.app, widget: widget, user: widget, device: "d", kind: "DueDate",
+                    family: .systemSmall, environment: WidgetPlacement.test("w").environment)),
+            time: SampleProvider.systemTime())
+    }
+}

@@ -1,0 +1,55 @@
+import KafkaClient
+import TestSupport
+import Testing
+import WidgetModel
+
+@testable import freshet
+
+@Suite(.tags(.process), .timeLimit(.minutes(5))) struct TopicsProcessTests {
+    @Test("check tells what differs, a dry run what would be done, and neither does anything")
+    func check() async throws {
+        try await withKafka(topics: ["freshet.pushes", "freshet.widgets"], partitions: 4) { kafka in
+            let environment = [
+                "FRESHET_KAFKA_BOOTSTRAP_SERVERS": kafka.configuration.bootstrapServers,
+                "FRESHET_TOPICS_PUSHES": kafka.name("freshet.pushes"),
+                "FRESHET_TOPICS_WIDGETS": kafka.name("freshet.widgets"),
+                "FRESHET_TOPICS_TIMELINES": kafka.name("freshet.no-such-timelines"),
+                "FRESHET_TOPICS_APP_CHANGES": kafka.name("freshet.pushes"),
+                "FRESHET_TOPICS_DEAD_LETTERS": kafka.name("freshet.pushes"),
+                "FRESHET_TOPICS_PARTITIONS": "4",
+            ]
+            let checked = try await FreshetProcess.run(["topics", "check", "--json"], environment: environment)
+            #expect(checked.status == 1, "\(checked.err)")
+            let document = try JSONValue.parse(checked.out)
+            let differences = try #require(document["differences"]?.arrayValue)
+            #expect(differences.map { $0["what"]?.stringValue } == ["missing"])
+            #expect(differences.first?["topic"]?.stringValue == kafka.name("freshet.no-such-timelines"))
+
+            let dry = try await FreshetProcess.run(["topics", "apply", "--dry-run"], environment: environment)
+            #expect(dry.status == 1)
+            #expect(dry.out.contains("would create \(kafka.name("freshet.no-such-timelines"))"))
+            let again = try await FreshetProcess.run(["topics", "check"], environment: environment)
+            #expect(again.status == 1, "the dry run changed nothing")
+
+            var complete = environment
+            complete["FRESHET_TOPICS_TIMELINES"] = kafka.name("freshet.widgets")
+            #expect(try await FreshetProcess.run(["topics", "check"], environment: complete).status == 0)
+            complete["FRESHET_TOPICS_PARTITIONS"] = "5"
+            let few = try await FreshetProcess.run(["topics", "check"], environment: complete)
+            #expect(few.status == 1)
+            #expect(few.out.contains("has 4 partitions; expected 5"))
+        }
+    }
+
+    @Test("brokers that are not there, and settings that are missing, are named")
+    func unreachable() async throws {
+        let port = try HealthProbe.freePort()
+        let absent = try await FreshetProcess.run([
+            "topics", "check", "--set", "kafka.bootstrapServers=127.0.0.1:\(port)",
+        ])
+        #expect(absent.status == 69)
+        let unnamed = try await FreshetProcess.run(["topics", "apply"])
+        #expect(unnamed.status == 78)
+        #expect(unnamed.err.contains("kafka.bootstrapServers"))
+    }
+}

@@ -1,0 +1,21 @@
+import Foundation
+import ReloadWorkers
+import TestSupport
+import Testing
+import WidgetModel
+
+/// The signed request that `schemas/` publishes is signed as requests are.
+@Suite(.timeLimit(.minutes(1)))
+struct SignatureExampleTests {
+    @Test func signature() throws {
+        let example = try SchemaCheck.schema("provider/signature.example.json")
+        let secret = try #require(example["secret"]?.stringValue)
+        let key = try #require(Data(base64Encoded: String(secret.dropFirst("whsec_".count))))
+        let headers = try #require(example["headers"])
+        let timestamp = try #require(headers["webhook-timestamp"]?.stringValue.flatMap { Int64($0) })
+        let signature = WebhookSignature(secret: [UInt8](key)).sign(
+            id: try #require(headers["webhook-id"]?.stringValue), timestamp: timestamp,
+            body: Array(try #require(example["body"]?.stringValue).utf8))
+        #expect(headers["webhook-signature"]?.stringValue == signature)
+    }
+}

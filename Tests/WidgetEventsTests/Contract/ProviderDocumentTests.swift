@@ -1,0 +1,126 @@
+import TestSupport
+import Testing
+import WidgetModel
+
+@testable import WidgetEvents
+
+/// `schemas/provider.openapi.yaml` and the program say the same.
+@Suite(.tags(.schemas), .timeLimit(.minutes(5)))
+struct ProviderDocumentTests {
+    private let document: JSONValue
+
+    init() throws { document = try ContractFiles.yaml("provider.openapi.yaml") }
+
+    private func operation(_ endpoint: ProviderEndpoint) throws -> JSONValue {
+        try ContractFiles.resolved(try #require(document["paths"]?[endpoint.path]?["post"]), in: document)
+    }
+
+    private func examples(_ content: JSONValue?) throws -> (schema: JSONValue, values: [JSONValue]) {
+        let json = try #require(content?["content"]?["application/json"])
+        let values = try #require(json["examples"]?.objectValue).members.compactMap { $0.value["value"] }
+        #expect(!values.isEmpty)
+        return (try #require(json["schema"]), values)
+    }
+
+    @Test("the paths are those that Freshet asks")
+    func paths() throws {
+        let paths = try #require(document["paths"]?.objectValue).keys
+        #expect(Set(paths) == Set(ProviderEndpoint.allCases.map(\.path)))
+    }
+
+    @Test("every request is as Freshet writes it", arguments: ProviderEndpoint.allCases)
+    func requests(endpoint: ProviderEndpoint) throws {
+        let (schema, values) = try examples(try operation(endpoint)["requestBody"])
+        for value in values {
+            #expect(SchemaCheck.problems(of: value, by: schema) == [])
+            let kind = try #require(value["kind"]?.stringValue)
+            let requests = try #require(value["requests"]?.arrayValue)
+            let written: JSONValue
+            if endpoint == .placeholder {
+                let items = try requests.map { request in
+                    PlaceholderIdentity(
+                        kind: kind, family: try #require(WidgetFamily(name: request["family"]?.stringValue ?? "")),
+                        locale: try #require(request["environment"]?["locale"]?.stringValue),
+                        timeZone: request["environment"]?["timeZone"]?.stringValue)
+                }
+                written = Self.withoutIDs(try JSONValue.parse(PlaceholderRequest(kind: kind, items: items).encode()))
+                #expect(written == Self.withoutIDs(value))
+            } else {
+                let items = try requests.map { request in
+                    let environment = request["environment"]
+                    return ProviderRequest.Item(
+                        id: try #require(TimelineID(request["id"]?.stringValue ?? "")),
+                        identity: TimelineIdentity(
+                            app: "a", kind: kind, family: WidgetFamily(name: request["family"]?.stringValue ?? ""),
+                            configuration: try WidgetConfiguration(request["configuration"] ?? .null),
+                            locale: environment?["locale"]?.stringValue,
+                            timeZone: environment?["timeZone"]?.stringValue, user: request["user"]?.stringValue))
+                }
+                #expect(try JSONValue.parse(ProviderRequest(kind: kind, items: items).encode()) == value)
+            }
+        }
+    }
+
+    /// The ids of placeholders are made of the rest.
+    private static func withoutIDs(_ value: JSONValue) -> JSONValue {
+        guard var object = value.objectValue else { return value }
+        object["requests"] = .array(
+            (object["requests"]?.arrayValue ?? []).map { request in
+                guard var request = request.objectValue else { return request }
+                request["id"] = nil
+                return .object(request)
+            })
+        return .object(object)
+    }
+
+    @Test("every answer is as Freshet reads it", arguments: ProviderEndpoint.allCases)
+    func answers(endpoint: ProviderEndpoint) throws {
+        let (schema, values) = try examples(try operation(endpoint)["responses"]?["200"])
+        for value in values {
+            #expect(SchemaCheck.problems(of: value, by: schema) == [])
+            let list = endpoint == .timelines ? "timelines" : "\(endpoint.rawValue)s"
+            let ids = try #require(value[list]?.arrayValue).compactMap {
+                $0["id"]?.stringValue.flatMap { TimelineID($0) }
+            }
+            #expect(!ids.isEmpty)
+            switch endpoint {
+            case .timelines:
+                let response = try ProviderResponse.parse(value.encoded, requested: ids)
+                #expect(response.outcomes.count == ids.count && response.foreignCount == 0)
+                for outcome in response.outcomes {
+                    switch outcome {
+                    case .timeline, .failed: break
+                    case .missing, .duplicate, .invalid: Issue.record("\(outcome)")
+                    }
+                }
+            case .snapshot, .placeholder:
+                let response =
+                    try endpoint == .snapshot
+                    ? StandInResponse.snapshots(value.encoded, requested: ids)
+                    : StandInResponse.placeholders(value.encoded, requested: ids)
+                #expect(response.outcomes.count == ids.count && response.foreignCount == 0)
+                for outcome in response.outcomes {
+                    switch outcome {
+                    case .value, .failed: break
+                    case .missing, .duplicate, .invalid: Issue.record("\(outcome)")
+                    }
+                }
+            }
+        }
+    }
+
+    @Test("the headers' examples satisfy their schemas, and are those of the signed request", .tags(.schemas))
+    func signatureHeaders() throws {
+        let signed = try #require(SchemaCheck.schema("provider/signature.example.json")["headers"])
+        for endpoint in ProviderEndpoint.allCases {
+            let parameters = try #require(try operation(endpoint)["parameters"]?.arrayValue)
+            #expect(parameters.count == 4)
+            for parameter in parameters {
+                let name = try #require(parameter["name"]?.stringValue)
+                let example = try #require(parameter["example"])
+                #expect(SchemaCheck.problems(of: example, by: try #require(parameter["schema"])) == [])
+                if name != "traceparent" { #expect(signed[name] == example) }
+            }
+        }
+    }
+}

@@ -1,0 +1,115 @@
+import PostgresClient
+import TestSupport
+import Testing
+import WidgetModel
+import WidgetStore
+
+@Suite("What metrics are read with", .timeLimit(.minutes(5)))
+struct MetricStatementTests {
+    /// Forty timelines of one kind, ten in each lane, due and rendered one to forty minutes ago.
+    private static let fill = """
+        INSERT INTO timeline_state (timeline_id, kind_id, lane, due_at, rendered_at)
+        SELECT gen_random_uuid(), k.id, (n % 4)::int2, now() - n * interval '1 minute', now() - n * interval '1 minute'
+        FROM kind k, generate_series(1, 40) n WHERE k.name = 'Purchases'
+        """
+
+    @Test("what is due is counted up to the limit, and the oldest is told")
+    func queues() async throws {
+        try await withStore { store in
+            #expect(try await store.pool.queueDepths(limit: 100, overdueAfter: .zero).isEmpty)
+            try await store.sql(Self.fill)
+            let late = Duration.seconds(20 * 60 + 30)
+            let all = try await store.pool.queueDepths(limit: 100, overdueAfter: late)
+            #expect(all.count == 4)
+            #expect(all.allSatisfy { $0.due == 10 })
+            #expect(all.map(\.overdue).reduce(0, +) == 20)
+            let oldest = try #require(all.first { $0.lane == .interactive }?.oldest)
+            #expect((2_400..<2_430).contains(oldest))
+            // The oldest come first, so a bounded count still says what is overdue.
+            let few = try await store.pool.queueDepths(limit: 3, overdueAfter: late)
+            #expect(few.allSatisfy { $0.due == 3 && $0.overdue == 3 })
+            try await store.sql("UPDATE kind SET paused_at = now()")
+            #expect(try await store.pool.queueDepths(limit: 100, overdueAfter: .zero).isEmpty)
+        }
+    }
+
+    @Test("ages are percentiles of what was rendered; what nobody shows is left out")
+    func ages() async throws {
+        try await withStore { store in
+            try await store.sql(Self.fill)
+            try await store.sql(
+                """
+                INSERT INTO timeline_state (timeline_id, kind_id, rendered_at, orphaned)
+                SELECT gen_random_uuid(), k.id, now() - interval '1 year', true FROM kind k WHERE k.name = 'Purchases'
+                """)
+            let rows = try await store.pool.query(TimelineAges(rows: 20_000, of: 41))
+            #expect(rows.count == 1)
+            #expect(rows.first.map { (1_200..<1_230).contains($0.median) } == true)
+            #expect(rows.first.map { (2_400..<2_430).contains($0.late) } == true)
+            let estimate = try #require(try await store.pool.query(TimelineEstimate()).first)
+            #expect(estimate >= 0)
+            // A sample may well have nothing of so small a table.
+            _ = try await store.pool.query(TimelineAges(rows: 1, of: 1_000_000_000))
+        }
+    }
+
+    @Test("what waits is counted by cause, each up to the limit")
+    func waiting() async throws {
+        try await withStore { store in
+            try await store.sql(
+                """
+                INSERT INTO dead_letter (topic, partition, "offset", code, error, header_names, header_values, cause)
+                SELECT 't', 0, n, 'x', 'x', '{}', '{}', 'invalid' FROM generate_series(1, 9) n;
+                UPDATE dead_letter SET replayed_at = now() WHERE "offset" = 9;
+                """)
+            func count(_ limit: Int, _ cause: String) async throws -> Int64? {
+                try await store.pool.query(WaitingWork(limit: limit)).first { $0.cause == cause }?.count
+            }
+            #expect(try await count(100, "invalid") == 8)
+            #expect(try await count(5, "invalid") == 5)
+            #expect(try await count(100, "malformed") == 0)
+            #expect(try await count(100, WaitingWork.sweeps) == 0)
+            #expect(try await count(100, WaitingWork.diversions) == 0)
+        }
+    }
+
+    @Test("an old transaction shows, and an index too many")
+    func health() async throws {
+        try await withStore { store in
+            let oldest = try await store.pool.withConnection { holder in
+                _ = try await holder.simple("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT txid_current()")
+                for _ in 0..<3 { try await store.sql("SELECT txid_current()") }
+                let found = try await store.pool.query(OldestSnapshot()).first
+                _ = try await holder.simple("ROLLBACK")
+                return found
+            }
+            #expect(oldest.map { $0.transactions >= 3 && $0.seconds > 0 } == true)
+            #expect(try await store.pool.query(OddIndexes()).isEmpty)
+            try await store.sql("CREATE INDEX one_too_many ON timeline_state (rendered_at)")
+            let odd = try await store.pool.query(OddIndexes())
+            #expect(odd.map(\.index) == ["one_too_many"])
+            #expect(odd.map(\.isValid) == [true])
+        }
+    }
+
+    @Test("trace contexts are kept by position, and deleted when they are old")
+    func traces() async throws {
+        try await withStore { store in
+            let places = (0..<3).map { EventPosition(topic: 0, partition: 7, offset: Int64($0)) }
+            #expect(try await store.pool.query(EventTracesExist()) == [false])
+            _ = try await store.pool.execute(
+                InsertEventTraces(places.map { (position: $0, traceparent: "trace \($0.offset)") }))
+            // The same place of a topic that was made anew.
+            _ = try await store.pool.execute(InsertEventTraces([(position: places[1], traceparent: "another")]))
+            #expect(try await store.pool.query(EventTracesExist()) == [true])
+            let unknown = EventPosition(topic: 1, partition: 7, offset: 0)
+            let found = try await store.pool.query(ReadEventTraces([places[0], places[1], unknown]))
+            #expect(Set(found.map(\.traceparent)) == ["trace 0", "another"])
+            try await store.sql(
+                "UPDATE event_trace SET received_at = now() - interval '2 hours' WHERE \"offset\" < 2")
+            #expect(try await store.pool.execute(DeleteOldEventTraces(olderThan: .seconds(3_600), limit: 1)) == 1)
+            #expect(try await store.pool.execute(DeleteOldEventTraces(olderThan: .seconds(3_600), limit: 10)) == 1)
+            #expect(try await store.integer("SELECT count(*) FROM event_trace") == 1)
+        }
+    }
+}

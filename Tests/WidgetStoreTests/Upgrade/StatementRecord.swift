@@ -1,0 +1,54 @@
+import Foundation
+import PostgresClient
+import WidgetModel
+import WidgetStore
+
+/// What binaries of a release say to the database: the statements of the store as they were at a level of the schema,
+/// kept in a file beside this one, `statements-12.json`.
+///
+/// A release records its own, which later migrations must leave understood:
+/// `FRESHET_TEST_RECORD_STATEMENTS=1 ./deploy/local/test --filter UpgradeTests`.
+struct StatementRecord: Sendable {
+    /// The number of migrations that the binary knew.
+    let level: Int
+    let statements: [(name: String, sql: String)]
+
+    private static let folder = URL(fileURLWithPath: #filePath).deletingLastPathComponent()
+
+    private static func file(of level: Int) -> URL {
+        folder.appendingPathComponent("statements-\(level).json")
+    }
+
+    /// Those that are kept, oldest first.
+    static func all() throws -> [StatementRecord] {
+        let names = try FileManager.default.contentsOfDirectory(atPath: folder.path)
+        let levels = names.compactMap { name -> Int? in
+            guard name.hasPrefix("statements-"), name.hasSuffix(".json") else { return nil }
+            return Int(name.dropFirst("statements-".count).dropLast(".json".count))
+        }
+        return try levels.sorted().map { level in
+            let document = try JSONValue.parse(Array(Data(contentsOf: file(of: level))))
+            guard case .object(let members) = document else {
+                throw PostgresError(.misuse, "\(file(of: level).lastPathComponent) is no object")
+            }
+            return StatementRecord(
+                level: level, statements: members.members.map { (name: $0.key, sql: $0.value.stringValue ?? "") })
+        }
+    }
+
+    /// This build's own.
+    static var current: StatementRecord {
+        StatementRecord(
+            level: StoreMigrations.all.count,
+            statements: StatementTests.all.map { (name: String(describing: $0), sql: $0.sql) }.sorted {
+                $0.name < $1.name
+            })
+    }
+
+    func write() throws {
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]
+        let values = Dictionary(uniqueKeysWithValues: statements.map { ($0.name, $0.sql) })
+        try (encoder.encode(values) + Data("\n".utf8)).write(to: Self.file(of: level))
+    }
+}

@@ -1,0 +1,129 @@
+import Foundation
+import PostgresClient
+import TestSupport
+import Testing
+import WidgetStore
+
+/// Old and new binaries run side by side while an upgrade goes on: the database is migrated first, then the processes are
+/// replaced one by one.
+@Suite("Upgrades without a pause", .timeLimit(.minutes(5)))
+struct UpgradeTests {
+    /// The least that a binary must know to use the schema of this build.
+    private static var leastKnown: Int {
+        StoreMigrations.all.map { PostgresMigration.leastKnown(by: $0.name, version: $0.version) }.max() ?? 0
+    }
+
+    @Test("what a release before says to the database is still understood at the newest migration")
+    func statementsOfBefore() async throws {
+        if ProcessInfo.processInfo.environment["FRESHET_TEST_RECORD_STATEMENTS"] != nil {
+            try StatementRecord.current.write()
+        }
+        let records = try StatementRecord.all().filter { $0.level >= Self.leastKnown }
+        try #require(!records.isEmpty, "no record of a release that may run with this schema")
+        try await withStore { store in
+            for record in records {
+                #expect(record.level <= StoreMigrations.all.count)
+                #expect(record.statements.count > 50)
+                for statement in record.statements {
+                    do {
+                        try await store.sql("PREPARE of_before AS \(statement.sql);\nDEALLOCATE of_before")
+                    } catch {
+                        Issue.record("\(statement.name) of the release at migration \(record.level): \(error)")
+                    }
+                }
+            }
+        }
+    }
+
+    @Test("the check notices a column that a release before needs")
+    func statementsOfBeforeCanFail() async throws {
+        try await withStore { store in
+            try await store.sql("ALTER TABLE widget RENAME COLUMN last_viewed_at TO viewed_at")
+            let record = try #require(try StatementRecord.all().last)
+            var failures = 0
+            for statement in record.statements {
+                do {
+                    try await store.sql("PREPARE of_before AS \(statement.sql);\nDEALLOCATE of_before")
+                } catch {
+                    failures += 1
+                }
+            }
+            #expect(failures > 0)
+        }
+    }
+
+    @Test("each migration only adds, or says in its name who can do without what it takes away")
+    func migrationsOnlyAdd() throws {
+        let released = try #require(try StatementRecord.all().first).level
+        for migration in StoreMigrations.all where migration.version > released {
+            let least = PostgresMigration.leastKnown(by: migration.name, version: migration.version)
+            // The release before this migration does not know it, and must be able to go on.
+            #expect(least < migration.version, "\(migration.name): nobody could run while it is applied")
+            if least == 0 { #expect(Self.takesAway(migration.sql) == nil, "\(migration.version) \(migration.name)") }
+        }
+    }
+
+    @Test(
+        "what takes something away is recognised",
+        arguments: [
+            ("ALTER TABLE a ADD COLUMN b int", true), ("ALTER TABLE a ADD COLUMN b int NOT NULL DEFAULT 0", true),
+            ("ALTER TABLE a ADD COLUMN b int NOT NULL", false), ("ALTER TABLE a DROP COLUMN b", false),
+            ("alter table a rename to b", false), ("ALTER TABLE a ALTER COLUMN b TYPE bigint", false),
+            ("ALTER TABLE a ALTER COLUMN b SET NOT NULL", false), ("DROP FUNCTION f(int)", false),
+            ("DROP INDEX a_b; CREATE INDEX a_c ON a (c)", true), ("-- DROP TABLE a\nSELECT 1", true),
+            ("CREATE TABLE a (b int NOT NULL)", true), ("ALTER TABLE a\n    ADD b int\n    NOT NULL;", false),
+        ])
+    func recognition(sql: String, isAddition: Bool) {
+        #expect((Self.takesAway(sql) == nil) == isAddition)
+    }
+
+    @Test("at the level before, the newest binary says what is missing; then it finds it and is satisfied")
+    func levelBefore() async throws {
+        let all = StoreMigrations.all
+        try await withDatabase { database in
+            _ = try await PostgresMigrator(migrations: Array(all.dropLast())).apply(on: database.pool)
+            let newest = PostgresMigrator(migrations: all)
+            try await #expect(newest.check(on: database.pool).pending == [all[all.count - 1]])
+            try await #expect(newest.apply(on: database.pool) == [all[all.count - 1]])
+            // And whoever knew the level before uses what is there now.
+            let before = PostgresMigrator(migrations: Array(all.dropLast()))
+            try await #expect(before.check(on: database.pool).newer.map(\.version) == [all.count])
+        }
+    }
+
+    @Test("a database of the release before, with rows, can be migrated")
+    func rowsOfBefore() async throws {
+        let all = StoreMigrations.all
+        let released = try #require(try StatementRecord.all().first).level
+        try await withDatabase { database in
+            _ = try await PostgresMigrator(migrations: Array(all.prefix(released))).apply(on: database.pool)
+            try await database.pool.withConnection {
+                try await $0.simple("INSERT INTO app (name, signing_secret) VALUES ('com.example.bank', '\\x01')")
+            }
+            #expect(
+                try await PostgresMigrator(migrations: all).apply(on: database.pool).count == all.count - released)
+            let directory = try await DirectoryCache(pool: database.pool).refresh()
+            #expect(directory.apps["com.example.bank"] != nil)
+        }
+    }
+
+    /// What of a migration's text binaries that do not know it might miss; nil when it only adds.
+    static func takesAway(_ sql: String) -> String? {
+        let text = sql.split(separator: "\n", omittingEmptySubsequences: false)
+            .map { line in line.firstRange(of: "--").map { line[..<$0.lowerBound] } ?? line }
+            .joined(separator: " ").uppercased()
+        for statement in text.split(separator: ";") {
+            let words = statement.split(whereSeparator: \.isWhitespace).joined(separator: " ")
+            for hint in ["DROP TABLE", "DROP FUNCTION", "DROP SEQUENCE", "DROP VIEW", "DROP TYPE"]
+            where words.contains(hint) {
+                return hint
+            }
+            guard words.contains("ALTER TABLE") else { continue }
+            for hint in ["DROP COLUMN", "RENAME", " TYPE ", "SET NOT NULL", "DROP DEFAULT"] where words.contains(hint) {
+                return hint
+            }
+            if words.contains(" ADD "), words.contains("NOT NULL"), !words.contains("DEFAULT") { return "NOT NULL" }
+        }
+        return nil
+    }
+}

@@ -1,0 +1,100 @@
+-- Who may do what in Freshet's database. Run it in that database as its owner or a superuser, before the first
+-- `freshet migrate` and after each; it can be run as often as you like.
+--
+--   psql --no-psqlrc --set ON_ERROR_STOP=1 --dbname freshet --file deploy/postgres/roles.sql
+--
+-- Three roles without logins, which carry the rights; logins, with passwords or certificates of your own, are members:
+--
+--   CREATE ROLE freshet_migrate LOGIN PASSWORD '…' IN ROLE freshet_owner;
+--   ALTER ROLE freshet_migrate SET role = 'freshet_owner';            -- what it makes belongs to the role
+--   CREATE ROLE freshet_run LOGIN PASSWORD '…' CONNECTION LIMIT 200 IN ROLE freshet_service;
+--   CREATE ROLE freshet_look LOGIN PASSWORD '…' CONNECTION LIMIT 5 IN ROLE freshet_reader;
+--   ALTER ROLE freshet_look SET default_transaction_read_only = on;
+--   ALTER ROLE freshet_look SET statement_timeout = '30s';
+--   ALTER ROLE freshet_look SET idle_in_transaction_session_timeout = '60s';
+--
+-- freshet_owner    owns the tables: `freshet migrate`, and nothing else
+-- freshet_service  reads and writes rows: `freshet run` and the commands of operators. It makes, changes and drops nothing
+-- freshet_reader   reads what is no secret: people who look, dashboards, reports
+
+DO $roles$
+DECLARE
+    wanted text;
+    object record;
+BEGIN
+    FOREACH wanted IN ARRAY ARRAY['freshet_owner', 'freshet_service', 'freshet_reader'] LOOP
+        IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = wanted) THEN
+            EXECUTE format('CREATE ROLE %I NOLOGIN', wanted);
+        END IF;
+    END LOOP;
+
+    -- What is in the database is for those who are named here.
+    EXECUTE format('REVOKE ALL ON DATABASE %I FROM PUBLIC', current_database());
+    EXECUTE format('GRANT CONNECT ON DATABASE %I TO freshet_owner, freshet_service, freshet_reader', current_database());
+    -- `freshet widgets import` copies into a temporary table.
+    EXECUTE format('GRANT TEMPORARY ON DATABASE %I TO freshet_service', current_database());
+    REVOKE ALL ON SCHEMA public FROM PUBLIC;
+    GRANT USAGE, CREATE ON SCHEMA public TO freshet_owner;
+    GRANT USAGE ON SCHEMA public TO freshet_service, freshet_reader;
+
+    -- An installation whose tables were made by somebody else is taken over. What an extension made is left alone, and
+    -- a sequence goes with its column.
+    IF to_regclass('public.freshet_migration') IS NOT NULL THEN
+        FOR object IN
+            SELECT class.relname, class.relkind
+            FROM pg_class AS class
+            WHERE class.relnamespace = 'public'::regnamespace AND class.relkind IN ('r', 'p', 'v', 'S')
+              AND class.relowner <> 'freshet_owner'::regrole
+              AND NOT EXISTS (
+                  SELECT FROM pg_depend AS depends
+                  WHERE depends.classid = 'pg_class'::regclass AND depends.objid = class.oid
+                    AND depends.deptype IN ('e', 'a', 'i'))
+        LOOP
+            EXECUTE format(
+                'ALTER %s public.%I OWNER TO freshet_owner',
+                CASE object.relkind WHEN 'S' THEN 'SEQUENCE' WHEN 'v' THEN 'VIEW' ELSE 'TABLE' END, object.relname);
+        END LOOP;
+        FOR object IN
+            SELECT proc.oid::regprocedure AS signature
+            FROM pg_proc AS proc
+            WHERE proc.pronamespace = 'public'::regnamespace AND proc.proowner <> 'freshet_owner'::regrole
+              AND NOT EXISTS (
+                  SELECT FROM pg_depend AS depends
+                  WHERE depends.classid = 'pg_proc'::regclass AND depends.objid = proc.oid AND depends.deptype = 'e')
+        LOOP
+            EXECUTE format('ALTER ROUTINE %s OWNER TO freshet_owner', object.signature);
+        END LOOP;
+    END IF;
+
+    -- Rows, now and in tables that later migrations make: a new version runs at once, and this need not be run between.
+    GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO freshet_service;
+    GRANT USAGE, SELECT ON ALL SEQUENCES IN SCHEMA public TO freshet_service;
+    ALTER DEFAULT PRIVILEGES FOR ROLE freshet_owner IN SCHEMA public
+        GRANT SELECT, INSERT, UPDATE, DELETE ON TABLES TO freshet_service;
+    ALTER DEFAULT PRIVILEGES FOR ROLE freshet_owner IN SCHEMA public GRANT USAGE, SELECT ON SEQUENCES TO freshet_service;
+    IF to_regclass('public.freshet_migration') IS NOT NULL THEN
+        REVOKE INSERT, UPDATE, DELETE ON public.freshet_migration FROM freshet_service;
+    END IF;
+
+    -- Readers get what there is now, column by column, and no secret: what a later migration makes is theirs when this
+    -- is run again.
+    REVOKE ALL ON ALL TABLES IN SCHEMA public FROM freshet_reader;
+    FOR object IN
+        SELECT class.relname, string_agg(quote_ident(attribute.attname), ', ' ORDER BY attribute.attnum) AS columns
+        FROM pg_class AS class
+        JOIN pg_attribute AS attribute ON attribute.attrelid = class.oid
+        WHERE class.relnamespace = 'public'::regnamespace AND class.relkind IN ('r', 'p', 'v')
+          AND class.relowner = 'freshet_owner'::regrole
+          AND attribute.attnum > 0 AND NOT attribute.attisdropped
+          AND attribute.attname NOT LIKE '%secret%' AND class.relname NOT LIKE '%secret%'
+        GROUP BY class.relname
+    LOOP
+        EXECUTE format('GRANT SELECT (%s) ON public.%I TO freshet_reader', object.columns, object.relname);
+    END LOOP;
+END
+$roles$;
+
+-- The service samples how old the oldest transaction is, of whomever; readers look for the same.
+GRANT pg_read_all_stats TO freshet_service, freshet_reader;
+-- A process that hangs in the middle of a transaction holds locks, and keeps dead row versions from being removed.
+ALTER ROLE freshet_service SET idle_in_transaction_session_timeout = '5min';
