@@ -13,7 +13,7 @@ import Testing
     func script(_ shell: String) async throws {
         let generated = try await FreshetProcess.run(["--generate-completion-script", shell])
         #expect(generated.status == 0, "\(generated.err)")
-        for word in ["run", "publish", "topics", "doctor", "dead-letters", "--config"] {
+        for word in ["run", "publish", "topics", "doctor", "dead-letters", "config"] {
             #expect(generated.out.contains(word), "\(word)")
         }
         // Where the shell is installed, it reads the script.
@@ -52,13 +52,13 @@ import Testing
     @Test("every command says what it does, and the main ones how, with examples")
     func help() {
         let commands = Self.all(Freshet.self, "freshet")
-        let silent = commands.filter { $0.command.configuration.abstract.isEmpty }.map(\.name)
+        let silent = commands.filter { $0.command.configuration.abstract.isEmpty }.map { $0.name }
         #expect(silent.isEmpty)
         for name in [
             "run", "migrate", "kinds", "publish", "topics check", "topics apply", "doctor", "load", "kafka", "explain",
         ] {
             let below = commands.filter { $0.name.hasPrefix("freshet \(name)") }
-            let texts = below.map(\.command.configuration.discussion)
+            let texts = below.map { $0.command.configuration.discussion }
             #expect(texts.contains { $0.contains("Examples:") }, "\(name) shows no examples")
         }
     }

@@ -10,7 +10,8 @@ struct MetricStatementTests {
     private static let fill = """
         INSERT INTO timeline_state (timeline_id, kind_id, lane, due_at, rendered_at)
         SELECT gen_random_uuid(), k.id, (n % 4)::int2, now() - n * interval '1 minute', now() - n * interval '1 minute'
-        FROM kind k, generate_series(1, 40) n WHERE k.name = 'Purchases'
+        FROM kind k JOIN app a ON a.id = k.app_id, generate_series(1, 40) n
+        WHERE k.name = 'Purchases' AND a.name = '\(TestKinds.app)'
         """
 
     @Test("what is due is counted up to the limit, and the oldest is told")
@@ -40,7 +41,8 @@ struct MetricStatementTests {
             try await store.sql(
                 """
                 INSERT INTO timeline_state (timeline_id, kind_id, rendered_at, orphaned)
-                SELECT gen_random_uuid(), k.id, now() - interval '1 year', true FROM kind k WHERE k.name = 'Purchases'
+                SELECT gen_random_uuid(), k.id, now() - interval '1 year', true
+                FROM kind k WHERE k.id = (SELECT min(kind_id) FROM timeline_state)
                 """)
             let rows = try await store.pool.query(TimelineAges(rows: 20_000, of: 41))
             #expect(rows.count == 1)
