@@ -58,6 +58,12 @@ let package = Package(
             name: "CLibpq", pkgConfig: "libpq",
             providers: [.apt(["libpq-dev"]), .brew(["libpq"])]),
 
+        .systemLibrary(
+            name: "CZlib", pkgConfig: "zlib",
+            providers: [.apt(["zlib1g-dev"]), .brew(["zlib"])]),
+
+        .target(
+            name: "Gzip", dependencies: ["CZlib"], swiftSettings: strictWithC),
         .target(
             name: "KafkaClient", dependencies: ["CRdKafka", logging], swiftSettings: strictWithC),
         .target(
@@ -87,7 +93,8 @@ let package = Package(
         .target(
             name: "WidgetAPI",
             dependencies: [
-                "KafkaClient", "PostgresClient", "WidgetEvents", "WidgetModel", "WidgetStore", logging, lifecycle,
+                "Gzip", "KafkaClient", "PostgresClient", "WidgetEvents", "WidgetModel", "WidgetStore", logging,
+                lifecycle,
                 hummingbird, nio, jwt, crypto, metrics, tracing,
             ],
             swiftSettings: strict),

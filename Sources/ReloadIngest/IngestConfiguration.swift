@@ -1,3 +1,4 @@
+package import WidgetEvents
 package import WidgetStore
 
 /// How ingest consumes and applies. Defaults are safe for production.
@@ -8,10 +9,32 @@ package struct IngestConfiguration: Sendable {
         package var appChanges = "freshet.app-changes"
         package var widgets = "freshet.widgets"
 
+        /// Topics besides those, and what they carry: one for each producer, say, that others may not write to.
+        package var more: [More] = []
+        /// The apps whose events a topic may carry, by its name; a topic that is not listed carries those of any app.
+        package var allowedApps: [String: Set<String>] = [:]
+
+        /// One more topic.
+        package struct More: Hashable, Sendable {
+            package var name: String
+            package var carries: EventTopic
+
+            package init(name: String, carries: EventTopic) {
+                self.name = name
+                self.carries = carries
+            }
+        }
+
         package init() {}
 
         /// In the order of ``EventPosition/topic``.
-        package var all: [String] { [pushes, appChanges, widgets] }
+        package var all: [String] { [pushes, appChanges, widgets] + more.map(\.name) }
+
+        /// What the topic with this index carries.
+        func carries(_ index: Int) -> EventTopic {
+            index < EventTopic.allCases.count
+                ? EventTopic.allCases[index] : more[index - EventTopic.allCases.count].carries
+        }
     }
 
     package var topics = Topics()

@@ -1,15 +1,37 @@
 /// How the HTTP API is served.
 package struct APIConfiguration: Sendable {
+    /// Requests of one bearer.
+    package struct Rate: Hashable, Sendable {
+        /// A second, in the long run.
+        package var limit: Int
+        /// At once.
+        package var burst: Int
+
+        package init(limit: Int = 1_000, burst: Int = 2_000) {
+            self.limit = limit
+            self.burst = burst
+        }
+    }
+
     /// Address to bind; loopback unless the operator says otherwise.
     package var host: String
     /// 0 lets the system choose.
     package var port: Int
-    /// What callers of `/v1` must present; without one, `/v1` does not exist.
-    package var token: BearerToken?
+    /// What tokens must say.
+    package var rules: TokenRules
+    /// Nil: no limit.
+    package var rate: Rate?
+    /// Origins whose pages may call the API from a browser; none by default.
+    package var corsOrigins: Set<String>
 
-    package init(host: String = "127.0.0.1", port: Int = 8_080, token: BearerToken? = nil) {
+    package init(
+        host: String = "127.0.0.1", port: Int = 8_080, rules: TokenRules = TokenRules(), rate: Rate? = Rate(),
+        corsOrigins: Set<String> = []
+    ) {
         self.host = host
         self.port = port
-        self.token = token
+        self.rules = rules
+        self.rate = rate
+        self.corsOrigins = corsOrigins
     }
 }

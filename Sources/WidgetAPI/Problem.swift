@@ -1,15 +1,29 @@
 import HTTPTypes
 import Hummingbird
+import KafkaClient
 import NIOCore
+import PostgresClient
+import WidgetEvents
 import WidgetModel
 
 /// An error answer as RFC 9457 has it. `type` is stable, for programs; `detail` is for people.
 struct Problem: Error, HTTPResponseError {
+    /// One thing that is wrong with the request.
+    struct Item: Hashable, Sendable {
+        var detail: String
+        /// JSON pointer into the body.
+        var pointer: String?
+        /// Name of the parameter of the query or of the path.
+        var parameter: String?
+    }
+
     var status: HTTPResponse.Status
     /// Last part of the type's URI.
     var name: String
     var title: String
     var detail: String
+    /// Everything that is wrong with the request, where that can be told.
+    var errors: [Item] = []
     var headers: HTTPFields = [:]
 
     func response(from request: Request, context: some RequestContext) -> Response {
@@ -17,37 +31,158 @@ struct Problem: Error, HTTPResponseError {
     }
 
     var response: Response {
-        let document: JSONValue = [
-            "type": .string("urn:freshet:problem:\(name)"), "title": .string(title),
-            "status": .number(JSONNumber(status.code)), "detail": .string(detail),
-        ]
-        var response = document.response(status, contentType: "application/problem+json")
+        var object = JSONObject()
+        object["type"] = .string("urn:freshet:problem:\(name)")
+        object["title"] = .string(title)
+        object["status"] = .number(JSONNumber(status.code))
+        object["detail"] = .string(detail)
+        if let pointer = errors.first?.pointer { object["pointer"] = .string(pointer) }
+        if !errors.isEmpty { object["errors"] = .array(errors.map(\.json)) }
+        var response = JSONValue.object(object).response(status, contentType: "application/problem+json")
         response.headers.append(contentsOf: headers)
         return response
     }
 }
 
+extension Problem.Item {
+    fileprivate var json: JSONValue {
+        var object = JSONObject()
+        object["detail"] = .string(detail)
+        if let pointer { object["pointer"] = .string(pointer) }
+        if let parameter { object["parameter"] = .string(parameter) }
+        return .object(object)
+    }
+}
+
 extension Problem {
-    static func notFound(_ detail: String) -> Problem {
-        Problem(status: .notFound, name: "not-found", title: "Not found", detail: detail)
+    /// The one answer for what is not there and for what is another tenant's: nobody learns which.
+    static let notFound = Problem(
+        status: .notFound, name: "not-found", title: "Not found", detail: "there is nothing here for this token")
+
+    static func noRoute(_ path: String) -> Problem {
+        Problem(
+            status: .notFound, name: "not-found", title: "Not found",
+            detail: "there is nothing at \(Text.printable(path, maximum: 256))")
     }
 
-    static func badRequest(_ detail: String) -> Problem {
-        Problem(status: .badRequest, name: "bad-request", title: "Bad request", detail: detail)
+    static func methodNotAllowed(_ allowed: [String]) -> Problem {
+        Problem(
+            status: .methodNotAllowed, name: "method-not-allowed", title: "Method not allowed",
+            detail: "this takes \(allowed.joined(separator: ", "))",
+            headers: [.allow: allowed.joined(separator: ", ")])
     }
 
-    static let unauthorized = Problem(
-        status: .unauthorized, name: "unauthorized", title: "Unauthorized",
-        detail: "expected the header Authorization: Bearer with the API's token",
-        headers: [.wwwAuthenticate: #"Bearer realm="freshet""#])
+    static func badRequest(_ detail: String, _ errors: [Item] = []) -> Problem {
+        Problem(status: .badRequest, name: "bad-request", title: "Bad request", detail: detail, errors: errors)
+    }
+
+    /// A parameter of the query or the path that is not what it should be.
+    static func parameter(_ name: String, _ detail: String) -> Problem {
+        badRequest("\(name): \(detail)", [Item(detail: detail, parameter: name)])
+    }
+
+    /// A body that can be read, but says what cannot be.
+    static func unprocessable(_ errors: [Item]) -> Problem {
+        let first = errors.first?.detail ?? "the body cannot be used"
+        let place = errors.first?.pointer.map { $0.isEmpty ? "" : "\($0): " } ?? ""
+        let more = errors.count > 1 ? " (and \(errors.count - 1) more)" : ""
+        return Problem(
+            status: .unprocessableContent, name: "invalid", title: "Invalid request", detail: place + first + more,
+            errors: errors)
+    }
+
+    static func unprocessable(_ pointer: String, _ detail: String) -> Problem {
+        unprocessable([Item(detail: detail, pointer: pointer)])
+    }
+
+    static func unprocessable(_ errors: ModelErrors) -> Problem {
+        unprocessable(errors.errors.map { Item(detail: $0.message, pointer: $0.pointer) })
+    }
+
+    static let unknownCursor = unprocessable([
+        Item(detail: "is not one that a page has given", parameter: "cursor")
+    ])
+
+    static func conflict(_ detail: String) -> Problem {
+        Problem(status: .conflict, name: "conflict", title: "Conflict", detail: detail)
+    }
+
+    static func forbidden(_ detail: String, headers: HTTPFields = [:]) -> Problem {
+        Problem(status: .forbidden, name: "forbidden", title: "Forbidden", detail: detail, headers: headers)
+    }
+
+    static func tooLarge(_ limit: Int) -> Problem {
+        Problem(
+            status: .contentTooLarge, name: "too-large", title: "Too large",
+            detail: "the body has more than \(limit) bytes")
+    }
+
+    static let unsupportedMediaType = Problem(
+        status: .unsupportedMediaType, name: "unsupported-media-type", title: "Unsupported media type",
+        detail: "expected a body of application/json")
+
+    static func unauthorized(_ refusal: TokenRefusal) -> Problem {
+        let error = refusal == .missing ? "" : #", error="invalid_token", error_description="\#(refusal.rawValue)""#
+        return Problem(
+            status: .unauthorized, name: "unauthorized", title: "Unauthorized", detail: refusal.rawValue,
+            headers: [.wwwAuthenticate: #"Bearer realm="freshet""# + error])
+    }
+
+    static func insufficientScope(_ scope: TokenScope) -> Problem {
+        forbidden(
+            "the token lacks the scope \(scope.rawValue)",
+            headers: [
+                .wwwAuthenticate:
+                    #"Bearer realm="freshet", error="insufficient_scope", scope="\#(scope.rawValue)""#
+            ])
+    }
+
+    /// - Parameter wait: until there may be another request.
+    static func tooManyRequests(_ wait: Duration) -> Problem {
+        let seconds = max(1, wait.components.seconds + (wait.components.attoseconds > 0 ? 1 : 0))
+        return Problem(
+            status: .tooManyRequests, name: "too-many-requests", title: "Too many requests",
+            detail: "the token's rate limit is reached", headers: [.retryAfter: "\(seconds)"])
+    }
 
     static let unavailable = Problem(
         status: .serviceUnavailable, name: "unavailable", title: "Unavailable",
         detail: "the database does not answer; try again", headers: [.retryAfter: "1"])
 
+    static let eventsUnavailable = Problem(
+        status: .serviceUnavailable, name: "unavailable", title: "Unavailable",
+        detail: "the event could not be published; try again", headers: [.retryAfter: "1"])
+
+    static let tooManyWaiting = Problem(
+        status: .serviceUnavailable, name: "too-many-waiting", title: "Unavailable",
+        detail: "too many readers wait for changes already; ask without waiting, or later",
+        headers: [.retryAfter: "5"])
+
     static let `internal` = Problem(
         status: .internalServerError, name: "internal", title: "Internal error",
         detail: "the request failed; the log says why")
+
+    /// The problem with an event's data.
+    init(_ error: EventError) {
+        let item = Item(detail: error.message, pointer: error.pointer)
+        switch error.code {
+        case .malformedJSON, .invalidUTF8: self = .badRequest("the body is not JSON: \(error.message)", [item])
+        case .tooLarge: self = .unprocessable([item])
+        default: self = .unprocessable([item])
+        }
+    }
+
+    /// The problem that an error of a route amounts to; nil for one that is not the caller's business.
+    init?(explaining error: any Error) {
+        switch error {
+        case let problem as Problem: self = problem
+        case let error as EventError: self = Problem(error)
+        case let error as ModelErrors: self = .unprocessable(error)
+        case let error as PostgresError where error.isRetriable: self = .unavailable
+        case is KafkaError: self = .eventsUnavailable
+        default: return nil
+        }
+    }
 }
 
 extension JSONValue {

@@ -6,6 +6,8 @@ import PostgresClient
 /// Turns every error of a route into a problem document. What is not the caller's fault is logged, and its text stays
 /// in the log.
 struct ProblemMiddleware<Context: RequestContext>: RouterMiddleware {
+    /// The methods that are there at a path, for what is asked for by another one; none for an unknown path.
+    var methods: @Sendable (String) -> [String] = { _ in [] }
     let logger: Logger
 
     func handle(
@@ -13,41 +15,34 @@ struct ProblemMiddleware<Context: RequestContext>: RouterMiddleware {
     ) async throws -> Response {
         do {
             return try await next(request, context)
-        } catch let problem as Problem {
-            return problem.response
         } catch let error as HTTPError {
-            return Self.problem(error, path: request.uri.path).response
-        } catch let error as PostgresError where error.isRetriable {
-            logger.warning("the API cannot read the database", metadata: ["error": "\(error)"])
-            return Problem.unavailable.response
+            return problem(error, request).response
         } catch {
-            logger.error("an API request failed", metadata: ["path": "\(request.uri.path)", "error": "\(error)"])
-            return Problem.internal.response
+            return Self.problem(error, request, logger).response
         }
     }
 
-    private static func problem(_ error: HTTPError, path: String) -> Problem {
+    /// The problem for an error of a route, which is logged if nobody else would learn of it.
+    static func problem(_ error: any Error, _ request: Request, _ logger: Logger) -> Problem {
+        if let problem = Problem(explaining: error) {
+            if problem.status.code >= 500 {
+                logger.warning("the API cannot answer", metadata: ["error": "\(error)"])
+            }
+            return problem
+        }
+        logger.error("an API request failed", metadata: ["path": "\(request.uri.path)", "error": "\(error)"])
+        return .internal
+    }
+
+    private func problem(_ error: HTTPError, _ request: Request) -> Problem {
+        let path = request.uri.path
         switch error.status {
-        case .notFound: .notFound("there is nothing at \(path)")
-        case .methodNotAllowed:
-            Problem(
-                status: .methodNotAllowed, name: "method-not-allowed", title: "Method not allowed",
-                detail: "\(path) does not take this method")
-        default: Problem(status: error.status, name: "http", title: error.status.reasonPhrase, detail: path)
+        case .notFound:
+            let allowed = methods(path)
+            return allowed.isEmpty ? .noRoute(path) : .methodNotAllowed(allowed)
+        default:
+            return Problem(
+                status: error.status, name: "http", title: error.status.reasonPhrase, detail: error.status.reasonPhrase)
         }
-    }
-}
-
-/// Lets pass who presents the token.
-struct BearerMiddleware<Context: RequestContext>: RouterMiddleware {
-    let token: BearerToken
-
-    func handle(
-        _ request: Request, context: Context, next: @concurrent (Request, Context) async throws -> Response
-    ) async throws -> Response {
-        guard let header = request.headers[.authorization], token.admits(authorization: header) else {
-            throw Problem.unauthorized
-        }
-        return try await next(request, context)
     }
 }

@@ -30,7 +30,7 @@ struct Freshet: AsyncParsableCommand {
             WidgetsCommand.self,
             TimelinesCommand.self, ExplainCommand.self, ForecastCommand.self, PlaceholdersCommand.self,
             UsersCommand.self, DeadLettersCommand.self, IngestCommand.self, PositionsCommand.self, ConfigCommand.self,
-            KafkaCommand.self, TopicsCommand.self, DoctorCommand.self, ProviderCommand.self,
+            KafkaCommand.self, TopicsCommand.self, DoctorCommand.self, ProviderCommand.self, TokensCommand.self,
             DemoCommand.self, AppsCommand.self,
             CapacityCommand.self,
             LoadCommand.self, ReloadCommand.self, PauseCommand.self, ResumeCommand.self, CancelCommand.self,

@@ -13,14 +13,14 @@ struct HealthTests {
             let checks = [
                 ReadinessCheck(name: "postgres") { nil }, ReadinessCheck(name: "kafka") { "no broker answers" },
             ]
-            try await withAPI(store, token: nil, checks: checks) { client in
+            try await withAPI(store, hasKeys: false, checks: checks) { client in
                 let live = try await client.json("/health/live").status
                 #expect(live == 200)
                 let (status, _, document) = try await client.json("/health/ready")
                 #expect(status == 503)
                 #expect(document["missing"] == [["name": "kafka", "reason": "no broker answers"]])
             }
-            try await withAPI(store, token: nil, checks: [checks[0]]) { client in
+            try await withAPI(store, hasKeys: false, checks: [checks[0]]) { client in
                 let (status, _, document) = try await client.json("/health/ready")
                 #expect(status == 200)
                 #expect(document == ["status": "ready", "missing": []])
@@ -76,38 +76,5 @@ struct HealthTests {
         #expect(report.items.map(\.name) == ["silent", "quick"])
         #expect(report.items[0].missing?.hasPrefix("no answer within") == true)
         #expect(report.items[1].missing == nil)
-    }
-}
-
-@Suite(.tags(.api))
-struct BearerTokenTests {
-    @Test(
-        "short tokens and those that cannot stand in a header are refused",
-        arguments: [
-            "", "short", "fifteen-bytes-x", "with a space in it", "with-a-newline-in\n", "with-ümlaut-in-it",
-        ])
-    func refused(_ text: String) {
-        #expect(BearerToken(text) == nil)
-    }
-
-    @Test("only the very token matches")
-    func matching() throws {
-        let token = try #require(BearerToken("0123456789abcdef"))
-        #expect(token.admits(authorization: "Bearer 0123456789abcdef"))
-        #expect(token.admits(authorization: "bearer 0123456789abcdef"))
-        for header in [
-            "", "Bearer", "Bearer ", "Bearer 0123456789abcdeg", "Bearer 0123456789abcdef0123456789abcdef",
-            "Bearer 0123456789abcde", "Basic 0123456789abcdef", "0123456789abcdef",
-        ] {
-            #expect(!token.admits(authorization: header), "\(header)")
-        }
-    }
-
-    @Test("it is never printed")
-    func redacted() throws {
-        let token = try #require(BearerToken("0123456789abcdef"))
-        var dumped = ""
-        dump(token, to: &dumped)
-        #expect(!"\(token) \(String(reflecting: token)) \(dumped)".contains("0123"))
     }
 }

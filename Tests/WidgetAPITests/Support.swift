@@ -1,8 +1,12 @@
+import HTTPTypes
 import Hummingbird
 import HummingbirdTesting
+import KafkaClient
 import Logging
+import Synchronization
 import TestSupport
 import Testing
+import WidgetEvents
 import WidgetModel
 import WidgetStore
 
@@ -14,28 +18,155 @@ extension Tag {
 
 let quiet = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
 
-let testToken = "correct-horse-battery-staple"
+/// What the API has published.
+final class PublishedMessages: Sendable {
+    private let messages = Mutex<[KafkaMessage]>([])
+
+    var all: [KafkaMessage] { messages.withLock { $0 } }
+
+    func outlet() -> EventOutlet {
+        EventOutlet(topics: [:]) { message throws(KafkaError) in
+            self.messages.withLock { messages in
+                messages.append(message)
+                return KafkaDelivery(partition: 0, offset: Int64(messages.count - 1))
+            }
+        }
+    }
+
+    /// The events, decoded as ingest does.
+    func events() throws -> [DecodedEvent] {
+        try all.map { message in
+            var bytes = message.value ?? []
+            let value = 0..<bytes.count
+            var headers: [(name: Range<Int>, value: Range<Int>?)] = []
+            for header in message.headers {
+                let name = bytes.count..<(bytes.count + header.name.utf8.count)
+                bytes += Array(header.name.utf8)
+                let start = bytes.count
+                bytes += header.value ?? []
+                headers.append((name, start..<bytes.count))
+            }
+            let topic = EventTopic.allCases.first { $0.defaultName == message.topic } ?? .pushes
+            return try EventDecoder().decode(bytes: bytes, value: value, headers: headers, topic: topic).get()
+        }
+    }
+}
+
+/// Keys and tokens of the tests.
+struct TestTokens: Sendable {
+    let jwks: JSONValue
+    let keys: TokenKeys
+
+    /// A set with a key of each algorithm: `hs`, `es` and `ed`.
+    static func make() async throws -> TestTokens {
+        let jwks: JSONValue = [
+            "keys": [
+                TokenIssuer.makeKey(.hs256, id: "hs"), TokenIssuer.makeKey(.es256, id: "es"),
+                TokenIssuer.makeKey(.eddsa, id: "ed"),
+            ]
+        ]
+        return TestTokens(jwks: jwks, keys: try await TokenKeys(jwks: jwks.encoded))
+    }
+
+    func store(logger: Logger = quiet) -> TokenKeyStore {
+        let bytes = jwks.encoded
+        return TokenKeyStore(logger: logger) { () async throws(TokenKeyStore.Unreadable) in bytes }
+    }
+
+    func token(
+        app: String = TestKinds.app, user: String? = nil, scopes: [TokenScope] = TokenScope.allCases,
+        key: String = "hs", from start: Duration? = nil, until end: Duration = .seconds(600)
+    ) async throws -> String {
+        let now = WallClock.now()
+        return try await TokenIssuer(keys: keys).issue(
+            TokenIssuer.Grant(
+                app: app, user: user, scopes: scopes, subject: "tester", notBefore: start.map { now + $0 },
+                expiresAt: now + end), keyID: key)
+    }
+}
+
+/// The API of a test, with a token for everything.
+struct TestAPI: Sendable {
+    let client: any TestClientProtocol
+    let tokens: TestTokens
+    let token: String
+    let published: PublishedMessages
+    let changes: TimelineChanges
+
+    struct Answer: Sendable {
+        let status: Int
+        let headers: HTTPFields
+        let text: String
+        /// Bytes of the body.
+        let length: Int
+
+        var contentType: String? { headers[.contentType] }
+        var document: JSONValue { (try? JSONValue.parse(text)) ?? .null }
+    }
+
+    enum Bearer: Sendable {
+        case everything
+        case token(String)
+        case nobody
+    }
+
+    func ask(
+        _ method: HTTPRequest.Method, _ path: String, as bearer: Bearer = .everything, body: JSONValue? = nil,
+        raw: String? = nil, headers: HTTPFields = [:]
+    ) async throws -> Answer {
+        var headers = headers
+        switch bearer {
+        case .everything: headers[.authorization] = "Bearer \(token)"
+        case .token(let token): headers[.authorization] = "Bearer \(token)"
+        case .nobody: break
+        }
+        let bytes = body?.encoded ?? raw.map { Array($0.utf8) }
+        if bytes != nil, headers[.contentType] == nil { headers[.contentType] = "application/json" }
+        return try await client.execute(
+            uri: path, method: method, headers: headers, body: bytes.map { ByteBuffer(bytes: $0) }
+        ) { response in
+            Answer(
+                status: response.status.code, headers: response.headers, text: String(buffer: response.body),
+                length: response.body.readableBytes)
+        }
+    }
+
+    /// GETs a path, as JSON, with its status and content type.
+    func json(
+        _ path: String, as bearer: Bearer = .everything
+    ) async throws -> (status: Int, contentType: String?, document: JSONValue) {
+        let answer = try await ask(.get, path, as: bearer)
+        return (answer.status, answer.contentType, answer.document)
+    }
+}
 
 /// Lends the API's router, on a store with the test kinds.
 func withAPI(
-    _ store: TestStore, token: String? = testToken, checks: [ReadinessCheck] = [],
-    _ body: @Sendable (any TestClientProtocol) async throws -> Void
+    _ store: TestStore, hasKeys: Bool = true, checks: [ReadinessCheck] = [],
+    configuration: APIConfiguration = APIConfiguration(port: 0), changes: TimelineChanges = TimelineChanges(),
+    logger: Logger = quiet, _ body: @Sendable (TestAPI) async throws -> Void
 ) async throws {
+    let tokens = try await TestTokens.make()
+    let keys = tokens.store()
+    try await keys.load()
+    let published = PublishedMessages()
     let service = APIService(
-        configuration: APIConfiguration(port: 0, token: token.flatMap { BearerToken($0) }), store: store.store,
-        readiness: Readiness(checks: checks), logger: quiet)
+        configuration: configuration, store: store.store,
+        resources: APIService.Resources(
+            keys: hasKeys ? keys : nil, events: published.outlet(), changes: changes),
+        readiness: Readiness(checks: checks), logger: logger)
     let application = Application(router: service.router(), logger: quiet)
-    try await application.test(.router) { client in try await body(client) }
+    let token = try await tokens.token()
+    try await application.test(.router) { client in
+        try await body(
+            TestAPI(client: client, tokens: tokens, token: token, published: published, changes: changes))
+    }
 }
 
 extension TestClientProtocol {
-    /// GETs a path, as JSON, with its status and content type.
-    func json(
-        _ path: String, token: String? = testToken
-    ) async throws -> (status: Int, contentType: String?, document: JSONValue) {
-        var headers = HTTPFields()
-        if let token { headers[.authorization] = "Bearer \(token)" }
-        return try await execute(uri: path, method: .get, headers: headers) { response in
+    /// GETs a path without a token, as JSON, with its status and content type.
+    func json(_ path: String) async throws -> (status: Int, contentType: String?, document: JSONValue) {
+        try await execute(uri: path, method: .get) { response in
             (
                 response.status.code, response.headers[.contentType],
                 try JSONValue.parse(Array(response.body.readableBytesView))

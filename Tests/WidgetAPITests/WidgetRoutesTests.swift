@@ -122,30 +122,29 @@ struct WidgetRoutesTests {
         }
     }
 
-    @Test("without the token there is no entry, and the answer says how to ask")
+    @Test("without a token there is no entry, and the answer says how to ask")
     func unauthorized() async throws {
         try await withStore { store in
             try await store.place([.test("w1")])
-            try await withAPI(store) { client in
-                for token in [nil, "wrong-wrong-wrong-wrong", testToken + "x", String(testToken.dropLast())] {
-                    var headers = HTTPFields()
-                    if let token { headers[.authorization] = "Bearer \(token)" }
-                    try await client.execute(
-                        uri: "/v1/apps/com.example.bank/widgets/w1", method: .get, headers: headers
-                    ) { response in
-                        #expect(response.status == .unauthorized)
-                        #expect(response.headers[.wwwAuthenticate]?.hasPrefix("Bearer") == true)
-                    }
+            try await withAPI(store) { api in
+                for bearer in [
+                    TestAPI.Bearer.nobody, .token("wrong-wrong-wrong-wrong"), .token(api.token + "x"),
+                    .token(String(api.token.dropLast())), .token(""),
+                ] {
+                    let answer = try await api.ask(.get, "/v1/apps/com.example.bank/widgets/w1", as: bearer)
+                    #expect(answer.status == 401)
+                    #expect(answer.headers[.wwwAuthenticate]?.hasPrefix("Bearer") == true)
+                    #expect(answer.contentType == "application/problem+json")
                 }
             }
         }
     }
 
-    @Test("when no token is set, the routes are not there")
+    @Test("when there are no keys, the routes are not there")
     func notMounted() async throws {
         try await withStore { store in
             try await store.place([.test("w1")])
-            try await withAPI(store, token: nil) { client in
+            try await withAPI(store, hasKeys: false) { client in
                 let status = try await client.json("/v1/apps/com.example.bank/widgets/w1").status
                 #expect(status == 404)
             }

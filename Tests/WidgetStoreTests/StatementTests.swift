@@ -41,6 +41,8 @@ struct StatementTests {
         DeadLettersFailedAgain.self, DiscardDeadLetters.self, DeleteOldDeadLetters.self, DatabaseTime.self,
         FillIndexes.self, FillIsEmpty.self, FillGenerations.self, FillSizes.self, WalPosition.self, HoldSnapshot.self,
         DatabaseVitals.self, TableSizes.self, TakeSnapshot.self, StoredTimelines.self, TimelinesUnderWay.self,
+        CheckTimeline.self, DeviceTimelines.self, ReadKindPlaceholder.self, ListAppDeadLetters.self,
+        ReadAppDeadLetter.self, FindApp.self,
         QueueDepths.self, TimelineEstimate.self, TimelineAges.self, WaitingWork.self, OldestSnapshot.self,
         InsertEventTraces.self, EventTracesExist.self, ReadEventTraces.self, DeleteOldEventTraces.self,
         ServerSettings.self, ServerSessions.self, OddIndexes.self,

@@ -39,10 +39,27 @@ final class RecordReader: KafkaMessageReader {
     private let decoder: EventDecoder
     private var read = ReadRecords()
     /// By the batches' topic index: index among the topics that ingest reads, and what they carry.
-    private var sorts: [(index: Int16, topic: EventTopic)?] = []
+    private var sorts: [Sort?] = []
     private var expected = 0
 
-    private static let eventTopics: [EventTopic] = [.pushes, .appChanges, .widgets]
+    /// A topic that ingest reads.
+    private struct Sort {
+        /// Among those that it reads.
+        let index: Int16
+        let topic: EventTopic
+        /// The names of the apps that it may carry events of; nil: any.
+        let apps: [[UInt8]]?
+
+        init(_ index: Int, of topics: IngestConfiguration.Topics) {
+            self.index = Int16(index)
+            topic = topics.carries(index)
+            apps = topics.allowedApps[topics.all[index]].map { $0.map { Array($0.utf8) } }
+        }
+
+        func allows(_ name: some Sequence<UInt8>) -> Bool {
+            apps.map { $0.contains { name.elementsEqual($0) } } ?? true
+        }
+    }
 
     init(topics: IngestConfiguration.Topics, decoder: EventDecoder) {
         self.topics = topics
@@ -63,7 +80,7 @@ final class RecordReader: KafkaMessageReader {
         let topicIndex = Int(record.topicIndex)
         while sorts.count <= topicIndex {
             let index = topics.all.firstIndex(of: names[sorts.count])
-            sorts.append(index.map { (Int16($0), Self.eventTopics[$0]) })
+            sorts.append(index.map { Sort($0, of: topics) })
         }
         guard let sort = sorts[topicIndex] else {
             read.append(
@@ -81,7 +98,7 @@ final class RecordReader: KafkaMessageReader {
         if !attributes.hasTraceparent,
             let request = QuickRequest(
                 bytes: bytes, value: record.valueRange, attributes: attributes, topic: sort.topic,
-                maximumBytes: decoder.maximumEventBytes)
+                maximumBytes: decoder.maximumEventBytes), sort.allows(bytes[request.app.range])
         {
             read.records.append(.request(request))
             return
@@ -108,14 +125,20 @@ final class RecordReader: KafkaMessageReader {
         }
         let topic = topics.all.firstIndex(of: batch.topic(index)) ?? 0
         return content(
-            index, record, batch.bytes, attributes, (Int16(topic), eventTopics[topic]), decoder)
+            index, record, batch.bytes, attributes, Sort(topic, of: topics), decoder)
     }
 
     private static func content(
         _ index: Int, _ record: KafkaBatch.Record, _ bytes: [UInt8], _ attributes: EventAttributes,
-        _ sort: (index: Int16, topic: EventTopic), _ decoder: EventDecoder
+        _ sort: Sort, _ decoder: EventDecoder
     ) -> ReadRecords.Content {
         switch decoder.decode(bytes: bytes, value: record.valueRange, attributes: attributes, topic: sort.topic) {
+        case .success(let decoded) where !sort.allows(decoded.event.app.utf8):
+            .rejected(
+                RejectedEvent(
+                    record: index, app: decoded.event.app, code: DeadLetterCause.notAllowed.rawValue,
+                    message: "/app: the topic may not carry events of app \(Text.quoted(decoded.event.app))",
+                    pointer: "/app"))
         case .success(let decoded):
             .event(
                 BatchEvent(

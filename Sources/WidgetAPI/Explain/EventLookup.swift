@@ -30,15 +30,21 @@ package struct ExplainedEvent: Sendable {
 package struct EventLookup: Sendable {
     private let reader: KafkaReader?
     private let topics: [String]
+    private let sorts: [EventTopic]
     private let timeout: Duration
 
     /// - Parameters:
     ///   - reader: nil looks nothing up.
     ///   - topics: names of the input topics, in the order of `EventPosition.topic`.
+    ///   - sorts: what each of them carries.
     ///   - timeout: of all look-ups together.
-    package init(reader: KafkaReader?, topics: [String], timeout: Duration = .seconds(3)) {
+    package init(
+        reader: KafkaReader?, topics: [String], sorts: [EventTopic] = EventTopic.allCases,
+        timeout: Duration = .seconds(3)
+    ) {
         self.reader = reader
         self.topics = topics
+        self.sorts = sorts
         self.timeout = timeout
     }
 
@@ -64,7 +70,7 @@ package struct EventLookup: Sendable {
     private func look(at position: EventPosition, _ app: String) async -> ExplainedEvent.Lookup {
         guard let reader else { return .notLookedUp("kafka.bootstrapServers is not set") }
         let index = Int(position.topic)
-        guard topics.indices.contains(index), EventTopic.allCases.indices.contains(index) else {
+        guard topics.indices.contains(index), sorts.indices.contains(index) else {
             return .notLookedUp("no such input topic")
         }
         let batch: KafkaBatch?
@@ -77,7 +83,7 @@ package struct EventLookup: Sendable {
         guard let batch, !batch.isEmpty else { return .gone }
         let headers = batch.headers(0).lazy.map { (name: $0.name, value: $0.value) }
         let result = EventDecoder().decode(
-            bytes: batch.bytes, value: batch.value(0), headers: headers, topic: EventTopic.allCases[index])
+            bytes: batch.bytes, value: batch.value(0), headers: headers, topic: sorts[index])
         // It was applied to this app when it was read: anything else is the event of another log, and not to be told.
         guard case .success(let decoded) = result, Text.equal(decoded.event.app, app) else { return .gone }
         var envelope = decoded.envelope

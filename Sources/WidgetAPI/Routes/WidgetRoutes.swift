@@ -1,67 +1,160 @@
 import HTTPTypes
 import Hummingbird
 import PostgresClient
+import WidgetEvents
 import WidgetModel
 import WidgetStore
 
-/// One widget of an app, and the timeline that it shows.
+/// Widgets: what there is, and what happens to them.
 struct WidgetRoutes: Sendable {
-    let store: WidgetStore
+    let parts: APIParts
 
-    func add(to group: RouterGroup<BasicRequestContext>) {
-        group.get("apps/:app/widgets/:widget") { request, context in
-            try await widget(context).json.response()
-        }
-        group.get("apps/:app/widgets/:widget/timeline") { request, context in
-            let widget = try await widget(context)
-            guard let id = widget.timelineID else { throw Problem.notFound("the widget was removed") }
-            guard let (timeline, standIn) = try await store.timeline(id, of: widget.app, shownBy: widget) else {
-                throw Problem.notFound("the widget's timeline is being replaced; ask again")
-            }
-            return try timeline.json(standIn: standIn).response()
-        }
+    var all: [APIRoute] {
+        [
+            APIRoute("listWidgets", .get, "widgets", .own(.widgetsRead), handle: list),
+            APIRoute("getWidget", .get, "widgets/{widget}", .own(.widgetsRead), handle: get),
+            APIRoute("placeWidget", .put, "widgets/{widget}", .own(.widgetsWrite), handle: place),
+            APIRoute("removeWidget", .delete, "widgets/{widget}", .own(.widgetsWrite), handle: remove),
+            APIRoute(
+                "configureWidget", .put, "widgets/{widget}/configuration", .own(.widgetsWrite), handle: configure),
+            APIRoute("viewWidget", .post, "widgets/{widget}/views", .own(.widgetsWrite), handle: view),
+        ]
     }
 
-    private func widget(_ context: BasicRequestContext) async throws -> WidgetDetail {
-        let app = try identifier("app", context)
-        let id = try identifier("widget", context)
-        guard let widget = try await store.pool.query(ListWidgets(WidgetFilter(app: app, widget: id), limit: 1)).first
-        else { throw Problem.notFound("app \(Text.quoted(app)) has no widget \(Text.quoted(id))") }
+    // MARK: Reading
+
+    private func list(_ call: APICall) async throws -> Response {
+        try call.allowQuery("user", "device", "kind", "limit", "cursor")
+        let limit = try call.integer("limit", in: 1...1_000, default: 100)
+        let asked = try call.identifier("user")
+        let filter = WidgetFilter(
+            app: call.app, user: call.user ?? asked, device: try call.identifier("device"),
+            kind: try call.identifier("kind"), after: try PageCursor.decode(call) ?? "")
+        // Of another person a device learns nothing, not even whether there is one.
+        let isForeign = call.user.map { own in asked.map { !Text.equal(own, $0) } ?? false } ?? false
+        let widgets = isForeign ? [] : try await parts.store.pool.query(ListWidgets(filter, limit: limit))
+        let next = widgets.count == limit ? widgets.last.map { PageCursor.encode($0.id) } : nil
+        return
+            (["widgets": .array(widgets.map(\.json)), "next": .text(next)] as JSONValue)
+            .response()
+    }
+
+    private func get(_ call: APICall) async throws -> Response {
+        try call.allowQuery()
+        return try await widget(call).json.response()
+    }
+
+    /// The widget of the path, if the bearer may see it.
+    private func widget(_ call: APICall) async throws -> WidgetDetail {
+        let filter = WidgetFilter(app: call.app, user: call.user, widget: try call.path("widget"))
+        guard let widget = try await parts.store.pool.query(ListWidgets(filter, limit: 1)).first else {
+            throw Problem.notFound
+        }
         return widget
     }
 
-    private func identifier(_ name: String, _ context: BasicRequestContext) throws -> String {
-        let raw = try context.parameters.require(name)
-        guard let text = PercentEncoding.decode(raw) else {
-            throw Problem.badRequest("\(name) in the path is not percent-encoded UTF-8")
+    // MARK: Changing
+
+    private func place(_ call: APICall) async throws -> Response {
+        try call.allowQuery()
+        let id = try call.path("widget")
+        var body = try await call.body(
+            "app", "widget", "user", "device", "kind", "family", "configuration", "environment")
+        if let user = call.user, body["user"] == nil { body["user"] = .string(user) }
+        try EventBody.bind("app", to: call.app, in: &body)
+        try EventBody.bind("widget", to: id, in: &body)
+        let event = try EventDecoder().decode(data: JSONValue.object(body).encoded, of: .widgetPlaced)
+        guard case .placed(let placement) = event else { throw Problem.internal }
+        if let user = call.user {
+            guard Text.equal(placement.user, user) else {
+                throw Problem.forbidden("a token of one user places widgets of this user only")
+            }
+            // An id that another person's widget has: taking it over would take the widget away.
+            let filter = WidgetFilter(app: call.app, widget: id)
+            if let known = try await parts.store.pool.query(ListWidgets(filter, limit: 1)).first,
+                !Text.equal(known.user, user)
+            {
+                throw Problem.notFound
+            }
         }
-        if let problem = Text.identifierProblem(text) { throw Problem.badRequest("\(name) in the path \(problem)") }
-        return text
+        let kind = try await KindCheck(parts: parts).kind(placement.kind, of: call.app, at: "/kind")
+        guard kind.definition.families.contains(placement.family) else {
+            throw Problem.unprocessable(
+                "/family",
+                "the kind has \(kind.definition.families.map(\.name).joined(separator: ", "))")
+        }
+        return try await publish(event, of: placement.user, call)
+    }
+
+    private func configure(_ call: APICall) async throws -> Response {
+        try call.allowQuery()
+        let id = try call.path("widget")
+        var body = try await call.body("app", "widget", "configuration")
+        try EventBody.bind("app", to: call.app, in: &body)
+        try EventBody.bind("widget", to: id, in: &body)
+        let event = try EventDecoder().decode(data: JSONValue.object(body).encoded, of: .widgetConfigured)
+        return try await publish(event, of: try await owner(call), call)
+    }
+
+    private func remove(_ call: APICall) async throws -> Response {
+        try call.allowQuery()
+        let event = FreshetEvent.removed(app: call.app, widget: try call.path("widget"))
+        return try await publish(event, of: try await owner(call), call)
+    }
+
+    private func view(_ call: APICall) async throws -> Response {
+        try call.allowQuery()
+        let event = FreshetEvent.viewed(app: call.app, widget: try call.path("widget"))
+        return try await publish(event, of: try await owner(call), call)
+    }
+
+    /// Whose widget it is, so that the event stays in order behind the placement.
+    private func owner(_ call: APICall) async throws -> String {
+        let widget = try await widget(call)
+        guard widget.timelineID != nil else { throw Problem.notFound }
+        return widget.user
+    }
+
+    private func publish(_ event: FreshetEvent, of user: String, _ call: APICall) async throws -> Response {
+        try await parts.outlet().publish(event, of: user, traceparent: call.traceparent).json.response(.accepted)
     }
 }
 
-enum PercentEncoding {
-    /// A part of a path, decoded; nil when an escape or the UTF-8 is broken.
-    static func decode(_ text: String) -> String? {
-        var bytes: [UInt8] = []
-        var rest = text.utf8.makeIterator()
-        while let byte = rest.next() {
-            guard byte == UInt8(ascii: "%") else {
-                bytes.append(byte)
-                continue
-            }
-            guard let high = rest.next().flatMap(digit), let low = rest.next().flatMap(digit) else { return nil }
-            bytes.append(high << 4 | low)
+/// Bodies of requests as the data of events.
+enum EventBody {
+    /// Gives the body a member that the path tells; it may say the same.
+    static func bind(_ member: String, to value: String, in body: inout JSONObject) throws(Problem) {
+        if let said = body[member], said != .string(value) {
+            throw .unprocessable("/\(member)", "must be that of the path, or left out")
         }
-        return String(validating: bytes, as: UTF8.self)
+        body[member] = .string(value)
+    }
+}
+
+extension APICall {
+    /// The caller's trace context, for the event.
+    var traceparent: String? {
+        HTTPField.Name("traceparent").flatMap { request.headers[$0] }.flatMap {
+            $0.utf8.count <= 256 && !Text.containsControlCharacter($0) ? $0 : nil
+        }
+    }
+}
+
+/// Whether events may name a kind: what ingest would refuse is told at once.
+struct KindCheck: Sendable {
+    let parts: APIParts
+
+    func kind(_ name: String, of app: String, at pointer: String) async throws -> RegisteredKind {
+        if let kind = find(name, app, try await parts.directory.directory(maximumAge: .seconds(5))) { return kind }
+        // It may just have been registered.
+        if let kind = find(name, app, try await parts.directory.refresh()) { return kind }
+        throw Problem.unprocessable(pointer, "the app has no kind \(Text.quoted(name))")
     }
 
-    private static func digit(_ byte: UInt8) -> UInt8? {
-        switch byte {
-        case UInt8(ascii: "0")...UInt8(ascii: "9"): byte - UInt8(ascii: "0")
-        case UInt8(ascii: "a")...UInt8(ascii: "f"): byte - UInt8(ascii: "a") + 10
-        case UInt8(ascii: "A")...UInt8(ascii: "F"): byte - UInt8(ascii: "A") + 10
-        default: nil
-        }
+    private func find(_ name: String, _ app: String, _ directory: KindDirectory) -> RegisteredKind? {
+        guard let app = directory.apps[app], let kind = directory.kind(name, of: app),
+            Text.equal(kind.definition.name, name)
+        else { return nil }
+        return kind
     }
 }

@@ -82,7 +82,7 @@ extension WidgetStore {
         return changes
     }
 
-    private func difference(
+    func difference(
         _ apps: [AppDefinition], registered: [RegisteredKind], _ connection: PostgresConnection
     ) async throws -> [KindChange] {
         var changes: [KindChange] = []

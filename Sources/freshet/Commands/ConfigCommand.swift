@@ -28,7 +28,6 @@ struct ConfigCommand: AsyncParsableCommand {
             let loaded = try settings.load()
             // What the clients check beyond the form of a value.
             if loaded.settings.postgres.url != nil { _ = try loaded.settings.postgresConfiguration() }
-            _ = try loaded.settings.apiConfiguration()
             if json {
                 Terminal.print(
                     .array(

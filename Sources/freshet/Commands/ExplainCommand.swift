@@ -38,8 +38,9 @@ struct ExplainCommand: AsyncParsableCommand {
             let keys = [explanation.widget, explanation.user, explanation.device]
             let refused = try await store.pool.query(RefusedRequests(app: app, keys: keys))
             let reader = settings.namedKafka.map { KafkaReader(configuration: $0, logger: LogSettings.ofCommands) }
-            let events = await EventLookup(reader: reader, topics: settings.topics.inputs)
-                .events(explanation.timeline?.causes ?? [], of: app)
+            let events = await EventLookup(
+                reader: reader, topics: settings.topics.inputs, sorts: settings.topics.inputSorts
+            ).events(explanation.timeline?.causes ?? [], of: app)
             if json {
                 Terminal.print(explanation.json(events: events, refused: refused))
             } else {

@@ -2,6 +2,7 @@ import ArgumentParser
 import Crypto
 import Foundation
 import PostgresClient
+import WidgetAPI
 import WidgetModel
 import WidgetStore
 
@@ -154,17 +155,7 @@ struct KindsCommand: AsyncParsableCommand {
 
     private static func report(_ changes: [KindChange], json: Bool) {
         if json {
-            Terminal.print(
-                .array(
-                    changes.map { change in
-                        var object = JSONObject()
-                        object["app"] = .string(change.app)
-                        object["kind"] = .string(change.kind)
-                        object["action"] = .string(change.action.rawValue)
-                        object["fields"] = .array(change.fields.map { .string($0) })
-                        object["moving"] = change.moving.map { .number(JSONNumber($0)) }
-                        return .object(object)
-                    }))
+            Terminal.print(.array(changes.map(\.json)))
             return
         }
         for change in changes {
@@ -211,33 +202,5 @@ extension RegisteredKind {
         if appPausedAt != nil { words.append("app paused") }
         if move != nil { words.append("moving") }
         return words.isEmpty ? "live" : words.joined(separator: ", ")
-    }
-
-    /// - Parameters:
-    ///   - move: of its widgets to timelines of another identity, when that is under way.
-    ///   - timelinesLeft: of a retired kind.
-    fileprivate func json(move: KindMove?, timelinesLeft: Int? = nil) -> JSONValue {
-        var object = JSONObject()
-        object["app"] = .string(app)
-        object["developerMode"] = .bool(isDeveloperMode)
-        object["retired"] = .bool(isRetired)
-        if let timelinesLeft { object["timelinesLeft"] = .number(JSONNumber(timelinesLeft)) }
-        object["paused"] = .bool(isPaused)
-        object["pausedAt"] = pausedAt.map { .string($0.rfc3339) } ?? .null
-        object["appPausedAt"] = appPausedAt.map { .string($0.rfc3339) } ?? .null
-        object["move"] = move?.json ?? .null
-        object["definition"] = definition.json()
-        return .object(object)
-    }
-}
-
-extension KindMove {
-    fileprivate var json: JSONValue {
-        [
-            "startedAt": .string(startedAt.rfc3339), "pass": .number(JSONNumber(pass)),
-            "passBeginsAt": .string(passBeginsAt.rfc3339),
-            "passProgress": JSONNumber((passProgress * 1000).rounded() / 1000).map { .number($0) } ?? .null,
-            "movedInPass": .number(JSONNumber(Int(moved))), "moved": .number(JSONNumber(Int(movedInAll))),
-        ]
     }
 }

@@ -1,5 +1,6 @@
 import ArgumentParser
 import PostgresClient
+import WidgetAPI
 import WidgetModel
 import WidgetStore
 
@@ -24,17 +25,6 @@ struct PauseOptions: ParsableArguments {
     fileprivate var name: String {
         kind.map { "\(app) \($0)" } ?? app
     }
-
-    fileprivate func json(_ outcome: PauseOutcome) -> JSONValue {
-        var object = JSONObject()
-        object["app"] = .string(app)
-        object["kind"] = kind.map { .string($0) } ?? .null
-        object["paused"] = .bool(outcome.pausedAt != nil)
-        object["pausedAt"] = outcome.pausedAt.map { .string($0.rfc3339) } ?? .null
-        object["changed"] = .bool(outcome.isChanged)
-        if kind != nil { object["appPaused"] = .bool(outcome.isAppPaused) }
-        return .object(object)
-    }
 }
 
 struct PauseCommand: AsyncParsableCommand {
@@ -58,7 +48,7 @@ struct PauseCommand: AsyncParsableCommand {
                 throw try await KindLookup.notFound(target.kind, of: target.app, in: store)
             }
             if target.json {
-                Terminal.print(target.json(outcome))
+                Terminal.print(outcome.json(app: target.app, kind: target.kind))
             } else if outcome.isChanged {
                 Terminal.print("paused \(target.name)")
             } else {
@@ -88,7 +78,7 @@ struct ResumeCommand: AsyncParsableCommand {
                 throw try await KindLookup.notFound(target.kind, of: target.app, in: store)
             }
             if target.json {
-                Terminal.print(target.json(outcome))
+                Terminal.print(outcome.json(app: target.app, kind: target.kind))
             } else {
                 Terminal.print(outcome.isChanged ? "resumed \(target.name)" : "\(target.name) was not paused")
             }

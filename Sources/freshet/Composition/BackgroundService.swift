@@ -1,6 +1,7 @@
 import Logging
 import NIOCore
 import ServiceLifecycle
+import WidgetAPI
 
 /// Background work of a node as a service of its group.
 struct BackgroundService: Service, CustomStringConvertible {
@@ -76,6 +77,8 @@ struct ListeningService: Service, CustomStringConvertible {
             try await service.run()
         } catch let error as IOError {
             throw CommandFailure(.failure, "\(place) failed: \(error)")
+        } catch let error as APIService.UnusableKeys {
+            throw CommandFailure(.configuration, "api.keys: \(error)")
         }
     }
 }

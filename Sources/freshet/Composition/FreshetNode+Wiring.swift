@@ -142,14 +142,19 @@ extension FreshetNode {
             StatisticsFlusher(pool: pool, statistics: statistics, logger: logger)
         }
 
-        /// - Throws: ``CommandFailure`` when the token cannot be one.
-        func api(port: ListeningPort, readiness: Readiness, liveness: Liveness) throws -> any Service {
+        /// The API with what runs beside it.
+        func api(
+            publishingTo producer: KafkaProducer?, port: ListeningPort, readiness: Readiness, liveness: Liveness
+        ) -> [any Service] {
+            let wiring = APIWiring(settings: settings, kafka: kafka, logger: logger)
             let service = APIService(
-                configuration: try settings.apiConfiguration(), store: WidgetStore(pool: pool),
-                readiness: readiness, liveness: liveness, logger: logger, onListening: { port.listens(on: $0) })
-            return ListeningService(
+                configuration: settings.apiConfiguration, store: WidgetStore(pool: pool),
+                resources: wiring.resources(publishingTo: producer), readiness: readiness, liveness: liveness,
+                logger: logger, onListening: { port.listens(on: $0) })
+            let listening = ListeningService(
                 description: "api", service: service, port: port,
                 place: "the HTTP API on \(settings.api.host):\(settings.api.port) (api.host, api.port)")
+            return [listening] + wiring.services
         }
 
         func health(

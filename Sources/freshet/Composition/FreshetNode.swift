@@ -67,8 +67,10 @@ final class FreshetNode: Sendable {
         unprepared = prepared.mark(.timelines)
 
         let wiring = Wiring(settings: settings, kafka: kafka, pool: pool, logger: logger)
-        let producer = roles.runsIngest || roles.runsWorkers ? try wiring.producer() : nil
-        let decisions = producer.flatMap { wiring.decisions(publishingTo: $0) }
+        // The API publishes what it is asked to change.
+        let decides = roles.runsIngest || roles.runsWorkers
+        let producer = decides || (roles.runsAPI && settings.api.keys != nil) ? try wiring.producer() : nil
+        let decisions = decides ? producer.flatMap { wiring.decisions(publishingTo: $0) } : nil
         let ingest = producer.flatMap {
             roles.runsIngest ? wiring.ingest(deadLettersTo: $0, decisions: decisions) : nil
         }
@@ -113,7 +115,9 @@ final class FreshetNode: Sendable {
                     on: number, port: healthPort, readiness: readiness, liveness: liveness,
                     metrics: observed?.page ?? MetricsPage()))
         }
-        if let port { front.append(try wiring.api(port: port, readiness: readiness, liveness: liveness)) }
+        if let port {
+            front += wiring.api(publishingTo: producer, port: port, readiness: readiness, liveness: liveness)
+        }
         var back: [any Service] = []
         // The embedded cluster's topics were made with it.
         if embeddedKafka == nil {

@@ -4,6 +4,7 @@ import PostgresClient
 import ReloadIngest
 import ReloadWorkers
 import WidgetAPI
+import WidgetEvents
 import WidgetModel
 import WidgetStore
 
@@ -34,6 +35,12 @@ extension Settings {
         configuration.topics.pushes = topics.pushes
         configuration.topics.appChanges = topics.appChanges
         configuration.topics.widgets = topics.widgets
+        configuration.topics.more = topics.more.sorted { $0.key < $1.key }.compactMap { name, sort in
+            EventTopic(rawValue: sort).map { IngestConfiguration.Topics.More(name: name, carries: $0) }
+        }
+        configuration.topics.allowedApps = topics.allowedApps.mapValues { apps in
+            Set(apps.split(separator: "|").map(String.init))
+        }
         configuration.group = kafka.group
         configuration.maximumBatch = ingest.maximumBatch
         configuration.audienceLimit = ingest.audienceLimit
@@ -85,25 +92,22 @@ extension Settings {
         }
     }
 
-    /// - Throws: ``CommandFailure`` when the token cannot be one.
-    func apiConfiguration() throws(CommandFailure) -> APIConfiguration {
-        var token: BearerToken?
-        if let text = api.token {
-            guard let read = BearerToken(text) else {
-                throw CommandFailure(
-                    .configuration,
-                    "api.token: is no bearer token; expected \(BearerToken.minimumBytes) or more bytes of printable "
-                        + "ASCII without spaces")
-            }
-            token = read
-        }
-        return APIConfiguration(host: api.host, port: api.port, token: token)
+    var apiConfiguration: APIConfiguration {
+        APIConfiguration(
+            host: api.host, port: api.port, rules: TokenRules(issuer: api.issuer, audience: api.audience),
+            rate: api.rateLimit > 0 ? APIConfiguration.Rate(limit: api.rateLimit, burst: api.rateBurst) : nil,
+            corsOrigins: Set(api.corsOrigins))
     }
 }
 
 extension TopicSettings {
     /// Every topic that Freshet cannot do without.
     var all: [String] { inputs + [timelines, deadLetters] }
+
+    /// What each of the input topics carries.
+    var inputSorts: [EventTopic] {
+        EventTopic.allCases + more.sorted { $0.key < $1.key }.compactMap { EventTopic(rawValue: $0.value) }
+    }
 
     /// What an embedded cluster has.
     var embedded: [String] { all + [decisions] }

@@ -9,6 +9,7 @@ struct LoadCommand: AsyncParsableCommand {
             LoadDrainCommand.self, LoadCeilingCommand.self, LoadIngestCommand.self, LoadFairnessCommand.self,
             LoadGlobalCommand.self, LoadLatencyCommand.self, LoadSoakCommand.self, LoadEventsCommand.self,
             LoadFillCommand.self, LoadGrowthCommand.self, LoadChurnCommand.self, LoadSharedCommand.self,
+            LoadHelloCommand.self,
         ])
 }
 

@@ -1,3 +1,5 @@
+import WidgetModel
+
 extension SettingKey {
     /// Every setting, in the order in which they are shown.
     static let all: [SettingKey] =
@@ -59,6 +61,21 @@ extension SettingKey {
         .topic("topics.widgets", \.topics.widgets, "Widgets placed, configured, viewed and removed, in."),
         .topic("topics.timelines", \.topics.timelines, "Timelines out; compacted, keyed by timeline."),
         .topic("topics.deadLetters", \.topics.deadLetters, "Messages that could not be understood, out."),
+        .map(
+            "topics.more", \.topics.more,
+            expectation: "topic=pushes, topic=appChanges or topic=widgets, separated by commas",
+            isValid: { name, sort in
+                (1...249).contains(name.utf8.count) && SettingText.isKafkaName(name)
+                    && TopicSettings.sorts.contains(sort)
+            }, "Further input topics and what they carry: one for each producer, that Kafka's ACLs keep others from."),
+        .map(
+            "topics.allowedApps", \.topics.allowedApps,
+            expectation: "topic=app, or topic=app|app, separated by commas",
+            isValid: { name, apps in
+                SettingText.isKafkaName(name)
+                    && apps.split(separator: "|", omittingEmptySubsequences: false)
+                        .allSatisfy { Text.identifierProblem(String($0)) == nil }
+            }, "The apps whose events an input topic may carry; those of others become dead letters."),
         .topic("topics.decisions", \.topics.decisions, "Every decision, out; only with workers.publishDecisions."),
         .integer(
             "topics.partitions", \.topics.partitions, 1...10_000,
@@ -163,8 +180,26 @@ extension SettingKey {
         .text("api.host", \.api.host, "Address that the HTTP API listens on."),
         .integer("api.port", \.api.port, 0...65_535, "Port of the HTTP API; 0 lets the system choose."),
         .optionalText(
-            "api.token", \.api.token, expectation: "16 or more bytes of printable ASCII without spaces",
-            isSecret: true, "Bearer token that callers of /v1 must present; without one, /v1 is not served."),
+            "api.keys", \.api.keys, expectation: "the path of a JWKS file",
+            "Keys that tokens are verified with, read again when the file changes; without it, /v1 is not served."),
+        .optionalText(
+            "api.issuer", \.api.issuer, expectation: "1 or more bytes of text", "What iss of tokens must be."),
+        .optionalText(
+            "api.audience", \.api.audience, expectation: "1 or more bytes of text",
+            "What aud of tokens must hold; without it, tokens must have no aud."),
+        .integer(
+            "api.rateLimit", \.api.rateLimit, 0...1_000_000, "Requests a second of one token; 0 does not limit them."),
+        .integer("api.rateBurst", \.api.rateBurst, 1...1_000_000, "Requests of one token at once."),
+        .integer(
+            "api.maximumWaiting", \.api.maximumWaiting, 0...1_000_000,
+            "Most requests of this process that wait for a timeline to change."),
+        .integer(
+            "api.maximumStreams", \.api.maximumStreams, 0...1_000_000,
+            "Most streams of changes that are open in this process."),
+        .list(
+            "api.corsOrigins", \.api.corsOrigins, expectation: "origins, such as https://app.example.com",
+            isValid: { $0.utf8.count <= 256 && $0.contains("://") && !$0.hasSuffix("/") },
+            "Origins whose pages may call the API from a browser; none unless listed here."),
     ]
 
     private static let health: [SettingKey] = [

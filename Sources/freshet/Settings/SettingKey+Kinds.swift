@@ -132,6 +132,28 @@ extension SettingKey {
             write: { SettingText.join($0[keyPath: path]) })
     }
 
+    /// Names with values that `isValid` accepts.
+    static func map(
+        _ name: String, _ path: any WritableKeyPath<Settings, [String: String]> & Sendable, expectation: String,
+        isValid: @escaping @Sendable (String, String) -> Bool, _ summary: String
+    ) -> SettingKey {
+        SettingKey(
+            name: name, summary: summary, expectation: expectation, isSecret: false, shape: .map,
+            assign: { settings, text throws(SettingMismatch) in
+                for pair in SettingText.split(text) {
+                    let parts = pair.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+                        .map { String($0).trimmingWhitespace() }
+                    guard parts.count == 2, isValid(parts[0], parts[1]) else {
+                        throw SettingMismatch(reason: "holds \(Text.quoted(pair))")
+                    }
+                    settings[keyPath: path][parts[0]] = parts[1]
+                }
+            },
+            write: { settings in
+                SettingText.join(settings[keyPath: path].sorted { $0.key < $1.key }.map { "\($0.key)=\($0.value)" })
+            })
+    }
+
     /// Names with values, which may be secrets.
     static func secretMap(
         _ name: String, _ path: any WritableKeyPath<Settings, [String: String]> & Sendable, _ summary: String

@@ -32,7 +32,7 @@ extension Settings {
     static let fileVariable = "FRESHET_CONFIG_FILE"
 
     /// Variables that the scripts in deploy/ read.
-    private static let scriptVariables = ["FRESHET_SWIFT_BIN", "FRESHET_POSTGRES_BIN"]
+    private static let scriptVariables = ["FRESHET_SWIFT_BIN", "FRESHET_POSTGRES_BIN", "FRESHET_PROGRAM"]
 
     /// Reads the settings: defaults, overridden by the file, overridden by the environment, overridden by the flags.
     ///
@@ -179,7 +179,7 @@ private struct SettingsReading {
     private mutating func checkTopics() {
         var owners: [String: String] = [:]
         for key in SettingKey.all where key.name.hasPrefix("topics.") {
-            guard let topic = key.write(settings) else { continue }
+            guard case .scalar = key.shape, let topic = key.write(settings) else { continue }
             if let owner = owners[topic] {
                 problems.append(
                     SettingProblem(
@@ -187,6 +187,20 @@ private struct SettingsReading {
                         reason: "is also \(owner)", expectation: "a topic of its own"))
             }
             owners[topic] = owners[topic] ?? key.name
+        }
+        for topic in settings.topics.more.keys.sorted() {
+            guard let owner = owners[topic] else { continue }
+            problems.append(
+                SettingProblem(
+                    key: "topics.more", source: places["topics.more"], value: topic, reason: "is also \(owner)",
+                    expectation: "a topic of its own"))
+        }
+        for topic in settings.topics.allowedApps.keys.sorted() where !settings.topics.inputs.contains(topic) {
+            problems.append(
+                SettingProblem(
+                    key: "topics.allowedApps", source: places["topics.allowedApps"], value: topic,
+                    reason: "is no input topic",
+                    expectation: "one of \(settings.topics.inputs.joined(separator: ", "))"))
         }
     }
 }

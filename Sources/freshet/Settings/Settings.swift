@@ -66,8 +66,16 @@ struct TopicSettings: Sendable, Equatable {
     /// How long the input topics keep events.
     var retention = Duration.seconds(7 * 86_400)
 
+    /// Input topics besides those: what each carries, by its name.
+    var more: [String: String] = [:]
+    /// The apps whose events an input topic may carry, by its name.
+    var allowedApps: [String: String] = [:]
+
     /// The topics that ingest consumes.
-    var inputs: [String] { [pushes, appChanges, widgets] }
+    var inputs: [String] { [pushes, appChanges, widgets] + more.keys.sorted() }
+
+    /// What the values of `more` may be.
+    static let sorts = ["pushes", "appChanges", "widgets"]
 }
 
 struct IngestSettings: Sendable, Equatable {
@@ -138,8 +146,19 @@ struct APISettings: Sendable, Equatable {
     var host = "127.0.0.1"
     /// 0 lets the system choose.
     var port = 8_080
-    /// What callers of `/v1` must present; without one, `/v1` is not served. Never printed.
-    var token: String?
+    /// A JWKS file with the keys of tokens; without one, `/v1` is not served.
+    var keys: String?
+    /// What `iss` and `aud` of tokens must be.
+    var issuer: String?
+    var audience: String?
+    /// Requests a second of one token, and at once; a rate of 0 does not limit them.
+    var rateLimit = 1_000
+    var rateBurst = 2_000
+    /// Most requests that wait for a timeline to change, and most streams of changes.
+    var maximumWaiting = 10_000
+    var maximumStreams = 2_000
+    /// Origins of pages that may call the API.
+    var corsOrigins: [String] = []
 }
 
 struct HealthSettings: Sendable, Equatable {

@@ -1,5 +1,6 @@
 import TestSupport
 import Testing
+import WidgetAPI
 import WidgetModel
 import WidgetStore
 

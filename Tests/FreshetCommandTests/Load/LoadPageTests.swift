@@ -113,7 +113,7 @@ struct LoadPageTests {
         let arguments = [
             "/usr/bin/freshet", "load", "latency", "--database", "postgresql:///x?password=secret1",
             "--database=postgresql://u:secret2@h/x", "--set", "postgres.url=postgresql://u:secret3@h/x",
-            "--set=api.token=secret4", "--set", "kafka.properties=sasl.password=secret5", "--set",
+            "--set=postgres.url=postgresql://u:secret4@h/x", "--set", "kafka.properties=sasl.password=secret5", "--set",
             "workers.claimBatch=500", "--rate", "1000", "--report", "a b.html",
         ]
         let text = ShownCommand.text(arguments)

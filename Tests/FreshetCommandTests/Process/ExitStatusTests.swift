@@ -49,7 +49,7 @@ struct ExitStatusTests {
     @Test(
         "settings whose form is right and whose content is not are configuration too",
         arguments: [
-            ["postgres.url=host=x nonsense=geheim"], ["postgres.url=host=localhost", "api.token=short"],
+            ["postgres.url=host=x nonsense=geheim"], ["postgres.url=host=localhost", "api.keys=/nowhere/keys.json"],
             [
                 "postgres.url=host=localhost", "kafka.bootstrapServers=127.0.0.1:1",
                 "kafka.properties=no.such.property=geheim",

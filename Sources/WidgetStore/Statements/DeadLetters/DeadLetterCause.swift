@@ -11,6 +11,8 @@ package enum DeadLetterCause: String, CaseIterable, Hashable, Sendable {
     case unknownKind
     /// The database does not take what it says.
     case refused
+    /// Of an app whose events its topic may not carry: not the app's own doing.
+    case notAllowed
     /// Nothing is known to be wrong with it: its app is diverted.
     case diverted
 
@@ -22,18 +24,19 @@ package enum DeadLetterCause: String, CaseIterable, Hashable, Sendable {
         default:
             let named = DeadLetterCause(rawValue: code)
             switch named {
-            case .unknownApp?, .unknownKind?, .diverted?: self = named ?? .invalid
+            case .unknownApp?, .unknownKind?, .notAllowed?, .diverted?: self = named ?? .invalid
             default: self = .invalid
             }
         }
     }
 
     /// Whether it is a fault of the producer's, which counts towards the limit of its app. Events of an app that is only
-    /// not registered yet are in order, and so are diverted ones.
+    /// not registered yet are in order, and so are diverted ones; and what somebody else wrote under an app's name must not
+    /// stop the app.
     package var isFault: Bool {
         switch self {
         case .malformed, .invalid, .unknownKind, .refused: true
-        case .unknownApp, .diverted: false
+        case .unknownApp, .notAllowed, .diverted: false
         }
     }
 }

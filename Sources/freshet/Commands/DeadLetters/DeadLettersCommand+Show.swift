@@ -1,5 +1,6 @@
 import ArgumentParser
 import PostgresClient
+import WidgetAPI
 import WidgetModel
 import WidgetStore
 

@@ -1,5 +1,6 @@
 import ArgumentParser
 import PostgresClient
+import WidgetAPI
 import WidgetModel
 import WidgetStore
 
@@ -14,6 +15,7 @@ struct DeadLettersCommand: AsyncParsableCommand {
               unknownApp  of an app that is not registered
               unknownKind of a kind that its app does not have
               refused     the database does not take what it says
+              notAllowed  of an app whose events its topic may not carry (topics.allowedApps)
               diverted    nothing is known to be wrong: its app was over its limit of dead letters, and all its events \
             wait
             """,
@@ -153,30 +155,6 @@ struct DeadLettersCommand: AsyncParsableCommand {
 extension DeadLetterSummary {
     /// Topic, partition and offset.
     var place: String { "\(topic)/\(partition)@\(offset)" }
-
-    var json: JSONValue {
-        var object = JSONObject()
-        object["id"] = .number(JSONNumber(Int(id)))
-        object["app"] = app.map { .string($0) } ?? .null
-        object["cause"] = .string(cause)
-        object["code"] = .string(code)
-        object["error"] = .string(error)
-        object["pointer"] = pointer.map { .string($0) } ?? .null
-        object["topic"] = .string(topic)
-        object["partition"] = .number(JSONNumber(Int(partition)))
-        object["offset"] = .number(JSONNumber(Int(offset)))
-        object["bytes"] = bytes.map { .number(JSONNumber($0)) } ?? .null
-        object["state"] = .string(state.rawValue)
-        object["receivedAt"] = .string(receivedAt.rfc3339)
-        object["forwardedAt"] = forwardedAt.map { .string($0.rfc3339) } ?? .null
-        object["unforwardableAt"] = unforwardableAt.map { .string($0.rfc3339) } ?? .null
-        object["forwardError"] = forwardError.map { .string($0) } ?? .null
-        object["replays"] = .number(JSONNumber(replays))
-        object["lastReplayAt"] = lastReplayAt.map { .string($0.rfc3339) } ?? .null
-        object["replayedAt"] = replayedAt.map { .string($0.rfc3339) } ?? .null
-        object["discardedAt"] = discardedAt.map { .string($0.rfc3339) } ?? .null
-        return .object(object)
-    }
 }
 
 extension Diversion {

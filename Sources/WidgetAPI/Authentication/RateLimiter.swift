@@ -1,0 +1,69 @@
+import Synchronization
+package import WidgetModel
+
+/// A token bucket for each bearer, in a table of bounded size.
+///
+/// When the table is full, buckets that have filled up again are forgotten, which changes nothing; if there are none, the
+/// one that was asked for longest ago.
+package final class RateLimiter: Sendable {
+    private struct Bucket {
+        var tokens: Double
+        var at: Duration
+    }
+
+    private let rate: Double
+    private let burst: Double
+    private let capacity: Int
+    private let now: @Sendable () -> Duration
+    private let buckets = Mutex<[ContentHash: Bucket]>([:])
+
+    /// - Parameters:
+    ///   - rate: requests a second in the long run.
+    ///   - burst: requests at once.
+    ///   - now: a clock that never goes back.
+    package init(
+        rate: Int, burst: Int, capacity: Int = 10_000,
+        now: @escaping @Sendable () -> Duration = RateLimiter.uptime()
+    ) {
+        self.rate = Double(max(1, rate))
+        self.burst = Double(max(1, burst))
+        self.capacity = max(1, capacity)
+        self.now = now
+    }
+
+    /// A clock that begins now.
+    package static func uptime() -> @Sendable () -> Duration {
+        let start = ContinuousClock.now
+        return { start.duration(to: .now) }
+    }
+
+    /// Takes one request of this bearer; answers how long to wait if there is none left.
+    package func take(_ bearer: ContentHash) -> Duration? {
+        let now = now()
+        return buckets.withLock { buckets in
+            var bucket = buckets[bearer] ?? Bucket(tokens: burst, at: now)
+            bucket.tokens = min(burst, bucket.tokens + rate * (now - bucket.at).inSeconds)
+            bucket.at = now
+            let wait: Duration? = bucket.tokens >= 1 ? nil : .seconds((1 - bucket.tokens) / rate)
+            if wait == nil { bucket.tokens -= 1 }
+            if buckets.count >= capacity, buckets[bearer] == nil { makeRoom(&buckets, now) }
+            buckets[bearer] = bucket
+            return wait
+        }
+    }
+
+    /// Bearers that are known just now.
+    package var count: Int { buckets.withLock { $0.count } }
+
+    private func makeRoom(_ buckets: inout [ContentHash: Bucket], _ now: Duration) {
+        buckets = buckets.filter { $0.value.tokens + rate * (now - $0.value.at).inSeconds < burst }
+        guard buckets.count >= capacity, let oldest = buckets.min(by: { $0.value.at < $1.value.at }) else { return }
+        buckets[oldest.key] = nil
+    }
+}
+
+extension Duration {
+    fileprivate var inSeconds: Double {
+        Double(components.seconds) + Double(components.attoseconds) * 1e-18
+    }
+}

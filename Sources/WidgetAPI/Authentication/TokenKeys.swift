@@ -1,0 +1,201 @@
+import Crypto
+import JWTKit
+import WidgetModel
+
+/// The signature algorithms of tokens. A key is good for exactly one of them: that of its own kind.
+package enum TokenAlgorithm: String, CaseIterable, Sendable {
+    case hs256 = "HS256"
+    case es256 = "ES256"
+    case eddsa = "EdDSA"
+}
+
+/// What is wrong with a set of keys.
+package struct TokenKeysError: Error, Hashable, Sendable, CustomStringConvertible {
+    /// It never holds a key.
+    package let message: String
+    /// JSON pointer into the set.
+    package let pointer: String
+
+    package var description: String { pointer.isEmpty ? message : "\(pointer): \(message)" }
+}
+
+/// The keys that tokens are verified with, from a JWKS document (RFC 7517).
+package struct TokenKeys: Sendable {
+    struct Key: Sendable {
+        let id: String
+        let algorithm: TokenAlgorithm
+        let verifier: any JWTAlgorithm
+        /// Signs with it; nil for a public key.
+        let signer: JWTKeyCollection?
+    }
+
+    /// Largest document, in bytes, and most keys in it.
+    package static let maximumBytes = 65_536
+    package static let maximumKeys = 64
+    /// Fewest bytes of an HS256 secret: those of its hash.
+    package static let minimumSecretBytes = 32
+
+    /// By their ids, which are printable ASCII.
+    let keys: [String: Key]
+    /// Keys that were passed over because they are of another use or kind: ids, or places in the list.
+    package let ignored: [String]
+
+    package static let none = TokenKeys(keys: [:], ignored: [])
+
+    package var ids: [String] { keys.keys.sorted() }
+
+    private init(keys: [String: Key], ignored: [String]) {
+        self.keys = keys
+        self.ignored = ignored
+    }
+
+    /// Reads a JWKS: `oct` keys for HS256, `EC` on P-256 for ES256, `OKP` Ed25519 for EdDSA. Keys of other kinds or for
+    /// encryption are passed over; one of ours that is broken makes the whole set unusable.
+    package init(jwks bytes: [UInt8]) async throws(TokenKeysError) {
+        guard bytes.count <= Self.maximumBytes else {
+            throw TokenKeysError(message: "larger than \(Self.maximumBytes) bytes", pointer: "")
+        }
+        let document: JSONValue
+        do throws(JSONError) {
+            document = try JSONValue.parse(bytes)
+        } catch {
+            throw TokenKeysError(message: "not JSON: \(error.message) at byte \(error.byteOffset)", pointer: "")
+        }
+        guard let list = document["keys"]?.arrayValue else {
+            throw TokenKeysError(message: "expected an array of keys", pointer: "/keys")
+        }
+        guard list.count <= Self.maximumKeys else {
+            throw TokenKeysError(message: "more than \(Self.maximumKeys) keys", pointer: "/keys")
+        }
+        var keys: [String: Key] = [:]
+        var ignored: [String] = []
+        for (index, value) in list.enumerated() {
+            let reader = KeyReader(value: value, pointer: "/keys/\(index)")
+            guard let algorithm = try reader.algorithm() else {
+                ignored.append(value["kid"]?.stringValue.map { Text.printable($0, maximum: 64) } ?? "\(index)")
+                continue
+            }
+            let key = try await reader.key(algorithm)
+            guard keys.updateValue(key, forKey: key.id) == nil else {
+                throw reader.problem("kid", "is the id of another key too")
+            }
+        }
+        guard !keys.isEmpty else {
+            throw TokenKeysError(
+                message: "no key for HS256, ES256 or EdDSA (P-256 or Ed25519) among them", pointer: "/keys")
+        }
+        self.init(keys: keys, ignored: ignored)
+    }
+
+    /// The key that a token names, or the only one there is for its algorithm. A key of another algorithm is never
+    /// found: so a public key cannot be taken for a secret.
+    func key(id: String?, algorithm: TokenAlgorithm) -> Key? {
+        if let id {
+            guard let key = keys[id], Text.equal(key.id, id), key.algorithm == algorithm else { return nil }
+            return key
+        }
+        let candidates = keys.values.filter { $0.algorithm == algorithm }
+        return candidates.count == 1 ? candidates[0] : nil
+    }
+}
+
+/// Reads one key of a set.
+private struct KeyReader {
+    let value: JSONValue
+    let pointer: String
+
+    func problem(_ member: String, _ message: String) -> TokenKeysError {
+        TokenKeysError(message: message, pointer: "\(pointer)/\(member)")
+    }
+
+    /// Nil for a key that tokens are not verified with.
+    func algorithm() throws(TokenKeysError) -> TokenAlgorithm? {
+        guard case .object = value else {
+            throw TokenKeysError(message: "expected an object, found \(value.kind.name)", pointer: pointer)
+        }
+        if let use = value["use"], use.stringValue != "sig" { return nil }
+        let algorithm: TokenAlgorithm
+        switch (value["kty"]?.stringValue, value["crv"]?.stringValue) {
+        case ("oct", _): algorithm = .hs256
+        case ("EC", "P-256"): algorithm = .es256
+        case ("OKP", "Ed25519"): algorithm = .eddsa
+        default: return nil
+        }
+        // A key that says that it is for another algorithm is not for ours.
+        if let named = value["alg"], named.stringValue != algorithm.rawValue { return nil }
+        return algorithm
+    }
+
+    func key(_ algorithm: TokenAlgorithm) async throws(TokenKeysError) -> TokenKeys.Key {
+        let id = try text("kid")
+        guard (1...256).contains(id.utf8.count), id.utf8.allSatisfy({ (0x21...0x7E).contains($0) }) else {
+            throw problem("kid", "expected 1 to 256 bytes of printable ASCII without spaces")
+        }
+        let verifying = JWTKeyCollection()
+        var signing: JWTKeyCollection?
+        let jwkID = JWKIdentifier(string: id)
+        do {
+            switch algorithm {
+            case .hs256:
+                let secret = HMACKey(from: try secretBytes())
+                await verifying.add(hmac: secret, digestAlgorithm: .sha256, kid: jwkID)
+                signing = verifying
+            case .es256:
+                let (x, y) = (try coordinate("x"), try coordinate("y"))
+                await verifying.add(ecdsa: try ES256PublicKey(parameters: (x, y)), kid: jwkID)
+                if value["d"] != nil {
+                    let key = try ES256PrivateKey(key: try coordinate("d"))
+                    guard try key.publicKey == ES256PublicKey(parameters: (x, y)) else {
+                        throw problem("d", "belongs to another public key")
+                    }
+                    signing = JWTKeyCollection()
+                    await signing?.add(ecdsa: key, kid: jwkID)
+                }
+            case .eddsa:
+                let x = try coordinate("x")
+                let publicKey = try EdDSA.PublicKey(x: x, curve: .ed25519)
+                await verifying.add(eddsa: publicKey, kid: jwkID)
+                if value["d"] != nil {
+                    let key = try EdDSA.PrivateKey(d: try coordinate("d"), curve: .ed25519)
+                    guard key.publicKey == publicKey else { throw problem("d", "belongs to another public key") }
+                    signing = JWTKeyCollection()
+                    await signing?.add(eddsa: key, kid: jwkID)
+                }
+            }
+            let verifier = try await verifying.getKey(for: jwkID, alg: algorithm.rawValue)
+            return TokenKeys.Key(id: id, algorithm: algorithm, verifier: verifier, signer: signing)
+        } catch let error as TokenKeysError {
+            throw error
+        } catch {
+            // What the library says may repeat what it was given.
+            throw TokenKeysError(message: "is no \(algorithm.rawValue) key", pointer: pointer)
+        }
+    }
+
+    private func text(_ member: String) throws(TokenKeysError) -> String {
+        guard let text = value[member]?.stringValue else { throw problem(member, "expected a string") }
+        return text
+    }
+
+    private func bytes(_ member: String) throws(TokenKeysError) -> [UInt8] {
+        guard let bytes = Base64URL.decode(try text(member).utf8) else {
+            throw problem(member, "is not base64url without padding")
+        }
+        return bytes
+    }
+
+    private func coordinate(_ member: String) throws(TokenKeysError) -> String {
+        guard try bytes(member).count == 32 else { throw problem(member, "expected 32 bytes") }
+        return try text(member)
+    }
+
+    private func secretBytes() throws(TokenKeysError) -> [UInt8] {
+        let secret = try bytes("k")
+        guard secret.count >= TokenKeys.minimumSecretBytes else {
+            throw problem("k", "expected \(TokenKeys.minimumSecretBytes) bytes or more, found \(secret.count)")
+        }
+        // Somebody's public key pasted in as a secret: everybody who has it could sign.
+        guard !secret.starts(with: "-----BEGIN".utf8) else { throw problem("k", "is a PEM file, and no secret") }
+        return secret
+    }
+}

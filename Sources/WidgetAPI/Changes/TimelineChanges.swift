@@ -1,0 +1,227 @@
+import Synchronization
+import WidgetModel
+
+/// Wakes those who wait for timelines to change: one for the whole process, told by one reader of the timelines topic.
+///
+/// A waking is a hint: who is woken reads the database. Any number of hints before somebody looks are one, and nobody
+/// is waited for.
+package final class TimelineChanges: Sendable {
+    /// What a waiter waits for.
+    enum Key: Hashable, Sendable {
+        case timeline(TimelineID)
+        /// Any timeline of a person's own.
+        case user(app: String, user: String)
+    }
+
+    /// How the waiters are bounded: each sort by itself.
+    package struct Limits: Hashable, Sendable {
+        /// Requests that wait for one timeline.
+        package var polls: Int
+        /// Streams that are open.
+        package var streams: Int
+
+        package init(polls: Int = 10_000, streams: Int = 2_000) {
+            self.polls = polls
+            self.streams = streams
+        }
+    }
+
+    enum Sort: Hashable, Sendable { case poll, stream }
+
+    fileprivate struct Waiter {
+        let sort: Sort
+        var keys: Set<Key> = []
+        /// There was a hint that nobody has taken yet.
+        var isSignalled = false
+        /// Of the task that waits, if one does just now.
+        var continuation: CheckedContinuation<Watch.Outcome, Never>?
+    }
+
+    fileprivate struct State {
+        var waiters: [UInt64: Waiter] = [:]
+        var byKey: [Key: Set<UInt64>] = [:]
+        var counts: [Sort: Int] = [:]
+        var userKeys = 0
+        var next: UInt64 = 0
+        var isClosed = false
+        var isLive = false
+    }
+
+    private let limits: Limits
+    private let state = Mutex(State())
+
+    package init(limits: Limits = Limits()) {
+        self.limits = limits
+    }
+
+    /// Nil when there are too many of the sort already, or the process stops.
+    func watch(_ sort: Sort, _ keys: Set<Key>) -> Watch? {
+        let id: UInt64? = state.withLock { state in
+            let limit = sort == .poll ? limits.polls : limits.streams
+            guard !state.isClosed, state.counts[sort, default: 0] < limit else { return nil }
+            state.next += 1
+            state.counts[sort, default: 0] += 1
+            state.waiters[state.next] = Waiter(sort: sort)
+            state.setKeys(keys, of: state.next)
+            return state.next
+        }
+        return id.map { Watch(changes: self, id: $0) }
+    }
+
+    /// How many wait.
+    package var counts: (polls: Int, streams: Int) {
+        state.withLock { ($0.counts[.poll, default: 0], $0.counts[.stream, default: 0]) }
+    }
+
+    /// Whether somebody waits for what people have, so that it is worth finding out whose a timeline is.
+    var wantsUsers: Bool { state.withLock { $0.userKeys > 0 } }
+
+    /// Whether the reader of the topic reads. While it does not, who waits has to look by himself now and then.
+    var isLive: Bool { state.withLock { $0.isLive } }
+
+    func set(isLive: Bool) {
+        state.withLock { $0.isLive = isLive }
+    }
+
+    func changed(_ keys: [Key]) {
+        let woken = state.withLock { state in
+            var ids: Set<UInt64> = []
+            for key in keys { ids.formUnion(state.byKey[key] ?? []) }
+            return ids.compactMap { state.signal($0) }
+        }
+        for continuation in woken { continuation.resume(returning: .changed) }
+    }
+
+    /// Anything may have changed.
+    func changedUnknown() {
+        let woken = state.withLock { state in state.waiters.keys.compactMap { state.signal($0) } }
+        for continuation in woken { continuation.resume(returning: .changed) }
+    }
+
+    /// Ends all waiting: the process stops.
+    package func close() {
+        let ended = state.withLock { state in
+            state.isClosed = true
+            return state.waiters.keys.compactMap { state.unpark($0) }
+        }
+        for continuation in ended { continuation.resume(returning: .ended) }
+    }
+
+    /// The next hint for this waiter.
+    fileprivate func next(_ id: UInt64) async -> Watch.Outcome {
+        await withTaskCancellationHandler {
+            await withCheckedContinuation { continuation in
+                let outcome = state.withLock { $0.park(id, continuation) }
+                if let outcome { continuation.resume(returning: outcome) }
+                // It may have been cancelled before there was anything to end.
+                if Task.isCancelled { unpark(id) }
+            }
+        } onCancel: {
+            unpark(id)
+        }
+    }
+
+    private func unpark(_ id: UInt64) {
+        state.withLock { $0.unpark(id) }?.resume(returning: .ended)
+    }
+
+    fileprivate func setKeys(_ keys: Set<Key>, of id: UInt64) {
+        state.withLock { $0.setKeys(keys, of: id) }
+    }
+
+    fileprivate func end(_ id: UInt64) {
+        state.withLock { state in
+            state.setKeys([], of: id)
+            guard let waiter = state.waiters.removeValue(forKey: id) else { return }
+            state.counts[waiter.sort, default: 0] -= 1
+        }
+    }
+
+    /// A place among those who wait; given up when it is released.
+    final class Watch: Sendable {
+        private let changes: TimelineChanges
+        private let id: UInt64
+
+        fileprivate init(changes: TimelineChanges, id: UInt64) {
+            self.changes = changes
+            self.id = id
+        }
+
+        deinit { changes.end(id) }
+
+        /// Waits for other things from now on.
+        func set(_ keys: Set<Key>) {
+            changes.setKeys(keys, of: id)
+        }
+
+        enum Outcome: Hashable, Sendable {
+            /// Something of it may have changed.
+            case changed
+            case timedOut
+            /// The process stops, or the task was cancelled.
+            case ended
+        }
+
+        /// Waits for the next hint; one that came since the last call counts. For one task at a time.
+        func wait(atMost time: Duration) async -> Outcome {
+            await withTaskGroup(of: Outcome.self) { group in
+                group.addTask { [changes, id] in await changes.next(id) }
+                group.addTask {
+                    do {
+                        try await Task.sleep(for: time)
+                        return .timedOut
+                    } catch {
+                        return .ended
+                    }
+                }
+                defer { group.cancelAll() }
+                return await group.next() ?? .ended
+            }
+        }
+    }
+}
+
+extension TimelineChanges.State {
+    /// Notes a hint for a waiter; answers the task that waits, if one does.
+    fileprivate mutating func signal(_ id: UInt64) -> CheckedContinuation<TimelineChanges.Watch.Outcome, Never>? {
+        guard let continuation = waiters[id]?.continuation else {
+            waiters[id]?.isSignalled = true
+            return nil
+        }
+        waiters[id]?.continuation = nil
+        return continuation
+    }
+
+    /// Lets a task wait, unless there is an answer at once.
+    fileprivate mutating func park(
+        _ id: UInt64, _ continuation: CheckedContinuation<TimelineChanges.Watch.Outcome, Never>
+    ) -> TimelineChanges.Watch.Outcome? {
+        guard !isClosed, let waiter = waiters[id], waiter.continuation == nil else { return .ended }
+        if waiter.isSignalled {
+            waiters[id]?.isSignalled = false
+            return .changed
+        }
+        waiters[id]?.continuation = continuation
+        return nil
+    }
+
+    /// Takes the task that waits.
+    fileprivate mutating func unpark(_ id: UInt64) -> CheckedContinuation<TimelineChanges.Watch.Outcome, Never>? {
+        defer { waiters[id]?.continuation = nil }
+        return waiters[id]?.continuation
+    }
+
+    fileprivate mutating func setKeys(_ keys: Set<TimelineChanges.Key>, of id: UInt64) {
+        guard let old = waiters[id]?.keys else { return }
+        for key in old.subtracting(keys) {
+            byKey[key]?.remove(id)
+            if byKey[key]?.isEmpty == true { byKey[key] = nil }
+            if case .user = key { userKeys -= 1 }
+        }
+        for key in keys.subtracting(old) {
+            byKey[key, default: []].insert(id)
+            if case .user = key { userKeys += 1 }
+        }
+        waiters[id]?.keys = keys
+    }
+}

@@ -1,0 +1,111 @@
+package import KafkaClient
+package import Logging
+import ServiceLifecycle
+import WidgetModel
+
+/// Reads the timelines topic from its end on, once for the process, and tells those who wait what has changed.
+///
+/// It is the only member of a consumer group of its own, which commits nothing: so it gets all partitions, and every
+/// process that serves the API does. Timelines that are not waited for cost a look at the message's key.
+package struct TimelineTail: Service, CustomStringConvertible {
+    package let description = "timeline tail"
+    private let configuration: KafkaConsumerConfiguration
+    private let changes: TimelineChanges
+    private let logger: Logger
+
+    /// - Parameter group: begins the name of the consumer group; what follows is random.
+    package init(
+        kafka: KafkaConfiguration, topic: String, group: String, changes: TimelineChanges, logger: Logger
+    ) {
+        configuration = KafkaConsumerConfiguration(
+            kafka: kafka, group: "\(group)-api-\(RequestID.random())", topics: [topic], maximumBatchMessages: 10_000)
+        self.changes = changes
+        self.logger = logger
+    }
+
+    /// Reads until graceful shutdown or cancellation; a consumer that fails for good is replaced, with back-off.
+    package func run() async throws {
+        try? await cancelWhenGracefulShutdown {
+            var failures = 0
+            while !Task.isCancelled {
+                do {
+                    let consumer = try KafkaConsumer(configuration: configuration, logger: logger)
+                    try await read(consumer) { failures = 0 }
+                } catch is CancellationError {
+                    break
+                } catch {
+                    logger.warning(
+                        "timelines cannot be watched; those who wait look by themselves",
+                        metadata: ["error": "\(error)"])
+                }
+                changes.set(isLive: false)
+                failures += 1
+                try await Task.sleep(for: .seconds(min(30, 1 << min(failures, 5))))
+            }
+        }
+        changes.set(isLive: false)
+    }
+
+    private func read(_ consumer: KafkaConsumer, succeeded: () -> Void) async throws {
+        try await withTaskCancellationHandler {
+            for try await event in consumer.events {
+                switch event {
+                case .assigned(let assignment):
+                    assignment.start(
+                        at: Dictionary(assignment.partitions.map { ($0, .latest) }, uniquingKeysWith: { $1 }))
+                    succeeded()
+                    changes.set(isLive: true)
+                    // What was published before the first message that is read here.
+                    changes.changedUnknown()
+                case .revoked(let revocation):
+                    changes.set(isLive: false)
+                    revocation.acknowledge()
+                case .batch(let batch): tell(of: batch)
+                case .offsetOutOfRange(let partition, _):
+                    try await consumer.seek([partition: .latest])
+                    changes.changedUnknown()
+                case .error(let error): logger.debug("timeline tail", metadata: ["error": "\(error)"])
+                }
+            }
+        } onCancel: {
+            Task { await consumer.shutdown() }
+        }
+        await consumer.shutdown()
+    }
+
+    private func tell(of batch: KafkaBatch) {
+        let wantsUsers = changes.wantsUsers
+        var keys: [TimelineChanges.Key] = []
+        for index in 0..<batch.count {
+            guard let key = batch.key(index), let id = TimelineID(bytes: batch.bytes[key]) else { continue }
+            keys.append(.timeline(id))
+            if wantsUsers, let value = batch.value(index), let owner = Self.owner(in: batch.bytes, value) {
+                keys.append(.user(app: owner.app, user: owner.user))
+            }
+        }
+        changes.changed(keys)
+    }
+
+    /// Whose timeline a message has; nil for a shared one.
+    static func owner(in bytes: [UInt8], _ value: Range<Int>) -> (app: String, user: String)? {
+        var reader = JSONReader(bytes, in: value)
+        var app: String?
+        var user: String?
+        do throws(JSONError) {
+            var object = try reader.beginObject()
+            while let key = try reader.nextKey(&object) {
+                if reader.matches(key, "app") {
+                    app = try reader.string()
+                } else if reader.matches(key, "user") {
+                    user = try reader.string()
+                } else {
+                    try reader.skip()
+                }
+            }
+        } catch {
+            return nil
+        }
+        guard let app, let user else { return nil }
+        return (app, user)
+    }
+}

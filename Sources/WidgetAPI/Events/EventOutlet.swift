@@ -1,0 +1,58 @@
+package import KafkaClient
+package import WidgetEvents
+import WidgetModel
+
+/// An event that the brokers have acknowledged.
+struct PublishedEvent: Hashable, Sendable {
+    let id: String
+    let type: EventType
+    let topic: String
+    let delivery: KafkaDelivery
+
+    /// `{"event": {"id", "type", "topic", "partition", "offset"}}`
+    var json: JSONValue {
+        [
+            "event": [
+                "id": .string(id), "type": .string(type.rawValue), "topic": .string(topic),
+                "partition": .number(JSONNumber(Int(delivery.partition))),
+                "offset": delivery.offset.map { .number(JSONNumber(Int($0))) } ?? .null,
+            ]
+        ]
+    }
+}
+
+/// Publishes what the API is asked to change as the events that producers publish too: there is one way in.
+package struct EventOutlet: Sendable {
+    package typealias Send = @Sendable (KafkaMessage) async throws(KafkaError) -> KafkaDelivery
+
+    private let topics: [EventTopic: String]
+    private let send: Send
+
+    /// The `source` of the events.
+    static let source = "/freshet/api"
+
+    /// - Parameters:
+    ///   - topics: the Kafka topic of each sort of events.
+    ///   - send: returns when the brokers have acknowledged the message.
+    package init(topics: [EventTopic: String], send: @escaping Send) {
+        self.topics = topics
+        self.send = send
+    }
+
+    /// - Parameters:
+    ///   - user: the person whose widgets it concerns, under whose key the events stay in order; the event's own key when
+    ///     nil.
+    func publish(
+        _ event: FreshetEvent, of user: String? = nil, traceparent: String? = nil
+    ) async throws(KafkaError) -> PublishedEvent {
+        let id = RequestID.random()
+        let topic = topics[event.type.topic] ?? event.type.topic.defaultName
+        let encoded = EventEncoder.encode(
+            event, id: id, source: Self.source, time: WallClock.now(), traceparent: traceparent, key: user)
+        let delivery = try await send(
+            KafkaMessage(
+                topic: topic, key: encoded.key, value: encoded.value,
+                headers: encoded.headers.map { KafkaHeader(name: $0.name, value: $0.value) }))
+        return PublishedEvent(id: id, type: event.type, topic: topic, delivery: delivery)
+    }
+}

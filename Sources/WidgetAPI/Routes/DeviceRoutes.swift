@@ -1,0 +1,140 @@
+import HTTPTypes
+import Hummingbird
+import Logging
+import NIOCore
+import PostgresClient
+import WidgetEvents
+import WidgetModel
+import WidgetStore
+
+/// A device: its environment, and what changes on it.
+struct DeviceRoutes: Sendable {
+    let parts: APIParts
+
+    /// The most widgets of a device that a stream tells of.
+    static let widgetLimit = 500
+    /// The longest that a stream stays open, in seconds.
+    static let longestStream = 3_600
+    /// How often a stream sends something, so that proxies and the API see whether the other side is there.
+    private static let heartbeat = Duration.seconds(15)
+
+    var all: [APIRoute] {
+        [
+            APIRoute(
+                "changeEnvironment", .put, "devices/{device}/environment", .own(.widgetsWrite), handle: environment),
+            APIRoute("watchDevice", .get, "devices/{device}/events", .own(.widgetsRead), handle: events),
+        ]
+    }
+
+    private func environment(_ call: APICall) async throws -> Response {
+        try call.allowQuery()
+        let device = try call.path("device")
+        var body = try await call.body("app", "device", "environment", "significantTimeChange")
+        try EventBody.bind("app", to: call.app, in: &body)
+        try EventBody.bind("device", to: device, in: &body)
+        let event = try EventDecoder().decode(data: JSONValue.object(body).encoded, of: .deviceEnvironmentChanged)
+        let filter = WidgetFilter(app: call.app, user: call.user, device: device)
+        guard let widget = try await parts.store.pool.query(ListWidgets(filter, limit: 1)).first else {
+            throw Problem.notFound
+        }
+        return try await parts.outlet().publish(event, of: widget.user, traceparent: call.traceparent).json
+            .response(.accepted)
+    }
+
+    // MARK: Stream
+
+    /// Server-sent events: what each widget of the device shows, at first and whenever that changes.
+    ///
+    /// A device without widgets, and one that is another person's, are a stream on which nothing comes.
+    private func events(_ call: APICall) async throws -> Response {
+        try call.allowQuery("for")
+        let device = try call.path("device")
+        let seconds = try call.integer("for", in: 1...Self.longestStream, default: Self.longestStream)
+        guard let watch = parts.changes.watch(.stream, []) else { throw Problem.tooManyWaiting }
+        let stream = DeviceStream(
+            pool: parts.store.pool, app: call.app, device: device, user: call.user, watch: watch)
+        // It ends with the token.
+        let expiry = call.principal.expiresAt - WallClock.now()
+        let end = ContinuousClock.now + min(.seconds(seconds), max(.zero, expiry))
+        let changes = parts.changes
+        let logger = call.logger
+        return Response(
+            status: .ok,
+            headers: [
+                .contentType: "text/event-stream", .cacheControl: "no-store", .init("X-Accel-Buffering")!: "no",
+            ],
+            body: ResponseBody { writer in
+                var stream = stream
+                try await writer.write(ByteBuffer(string: "retry: 3000\n\n"))
+                while true {
+                    do {
+                        let text = try await stream.news()
+                        try await writer.write(ByteBuffer(string: text.isEmpty ? ": still here\n\n" : text))
+                    } catch let error as PostgresError {
+                        logger.warning("a stream cannot read the database", metadata: ["error": "\(error)"])
+                        try await writer.write(ByteBuffer(string: ": the database does not answer\n\n"))
+                    }
+                    let left = ContinuousClock.now.duration(to: end)
+                    guard left > .zero else { break }
+                    let slice = min(left, changes.isLive ? Self.heartbeat : .seconds(2))
+                    guard await stream.watch.wait(atMost: slice) != .ended else { break }
+                }
+                try await writer.finish(nil)
+            })
+    }
+}
+
+/// What has been told on one stream, and what is new.
+private struct DeviceStream: Sendable {
+    let pool: PostgresPool
+    let app: String
+    let device: String
+    let user: String?
+    let watch: TimelineChanges.Watch
+    private var told: [String: DeviceTimelines.Row] = [:]
+
+    init(pool: PostgresPool, app: String, device: String, user: String?, watch: TimelineChanges.Watch) {
+        self.pool = pool
+        self.app = app
+        self.device = device
+        self.user = user
+        self.watch = watch
+    }
+
+    /// The events since the last call, as they go over the wire; empty when there are none.
+    mutating func news() async throws(PostgresError) -> String {
+        let statement = DeviceTimelines(app: app, device: device, user: user, limit: DeviceRoutes.widgetLimit)
+        let rows = try await pool.query(statement)
+        var keys = Set(rows.map { TimelineChanges.Key.timeline($0.timelineID) })
+        for owner in Set(rows.map(\.user)).union(user.map { [$0] } ?? []) { keys.insert(.user(app: app, user: owner)) }
+        watch.set(keys)
+        var text = ""
+        var now: [String: DeviceTimelines.Row] = [:]
+        for row in rows {
+            now[row.widget] = row
+            let before = told[row.widget]
+            if before == nil || before?.hash != row.hash || before?.timelineID != row.timelineID {
+                text += Self.event("timeline", row.json)
+            }
+        }
+        for widget in told.keys.sorted() where now[widget] == nil {
+            text += Self.event("removed", ["widget": .string(widget)])
+        }
+        told = now
+        return text
+    }
+
+    private static func event(_ name: String, _ data: JSONValue) -> String {
+        "event: \(name)\ndata: \(String(decoding: data.encoded, as: UTF8.self))\n\n"
+    }
+}
+
+extension DeviceTimelines.Row {
+    fileprivate var json: JSONValue {
+        [
+            "widget": .string(widget), "kind": .string(kind), "timeline": .string(timelineID.description),
+            "revision": revision.map { .number(JSONNumber(Int($0))) } ?? .null,
+            "etag": .text(hash.map(EntityTags.tag)), "stale": .bool(isStale),
+        ]
+    }
+}

@@ -1,0 +1,160 @@
+import Hummingbird
+import PostgresClient
+import WidgetModel
+import WidgetStore
+
+/// The app's kinds of widgets, and what a gallery shows of them.
+struct KindRoutes: Sendable {
+    let parts: APIParts
+
+    var all: [APIRoute] {
+        [
+            APIRoute("listKinds", .get, "kinds", .own(.widgetsRead), handle: list),
+            APIRoute("getKind", .get, "kinds/{kind}", .own(.widgetsRead), handle: get),
+            APIRoute("putKind", .put, "kinds/{kind}", .app(.kindsWrite), handle: put),
+            APIRoute("deleteKind", .delete, "kinds/{kind}", .app(.kindsWrite), handle: delete),
+            APIRoute("getPlaceholder", .get, "kinds/{kind}/placeholder", .own(.widgetsRead), handle: placeholder),
+            APIRoute("getSnapshot", .get, "kinds/{kind}/snapshot", .own(.widgetsRead), handle: snapshot),
+        ]
+    }
+
+    private func list(_ call: APICall) async throws -> Response {
+        try call.allowQuery()
+        let kinds = try await parts.store.pool.query(ListKinds(app: call.app)).filter { !$0.isRetired }
+        let moves = try await moves(call)
+        return (["kinds": .array(kinds.map { json($0, moves, call) })] as JSONValue).response()
+    }
+
+    private func get(_ call: APICall) async throws -> Response {
+        try call.allowQuery()
+        let name = try call.path("kind")
+        let kinds = try await parts.store.pool.query(ListKinds(app: call.app))
+        guard let kind = kinds.first(where: { Text.equal($0.definition.name, name) }), !kind.isRetired else {
+            throw Problem.notFound
+        }
+        return json(kind, try await moves(call), call).response()
+    }
+
+    /// Those who register kinds or run the app see all of a kind; others, devices first of all, what a gallery shows.
+    private func seesAll(_ call: APICall) -> Bool {
+        call.user == nil && (call.principal.has(.kindsWrite) || call.principal.has(.operate))
+    }
+
+    private func json(_ kind: RegisteredKind, _ moves: [Int32: KindMove], _ call: APICall) -> JSONValue {
+        guard seesAll(call), case .object(var object) = kind.json(move: moves[kind.id]) else { return kind.galleryJSON }
+        if case .object(let gallery) = kind.galleryJSON {
+            for member in gallery.members where object[member.key] == nil { object[member.key] = member.value }
+        }
+        return .object(object)
+    }
+
+    private func moves(_ call: APICall) async throws -> [Int32: KindMove] {
+        guard seesAll(call) else { return [:] }
+        return Dictionary(try await parts.store.pool.query(ListMoves()).map { ($0.kindID, $0) }) { $1 }
+    }
+
+    private func put(_ call: APICall) async throws -> Response {
+        try call.allowQuery("dryRun")
+        let isDryRun = try call.flag("dryRun")
+        let name = try call.path("kind")
+        var body = try await call.body()
+        if let inBody = body["name"], inBody != .string(name) {
+            throw Problem.unprocessable("/name", "must be the kind of the path, \(Text.quoted(name)), or left out")
+        }
+        body["name"] = .string(name)
+        let definition = try KindDefinition.validate(.object(body)).get()
+        let change: KindChange?
+        do {
+            change = try await parts.store.put(definition, of: call.app, isDryRun: isDryRun)
+        } catch let conflict as KindConflict {
+            throw Problem.conflict("\(Text.quoted(conflict.kind)) \(conflict.message)")
+        }
+        guard let change else { throw Problem.notFound }
+        if !isDryRun { _ = try? await parts.directory.refresh() }
+        return change.json.response(change.action == .add && !isDryRun ? .created : .ok)
+    }
+
+    private func delete(_ call: APICall) async throws -> Response {
+        try call.allowQuery()
+        let name = try call.path("kind")
+        guard let retirement = try await parts.store.retire(app: call.app, kind: name) else { throw Problem.notFound }
+        _ = try? await parts.directory.refresh()
+        return
+            ([
+                "app": .string(call.app), "kind": .string(name), "changed": .bool(retirement.isChanged),
+                "timelinesLeft": .number(JSONNumber(retirement.timelines)), "paused": .bool(retirement.isPaused),
+            ] as JSONValue).response(.accepted)
+    }
+
+    // MARK: Gallery
+
+    /// The family and environment that a gallery asks for.
+    private func place(_ call: APICall) throws(Problem) -> (family: WidgetFamily, environment: WidgetEnvironment) {
+        guard let familyName = call.text("family") else { throw .parameter("family", "is missing") }
+        guard let family = WidgetFamily(name: familyName) else {
+            throw .parameter("family", "expected one of \(WidgetFamily.allCases.map(\.name).joined(separator: ", "))")
+        }
+        do throws(ModelError) {
+            return (
+                family,
+                try WidgetEnvironment(locale: call.text("locale") ?? "en", timeZone: call.text("timeZone") ?? "UTC")
+            )
+        } catch {
+            throw .parameter(String(error.pointer.dropFirst()), error.message)
+        }
+    }
+
+    private func placeholder(_ call: APICall) async throws -> Response {
+        try call.allowQuery("family", "locale", "timeZone")
+        let name = try call.path("kind")
+        let (family, environment) = try place(call)
+        return try await placeholder(call, name, family, environment).response()
+    }
+
+    private func placeholder(
+        _ call: APICall, _ kind: String, _ family: WidgetFamily, _ environment: WidgetEnvironment
+    ) async throws -> JSONValue {
+        let statement = ReadKindPlaceholder(app: call.app, kind: kind, family: family, environment: environment)
+        guard case .placeholder(let content, let fetchedAt)? = try await parts.store.pool.query(statement).first else {
+            throw Problem.notFound
+        }
+        return [
+            "state": "placeholder", "entry": ["content": try JSONValue.parse(content)],
+            "source": fetchedAt == nil ? "manifest" : "provider",
+        ]
+    }
+
+    /// What a widget that is not placed yet would show: the current entry where there is a timeline already, of somebody
+    /// else for a shared kind, else what stands in for one.
+    private func snapshot(_ call: APICall) async throws -> Response {
+        try call.allowQuery("family", "locale", "timeZone", "configuration", "user")
+        let name = try call.path("kind")
+        let (family, environment) = try place(call)
+        let user = try call.identifier("user") ?? call.user
+        if let own = call.user, let user, !Text.equal(own, user) { throw Problem.notFound }
+        var configuration = WidgetConfiguration.empty
+        if let text = call.text("configuration") {
+            do throws(ModelError) {
+                configuration = try WidgetConfiguration(json: Array(text.utf8))
+            } catch {
+                throw Problem.parameter("configuration", "\(error)")
+            }
+        }
+        let kinds = try await parts.store.pool.query(ListKinds(app: call.app))
+        guard let kind = kinds.first(where: { Text.equal($0.definition.name, name) }), !kind.isRetired else {
+            throw Problem.notFound
+        }
+        if user != nil || kind.definition.sharing == .shared {
+            let placement = WidgetPlacement(
+                app: call.app, widget: "gallery", user: user ?? "", device: "gallery", kind: name, family: family,
+                configuration: configuration, environment: environment)
+            let id = kind.definition.identity(of: placement).id
+            if let (timeline, standIn) = try await parts.store.timeline(id, of: call.app),
+                case let shown = try timeline.shown(at: timeline.readAt, standIn: standIn), shown != .null
+            {
+                return shown.response()
+            }
+        }
+        return try await placeholder(call, name, family, environment).response()
+    }
+}

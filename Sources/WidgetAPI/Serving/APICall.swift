@@ -1,0 +1,177 @@
+import HTTPTypes
+import Hummingbird
+import Logging
+import NIOCore
+import WidgetModel
+
+/// A request that may be answered: its bearer may use the route, and the app in its path is the bearer's.
+struct APICall: Sendable {
+    /// Largest body of a request, in bytes.
+    static let maximumBodyBytes = 262_144
+
+    let request: Request
+    let principal: Principal
+    let requestID: String
+    let logger: Logger
+    private let parameters: Parameters
+    private let query: [(name: String, value: String)]
+
+    init(
+        request: Request, parameters: Parameters, principal: Principal, requestID: String, logger: Logger
+    ) throws(Problem) {
+        self.request = request
+        self.parameters = parameters
+        self.principal = principal
+        self.requestID = requestID
+        self.logger = logger
+        query = try Self.query(request.uri.query ?? "")
+    }
+
+    var app: String { principal.app }
+
+    /// The user whose things alone the bearer may see; nil: all of the app.
+    var user: String? { principal.user }
+
+    // MARK: Path
+
+    /// An id in the path.
+    func path(_ name: String) throws(Problem) -> String {
+        guard let raw = parameters.get(name), let text = PercentEncoding.decode(raw) else {
+            throw .parameter(name, "is not percent-encoded UTF-8")
+        }
+        if let problem = Text.identifierProblem(text) { throw .parameter(name, problem) }
+        return text
+    }
+
+    // MARK: Query
+
+    private static func query(_ text: String) throws(Problem) -> [(name: String, value: String)] {
+        var query: [(name: String, value: String)] = []
+        for pair in text.split(separator: "&") {
+            let parts = pair.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+            let texts = parts.map { PercentEncoding.decode($0.replacing("+", with: " ")) }
+            guard let name = texts[0], let value = texts.count > 1 ? texts[1] : "" else {
+                throw .badRequest("the query is not percent-encoded UTF-8")
+            }
+            let shown = Text.printable(name, maximum: 64)
+            if query.contains(where: { Text.equal($0.name, name) }) { throw .parameter(shown, "is given twice") }
+            query.append((name, value))
+        }
+        return query
+    }
+
+    /// Refuses parameters that the route does not know: a name that is misspelt would else be ignored.
+    func allowQuery(_ names: String...) throws(Problem) {
+        for (name, _) in query where !names.contains(where: { Text.equal($0, name) }) {
+            throw .parameter(
+                Text.printable(name, maximum: 64),
+                names.isEmpty ? "no parameter is known here" : "expected one of \(names.joined(separator: ", "))")
+        }
+    }
+
+    func text(_ name: String) -> String? {
+        query.first { Text.equal($0.name, name) }?.value
+    }
+
+    /// A parameter that is an id.
+    func identifier(_ name: String) throws(Problem) -> String? {
+        guard let text = text(name) else { return nil }
+        if let problem = Text.identifierProblem(text) { throw .parameter(name, problem) }
+        return text
+    }
+
+    func integer(_ name: String, in range: ClosedRange<Int>, default standard: Int) throws(Problem) -> Int {
+        guard let text = text(name) else { return standard }
+        // Digits alone: `Int` would take "+1" too.
+        guard text.utf8.allSatisfy({ (0x30...0x39).contains($0) }), let number = Int(text), range.contains(number)
+        else { throw .parameter(name, "expected a whole number from \(range.lowerBound) to \(range.upperBound)") }
+        return number
+    }
+
+    func flag(_ name: String) throws(Problem) -> Bool {
+        switch text(name) {
+        case nil, "false"?: false
+        case "true"?: true
+        default: throw .parameter(name, "expected true or false")
+        }
+    }
+
+    func time(_ name: String) throws(Problem) -> Timestamp? {
+        guard let text = text(name) else { return nil }
+        guard let time = Timestamp(rfc3339: text) else {
+            throw .parameter(name, "expected an RFC 3339 date-time such as 2026-01-31T08:00:00Z")
+        }
+        return time
+    }
+
+    // MARK: Body
+
+    /// The body as a JSON object with no other members than these.
+    func body(_ members: String...) async throws -> JSONObject {
+        if let type = request.headers[.contentType] {
+            let essence = type.prefix { $0 != ";" }.lowercased().filter { $0 != " " }
+            guard essence == "application/json" || essence.hasSuffix("+json") else {
+                throw Problem.unsupportedMediaType
+            }
+        }
+        if let length = request.headers[.contentLength].flatMap({ Int($0) }), length > Self.maximumBodyBytes {
+            throw Problem.tooLarge(Self.maximumBodyBytes)
+        }
+        let buffer: ByteBuffer
+        do {
+            buffer = try await request.body.collect(upTo: Self.maximumBodyBytes)
+        } catch is NIOTooManyBytesError {
+            throw Problem.tooLarge(Self.maximumBodyBytes)
+        }
+        guard buffer.readableBytes > 0 else { throw Problem.badRequest("expected a body of application/json") }
+        let value: JSONValue
+        do throws(JSONError) {
+            value = try JSONValue.parse(Array(buffer.readableBytesView))
+        } catch {
+            throw Problem.badRequest(
+                "the body is not JSON: \(error.message) at byte \(error.byteOffset)",
+                [Problem.Item(detail: error.message, pointer: error.pointer)])
+        }
+        guard case .object(let object) = value else {
+            throw Problem.unprocessable("", "expected an object, found \(value.kind.name)")
+        }
+        if !members.isEmpty {
+            let unknown = object.keys.filter { key in !members.contains { Text.equal($0, key) } }
+            guard unknown.isEmpty else {
+                throw Problem.unprocessable(
+                    unknown.map { key in
+                        Problem.Item(
+                            detail: "unknown member, expected \(members.joined(separator: ", "))",
+                            pointer: "/" + JSONPointer.escape(Text.printable(key, maximum: 64)))
+                    })
+            }
+        }
+        return object
+    }
+}
+
+enum PercentEncoding {
+    /// A part of a path or query, decoded; nil when an escape or the UTF-8 is broken.
+    static func decode(_ text: some StringProtocol) -> String? {
+        var bytes: [UInt8] = []
+        var rest = text.utf8.makeIterator()
+        while let byte = rest.next() {
+            guard byte == UInt8(ascii: "%") else {
+                bytes.append(byte)
+                continue
+            }
+            guard let high = rest.next().flatMap(digit), let low = rest.next().flatMap(digit) else { return nil }
+            bytes.append(high << 4 | low)
+        }
+        return String(validating: bytes, as: UTF8.self)
+    }
+
+    private static func digit(_ byte: UInt8) -> UInt8? {
+        switch byte {
+        case UInt8(ascii: "0")...UInt8(ascii: "9"): byte - UInt8(ascii: "0")
+        case UInt8(ascii: "a")...UInt8(ascii: "f"): byte - UInt8(ascii: "a") + 10
+        case UInt8(ascii: "A")...UInt8(ascii: "F"): byte - UInt8(ascii: "A") + 10
+        default: nil
+        }
+    }
+}

@@ -1,0 +1,220 @@
+import ArgumentParser
+import Foundation
+import WidgetAPI
+import WidgetModel
+
+struct TokensCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "tokens",
+        abstract: "Makes tokens and keys for the HTTP API, for development, and tells what a token says.",
+        discussion: """
+            In production an identity provider issues tokens, and api.keys names the JWKS file with its public keys.
+            """,
+        subcommands: [Issue.self, Show.self, Keys.self])
+
+    /// Where the keys are.
+    struct KeyOptions: ParsableArguments {
+        @Option(
+            help: ArgumentHelp("The JWKS file with the keys; that of api.keys if none is given.", valueName: "file"))
+        var keys: String?
+
+        @OptionGroup var settings: SettingsOptions
+
+        func load() async throws -> (keys: TokenKeys, settings: Settings) {
+            let values = try settings.load().settings
+            guard let path = keys ?? values.api.keys else {
+                throw CommandFailure(
+                    .configuration, "no keys: give --keys, or set api.keys; `freshet tokens keys` makes some")
+            }
+            do {
+                return (try await TokenKeys(jwks: try await TokenKeyFile.read(path: path)), values)
+            } catch {
+                throw CommandFailure(.configuration, "\(path): \(error)")
+            }
+        }
+    }
+
+    struct Issue: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Issues a token, signed with a private key or a secret of the JWKS file.",
+            discussion: """
+                The token goes to standard output, and nothing else does. Its audience and issuer are api.audience and \
+                api.issuer, if they are set.
+
+                Scopes: kinds:write, widgets:read, widgets:write, reload, operate.
+
+                Examples:
+                  freshet tokens issue --keys keys.json --app com.example.bank --scope widgets:read --scope reload
+                  freshet tokens issue --keys keys.json --app com.example.bank --user u42 --for 30d \
+                --scope widgets:read --scope widgets:write
+                """)
+
+        @Option(help: "The app's bundle identifier: the one app that the token is for.")
+        var app: String
+
+        @Option(help: "The one user that it is for, as a device has it; all of the app if none is given.")
+        var user: String?
+
+        @Option(
+            name: .customLong("scope"), parsing: .singleValue,
+            help: "What it lets its bearer do; can be given several times.")
+        var scopes: [String] = []
+
+        @Option(name: .customLong("for"), help: "How long it is valid: 90s, 15m, 1h, 30d.")
+        var lifetime = "1h"
+
+        @Option(name: .customLong("after"), help: "How long from now it begins to be valid; at once if not given.")
+        var delay: String?
+
+        @Option(help: "Who it is issued to (sub), for the audit log.")
+        var subject: String?
+
+        @Option(name: .customLong("key"), help: "Id of the key to sign with; the first that can sign if none is given.")
+        var key: String?
+
+        @OptionGroup var options: KeyOptions
+
+        func validate() throws {
+            try Check.identifier(app, "--app")
+            if let user { try Check.identifier(user, "--user") }
+            guard !scopes.isEmpty else { throw ValidationError("--scope: expected one or more of \(Self.scopeNames)") }
+            for scope in scopes where TokenScope(rawValue: scope) == nil {
+                throw ValidationError("--scope \(scope): expected one of \(Self.scopeNames)")
+            }
+            for (name, text) in [("--for", lifetime), ("--after", delay ?? "0s")] where DurationText.parse(text) == nil
+            {
+                throw ValidationError("\(name) \(text): expected \(DurationText.form)")
+            }
+        }
+
+        private static var scopeNames: String { TokenScope.allCases.map(\.rawValue).joined(separator: ", ") }
+
+        func run() async throws {
+            let (keys, settings) = try await options.load()
+            let now = WallClock.now()
+            let start = now + (delay.flatMap { DurationText.parse($0) } ?? .zero)
+            let end = start + (DurationText.parse(lifetime) ?? .zero)
+            let grant = TokenIssuer.Grant(
+                app: app, user: user, scopes: scopes.compactMap { TokenScope(rawValue: $0) }, subject: subject,
+                issuer: settings.api.issuer, audience: settings.api.audience,
+                notBefore: delay == nil ? nil : start, expiresAt: end)
+            do throws(TokenIssuer.NoSigningKey) {
+                Terminal.print(try await TokenIssuer(keys: keys).issue(grant, keyID: key, now: now))
+            } catch {
+                throw CommandFailure(.failure, error.description)
+            }
+        }
+    }
+
+    struct Show: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Verifies the token on standard input as the API does, and tells what it lets its bearer do.",
+            discussion: """
+                The exit status is 1 for a token that the API refuses.
+
+                Example:
+                  freshet tokens issue --keys keys.json --app com.example.bank --scope reload \
+                | freshet tokens show --keys keys.json
+                """)
+
+        @OptionGroup var options: KeyOptions
+
+        func run() async throws {
+            let values = try options.settings.load().settings
+            guard let path = options.keys ?? values.api.keys else {
+                throw CommandFailure(.configuration, "no keys: give --keys, or set api.keys")
+            }
+            let store = TokenKeyStore(logger: LogSettings.ofCommands) { () async throws(TokenKeyStore.Unreadable) in
+                try await TokenKeyFile.read(path: path)
+            }
+            do {
+                try await store.load()
+            } catch {
+                throw CommandFailure(.configuration, "\(path): \(error)")
+            }
+            let rules = TokenRules(issuer: values.api.issuer, audience: values.api.audience)
+            let line = readLine(strippingNewline: true) ?? ""
+            do throws(TokenRefusal) {
+                let principal = try TokenVerifier(keys: store, rules: rules).principal(token: Array(line.utf8))
+                Terminal.print(principal.json)
+            } catch {
+                throw CommandFailure(.failure, error.rawValue)
+            }
+        }
+    }
+
+    struct Keys: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Makes a JWKS file with a new private key, or prints the public keys of one.",
+            discussion: """
+                A new file is made for its owner alone, and never over another one. HS256 keys are secrets, which whoever \
+                verifies tokens can also issue them with; ES256 and EdDSA keys have a public part, which --public prints.
+
+                Examples:
+                  freshet tokens keys --output keys.json
+                  freshet tokens keys --algorithm ES256 --id 2026-01 --output keys.json
+                  freshet tokens keys --public keys.json
+                """)
+
+        @Option(help: "HS256, ES256 or EdDSA.")
+        var algorithm = TokenAlgorithm.eddsa.rawValue
+
+        @Option(help: "The key's id.")
+        var id = "dev"
+
+        @Option(help: ArgumentHelp("The file to make; standard output if none is given.", valueName: "file"))
+        var output: String?
+
+        @Option(
+            name: .customLong("public"), help: ArgumentHelp("Print the public keys of this file.", valueName: "file"))
+        var publicKeysOf: String?
+
+        func validate() throws {
+            guard TokenAlgorithm(rawValue: algorithm) != nil else {
+                throw ValidationError("--algorithm \(algorithm): expected HS256, ES256 or EdDSA")
+            }
+            guard (1...256).contains(id.utf8.count), id.utf8.allSatisfy({ (0x21...0x7E).contains($0) }) else {
+                throw ValidationError("--id: expected 1 to 256 bytes of printable ASCII without spaces")
+            }
+        }
+
+        func run() async throws {
+            if let publicKeysOf {
+                let text = try BoundedFile.read(path: publicKeysOf, maximumBytes: TokenKeys.maximumBytes)
+                do throws(JSONError) {
+                    Terminal.print(TokenIssuer.publicKeys(try JSONValue.parse(text)))
+                } catch {
+                    throw CommandFailure(.failure, "\(publicKeysOf): not JSON: \(error.message)")
+                }
+                return
+            }
+            let key = TokenIssuer.makeKey(TokenAlgorithm(rawValue: algorithm) ?? .eddsa, id: id)
+            let text = PrettyJSON.text(["keys": .array([key])]) + "\n"
+            guard let output else {
+                Terminal.print(String(text.dropLast()))
+                return
+            }
+            // Refused where there is a file already: keys that are in use are not to be lost.
+            let descriptor = open(output, O_WRONLY | O_CREAT | O_EXCL, 0o600)
+            guard descriptor >= 0 else {
+                throw CommandFailure(.failure, "\(output) cannot be made: \(String(cString: strerror(errno)))")
+            }
+            try FileHandle(fileDescriptor: descriptor, closeOnDealloc: true).write(contentsOf: Data(text.utf8))
+            Terminal.complain("made \(output) with the key \(id), \(algorithm)")
+        }
+    }
+}
+
+extension Principal {
+    fileprivate var json: JSONValue {
+        var object = JSONObject()
+        object["app"] = .string(app)
+        object["user"] = user.map { .string($0) } ?? .null
+        object["scopes"] = .array(scopes.map(\.rawValue).sorted().map { .string($0) })
+        object["subject"] = subject.map { .string($0) } ?? .null
+        object["id"] = tokenID.map { .string($0) } ?? .null
+        object["notBefore"] = notBefore.map { .string($0.rfc3339) } ?? .null
+        object["expiresAt"] = .string(expiresAt.rfc3339)
+        return .object(object)
+    }
+}

@@ -1,0 +1,147 @@
+import AsyncHTTPClient
+import Foundation
+import HTTPTypes
+import NIOCore
+import NIOHTTP1
+import TestSupport
+import Testing
+import WidgetModel
+
+@testable import freshet
+
+/// Asks the HTTP API of a process.
+private struct APIProbe: Sendable {
+    let port: Int
+    let token: String
+
+    struct Answer: Sendable {
+        let status: Int
+        let document: JSONValue
+        let etag: String?
+        let stale: String?
+        let text: String
+    }
+
+    func ask(
+        _ method: HTTPMethodName, _ path: String, body: JSONValue? = nil, known: String? = nil
+    ) async throws -> Answer {
+        var request = HTTPClientRequest(url: "http://127.0.0.1:\(port)/v1/apps/\(Installation.app)/\(path)")
+        request.method = .RAW(value: method.rawValue)
+        request.headers.add(name: "Authorization", value: "Bearer \(token)")
+        if let known { request.headers.add(name: "If-None-Match", value: known) }
+        if let body {
+            request.headers.add(name: "Content-Type", value: "application/json")
+            request.body = .bytes(ByteBuffer(bytes: body.encoded))
+        }
+        let response = try await HTTPClient.shared.execute(request, timeout: .seconds(90))
+        let text = String(buffer: try await response.body.collect(upTo: 1 << 20))
+        return Answer(
+            status: Int(response.status.code), document: (try? JSONValue.parse(text)) ?? .null,
+            etag: response.headers.first(name: "ETag"), stale: response.headers.first(name: "Freshet-Stale"), text: text
+        )
+    }
+
+    enum HTTPMethodName: String {
+        case get = "GET"
+        case put = "PUT"
+        case post = "POST"
+        case delete = "DELETE"
+    }
+}
+
+/// The HTTP API end to end: by the commands and processes that its users have.
+@Suite(.tags(.process), .timeLimit(.minutes(5)))
+struct APIProcessTests {
+    /// A file of keys that the command has made.
+    private func keys(_ installation: Installation, _ body: (String) async throws -> Void) async throws {
+        let folder = FileManager.default.temporaryDirectory.appendingPathComponent("freshet-keys-\(UUID().uuidString)")
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(at: folder) }
+        let path = folder.appendingPathComponent("keys.json").path
+        let made = try await installation.freshet("tokens", "keys", "--algorithm", "ES256", "--output", path)
+        #expect(made.status == 0, "\(made.err)")
+        let attributes = try FileManager.default.attributesOfItem(atPath: path)
+        #expect(attributes[.posixPermissions] as? Int == 0o600)
+        let again = try await installation.freshet("tokens", "keys", "--output", path)
+        #expect(again.status == 1 && again.err.contains("cannot be made"))
+        try await body(path)
+    }
+
+    private func token(_ installation: Installation, _ keys: String, _ arguments: String...) async throws -> String {
+        let environment = installation.environment
+        let issued = try await FreshetProcess.run(
+            ["tokens", "issue", "--keys", keys, "--app", Installation.app] + arguments, environment: environment)
+        #expect(issued.status == 0, "\(issued.err)")
+        return issued.out.trimmingCharacters(in: .whitespacesAndNewlines)
+    }
+
+    @Test("a token of the command; place, read, wait for the reload that was asked for, and be told of it")
+    func journey() async throws {
+        try await withInstallation { installation in
+            try await keys(
+                installation,
+                { keys in
+                    let token = try await token(
+                        installation, keys, "--scope", "widgets:read", "--scope", "widgets:write", "--scope", "reload",
+                        "--scope", "operate")
+                    let shown = try await FreshetProcess.run(["tokens", "show", "--keys", keys], input: token + "\n")
+                    #expect(shown.status == 0 && shown.out.contains("com.example.bank"))
+                    #expect(try await FreshetProcess.run(["tokens", "show", "--keys", keys], input: "no").status == 1)
+
+                    let api = try await installation.run("--role", "api", "--set", "api.keys=\(keys)")
+                    let ingest = try await installation.run("--role", "ingest")
+                    let workers = try await installation.run("--role", "workers")
+                    let port = try #require(api.ready["apiPort"]?.numberValue?.int64)
+                    let probe = APIProbe(port: Int(port), token: token)
+
+                    let place = try await probe.ask(
+                        .put, "widgets/w1",
+                        body: [
+                            "user": "u1", "device": "d1", "kind": "RecentPurchases", "family": "systemSmall",
+                            "configuration": ["card": "acme"],
+                            "environment": ["locale": "en-GB", "timeZone": "Europe/London"],
+                        ])
+                    #expect(place.status == 202, "\(place.text)")
+                    #expect(place.document["event"]?["type"] == "freshet.widget.placed.v1")
+                    try await eventually("the widget is known") {
+                        try await probe.ask(.get, "widgets/w1").status == 200
+                    }
+
+                    let first = try await probe.ask(.get, "widgets/w1/timeline?wait=30")
+                    #expect(first.status == 200 && first.document["content"] != .null, "\(first.text)")
+                    let etag = try #require(first.etag)
+                    try await eventually("nothing is stale any more") {
+                        try await probe.ask(.get, "widgets/w1/timeline", known: etag).stale == "false"
+                    }
+                    #expect(try await probe.ask(.get, "widgets/w1/timeline", known: etag).status == 304)
+
+                    // Who waits is told of the reload, and so is the stream.
+                    async let waited = probe.ask(.get, "widgets/w1/timeline?wait=60", known: etag)
+                    async let streamed = probe.ask(.get, "devices/d1/events?for=8")
+                    let reload = try await probe.ask(
+                        .post, "reloads",
+                        body: ["audience": ["user": "u1"], "kinds": ["RecentPurchases"], "reason": "operator"])
+                    #expect(reload.status == 202, "\(reload.text)")
+                    let second = try await waited
+                    #expect(second.status == 200 && second.etag != nil && second.etag != etag, "\(second.text)")
+                    let stream = try await streamed.text
+                    #expect(stream.contains("event: timeline"), "\(stream)")
+
+                    let explained = try await probe.ask(.get, "widgets/w1/explanation")
+                    #expect(explained.status == 200)
+                    let device = APIProbe(
+                        port: Int(port),
+                        token: try await self.token(
+                            installation, keys, "--user", "u2", "--scope", "widgets:read", "--scope", "widgets:write"))
+                    #expect(try await device.ask(.get, "widgets/w1/timeline").status == 404)
+
+                    for process in [workers, ingest, api] {
+                        process.process.send(signal: SIGTERM)
+                        #expect(try await process.process.end() == FreshetProcess.Exit(status: 0, isSignal: false))
+                    }
+                    #expect(api.process.standardError.contains("audit"))
+                    #expect(!api.process.standardError.contains(token))
+                })
+        }
+    }
+}

@@ -1,0 +1,56 @@
+import KafkaClient
+import Testing
+import WidgetEvents
+import WidgetModel
+import WidgetStore
+
+@testable import ReloadIngest
+
+@Suite("which apps a topic may carry")
+struct AllowedAppsTests {
+    private static var topics: IngestConfiguration.Topics {
+        var topics = IngestConfiguration.Topics()
+        topics.more = [.init(name: "bank.pushes", carries: .pushes)]
+        topics.allowedApps = ["bank.pushes": [SampleKind.appName], topics.pushes: ["com.example.none"]]
+        return topics
+    }
+
+    private func message(_ app: String, on topic: String, isUnusual: Bool, at offset: Int64 = 0) -> KafkaBatch.Placed {
+        // With a member that the quick reader does not know, the decoder reads it.
+        let more = isUnusual ? #","more":1"# : ""
+        let value = #"{"app":"\#(app)","audience":{"user":"u1"},"kinds":["Purchases"]\#(more)}"#
+        let message = KafkaMessage(
+            topic: topic, key: Array("u1".utf8), value: Array(value.utf8),
+            headers: [
+                KafkaHeader(name: "ce_specversion", value: "1.0"), KafkaHeader(name: "ce_id", value: "1"),
+                KafkaHeader(name: "ce_source", value: "/t"),
+                KafkaHeader(name: "ce_type", value: EventType.pushReceived.rawValue),
+            ], timestampMilliseconds: 1)
+        return KafkaBatch.Placed(partition: 0, offset: offset, message: message)
+    }
+
+    @Test("events of other apps become dead letters that count towards nobody's limit", arguments: [false, true])
+    func allowed(isUnusual: Bool) {
+        let batch = KafkaBatch([
+            message(SampleKind.appName, on: "bank.pushes", isUnusual: isUnusual),
+            message("com.example.other", on: "bank.pushes", isUnusual: isUnusual),
+            message(SampleKind.appName, on: "freshet.pushes", isUnusual: isUnusual),
+        ])
+        let prepared = PreparedBatch(batch, topics: Self.topics, decoder: EventDecoder())
+        let fold = prepared.fold(prepared.items, .sample).fold
+        #expect(fold.accepted == 1)
+        #expect(fold.rejected.map(\.code) == ["notAllowed", "notAllowed"])
+        #expect(fold.rejected.map(\.app) == ["com.example.other", SampleKind.appName])
+        #expect(fold.rejected.allSatisfy { $0.pointer == "/app" && !DeadLetterCause(code: $0.code).isFault })
+        #expect(DeadLetterCause(code: "notAllowed") == .notAllowed)
+    }
+
+    @Test("a topic carries its own sort of events only")
+    func sorts() {
+        var topics = Self.topics
+        topics.more = [.init(name: "bank.pushes", carries: .widgets)]
+        let batch = KafkaBatch([message(SampleKind.appName, on: "bank.pushes", isUnusual: false)])
+        let prepared = PreparedBatch(batch, topics: topics, decoder: EventDecoder())
+        #expect(prepared.fold(prepared.items, .sample).fold.rejected.map(\.code) == ["wrongTopic"])
+    }
+}

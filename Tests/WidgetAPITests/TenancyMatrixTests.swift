@@ -1,0 +1,212 @@
+import HTTPTypes
+import Hummingbird
+import PostgresClient
+import TestSupport
+import Testing
+import WidgetEvents
+import WidgetModel
+import WidgetStore
+
+@testable import WidgetAPI
+
+/// Every route × every fault that a token can have. The routes are the router's own: one without a rule here fails.
+@Suite("the tenancy matrix", .tags(.api), .timeLimit(.minutes(5)))
+struct TenancyMatrixTests {
+    /// What is wrong with a token.
+    enum Fault: CaseIterable, Sendable {
+        case none, garbage, expired, notYetValid, wrongKey, unsigned, confused, wrongApp, wrongUser, missingScope
+    }
+
+    /// What a route answers to a token of another person of the same app.
+    enum Foreign: Sendable {
+        /// It concerns all of the app, or the body names another person.
+        case forbidden
+        /// As if it were not there.
+        case notFound
+        /// Only what is nobody's secret, without this member's elements.
+        case empty(String)
+        /// The same for everybody of the app.
+        case allowed
+        /// A stream on which nothing of it comes.
+        case silent
+    }
+
+    struct Rule: Sendable {
+        var foreign: Foreign
+        var body: JSONValue?
+        var query = ""
+        var status = 200
+    }
+
+    private static let gallery = "?family=systemSmall"
+    private static let environment: JSONValue = ["locale": "en-GB", "timeZone": "Europe/London"]
+
+    static let rules: [String: Rule] = [
+        "listKinds": Rule(foreign: .allowed),
+        "getKind": Rule(foreign: .allowed),
+        "putKind": Rule(
+            foreign: .forbidden, body: ["providerURL": "https://p.example.com", "placeholder": ["a": 1]]),
+        "deleteKind": Rule(foreign: .forbidden, status: 202),
+        "getPlaceholder": Rule(foreign: .allowed, query: gallery),
+        "getSnapshot": Rule(foreign: .notFound, query: gallery + "&user=u1"),
+        "pauseKind": Rule(foreign: .forbidden), "resumeKind": Rule(foreign: .forbidden),
+        "pauseApp": Rule(foreign: .forbidden), "resumeApp": Rule(foreign: .forbidden),
+        "listWidgets": Rule(foreign: .empty("widgets")),
+        "getWidget": Rule(foreign: .notFound),
+        "placeWidget": Rule(
+            foreign: .forbidden,
+            body: [
+                "user": "u1", "device": "d1", "kind": "Purchases", "family": "systemSmall", "environment": environment,
+            ], status: 202),
+        "removeWidget": Rule(foreign: .notFound, status: 202),
+        "configureWidget": Rule(foreign: .notFound, body: ["configuration": ["card": "x"]], status: 202),
+        "viewWidget": Rule(foreign: .notFound, status: 202),
+        "getTimeline": Rule(foreign: .notFound),
+        "explainWidget": Rule(foreign: .forbidden),
+        "changeEnvironment": Rule(foreign: .notFound, body: ["environment": environment], status: 202),
+        "watchDevice": Rule(foreign: .silent, query: "?for=1"),
+        "requestReload": Rule(
+            foreign: .forbidden, body: ["audience": ["user": "u1"], "kinds": ["Purchases"]], status: 202),
+        "getForecast": Rule(foreign: .forbidden),
+        "listDeadLetters": Rule(foreign: .forbidden),
+        "getDeadLetter": Rule(foreign: .forbidden),
+        "discardDeadLetter": Rule(foreign: .forbidden, status: 204),
+    ]
+
+    private static func service(_ pool: PostgresPool) -> APIService {
+        APIService(
+            configuration: APIConfiguration(), store: WidgetStore(pool: pool),
+            resources: APIService.Resources(
+                keys: TokenKeyStore(logger: quiet) { () async throws(TokenKeyStore.Unreadable) in [] }),
+            readiness: Readiness(checks: []), logger: quiet)
+    }
+
+    private static let unused = service(
+        PostgresPool(configuration: PostgresConfiguration(connectionString: ""), logger: quiet))
+
+    static let routeIDs = unused.routes.all.map(\.id)
+
+    @Test("the router has no other routes under /v1 than those of the table, and each has a rule here")
+    func complete() {
+        let served = Self.unused.router().routes.filter { "\($0.path)".hasPrefix("/v1") }
+            .map { "\($0.method.rawValue) \($0.path)" }
+        let table = Self.unused.routes.all.map { "\($0.method.rawValue) \($0.template)" }
+        #expect(Set(served) == Set(table))
+        #expect(Set(table).count == table.count)
+        #expect(Set(Self.routeIDs) == Set(Self.rules.keys))
+        #expect(Self.unused.router().routes.allSatisfy { ["/v1", "/health"].contains(where: "\($0.path)".hasPrefix) })
+    }
+
+    private static func prepare(_ store: TestStore) async throws {
+        try await store.place([.test("w1")])
+        try await store.sql(
+            """
+            INSERT INTO dead_letter (topic, partition, "offset", app, code, error, header_names, header_values)
+            VALUES ('t', 0, 0, 'com.example.bank', 'missingField', 'e', '{}', '{}')
+            """)
+    }
+
+    private static func path(_ route: APIRoute, app: String = TestKinds.app) -> String {
+        route.template.replacing("{app}", with: app).replacing("{kind}", with: "Purchases")
+            .replacing("{widget}", with: "w1").replacing("{device}", with: "d1").replacing("{letter}", with: "1")
+    }
+
+    private static func bearer(_ fault: Fault, _ route: APIRoute, _ api: TestAPI) async throws -> TestAPI.Bearer {
+        switch fault {
+        case .none: return .nobody
+        case .garbage: return .token("not-a-token")
+        case .expired: return .token(try await api.tokens.token(until: .seconds(-31)))
+        case .notYetValid: return .token(try await api.tokens.token(from: .seconds(60)))
+        case .wrongKey: return .token(try await TestTokens.make().token(key: "es"))
+        case .unsigned:
+            let parts = api.token.split(separator: ".")
+            return .token("\(Base64URL.encode(#"{"alg":"none","typ":"JWT"}"#.utf8)).\(parts[1]).")
+        case .confused:
+            let key = try #require(api.tokens.jwks["keys"]?.arrayValue?[2])
+            let forged: JSONValue = ["keys": [["kty": "oct", "kid": "ed", "k": key["x"] ?? .null]]]
+            let forger = TestTokens(jwks: forged, keys: try await TokenKeys(jwks: forged.encoded))
+            return .token(try await forger.token(key: "ed"))
+        case .wrongApp: return .token(try await api.tokens.token(app: TestKinds.otherApp))
+        case .wrongUser: return .token(try await api.tokens.token(user: "u2"))
+        case .missingScope:
+            return .token(try await api.tokens.token(scopes: TokenScope.allCases.filter { $0 != route.access.scope }))
+        }
+    }
+
+    @Test("each route refuses each fault, tells nothing by it, and works without one", arguments: routeIDs)
+    func matrix(_ id: String) async throws {
+        let rule = try #require(Self.rules[id])
+        let log = RecordedLog()
+        try await withStore { store in
+            try await Self.prepare(store)
+            try await withAPI(store, logger: log.logger) { api in
+                let route = try #require(Self.unused.routes.all.first { $0.id == id })
+                let path = Self.path(route) + rule.query
+                for fault in Fault.allCases {
+                    let bearer = try await Self.bearer(fault, route, api)
+                    let answer = try await api.ask(route.method, path, as: bearer, body: rule.body)
+                    let what: Comment = "\(id), \(fault): \(answer.status) \(answer.text)"
+                    switch fault {
+                    case .none, .garbage, .expired, .notYetValid, .wrongKey, .unsigned, .confused:
+                        #expect(answer.status == 401, what)
+                        #expect(answer.headers[.wwwAuthenticate]?.hasPrefix("Bearer realm") == true, what)
+                    case .wrongApp:
+                        #expect(answer.status == 404, what)
+                        // What is there of another app, and what is not there at all, are the same.
+                        let missing = try await api.ask(
+                            route.method, Self.path(route, app: "com.example.nothing") + rule.query, as: bearer,
+                            body: rule.body)
+                        #expect(answer.status == missing.status && answer.text == missing.text, what)
+                    case .missingScope: #expect(answer.status == 403, what)
+                    case .wrongUser: try await expect(rule.foreign, answer, route, api, bearer, rule, what)
+                    }
+                    #expect(answer.status < 400 || answer.contentType == "application/problem+json", what)
+                }
+                #expect(api.published.all.isEmpty)
+                let control = try await api.ask(route.method, path, body: rule.body)
+                #expect(control.status == rule.status, "\(id): \(control.status) \(control.text)")
+                #expect(api.published.all.count == (rule.status == 202 && id != "deleteKind" ? 1 : 0))
+            }
+        }
+        #expect(log.count(of: "Bearer") == 0 && log.count(of: "eyJ") == 0)
+    }
+
+    private func expect(
+        _ foreign: Foreign, _ answer: TestAPI.Answer, _ route: APIRoute, _ api: TestAPI, _ bearer: TestAPI.Bearer,
+        _ rule: Rule, _ what: Comment
+    ) async throws {
+        switch foreign {
+        case .forbidden: #expect(answer.status == 403, what)
+        case .allowed: #expect(answer.status == 200, what)
+        case .silent: #expect(answer.status == 200 && !answer.text.contains("data:"), what)
+        case .empty(let member):
+            #expect(answer.status == 200 && answer.document[member]?.arrayValue?.isEmpty == true, what)
+        case .notFound:
+            #expect(answer.status == 404, what)
+            guard route.path.contains("{widget}") else { return }
+            let missing = try await api.ask(
+                route.method, Self.path(route).replacing("w1", with: "w999") + rule.query, as: bearer, body: rule.body)
+            #expect(missing.status == 404 && missing.text == answer.text, what)
+        }
+    }
+
+    @Test("what another tenant has under the same names is out of reach, and is not touched")
+    func twins() async throws {
+        try await withStore { store in
+            try await store.place([.test("w1"), .test("w1", app: TestKinds.otherApp, user: "u9")])
+            try await withAPI(store) { api in
+                let other = TestAPI.Bearer.token(try await api.tokens.token(app: TestKinds.otherApp))
+                let own = try await api.ask(.get, "/v1/apps/com.example.other/widgets/w1", as: other)
+                #expect(own.status == 200 && own.document["user"] == "u9")
+                let list = try await api.ask(.get, "/v1/apps/com.example.other/widgets", as: other)
+                #expect(list.document["widgets"]?.arrayValue?.count == 1)
+                let paused = try await api.ask(.put, "/v1/apps/com.example.other/kinds/Purchases/pause", as: other)
+                #expect(paused.status == 200)
+                #expect(try await store.integer("SELECT count(*) FROM kind WHERE paused_at IS NOT NULL") == 1)
+                _ = try await api.ask(.delete, "/v1/apps/com.example.other/widgets/w1", as: other)
+                let event = try #require(try api.published.events().first)
+                #expect(event.event == .removed(app: "com.example.other", widget: "w1"))
+            }
+        }
+    }
+}

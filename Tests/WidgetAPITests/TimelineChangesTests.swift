@@ -1,0 +1,73 @@
+import TestSupport
+import Testing
+import WidgetModel
+
+@testable import WidgetAPI
+
+@Suite("waiting for changes", .tags(.api), .timeLimit(.minutes(5)))
+struct TimelineChangesTests {
+    private static let id = TimelineID(high: 1, low: 1)
+    private static let other = TimelineID(high: 1, low: 2)
+
+    @Test("a hint wakes who waits for it, however often he has waited in vain before")
+    func hints() async throws {
+        let changes = TimelineChanges()
+        let watch = try #require(changes.watch(.poll, [.timeline(Self.id)]))
+        for _ in 0..<3 { #expect(await watch.wait(atMost: .milliseconds(1)) == .timedOut) }
+        changes.changed([.timeline(Self.other)])
+        #expect(await watch.wait(atMost: .milliseconds(1)) == .timedOut)
+        // Any number of hints before he looks are one.
+        for _ in 0..<3 { changes.changed([.timeline(Self.id)]) }
+        #expect(await watch.wait(atMost: .seconds(60)) == .changed)
+        #expect(await watch.wait(atMost: .milliseconds(1)) == .timedOut)
+        async let waited = watch.wait(atMost: .seconds(60))
+        changes.changed([.timeline(Self.id)])
+        #expect(await waited == .changed)
+        watch.set([.timeline(Self.other), .user(app: "a", user: "u")])
+        #expect(changes.wantsUsers)
+        changes.changed([.timeline(Self.id)])
+        #expect(await watch.wait(atMost: .milliseconds(1)) == .timedOut)
+        changes.changed([.user(app: "a", user: "u")])
+        #expect(await watch.wait(atMost: .seconds(60)) == .changed)
+        changes.changedUnknown()
+        #expect(await watch.wait(atMost: .seconds(60)) == .changed)
+    }
+
+    @Test("places are bounded by sort, and free again when they are given up")
+    func bounded() throws {
+        let changes = TimelineChanges(limits: TimelineChanges.Limits(polls: 2, streams: 1))
+        var polls: [TimelineChanges.Watch?] = (0..<2).map { _ in changes.watch(.poll, [.timeline(Self.id)]) }
+        #expect(polls.allSatisfy { $0 != nil })
+        #expect(changes.watch(.poll, []) == nil)
+        let stream = changes.watch(.stream, [])
+        #expect(stream != nil && changes.watch(.stream, []) == nil)
+        polls[0] = nil
+        #expect(changes.counts.polls == 1)
+        #expect(changes.watch(.poll, []) != nil)
+        withExtendedLifetime((polls, stream)) {}
+    }
+
+    @Test("the end of the process and a cancelled task end the waiting at once")
+    func ends() async throws {
+        let changes = TimelineChanges()
+        let watch = try #require(changes.watch(.poll, [.timeline(Self.id)]))
+        let task = Task { await watch.wait(atMost: .seconds(600)) }
+        task.cancel()
+        #expect(await task.value == .ended)
+        async let waited = watch.wait(atMost: .seconds(600))
+        changes.close()
+        #expect(await waited == .ended)
+        #expect(changes.watch(.poll, []) == nil)
+    }
+
+    @Test("whose timeline a message has is read from its data")
+    func owner() {
+        func owner(_ text: String) -> String? {
+            let bytes = Array(("xx" + text).utf8)
+            return TimelineTail.owner(in: bytes, 2..<bytes.count).map { "\($0.app) \($0.user)" }
+        }
+        #expect(owner(#"{"entries":[{"app":"x"}],"app":"a","user":"u"}"#) == "a u")
+        #expect(owner(#"{"app":"a"}"#) == nil)
+        #expect(owner("nothing") == nil)
+    }
+}

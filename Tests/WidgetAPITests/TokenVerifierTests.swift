@@ -1,0 +1,279 @@
+import Logging
+import Synchronization
+import TestSupport
+import Testing
+import WidgetModel
+
+@testable import WidgetAPI
+
+/// A clock that stands until it is set.
+private final class SetClock: Sendable {
+    private let time: Mutex<Timestamp>
+
+    init(_ time: Timestamp) { self.time = Mutex(time) }
+
+    var now: Timestamp { time.withLock { $0 } }
+    func advance(_ duration: Duration) { time.withLock { $0 = $0 + duration } }
+}
+
+@Suite("tokens", .tags(.api), .timeLimit(.minutes(5)))
+struct TokenVerifierTests {
+    private static let start = Timestamp(rfc3339: "2026-06-01T12:00:00Z") ?? .distantPast
+
+    private struct Bench: Sendable {
+        let tokens: TestTokens
+        let verifier: TokenVerifier
+        let clock: SetClock
+
+        init(rules: TokenRules = TokenRules()) async throws {
+            tokens = try await TestTokens.make()
+            let keys = tokens.store()
+            try await keys.load()
+            let clock = SetClock(TokenVerifierTests.start)
+            self.clock = clock
+            verifier = TokenVerifier(keys: keys, rules: rules, now: { clock.now })
+        }
+
+        func issue(_ change: (inout TokenIssuer.Grant) -> Void = { _ in }, key: String = "hs") async throws -> String {
+            var grant = TokenIssuer.Grant(
+                app: "a", scopes: [.reload], subject: "s", expiresAt: clock.now + .seconds(60))
+            change(&grant)
+            return try await TokenIssuer(keys: tokens.keys).issue(grant, keyID: key, now: clock.now)
+        }
+
+        func refusal(_ token: String) -> TokenRefusal? {
+            do throws(TokenRefusal) {
+                _ = try verifier.principal(token: Array(token.utf8))
+                return nil
+            } catch {
+                return error
+            }
+        }
+    }
+
+    /// A token of these parts, signed by nobody.
+    private static func raw(_ header: JSONValue, _ claims: JSONValue, signature: String = "AAAA") -> String {
+        "\(Base64URL.encode(header.encoded)).\(Base64URL.encode(claims.encoded)).\(signature)"
+    }
+
+    @Test("every algorithm verifies, and says who it is", arguments: ["hs", "es", "ed"])
+    func algorithms(_ key: String) async throws {
+        let bench = try await Bench()
+        let token = try await bench.issue({ $0.user = "u" }, key: key)
+        let principal = try bench.verifier.principal(token: Array(token.utf8))
+        #expect(principal.app == "a" && principal.user == "u" && principal.scopes == [.reload])
+        #expect(principal.subject == "s" && principal.tokenID != nil)
+        // Remembered, and still the same.
+        #expect(try bench.verifier.principal(authorization: "bearer " + token) == principal)
+        // One bit of the signature, or of what is signed.
+        var parts = token.split(separator: ".").map(String.init)
+        let signature = try #require(Base64URL.decode(parts[2].utf8))
+        for index in [0, signature.count - 1] {
+            var broken = signature
+            broken[index] ^= 1
+            #expect(bench.refusal("\(parts[0]).\(parts[1]).\(Base64URL.encode(broken))") == .notTrusted)
+        }
+        parts[1] = Base64URL.encode((["app": "b", "exp": 99_999_999_999] as JSONValue).encoded)
+        #expect(bench.refusal(parts.joined(separator: ".")) == .notTrusted)
+    }
+
+    @Test("times count, with a leeway of 30 seconds, also for a token that is remembered")
+    func times() async throws {
+        let bench = try await Bench()
+        let token = try await bench.issue { $0.notBefore = Self.start + .seconds(40) }
+        #expect(bench.refusal(token) == .notYetValid)
+        bench.clock.advance(.seconds(10))
+        #expect(bench.refusal(token) == nil)
+        bench.clock.advance(.seconds(79))
+        #expect(bench.refusal(token) == nil)
+        bench.clock.advance(.seconds(1))
+        #expect(bench.refusal(token) == .expired)
+    }
+
+    @Test("no signature, and no algorithm but the key's own")
+    func confusion() async throws {
+        let bench = try await Bench()
+        let claims: JSONValue = ["app": "a", "exp": 99_999_999_999, "scope": "operate"]
+        for name in ["none", "None", "NONE", "nOnE", "", "RS256", "HS512", "hs256", "ES384"] {
+            for signature in ["", "AAAA"] {
+                #expect(
+                    bench.refusal(Self.raw(["alg": .string(name), "kid": "hs"], claims, signature: signature))
+                        == .notTrusted, "\(name)")
+            }
+        }
+        // A public key taken for a secret: signed with the bytes of the key, under its id and under none.
+        let keys = try #require(bench.tokens.jwks["keys"]?.arrayValue)
+        for (id, members) in [("es", ["x", "y"]), ("ed", ["x"])] {
+            let key = try #require(keys.first { $0["kid"] == .string(id) })
+            var point: [UInt8] = []
+            for member in members { point += Base64URL.decode((key[member]?.stringValue ?? "").utf8) ?? [] }
+            for secret in [point, [0x04] + point] where secret.count >= 32 {
+                let forged: JSONValue = [
+                    "keys": [["kty": "oct", "kid": .string(id), "k": .string(Base64URL.encode(secret))]]
+                ]
+                let forger = TokenIssuer(keys: try await TokenKeys(jwks: forged.encoded))
+                let token = try await forger.issue(
+                    TokenIssuer.Grant(app: "a", scopes: [.operate], expiresAt: Self.start + .seconds(60)))
+                #expect(bench.refusal(token) == .notTrusted)
+                let parts = token.split(separator: ".")
+                #expect(bench.refusal(Self.raw(["alg": "HS256"], claims, signature: String(parts[2]))) == .notTrusted)
+            }
+        }
+        // The right key under the name of another one.
+        let token = try await bench.issue(key: "es")
+        let parts = token.split(separator: ".").map(String.init)
+        for header: JSONValue in [
+            ["alg": "ES256", "kid": "ed"], ["alg": "EdDSA", "kid": "es"], ["alg": "ES256", "kid": "nobody"],
+            ["alg": "HS256", "kid": "es"],
+        ] {
+            #expect(bench.refusal("\(Base64URL.encode(header.encoded)).\(parts[1]).\(parts[2])") == .notTrusted)
+        }
+    }
+
+    @Test("what is no token, or says what it may not, is refused before any key is used")
+    func malformed() async throws {
+        let bench = try await Bench()
+        let claims: JSONValue = ["app": "a", "exp": 99_999_999_999]
+        for token in [
+            "", ".", "..", "a.b", "a.b.c", "a.b.c.d", "e30.e30", "e30.e30.", "e30.e30.AAAA=",
+            Self.raw(["alg": "HS256", "kid": 7], claims), Self.raw(["alg": "HS256", "crit": ["exp"]], claims),
+            Self.raw(["alg": "HS256", "typ": "logout+jwt"], claims), String(repeating: "a", count: 9_000),
+            Base64URL.encode(Array(#"{"alg":"HS256","alg":"none"}"#.utf8)) + ".e30.AAAA",
+        ] {
+            let refusal = bench.refusal(token)
+            #expect(refusal == .malformed || refusal == .notTrusted, "\(token)")
+        }
+        for header in [nil, "", "Bearer", "Bearer ", "Basic dTpw", "Bearer  x", "x"] {
+            #expect(throws: TokenRefusal.self) { _ = try bench.verifier.principal(authorization: header) }
+        }
+    }
+
+    @Test("issuer and audience are as configured; a token for somebody else is not for us")
+    func parties() async throws {
+        let open = try await Bench()
+        #expect(open.refusal(try await open.issue { $0.issuer = "anybody" }) == nil)
+        #expect(open.refusal(try await open.issue { $0.audience = "somebody" }) == .wrongAudience)
+        let bench = try await Bench(rules: TokenRules(issuer: "https://id.example.com", audience: "freshet"))
+        #expect(bench.refusal(try await bench.issue()) == .wrongAudience)
+        #expect(bench.refusal(try await bench.issue { $0.audience = "freshet" }) == .wrongAudience)
+        #expect(
+            bench.refusal(
+                try await bench.issue {
+                    $0.issuer = "https://id.example.com"
+                    $0.audience = "freshet"
+                }) == nil)
+    }
+
+    @Test("keys are replaced when the file changes; a broken file keeps the old ones and says so once")
+    func reload() async throws {
+        let first = try await TestTokens.make()
+        let second = try await TestTokens.make()
+        let file = Mutex<Result<[UInt8], TokenKeyStore.Unreadable>>(.success(first.jwks.encoded))
+        let log = RecordedLog()
+        let store = TokenKeyStore(logger: log.logger) { () async throws(TokenKeyStore.Unreadable) in
+            try file.withLock { $0 }.get()
+        }
+        try await store.load()
+        let verifier = TokenVerifier(keys: store, rules: TokenRules())
+        func isGood(_ tokens: TestTokens) async throws -> Bool {
+            let token = try await tokens.token()
+            return (try? verifier.principal(token: Array(token.utf8))) != nil
+        }
+        let old = try await first.token()
+        #expect((try? verifier.principal(token: Array(old.utf8))) != nil)
+        for broken in [#"{"keys": []}"#, "nothing", #"{"keys": [{"kty": "oct", "kid": "x", "k": "c2hvcnQ"}]}"#] {
+            file.withLock { $0 = .success(Array(broken.utf8)) }
+            await store.check()
+            await store.check()
+            #expect(try await isGood(first))
+        }
+        #expect(log.count(of: "cannot be replaced") == 3)
+        file.withLock { $0 = .failure(TokenKeyStore.Unreadable("gone")) }
+        await store.check()
+        await store.check()
+        #expect(log.count(of: "gone") == 1)
+        #expect(try await isGood(first))
+        file.withLock { $0 = .success(second.jwks.encoded) }
+        await store.check()
+        #expect(try await isGood(second))
+        // Also the token that was remembered.
+        #expect((try? verifier.principal(token: Array(old.utf8))) == nil)
+    }
+
+    @Test(
+        "sets of keys that cannot be used say where",
+        arguments: [
+            ("[]", "/keys"), ("{}", "/keys"), (#"{"keys":[7]}"#, "/keys/0"), (#"{"keys":[{"kty":"RSA"}]}"#, "/keys"),
+            (#"{"keys":[{"kty":"oct"}]}"#, "/keys/0/kid"), (#"{"keys":[{"kty":"oct","kid":"a"}]}"#, "/keys/0/k"),
+            (#"{"keys":[{"kty":"oct","kid":"a","k":"AAAA"}]}"#, "/keys/0/k"),
+            (#"{"keys":[{"kty":"EC","crv":"P-256","kid":"a","x":"AAAA","y":"AAAA"}]}"#, "/keys/0/x"),
+            (#"{"keys":[{"kty":"OKP","crv":"Ed25519","kid":"a b"}]}"#, "/keys/0/kid"), ("{", ""),
+        ])
+    func brokenSets(_ text: String, _ pointer: String) async throws {
+        do throws(TokenKeysError) {
+            _ = try await TokenKeys(jwks: Array(text.utf8))
+            Issue.record("\(text) was taken")
+        } catch {
+            #expect(error.pointer == pointer, "\(error)")
+        }
+    }
+
+    @Test("a PEM file is no secret, the same id is not given twice, other keys are passed over")
+    func oddSets() async throws {
+        let pem = "-----BEGIN PUBLIC KEY-----\nMFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAE\n-----END PUBLIC KEY-----\n"
+        let pasted: JSONValue = ["keys": [["kty": "oct", "kid": "a", "k": .string(Base64URL.encode(pem.utf8))]]]
+        await #expect(throws: TokenKeysError.self) { _ = try await TokenKeys(jwks: pasted.encoded) }
+        let key = TokenIssuer.makeKey(.eddsa, id: "a")
+        let twice: JSONValue = ["keys": [key, TokenIssuer.makeKey(.hs256, id: "a")]]
+        await #expect(throws: TokenKeysError.self) { _ = try await TokenKeys(jwks: twice.encoded) }
+        let mixed: JSONValue = ["keys": [["kty": "RSA", "kid": "r"], key, ["kty": "oct", "kid": "e", "use": "enc"]]]
+        let keys = try await TokenKeys(jwks: mixed.encoded)
+        #expect(keys.ids == ["a"] && keys.ignored == ["r", "e"])
+        let publicKeys = TokenIssuer.publicKeys(["keys": [key, TokenIssuer.makeKey(.hs256, id: "h")]])
+        #expect(publicKeys["keys"]?.arrayValue?.count == 1)
+        #expect(publicKeys["keys"]?.arrayValue?.first?["d"] == nil)
+    }
+
+    @Test("base64url has one spelling")
+    func base64() {
+        for count in 0..<70 {
+            let bytes = (0..<count).map { UInt8(truncatingIfNeeded: $0 &* 37 &+ 11) }
+            #expect(Base64URL.decode(Base64URL.encode(bytes).utf8) == bytes)
+        }
+        for text in ["A", "AAAAA", "AB", "AAB", "AA==", "A+AA", "A/AA", "AA AA", "é"] {
+            #expect(Base64URL.decode(text.utf8) == nil, "\(text)")
+        }
+    }
+}
+
+@Suite("rate limits", .tags(.api))
+struct RateLimiterTests {
+    private static func bearer(_ number: UInt64) -> ContentHash { ContentHash(high: number, low: 0) }
+
+    @Test("a burst, then the rate; each bearer by itself")
+    func rate() throws {
+        let time = Mutex(Duration.zero)
+        let limiter = RateLimiter(rate: 10, burst: 3) { time.withLock { $0 } }
+        for _ in 0..<3 { #expect(limiter.take(Self.bearer(1)) == nil) }
+        let wait = try #require(limiter.take(Self.bearer(1)))
+        #expect(abs((wait - .milliseconds(100)) / .milliseconds(1)) < 1)
+        #expect(limiter.take(Self.bearer(2)) == nil)
+        time.withLock { $0 += .milliseconds(100) }
+        #expect(limiter.take(Self.bearer(1)) == nil)
+        #expect(limiter.take(Self.bearer(1)) != nil)
+        time.withLock { $0 += .seconds(3_600) }
+        for _ in 0..<3 { #expect(limiter.take(Self.bearer(1)) == nil) }
+        #expect(limiter.take(Self.bearer(1)) != nil)
+    }
+
+    @Test("the table is bounded")
+    func bounded() {
+        let time = Mutex(Duration.zero)
+        let limiter = RateLimiter(rate: 1, burst: 1, capacity: 100) { time.withLock { $0 } }
+        for number in 0..<1_000 {
+            time.withLock { $0 += .milliseconds(1) }
+            _ = limiter.take(Self.bearer(UInt64(number)))
+            #expect(limiter.count <= 100)
+        }
+    }
+}
