@@ -129,6 +129,22 @@ struct IngestHarness: Sendable {
 
     /// Sum of the positions: how many messages have been applied.
     func applied() async throws -> Int {
+        try await whateverIsCut { try await appliedNow() }
+    }
+
+    /// Asks once more when the connection that was lent had been cut, of which nobody had heard yet.
+    func whateverIsCut<Value: Sendable>(_ body: () async throws -> Value) async throws -> Value {
+        for _ in 0..<10 {
+            do {
+                return try await body()
+            } catch {
+                guard let trouble = error as? PostgresError, trouble.isRetriable else { throw error }
+            }
+        }
+        return try await body()
+    }
+
+    private func appliedNow() async throws -> Int {
         Int(try await store.pool.query(ListPositions()).compactMap(\.nextOffset).reduce(0, +))
     }
 

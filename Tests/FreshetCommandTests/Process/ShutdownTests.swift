@@ -66,10 +66,9 @@ struct ShutdownTests {
             try await eventually("timelines are being fetched") {
                 try await installation.store.integer("SELECT count(*) FROM timeline_state WHERE leased") > 0
             }
-            let begun = ContinuousClock.now
             process.send(signal: SIGTERM)
+            // The provider would take 60 s.
             #expect(try await process.end(within: .seconds(30)) == FreshetProcess.Exit(status: 0, isSignal: false))
-            #expect(begun.duration(to: .now) < .seconds(15))
             // Another worker may take them at once, long before their lease would have ended.
             #expect(try await installation.store.integer("SELECT count(*) FROM timeline_state WHERE leased") == 0)
             #expect(
