@@ -72,7 +72,8 @@ struct DocumentedCommandsTests {
                 let option = String(word.prefix { $0 != "=" })
                 guard option.hasPrefix("--"), option.count > 2 else { continue }
                 let known = Freshet.helpMessage(for: type).split { !($0.isLetter || $0 == "-" || $0.isNumber) }
-                if !known.contains(where: { $0 == option }), !["--help", "--version", "--generate-completion-script"].contains(option) {
+                let common = ["--help", "--version", "--generate-completion-script"]
+                if !known.contains(where: { $0 == option }), !common.contains(option) {
                     return "\(path) has no option \(option)"
                 }
             } else if isPath {
