@@ -97,7 +97,6 @@ package final class APIService: Service {
         let routes = routes
         let isServed = resources.keys != nil
         router.add(middleware: RequestIDMiddleware())
-        // Metrics and traces of requests belong here: inside the request's id, outside of everything that answers.
         if !configuration.corsOrigins.isEmpty {
             router.add(middleware: CORSMiddleware(origins: configuration.corsOrigins))
         }
@@ -108,7 +107,10 @@ package final class APIService: Service {
         if let keys = resources.keys {
             let verifier = TokenVerifier(keys: keys, rules: configuration.rules)
             let limiter = configuration.rate.map { RateLimiter(rate: $0.limit, burst: $0.burst) }
-            routes.add(to: router, behind: APIGate(verifier: verifier, limiter: limiter, logger: logger))
+            // The audit is written whatever else is kept out of the log.
+            var audit = logger
+            if audit.logLevel > .notice { audit.logLevel = .notice }
+            routes.add(to: router, behind: APIGate(verifier: verifier, limiter: limiter, logger: audit))
         }
         return router
     }

@@ -41,6 +41,7 @@ package final class HealthService: Service {
         }
         let application = Application(
             router: router,
+            server: .http1(configuration: .init(idleTimeout: .seconds(75))),
             configuration: ApplicationConfiguration(address: .hostname(host, port: port), serverName: "freshet"),
             onServerRunning: { [onListening] channel in
                 if let port = channel.localAddress?.port { onListening(port) }

@@ -15,10 +15,12 @@ struct AllowedAppsTests {
         return topics
     }
 
-    private func message(_ app: String, on topic: String, isUnusual: Bool, at offset: Int64 = 0) -> KafkaBatch.Placed {
+    private func message(
+        _ app: String, on topic: String, isUnusual: Bool, kinds: String = #"["Purchases"]"#, at offset: Int64 = 0
+    ) -> KafkaBatch.Placed {
         // With a member that the quick reader does not know, the decoder reads it.
         let more = isUnusual ? #","more":1"# : ""
-        let value = #"{"app":"\#(app)","audience":{"user":"u1"},"kinds":["Purchases"]\#(more)}"#
+        let value = #"{"app":"\#(app)","audience":{"user":"u1"},"kinds":\#(kinds)\#(more)}"#
         let message = KafkaMessage(
             topic: topic, key: Array("u1".utf8), value: Array(value.utf8),
             headers: [
@@ -43,6 +45,19 @@ struct AllowedAppsTests {
         #expect(fold.rejected.map(\.app) == ["com.example.other", SampleKind.appName])
         #expect(fold.rejected.allSatisfy { $0.pointer == "/app" && !DeadLetterCause(code: $0.code).isFault })
         #expect(DeadLetterCause(code: "notAllowed") == .notAllowed)
+    }
+
+    @Test("what is broken, too: otherwise anybody could have another app diverted")
+    func broken() {
+        let batch = KafkaBatch([
+            message("com.example.other", on: "bank.pushes", isUnusual: false, kinds: "7"),
+            message(SampleKind.appName, on: "bank.pushes", isUnusual: false, kinds: "7"),
+        ])
+        let prepared = PreparedBatch(batch, topics: Self.topics, decoder: EventDecoder())
+        let rejected = prepared.fold(prepared.items, .sample).fold.rejected
+        #expect(rejected.map(\.app) == ["com.example.other", SampleKind.appName])
+        #expect(rejected.map { DeadLetterCause(code: $0.code).isFault } == [false, true])
+        #expect(rejected.first?.code == "notAllowed")
     }
 
     @Test("a topic carries its own sort of events only")

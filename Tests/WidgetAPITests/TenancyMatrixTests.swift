@@ -63,7 +63,7 @@ struct TenancyMatrixTests {
         "viewWidget": Rule(foreign: .notFound, status: 202),
         "getTimeline": Rule(foreign: .notFound),
         "explainWidget": Rule(foreign: .forbidden),
-        "changeEnvironment": Rule(foreign: .notFound, body: ["environment": environment], status: 202),
+        "changeEnvironment": Rule(foreign: .forbidden, body: ["environment": environment], status: 202),
         "watchDevice": Rule(foreign: .silent, query: "?for=1"),
         "requestReload": Rule(
             foreign: .forbidden, body: ["audience": ["user": "u1"], "kinds": ["Purchases"]], status: 202),

@@ -6,13 +6,15 @@ import WidgetModel
 
 @Suite("waiting for changes", .tags(.api), .timeLimit(.minutes(5)))
 struct TimelineChangesTests {
+    private static let holder = TimelineChanges.Holder(app: "a")
+
     private static let id = TimelineID(high: 1, low: 1)
     private static let other = TimelineID(high: 1, low: 2)
 
     @Test("a hint wakes who waits for it, however often he has waited in vain before")
     func hints() async throws {
         let changes = TimelineChanges()
-        let watch = try #require(changes.watch(.poll, [.timeline(Self.id)]))
+        let watch = try #require(changes.watch(.poll, [.timeline(Self.id)], for: Self.holder))
         for _ in 0..<3 { #expect(await watch.wait(atMost: .milliseconds(1)) == .timedOut) }
         changes.changed([.timeline(Self.other)])
         #expect(await watch.wait(atMost: .milliseconds(1)) == .timedOut)
@@ -35,29 +37,47 @@ struct TimelineChangesTests {
 
     @Test("places are bounded by sort, and free again when they are given up")
     func bounded() throws {
-        let changes = TimelineChanges(limits: TimelineChanges.Limits(polls: 2, streams: 1))
-        var polls: [TimelineChanges.Watch?] = (0..<2).map { _ in changes.watch(.poll, [.timeline(Self.id)]) }
-        #expect(polls.allSatisfy { $0 != nil })
-        #expect(changes.watch(.poll, []) == nil)
-        let stream = changes.watch(.stream, [])
-        #expect(stream != nil && changes.watch(.stream, []) == nil)
-        polls[0] = nil
-        #expect(changes.counts.polls == 1)
-        #expect(changes.watch(.poll, []) != nil)
-        withExtendedLifetime((polls, stream)) {}
+        let changes = TimelineChanges(limits: TimelineChanges.Limits(polls: 4, streams: 2))
+        func polls(_ app: String) -> TimelineChanges.Watch? {
+            changes.watch(.poll, [.timeline(Self.id)], for: TimelineChanges.Holder(app: app))
+        }
+        // An app has half of them.
+        var taken = [polls("a"), polls("a"), polls("b"), polls("b")]
+        #expect(taken.allSatisfy { $0 != nil })
+        #expect(polls("a") == nil && polls("c") == nil)
+        let stream = changes.watch(.stream, [], for: Self.holder)
+        #expect(stream != nil && changes.watch(.stream, [], for: Self.holder) == nil)
+        taken[2] = nil
+        #expect(changes.counts.polls == 3)
+        #expect(polls("a") == nil)
+        #expect(polls("c") != nil)
+        withExtendedLifetime((taken, stream)) {}
+    }
+
+    @Test("one person's tokens take few places, whatever is free")
+    func person() {
+        let changes = TimelineChanges()
+        func stream(_ user: String?) -> TimelineChanges.Watch? {
+            changes.watch(.stream, [], for: TimelineChanges.Holder(app: "a", user: user))
+        }
+        let taken = (0..<TimelineChanges.placesOfUser).map { _ in stream("u") }
+        #expect(taken.allSatisfy { $0 != nil })
+        #expect(stream("u") == nil)
+        #expect(stream("v") != nil && stream(nil) != nil)
+        withExtendedLifetime(taken) {}
     }
 
     @Test("the end of the process and a cancelled task end the waiting at once")
     func ends() async throws {
         let changes = TimelineChanges()
-        let watch = try #require(changes.watch(.poll, [.timeline(Self.id)]))
+        let watch = try #require(changes.watch(.poll, [.timeline(Self.id)], for: Self.holder))
         let task = Task { await watch.wait(atMost: .seconds(600)) }
         task.cancel()
         #expect(await task.value == .ended)
         async let waited = watch.wait(atMost: .seconds(600))
         changes.close()
         #expect(await waited == .ended)
-        #expect(changes.watch(.poll, []) == nil)
+        #expect(changes.watch(.poll, [], for: Self.holder) == nil)
     }
 
     @Test("whose timeline a message has is read from its data")

@@ -7,7 +7,7 @@
 --
 --   CREATE ROLE freshet_migrate LOGIN PASSWORD '…' IN ROLE freshet_owner;
 --   ALTER ROLE freshet_migrate SET role = 'freshet_owner';            -- what it makes belongs to the role
---   CREATE ROLE freshet_run LOGIN PASSWORD '…' CONNECTION LIMIT 200 IN ROLE freshet_service;
+--   CREATE ROLE freshet_run LOGIN PASSWORD '…' CONNECTION LIMIT 240 IN ROLE freshet_service;
 --   CREATE ROLE freshet_look LOGIN PASSWORD '…' CONNECTION LIMIT 5 IN ROLE freshet_reader;
 --   ALTER ROLE freshet_look SET default_transaction_read_only = on;
 --   ALTER ROLE freshet_look SET statement_timeout = '30s';

@@ -134,11 +134,7 @@ final class RecordReader: KafkaMessageReader {
     ) -> ReadRecords.Content {
         switch decoder.decode(bytes: bytes, value: record.valueRange, attributes: attributes, topic: sort.topic) {
         case .success(let decoded) where !sort.allows(decoded.event.app.utf8):
-            .rejected(
-                RejectedEvent(
-                    record: index, app: decoded.event.app, code: DeadLetterCause.notAllowed.rawValue,
-                    message: "/app: the topic may not carry events of app \(Text.quoted(decoded.event.app))",
-                    pointer: "/app"))
+            notAllowed(index, decoded.event.app)
         case .success(let decoded):
             .event(
                 BatchEvent(
@@ -147,11 +143,23 @@ final class RecordReader: KafkaMessageReader {
                     time: time(of: decoded.envelope, record), event: decoded.event,
                     trace: decoded.envelope.traceparent.flatMap { TraceParent($0) }))
         case .failure(let error):
-            .rejected(
-                RejectedEvent(
-                    record: index, app: error.app, code: error.code.rawValue, message: error.description,
-                    pointer: error.pointer))
+            // A broken event counts towards the limit of the app that it names: not one that its sender may not name.
+            if let app = error.app, !sort.allows(app.utf8) {
+                notAllowed(index, app, "; besides, \(error.description)")
+            } else {
+                .rejected(
+                    RejectedEvent(
+                        record: index, app: error.app, code: error.code.rawValue, message: error.description,
+                        pointer: error.pointer))
+            }
         }
+    }
+
+    private static func notAllowed(_ index: Int, _ app: String, _ more: String = "") -> ReadRecords.Content {
+        .rejected(
+            RejectedEvent(
+                record: index, app: app, code: DeadLetterCause.notAllowed.rawValue,
+                message: "/app: the topic may not carry events of app \(Text.quoted(app))\(more)", pointer: "/app"))
     }
 
     /// When the event happened: its own time, else the broker's. A time more than five minutes after the message's own

@@ -28,8 +28,23 @@ package final class TimelineChanges: Sendable {
 
     enum Sort: Hashable, Sendable { case poll, stream }
 
+    /// On whose behalf somebody waits: an app's backend, or one person's device.
+    struct Holder: Hashable, Sendable {
+        let app: String
+        var user: String?
+    }
+
+    /// Places of each sort that one person's tokens may take.
+    static let placesOfUser = 32
+
+    fileprivate struct Place: Hashable {
+        let sort: Sort
+        let holder: Holder
+    }
+
     fileprivate struct Waiter {
         let sort: Sort
+        let holder: Holder
         var keys: Set<Key> = []
         /// There was a hint that nobody has taken yet.
         var isSignalled = false
@@ -41,6 +56,8 @@ package final class TimelineChanges: Sendable {
         var waiters: [UInt64: Waiter] = [:]
         var byKey: [Key: Set<UInt64>] = [:]
         var counts: [Sort: Int] = [:]
+        /// Of each app, and of each person.
+        var held: [Place: Int] = [:]
         var userKeys = 0
         var next: UInt64 = 0
         var isClosed = false
@@ -54,14 +71,20 @@ package final class TimelineChanges: Sendable {
         self.limits = limits
     }
 
-    /// Nil when there are too many of the sort already, or the process stops.
-    func watch(_ sort: Sort, _ keys: Set<Key>) -> Watch? {
+    /// Nil when there are too many of the sort already, or the process stops. One app may take half of the places, and a
+    /// person ``placesOfUser``, so that others find room.
+    func watch(_ sort: Sort, _ keys: Set<Key>, for holder: Holder) -> Watch? {
         let id: UInt64? = state.withLock { state in
             let limit = sort == .poll ? limits.polls : limits.streams
-            guard !state.isClosed, state.counts[sort, default: 0] < limit else { return nil }
+            guard !state.isClosed, state.counts[sort, default: 0] < limit,
+                state.held[Place(sort: sort, holder: Holder(app: holder.app)), default: 0] < max(1, limit / 2),
+                holder.user == nil
+                    || state.held[Place(sort: sort, holder: holder), default: 0] < Self.placesOfUser
+            else { return nil }
             state.next += 1
             state.counts[sort, default: 0] += 1
-            state.waiters[state.next] = Waiter(sort: sort)
+            state.hold(sort, holder, 1)
+            state.waiters[state.next] = Waiter(sort: sort, holder: holder)
             state.setKeys(keys, of: state.next)
             return state.next
         }
@@ -134,6 +157,7 @@ package final class TimelineChanges: Sendable {
             state.setKeys([], of: id)
             guard let waiter = state.waiters.removeValue(forKey: id) else { return }
             state.counts[waiter.sort, default: 0] -= 1
+            state.hold(waiter.sort, waiter.holder, -1)
         }
     }
 
@@ -182,6 +206,16 @@ package final class TimelineChanges: Sendable {
 }
 
 extension TimelineChanges.State {
+    /// Counts a place of an app, and of its user.
+    fileprivate mutating func hold(_ sort: TimelineChanges.Sort, _ holder: TimelineChanges.Holder, _ change: Int) {
+        var places = [TimelineChanges.Place(sort: sort, holder: TimelineChanges.Holder(app: holder.app))]
+        if holder.user != nil { places.append(TimelineChanges.Place(sort: sort, holder: holder)) }
+        for place in places {
+            let count = held[place, default: 0] + change
+            held[place] = count > 0 ? count : nil
+        }
+    }
+
     /// Notes a hint for a waiter; answers the task that waits, if one does.
     fileprivate mutating func signal(_ id: UInt64) -> CheckedContinuation<TimelineChanges.Watch.Outcome, Never>? {
         guard let continuation = waiters[id]?.continuation else {

@@ -1,4 +1,5 @@
 package import KafkaClient
+import Synchronization
 package import WidgetEvents
 import WidgetModel
 package import WidgetStore
@@ -32,6 +33,23 @@ package struct EventLookup: Sendable {
     private let topics: [String]
     private let sorts: [EventTopic]
     private let timeout: Duration
+    private let places: Places
+
+    /// Each look-up is a client of its own, on a thread of its own.
+    private final class Places: Sendable {
+        private static let limit = 16
+        private let taken = Mutex(0)
+
+        func take() -> Bool {
+            taken.withLock { taken in
+                guard taken < Self.limit else { return false }
+                taken += 1
+                return true
+            }
+        }
+
+        func giveBack() { taken.withLock { $0 -= 1 } }
+    }
 
     /// - Parameters:
     ///   - reader: nil looks nothing up.
@@ -46,6 +64,7 @@ package struct EventLookup: Sendable {
         self.topics = topics
         self.sorts = sorts
         self.timeout = timeout
+        places = Places()
     }
 
     /// Looks the events of an app up, all at once, each place once.
@@ -73,6 +92,8 @@ package struct EventLookup: Sendable {
         guard topics.indices.contains(index), sorts.indices.contains(index) else {
             return .notLookedUp("no such input topic")
         }
+        guard places.take() else { return .notLookedUp("too many look-ups at a time") }
+        defer { places.giveBack() }
         let batch: KafkaBatch?
         do throws(KafkaError) {
             batch = try await reader.message(

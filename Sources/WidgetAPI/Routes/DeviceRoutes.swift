@@ -20,8 +20,9 @@ struct DeviceRoutes: Sendable {
 
     var all: [APIRoute] {
         [
+            // The event is for everybody's widgets on the device, so a token of one user is not for it.
             APIRoute(
-                "changeEnvironment", .put, "devices/{device}/environment", .own(.widgetsWrite), handle: environment),
+                "changeEnvironment", .put, "devices/{device}/environment", .app(.widgetsWrite), handle: environment),
             APIRoute("watchDevice", .get, "devices/{device}/events", .own(.widgetsRead), handle: events),
         ]
     }
@@ -50,7 +51,7 @@ struct DeviceRoutes: Sendable {
         try call.allowQuery("for")
         let device = try call.path("device")
         let seconds = try call.integer("for", in: 1...Self.longestStream, default: Self.longestStream)
-        guard let watch = parts.changes.watch(.stream, []) else { throw Problem.tooManyWaiting }
+        guard let watch = parts.changes.watch(.stream, [], for: call.holder) else { throw Problem.tooManyWaiting }
         let stream = DeviceStream(
             pool: parts.store.pool, app: call.app, device: device, user: call.user, watch: watch)
         // It ends with the token.

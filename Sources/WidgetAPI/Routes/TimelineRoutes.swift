@@ -59,7 +59,9 @@ struct TimelineRoutes: Sendable {
             if let watch {
                 watch.set([.timeline(id)])
             } else {
-                guard let new = parts.changes.watch(.poll, [.timeline(id)]) else { throw Problem.tooManyWaiting }
+                guard let new = parts.changes.watch(.poll, [.timeline(id)], for: call.holder) else {
+                    throw Problem.tooManyWaiting
+                }
                 watch = new
             }
             guard hadWatch, let watch else { continue }

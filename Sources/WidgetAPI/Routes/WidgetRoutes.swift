@@ -69,19 +69,22 @@ struct WidgetRoutes: Sendable {
             guard Text.equal(placement.user, user) else {
                 throw Problem.forbidden("a token of one user places widgets of this user only")
             }
-            // An id that another person's widget has: taking it over would take the widget away.
-            let filter = WidgetFilter(app: call.app, widget: id)
-            if let known = try await parts.store.pool.query(ListWidgets(filter, limit: 1)).first,
-                !Text.equal(known.user, user)
-            {
-                throw Problem.notFound
-            }
         }
         let kind = try await KindCheck(parts: parts).kind(placement.kind, of: call.app, at: "/kind")
         guard kind.definition.families.contains(placement.family) else {
             throw Problem.unprocessable(
                 "/family",
                 "the kind has \(kind.definition.families.map(\.name).joined(separator: ", "))")
+        }
+        if let user = call.user {
+            // An id that another person's widget has: taking it over would take the widget away. (Checked last, so that
+            // nobody finds out which ids there are without placing a widget.)
+            let filter = WidgetFilter(app: call.app, widget: id)
+            if let known = try await parts.store.pool.query(ListWidgets(filter, limit: 1)).first,
+                !Text.equal(known.user, user)
+            {
+                throw Problem.notFound
+            }
         }
         return try await publish(event, of: placement.user, call)
     }

@@ -175,3 +175,8 @@ enum PercentEncoding {
         }
     }
 }
+
+extension APICall {
+    /// Whose places among those who wait this call takes.
+    var holder: TimelineChanges.Holder { TimelineChanges.Holder(app: app, user: user) }
+}

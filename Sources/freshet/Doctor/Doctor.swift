@@ -2,6 +2,7 @@ import Foundation
 import KafkaClient
 import Logging
 import PostgresClient
+import WidgetAPI
 import WidgetModel
 import WidgetStore
 
@@ -75,7 +76,7 @@ struct Doctor: Sendable {
     }
 
     private func all(_ pool: PostgresPool?) -> [Check] {
-        var checks = [Check(name: "settings") { checkSettings() }, Check(name: "keys") { checkKeys() }]
+        var checks = [Check(name: "settings") { checkSettings() }, Check(name: "keys") { await checkKeys() }]
         checks.append(Check(name: "kafka") { await checkKafka() })
         guard let pool else {
             checks.append(
@@ -118,14 +119,14 @@ struct Doctor: Sendable {
         return found
     }
 
-    private func checkKeys() -> [Finding] {
+    private func checkKeys() async -> [Finding] {
         // By its name: the setting belongs to the API.
         guard let path = SettingKey.byName["api.keys"]?.write(settings) else {
             return [.skipped("keys", "api.keys is not set: the HTTP API serves nothing under /v1")]
         }
         let text: String
         do {
-            text = try BoundedFile.read(path: path, maximumBytes: 1 << 20)
+            text = try BoundedFile.read(path: path, maximumBytes: TokenKeys.maximumBytes)
         } catch {
             return [.problem("keys", "api.keys: \(error)", "let this user read the JWKS file")]
         }
@@ -138,6 +139,16 @@ struct Doctor: Sendable {
         }
         guard !keys.isEmpty else {
             return [.problem("keys", "api.keys: the file has no keys", "add one: no token is accepted otherwise")]
+        }
+        // As the API reads it at its start.
+        do throws(TokenKeysError) {
+            _ = try await TokenKeys(jwks: Array(text.utf8))
+        } catch {
+            return [
+                .problem(
+                    "keys", "api.keys: \(error)",
+                    "correct the file: the API does not start with it, and keeps the old keys when it runs")
+            ]
         }
         var found: [Finding] = []
         let attributes = try? FileManager.default.attributesOfItem(atPath: path)
