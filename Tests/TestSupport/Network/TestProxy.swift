@@ -44,6 +44,8 @@ package final class TestProxy: Sendable {
         var connections: Set<Int32> = []
         var cut: Cut
         var isFrozen = false
+        /// For each connection, by its client's descriptor: the requests that the server has not yet answered whole.
+        var unanswered: [Int32: Int] = [:]
         /// The cut to come, and the messages still to be seen before it.
         var messageCut: (cut: MessageCut, left: Int)?
         var delay = Duration.zero
@@ -78,7 +80,10 @@ package final class TestProxy: Sendable {
         close(listener)
     }
 
-    package var connectionString: String { "host=127.0.0.1 port=\(port) \(parameters)" }
+    /// Without requests for encryption, whose answers of one byte are no messages.
+    package var connectionString: String {
+        "host=127.0.0.1 port=\(port) \(parameters) sslmode=disable gssencmode=disable"
+    }
 
     package func start() throws {
         let listener = try Self.listen(on: port)
@@ -95,6 +100,7 @@ package final class TestProxy: Sendable {
                 let isWanted = state.withLock { state in
                     guard state.listener == listener else { return false }
                     state.connections.formUnion([client, server])
+                    state.unanswered[client] = 1
                     return true
                 }
                 guard isWanted else {
@@ -135,6 +141,9 @@ package final class TestProxy: Sendable {
     /// Whether the latest ``cut(_:)-(MessageCut?)`` is still to come.
     package var isCutToCome: Bool { state.withLock { $0.messageCut != nil } }
 
+    /// Whether all that was asked has been answered whole (ReadyForQuery), on each connection that there is.
+    package var isQuiet: Bool { state.withLock { $0.unanswered.values.allSatisfy { $0 <= 0 } } }
+
     /// From now on whatever the server says arrives this much later.
     package func delay(_ delay: Duration) { state.withLock { $0.delay = delay } }
 
@@ -145,10 +154,19 @@ package final class TestProxy: Sendable {
 
     /// How much of these bytes to pass on, and whether the connection is cut behind that.
     private func look(
-        at bytes: [UInt8], _ direction: Direction, _ framing: inout Framing
+        at bytes: [UInt8], of client: Int32, _ direction: Direction, _ framing: inout Framing
     ) -> (passed: ArraySlice<UInt8>, isCut: Bool) {
         let begins = framing.messageBegins(in: bytes)
         return state.withLock { state in
+            // A Query and a Sync are each answered by one ReadyForQuery; a connection begins with one, too.
+            switch direction {
+            case .toServer:
+                state.unanswered[client]? += begins.count {
+                    bytes[$0] == UInt8(ascii: "Q") || bytes[$0] == UInt8(ascii: "S")
+                }
+            case .toClient:
+                state.unanswered[client]? -= begins.count { bytes[$0] == UInt8(ascii: "Z") }
+            }
             guard let (cut, left) = state.messageCut, cut.direction == direction else { return (bytes[...], false) }
             guard begins.count >= left else {
                 state.messageCut = (cut, left - begins.count)
@@ -206,6 +224,7 @@ package final class TestProxy: Sendable {
         let ends = Locked(2)
         let end = { @Sendable [self] in
             for descriptor in [client, server] { shutdown(descriptor, Int32(SHUT_RDWR)) }
+            state.withLock { $0.unanswered[client] = nil }
             let isLast = ends.withLock { ends in
                 ends -= 1
                 return ends == 0
@@ -220,7 +239,7 @@ package final class TestProxy: Sendable {
             defer { end() }
             var framing = Framing(isStartup: true)
             while let read = Self.read(client) {
-                let (passed, isCut) = look(at: read, .toServer, &framing)
+                let (passed, isCut) = look(at: read, of: client, .toServer, &framing)
                 let bytes = Array(passed)
                 let sees = Self.contains(bytes, Array("COMMIT\0".utf8))
                 let cut = state.withLock { $0.cut }
@@ -234,7 +253,7 @@ package final class TestProxy: Sendable {
             defer { end() }
             var framing = Framing(isStartup: false)
             while let read = Self.read(server) {
-                let (passed, isCut) = look(at: read, .toClient, &framing)
+                let (passed, isCut) = look(at: read, of: client, .toClient, &framing)
                 let bytes = Array(passed)
                 wait(state.withLock { $0.delay })
                 if isFrozen { continue }
