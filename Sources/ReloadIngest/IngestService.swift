@@ -32,6 +32,10 @@ package final class IngestService: Service {
     private let onDeadLetters: @Sendable () -> Void
     /// Called whenever partitions have been assigned and are about to be read.
     private let onAssigned: @Sendable () -> Void
+    /// Takes what can be fetched at once, if workers of this process have room for it.
+    private let direct: (any DirectClaiming)?
+    /// Told how much is applied at once.
+    private let backlog: IngestBacklog?
     /// Told what was decided about the requests of each transaction.
     private let onDecisions: (@Sendable ([DecisionRecord]) -> Void)?
     let current = Mutex<KafkaConsumer?>(nil)
@@ -45,7 +49,8 @@ package final class IngestService: Service {
         onMarked: (@Sendable (Set<LaneWork>) -> Void)? = nil,
         onDeadLetters: @escaping @Sendable () -> Void,
         onAssigned: @escaping @Sendable () -> Void = {},
-        onDecisions: (@Sendable ([DecisionRecord]) -> Void)? = nil,
+        onDecisions: (@Sendable ([DecisionRecord]) -> Void)? = nil, direct: (any DirectClaiming)? = nil,
+        backlog: IngestBacklog? = nil,
         makeConsumer: @escaping @Sendable () throws -> KafkaConsumer
     ) {
         self.configuration = configuration
@@ -58,6 +63,8 @@ package final class IngestService: Service {
         self.onDeadLetters = onDeadLetters
         self.onAssigned = onAssigned
         self.onDecisions = onDecisions
+        self.direct = direct
+        self.backlog = backlog
         self.makeConsumer = makeConsumer
         applier = BatchApplier(
             pool: pool, audienceLimit: configuration.audienceLimit, recordsDecisions: onDecisions != nil,
@@ -188,6 +195,7 @@ package final class IngestService: Service {
         case .batch(let batch):
             meter.received(batch)
             defer { meter.settled() }
+            backlog?.applying(batch.count)
             var prepared = PreparedBatch(batch, topics: configuration.topics, decoder: decoder)
             try await apply(prepared.items, of: &prepared, under: positions.epochs, &positions, consumer)
         case .revoked(let revocation):
@@ -237,7 +245,7 @@ package final class IngestService: Service {
                 ahead = nil
                 advances = positions.advances(to: batch.next(after: items[..<count]))
                 let begun = ContinuousClock.now
-                let outcome = try await applier.apply(
+                let outcome = try await applyDirectly(
                     fold, advancing: advances, failures: { [tally] in tally.counts($0, in: fold) },
                     deadLetter: { [batch] in batch.deadLetter($0) })
                 committed(fold, outcome, advances, &positions, consumer, batch)
@@ -302,6 +310,33 @@ package final class IngestService: Service {
                     try await waitForDatabase(message, attempt: attempt, events: items.count)
                 }
             }
+        }
+    }
+
+    /// Most rows of input of a batch whose timelines are claimed as they are marked: with more there is a backlog, which is
+    /// applied first, since more of its events may be for the same timelines.
+    private static let mostDirectMarks = 64
+
+    /// Applies a fold, and hands over what could be claimed with it.
+    private func applyDirectly(
+        _ fold: BatchFold, advancing advances: [AdvancePositions.Advance],
+        failures: @Sendable ([RejectedEvent]) -> [CountFailures.Count],
+        deadLetter: @Sendable (RejectedEvent) -> DeadLetter
+    ) async throws -> BatchApplier.Outcome {
+        var grant: DirectGrant?
+        // What is decided of a mark is told by the row as the mark left it.
+        if let direct, onDecisions == nil, fold.markCount <= Self.mostDirectMarks, let marked = fold.marked {
+            grant = direct.grant(Set(marked.lazy.filter { $0.lane <= .push }.map(\.kindID)), of: fold.directory)
+        }
+        do {
+            let outcome = try await applier.apply(
+                fold, advancing: advances, grant: grant?.marks, failures: failures, deadLetter: deadLetter)
+            if let grant { direct?.settle(grant, outcome.claimed) }
+            return outcome
+        } catch {
+            // If the COMMIT went through all the same, the leases end by themselves.
+            if let grant { direct?.settle(grant, []) }
+            throw error
         }
     }
 

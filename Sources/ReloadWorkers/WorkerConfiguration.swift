@@ -27,6 +27,9 @@ package struct WorkerConfiguration: Sendable {
     package var claimSpacing = Duration.milliseconds(25)
     /// While fewer batches than this are under way, work is not left to gather.
     package var eagerBatches = 2
+    /// How long a few timelines that are to be stored, or completed, wait for others, to share a statement and its commit.
+    package var saveGathering = Duration.milliseconds(1)
+    package var completionGathering = Duration.milliseconds(10)
     /// How long a stopping worker may go on to finish what is in flight; the rest is given back.
     package var graceTime = Duration.seconds(20)
     /// How old the directory of kinds may be.

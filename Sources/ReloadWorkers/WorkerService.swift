@@ -15,6 +15,7 @@ package struct WorkerService: Service {
     private let directory: DirectoryCache
     private let isStopping = StopFlag()
     private let heartbeat: Heartbeat
+    private let direct: DirectClaims
 
     /// - Parameters:
     ///   - signal: told by whoever learns that there may be work: ingest in the same process, notifications of others.
@@ -22,22 +23,27 @@ package struct WorkerService: Service {
     ///   - onStored: told of every timeline whose stored content has changed, with the event that caused the reload.
     ///     Called on a worker's task: it must be quick.
     ///   - decisions: told of every decision; nil: nobody wants to know.
+    ///   - direct: by which ingest in this process hands over what it claims.
+    ///   - backlog: of ingest in this process, which goes first for a moment.
     ///   - heartbeat: beats at each turn of the claim loop, and rests once that stops.
     package init(
         configuration: WorkerConfiguration, pool: PostgresPool, directory: DirectoryCache,
         fetcher: any ProviderFetching, publisher: any TimelinePublishing, signal: WorkSignal = WorkSignal(),
         statistics: WorkerStatistics = WorkerStatistics(), clock: any Clock<Duration> = ContinuousClock(),
         onStored: (@Sendable (TimelineID, EventPosition?) -> Void)? = nil,
-        decisions: (any DecisionPublishing)? = nil, heartbeat: Heartbeat = Heartbeat(), logger: Logger
+        decisions: (any DecisionPublishing)? = nil, direct: DirectClaims = DirectClaims(),
+        backlog: IngestBacklog = IngestBacklog(), heartbeat: Heartbeat = Heartbeat(), logger: Logger
     ) {
         let clock = WorkerClock(clock)
         context = WorkerContext(
             configuration: configuration, pool: pool, fetcher: fetcher,
             output: OutputGate(publisher, configuration: configuration, clock: clock),
             inFlight: InFlight(signal: signal), signal: signal, sweepDemand: SweepDemand(signal: signal),
-            statistics: statistics, clock: clock, onStored: onStored, logger: logger, decisions: decisions)
+            statistics: statistics, clock: clock, onStored: onStored, logger: logger, decisions: decisions,
+            backlog: backlog)
         self.directory = directory
         self.heartbeat = heartbeat
+        self.direct = direct
     }
 
     /// Works until graceful shutdown, then finishes what is in flight within the grace time and gives back the rest; so
@@ -88,8 +94,17 @@ package struct WorkerService: Service {
     /// The claim loop, and the batches as its children.
     private func reload() async throws {
         try await withThrowingDiscardingTaskGroup { group in
-            var loop = ClaimLoop(context: context, directory: directory)
-            defer { heartbeat.rest() }
+            var loop = ClaimLoop(context: context, directory: directory, direct: direct)
+            direct.open(context)
+            defer {
+                direct.close()
+                heartbeat.rest()
+            }
+            group.addTask {
+                await withDiscardingTaskGroup { group in
+                    for await work in direct.works { group.addTask { await run(work) } }
+                }
+            }
             try await loop.run {
                 // Asked at every turn.
                 heartbeat.beat()
@@ -98,6 +113,7 @@ package struct WorkerService: Service {
                 group.addTask { await run(work) }
             }
             // Stopping: what is under way may go on for the grace time.
+            direct.close()
             heartbeat.rest()
             try await context.inFlight.drained(within: context.configuration.graceTime, clock: context.clock)
             group.cancelAll()

@@ -9,6 +9,7 @@ struct StatementTests {
     static let all: [any PostgresStatement.Type] = [
         TakePartitions.self, AdvancePositions.self, ListPositions.self, SetPosition.self,
         BumpApps.self, BumpKinds.self, MarkUsers.self, MarkDevices.self, MarkWidgets.self,
+        MarkAndClaimUsers.self, MarkAndClaimDevices.self, MarkAndClaimWidgets.self,
         LockWidgets.self, ReadWidgets.self, LockTimelines.self, PlaceTimelines.self, OrphanTimelines.self,
         InsertWidgets.self, UpdateWidgets.self, RecordViews.self,
         InsertDeadLetter.self, DeadLettersToForward.self, DeadLettersForwarded.self, InsertSweep.self,

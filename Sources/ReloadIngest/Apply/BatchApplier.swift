@@ -19,6 +19,8 @@ struct BatchApplier: Sendable {
         var failures: [CountFailures.Row] = []
         /// The batch was the last one before ingest halted.
         var isHalting = false
+        /// Timelines that were claimed as they were marked.
+        var claimed: [ClaimedTimeline] = []
     }
 
     let pool: PostgresPool
@@ -39,16 +41,19 @@ struct BatchApplier: Sendable {
     /// Applies a batch of the consumer's, and moves the positions.
     ///
     /// - Parameters:
+    ///   - grant: what may be claimed, if the batch is nothing but reload requests.
     ///   - failures: counts the rejected events by app.
     ///   - deadLetter: makes the dead letter of a rejected event from the polled batch.
     /// - Throws: `PostgresError`, ``LifecycleFoldError``.
     func apply(
-        _ fold: BatchFold, advancing advances: [AdvancePositions.Advance],
+        _ fold: BatchFold, advancing advances: [AdvancePositions.Advance], grant: MarkGrant? = nil,
         failures: @Sendable ([RejectedEvent]) -> [CountFailures.Count] = { _ in [] },
         deadLetter: @Sendable (RejectedEvent) -> DeadLetter
     ) async throws -> Outcome {
         do {
-            if fold.isPlain, large.areRare, let outcome = try await applyAtOnce(fold, advances) { return outcome }
+            if fold.isPlain, large.areRare, let outcome = try await applyAtOnce(fold, advances, grant) {
+                return outcome
+            }
             return try await pool.withTransaction { connection in
                 var first = PostgresPipeline()
                 _ = first.append(AdvancePositions(advances))
@@ -71,14 +76,18 @@ struct BatchApplier: Sendable {
     /// Applies a batch of nothing but reload requests, all of them accepted, in one round trip with its COMMIT.
     ///
     /// - Returns: nil when nothing was applied, because an audience has too many widgets for that.
-    private func applyAtOnce(_ fold: BatchFold, _ advances: [AdvancePositions.Advance]) async throws -> Outcome? {
+    private func applyAtOnce(
+        _ fold: BatchFold, _ advances: [AdvancePositions.Advance], _ grant: MarkGrant?
+    ) async throws -> Outcome? {
         var pipeline = PostgresPipeline()
         _ = pipeline.append(AdvancePositions(advances))
         _ = pipeline.append(RequireFlow(apps: fold.events.keys, diverted: []))
         appendTraces(of: fold, to: &pipeline)
         appendBumps(of: fold, to: &pipeline)
         if order.isWanted() { appendLock(of: fold, to: &pipeline) }
-        let marks = appendMarks(of: fold, to: &pipeline, isStrict: true)
+        let marks =
+            grant.map { appendClaims(of: fold, to: &pipeline, $0) }
+            ?? appendMarks(of: fold, to: &pipeline, isStrict: true)
         do throws(PostgresError) {
             let results = try await pool.transaction(pipeline)
             var outcome = Outcome()
@@ -202,6 +211,8 @@ struct BatchApplier: Sendable {
         /// Each with its input, in order, to name the audiences that have too many widgets.
         var handles: [(handle: PostgresPipeline.Handle<MarkOutcome>, input: [TimelineMark], audience: AudienceSort)] =
             []
+        /// Of statements that also claim.
+        var claims: [PostgresPipeline.Handle<MarkedClaim>] = []
         var views: PostgresPipeline.Handle<RecordViews.Outcome>?
         var marked: PostgresPipeline.Handle<MarkedTimeline>?
     }
@@ -248,10 +259,39 @@ struct BatchApplier: Sendable {
         return marks
     }
 
+    /// Marks, and claims what is granted; each statement its part, so that together they do not claim more.
+    private func appendClaims(
+        of fold: BatchFold, to pipeline: inout PostgresPipeline, _ grant: MarkGrant
+    ) -> Marks {
+        let counts = [fold.userMarks.count, fold.deviceMarks.count, fold.widgetMarks.count]
+        var share = grant
+        share.limit = grant.limit / max(1, counts.count { $0 > 0 })
+        var marks = Marks()
+        if counts[0] > 0 {
+            marks.claims.append(
+                pipeline.append(MarkAndClaimUsers(fold.userMarks.values, limit: audienceLimit, grant: share)))
+        }
+        if counts[1] > 0 {
+            marks.claims.append(
+                pipeline.append(MarkAndClaimDevices(fold.deviceMarks.values, limit: audienceLimit, grant: share)))
+        }
+        if counts[2] > 0 {
+            marks.claims.append(pipeline.append(MarkAndClaimWidgets(fold.widgetMarks.values, grant: share)))
+        }
+        return marks
+    }
+
     /// Sums what the mark statements did.
     private func count(_ marks: Marks, _ results: PostgresPipelineResults, _ outcome: inout Outcome) {
         if let views = marks.views, let done = results.rows(views).first { outcome.due += Int(done.woken) }
         if let marked = marks.marked { outcome.marks = results.rows(marked) }
+        for claims in marks.claims {
+            let rows = results.rows(claims)
+            outcome.claimed += rows.compactMap(\.timeline)
+            guard let done = rows.first?.outcome else { continue }
+            outcome.marked += Int(done.marked)
+            outcome.due += Int(done.due)
+        }
         for mark in marks.handles {
             guard let done = results.rows(mark.handle).first else { continue }
             outcome.marked += Int(done.marked)

@@ -23,8 +23,14 @@ struct ClaimLoop {
     /// some of it.
     private static let countedWork = 25
 
+    /// How often to look whether ingest is through its backlog.
+    private static let backlogPoll = Duration.milliseconds(50)
+    /// Least time between two looks at what is due in all lanes, while ingest says what it makes due.
+    private static let lookSpacing = Duration.milliseconds(100)
+
     let context: WorkerContext
     let directory: DirectoryCache
+    let direct: DirectClaims
     private var scheduler = ClaimScheduler()
     private var pace: ClaimPace
     private var watermarks = ClaimWatermarks()
@@ -39,9 +45,10 @@ struct ClaimLoop {
         case deferral(DeferralBatch)
     }
 
-    init(context: WorkerContext, directory: DirectoryCache) {
+    init(context: WorkerContext, directory: DirectoryCache, direct: DirectClaims = DirectClaims()) {
         self.context = context
         self.directory = directory
+        self.direct = direct
         pace = ClaimPace(spacing: context.configuration.claimSpacing)
     }
 
@@ -55,6 +62,7 @@ struct ClaimLoop {
             let began = context.clock.elapsed
             pace.turnBegins()
             let next = try await turnOrBackOff(start)
+            if case .wait = next { direct.note(isBehind: false) } else { direct.note(isBehind: true) }
             switch next {
             case .again:
                 continue
@@ -113,6 +121,7 @@ struct ClaimLoop {
     /// Looks for due work once and claims what there is room for.
     mutating func turn(_ start: (Work) -> Void) async throws -> Next {
         let configuration = context.configuration
+        if context.backlog.holds() { return .wait(atMost: min(Self.backlogPoll, configuration.pollInterval)) }
         let hint = context.signal.takeMarked()
         var (capacity, ended) = context.inFlight.capacity(configuration)
         let held = max(0, configuration.maximumTimelinesInFlight - capacity.timelines)
@@ -137,7 +146,7 @@ struct ClaimLoop {
         let limit = min(capacity.timelines, capacity.requests * known.largestBatch)
         let now = context.clock.elapsed
         // However much ingest makes due, the other lanes are looked at as often as ever.
-        let isFresh = lastLook.map { now - $0 < configuration.claimSpacing } ?? false
+        let isFresh = lastLook.map { now - $0 < max(configuration.claimSpacing, Self.lookSpacing) } ?? false
         let isHinted = hint.map { !$0.isEmpty && $0.count <= Self.maximumHints && isFresh && !isProbe } ?? false
         if !isHinted { lastLook = now }
         let isPartial = watermarks.isPartial(at: now)

@@ -16,14 +16,18 @@ struct LeasePlan {
         return max(configuration.lease, snapshot + kind.definition.timeout + longestPublish + Self.databaseTime)
     }
 
-    /// The wishes by lease, so that a kind with a long timeout does not leave the others' timelines leased for as long
-    /// when a worker is killed. Leases are rounded up to a multiple of the configured one, so that there are few.
-    func grouped(_ wishes: [ClaimWish], kinds: [Int32: RegisteredKind]) -> [(lease: Duration, wishes: [ClaimWish])] {
+    /// The lease for a kind, rounded up to a multiple of the configured one, so that there are few.
+    func rounded(for kind: RegisteredKind, lane: ReloadLane) -> Duration {
         let base = max(1, configuration.lease.wholeMicroseconds)
-        let groups = Dictionary(grouping: wishes) { wish -> Int64 in
-            guard let kind = kinds[wish.kindID] else { return 1 }
-            return (lease(for: kind, lane: wish.lane).wholeMicroseconds + base - 1) / base
+        return .microseconds((lease(for: kind, lane: lane).wholeMicroseconds + base - 1) / base * base)
+    }
+
+    /// The wishes by lease, so that a kind with a long timeout does not leave the others' timelines leased for as long
+    /// when a worker is killed.
+    func grouped(_ wishes: [ClaimWish], kinds: [Int32: RegisteredKind]) -> [(lease: Duration, wishes: [ClaimWish])] {
+        let groups = Dictionary(grouping: wishes) { wish in
+            kinds[wish.kindID].map { rounded(for: $0, lane: wish.lane) } ?? configuration.lease
         }
-        return groups.sorted { $0.key < $1.key }.map { (lease: .microseconds($0.key * base), wishes: $0.value) }
+        return groups.sorted { $0.key < $1.key }.map { (lease: $0.key, wishes: $0.value) }
     }
 }

@@ -9,8 +9,8 @@ protocol ClaimedItem: Sendable {
 /// Runs one statement for the rows of several batches that come at the same time: a statement and its commit cost as much
 /// for fifty rows as for a thousand.
 ///
-/// It never waits for others to come: who finds a place free goes at once, with those who have come while there was none.
-/// One of the callers runs the statement, for all; there is no task of its own.
+/// Who finds a place free goes at once, with those who have come while there was none; where nothing hurries, he first
+/// lets others come for a moment. One of the callers runs the statement, for all; there is no task of its own.
 final class StatementMerger<Item: ClaimedItem, Row: ClaimedItem>: Sendable {
     /// What one who waited is told.
     private enum Turn: Sendable {
@@ -28,20 +28,40 @@ final class StatementMerger<Item: ClaimedItem, Row: ClaimedItem>: Sendable {
 
     private struct State {
         var running = 0
+        /// One of those who run waits for others to come.
+        var isGathering = false
         var waiting: [Waiting] = []
+
+        /// Takes a place, if one is free that nobody is to wait for.
+        mutating func enter(of concurrency: Int) -> Bool {
+            guard running < concurrency, !isGathering else { return false }
+            running += 1
+            return true
+        }
     }
 
     private let state = Mutex(State())
     private let concurrency: Int
     private let limit: Int
+    private let gathering: Duration
+    private let clock: WorkerClock
+
+    /// Rows for which it is not worth while to wait for more.
+    private static var enough: Int { 100 }
 
     /// - Parameters:
     ///   - concurrency: statements at a time.
     ///   - limit: most rows of a statement; a single batch may have more.
-    init(concurrency: Int, limit: Int) {
+    ///   - gathering: how long one who finds a place free lets others come, unless he has many rows himself.
+    init(concurrency: Int, limit: Int, gathering: Duration = .zero, clock: WorkerClock = WorkerClock()) {
         self.concurrency = concurrency
         self.limit = limit
+        self.gathering = gathering
+        self.clock = clock
     }
+
+    /// Statements that run, or gather.
+    var running: Int { state.withLock { $0.running } }
 
     /// Batches that wait for a place.
     var waiting: Int { state.withLock { $0.waiting.count } }
@@ -52,19 +72,23 @@ final class StatementMerger<Item: ClaimedItem, Row: ClaimedItem>: Sendable {
     ///   rows were to blame is not known, so each is to try by itself.
     /// - Throws: what `body` throws for this batch's rows alone.
     func run(_ items: [Item], _ body: ([Item]) async throws -> [Row]) async throws -> [Row]? {
+        let isPatient = gathering > .zero && items.count < Self.enough
         let isFree = state.withLock { state in
-            guard state.running < concurrency else { return false }
-            state.running += 1
+            guard state.enter(of: concurrency) else { return false }
+            state.isGathering = isPatient
             return true
         }
-        if !isFree {
+        if isFree {
+            if isPatient {
+                // A task that is cancelled only does not wait.
+                try? await clock.sleep(for: gathering)
+                state.withLock { $0.isGathering = false }
+            }
+        } else {
             let turn = await withCheckedContinuation { continuation in
                 let mayLead = state.withLock { state in
                     // A place may have come free in between.
-                    if state.running < concurrency {
-                        state.running += 1
-                        return true
-                    }
+                    if state.enter(of: concurrency) { return true }
                     state.waiting.append(Waiting(items: items, continuation: continuation))
                     return false
                 }

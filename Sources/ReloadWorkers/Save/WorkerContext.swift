@@ -27,8 +27,10 @@ struct WorkerContext: Sendable {
     let meter = WorkerMeter()
     let traces: TraceLookup
     /// Batches that are stored, and completed, at the same time share statements.
-    let saves = StatementMerger<FetchedTimeline, SaveContent.Row>(concurrency: 2, limit: 1_000)
-    let completions = StatementMerger<Completion, CompleteTimelines.Row>(concurrency: 2, limit: 1_000)
+    let saves: StatementMerger<FetchedTimeline, SaveContent.Row>
+    let completions: StatementMerger<Completion, CompleteTimelines.Row>
+    /// What ingest in this process has still to apply.
+    let backlog: IngestBacklog
     /// Told of every decision; nil: nobody wants to know.
     var decisions: (any DecisionPublishing)?
 
@@ -36,7 +38,7 @@ struct WorkerContext: Sendable {
         configuration: WorkerConfiguration, pool: PostgresPool, fetcher: any ProviderFetching, output: OutputGate,
         inFlight: InFlight, signal: WorkSignal, sweepDemand: SweepDemand, statistics: WorkerStatistics,
         clock: WorkerClock, onStored: (@Sendable (TimelineID, EventPosition?) -> Void)?, logger: Logger,
-        decisions: (any DecisionPublishing)? = nil
+        decisions: (any DecisionPublishing)? = nil, backlog: IngestBacklog = IngestBacklog()
     ) {
         self.configuration = configuration
         self.pool = pool
@@ -50,6 +52,11 @@ struct WorkerContext: Sendable {
         self.onStored = onStored
         self.logger = logger
         self.decisions = decisions
+        self.backlog = backlog
+        saves = StatementMerger(concurrency: 2, limit: 1_000, gathering: configuration.saveGathering, clock: clock)
+        // Nobody waits for a completion: what is to be shown is stored by then.
+        completions = StatementMerger(
+            concurrency: 2, limit: 1_000, gathering: configuration.completionGathering, clock: clock)
         traces = TraceLookup(pool: pool)
         protection = ProviderProtection(
             configuration.protectionRules, statistics: statistics, logger: logger)

@@ -50,6 +50,10 @@ extension FreshetNode {
         let directory: DirectoryCache
         /// Wakes this process's workers: by its own ingest, and by the notifications of others.
         let work = WorkSignal()
+        /// By which ingest claims what it marks for the workers of the same process.
+        let direct = DirectClaims()
+        /// By which ingest goes before the workers of the same process.
+        let backlog = IngestBacklog()
 
         init(settings: Settings, kafka: KafkaConfiguration, pool: PostgresPool, logger: Logger) {
             self.settings = settings
@@ -94,7 +98,7 @@ extension FreshetNode {
                 },
                 onDeadLetters: { deadLetters.signal() },
                 onAssigned: { assignment.signal() },
-                onDecisions: onDecisions,
+                onDecisions: onDecisions, direct: direct, backlog: backlog,
                 makeConsumer: { [logger] in try KafkaConsumer(configuration: consumer, logger: logger) })
             let notifier = DueNotifier(pool: pool, signal: notification, logger: logger)
             let forwarder = DeadLetterForwarder(
@@ -128,12 +132,12 @@ extension FreshetNode {
                 producer: producer, deliveryTimeout: settings.kafka.deliveryTimeout, condition: output)
             let egress = EgressGuard(policy)
             return WorkerRunner(egress: egress, connectionsPerHost: configuration.concurrency, limits: limits) {
-                [pool, directory, work, logger] http in
+                [pool, directory, work, logger, direct, backlog] http in
                 WorkerService(
                     configuration: configuration, pool: pool, directory: directory,
                     fetcher: ProviderClient(http: http, egress: egress), publisher: publisher, signal: work,
-                    statistics: statistics, onStored: onStored, decisions: decisions, heartbeat: heartbeat,
-                    logger: logger)
+                    statistics: statistics, onStored: onStored, decisions: decisions, direct: direct,
+                    backlog: backlog, heartbeat: heartbeat, logger: logger)
             }
         }
 

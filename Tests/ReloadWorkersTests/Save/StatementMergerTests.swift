@@ -107,6 +107,27 @@ struct StatementMergerTests {
         #expect(try await merger.run(items(7...7), statements.run) == items(7...7))
     }
 
+    @Test("where nothing hurries, who finds a place free lets others come; many rows go at once")
+    func gathering() async throws {
+        let merger = StatementMerger<Item, Item>(concurrency: 2, limit: 1_000, gathering: .seconds(3_600))
+        let statements = Statements()
+        statements.open()
+        let first = Task { try await merger.run(items(1...2), statements.run) }
+        let second = Task { () -> [Item]? in
+            try await eventually("the first has found a place") { merger.running == 1 }
+            return try await merger.run(items(3...4), statements.run)
+        }
+        try await eventually("the second waits for the first, though a place is free") { merger.waiting == 1 }
+        #expect(statements.seen.isEmpty)
+        // A task that is cancelled does not wait any longer.
+        first.cancel()
+        #expect(try await first.value == items(1...2).reversed())
+        #expect(try await second.value == items(3...4).reversed())
+        #expect(statements.seen == [[1, 2, 3, 4]])
+        _ = try await merger.run(items(101...300), statements.run)
+        #expect(statements.seen.count == 2)
+    }
+
     @Test("so many at a time", arguments: [1, 2, 3])
     func concurrency(_ places: Int) async throws {
         let merger = StatementMerger<Item, Item>(concurrency: places, limit: 100)

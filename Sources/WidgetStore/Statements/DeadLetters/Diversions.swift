@@ -7,7 +7,13 @@ package struct RequireFlow: PostgresStatement {
     package static let diversionsState = "FR002"
     package static let haltedState = "FR003"
 
-    package static let sql = "SELECT require_flow($1::int4[], $2::int4[])"
+    /// The function is called only where there is something to look at and to lock: as a rule there is nothing.
+    package static let sql = """
+        SELECT require_flow($1::int4[], $2::int4[])
+        WHERE $2::int4[] <> '{}'
+           OR EXISTS (SELECT FROM ingest_state WHERE halted_at IS NOT NULL)
+           OR EXISTS (SELECT FROM diversion d WHERE d.app_id = ANY ($1::int4[]))
+        """
 
     let apps: [Int32]
     let diverted: [Int32]

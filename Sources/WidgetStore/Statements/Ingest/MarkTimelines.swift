@@ -46,8 +46,10 @@ package struct MarkOutcome: Sendable {
     package let tooMany: [Int]
 }
 
-/// - Parameter limited: whether the audience may have many widgets, and one timeline several times.
-private func markSQL(audience: String, limited: Bool) -> String {
+/// - Parameters:
+///   - limited: whether the audience may have many widgets, and one timeline several times.
+///   - claims: whether what can be fetched at once is claimed (``MarkAndClaim``).
+func markSQL(audience: String, limited: Bool, claims: Bool = false) -> String {
     let found =
         limited
         ? """
@@ -93,31 +95,42 @@ private func markSQL(audience: String, limited: Bool) -> String {
                 SELECT 1 FROM timeline t WHERE t.id = f.timeline_id AND t.configuration::jsonb @> f.matching::jsonb)
             GROUP BY f.timeline_id
         ), ordered AS MATERIALIZED (
-            SELECT timeline_id, events, lane, last, urgency > 0 AS free, urgency > 1 AS forced
+            SELECT timeline_id, events, lane, last, urgency > 0 AS free, urgency > 1 AS forced\(claims ? MarkAndClaim.number : "")
             FROM target ORDER BY timeline_id
-        ), marked AS (
+        )\(claims ? MarkAndClaim.granted : ""), marked AS (
             UPDATE timeline_state s
             SET requested = s.requested + l.events,
                 free_requested = CASE WHEN l.free THEN s.requested + l.events ELSE s.free_requested END,
-                due_at = \(MarkFormula.dueAt(free: "l.free", forced: "l.forced")),
-                free_at = \(MarkFormula.freeAt(forced: "l.forced")),
+                \(claims ? MarkAndClaim.assignments : MarkFormula.assignments),
                 lane = least(s.lane, l.lane), requested_at = now(), cause_reason = ($12::int2[])[l.last],
                 cause_topic = ($8::int2[])[l.last], cause_partition = ($9::int4[])[l.last],
                 cause_offset = ($10::int8[])[l.last]
             FROM ordered l
             WHERE s.timeline_id = l.timeline_id
-            RETURNING NOT s.leased AND s.due_at <= now() AS due
+            RETURNING NOT s.leased AND s.due_at <= now() AS due\(claims ? MarkAndClaim.returned : "")
+        ), outcome AS (
+            SELECT count(*) AS marked, count(*) FILTER (WHERE due) AS due, (
+                SELECT CASE WHEN $13::bool AND count(*) > 0 THEN ARRAY[1 / (count(*) - count(*))]
+                            ELSE coalesce(array_agg(ord - 1), '{}') END
+                FROM too_many) AS too_many
+            FROM marked
         )
-        SELECT count(*), count(*) FILTER (WHERE due), (
-            SELECT CASE WHEN $13::bool AND count(*) > 0 THEN ARRAY[1 / (count(*) - count(*))]
-                        ELSE coalesce(array_agg(ord - 1), '{}') END
-            FROM too_many)
-        FROM marked
+        \(claims ? MarkAndClaim.answer : "SELECT marked, due, too_many FROM outcome")
         """
 }
 
+extension MarkFormula {
+    /// What a mark of `l` sets of when the row is due.
+    fileprivate static var assignments: String {
+        """
+        due_at = \(dueAt(free: "l.free", forced: "l.forced")), free_at = \(freeAt(forced: "l.forced"))
+        """
+    }
+}
+
 extension PostgresParameters {
-    fileprivate mutating func append(marks: [TimelineMark], limit: Int, isStrict: Bool = false) {
+    /// The first 13 parameters.
+    mutating func append(marks: [TimelineMark], limit: Int, isStrict: Bool = false) {
         append(array: marks.map(\.appID))
         append(array: marks.map(\.audienceID))
         append(array: marks.map(\.kindID))
@@ -140,9 +153,12 @@ package enum LargeAudience {
     package static let state = "22012"
 }
 
-private func decodeOutcome(_ row: borrowing PostgresRow) throws(PostgresError) -> MarkOutcome {
-    MarkOutcome(
-        marked: try row.value(0), due: try row.value(1), tooMany: try row.array(2, of: Int64.self).map { Int($0) })
+extension MarkOutcome {
+    static func decode(_ row: borrowing PostgresRow, from column: Int = 0) throws(PostgresError) -> MarkOutcome {
+        MarkOutcome(
+            marked: try row.value(column), due: try row.value(column + 1),
+            tooMany: try row.array(column + 2, of: Int64.self).map { Int($0) })
+    }
 }
 
 /// Marks the timelines of users.
@@ -164,7 +180,7 @@ package struct MarkUsers: PostgresStatement {
     }
 
     package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> MarkOutcome {
-        try decodeOutcome(row)
+        try MarkOutcome.decode(row)
     }
 }
 
@@ -187,7 +203,7 @@ package struct MarkDevices: PostgresStatement {
     }
 
     package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> MarkOutcome {
-        try decodeOutcome(row)
+        try MarkOutcome.decode(row)
     }
 }
 
@@ -205,6 +221,6 @@ package struct MarkWidgets: PostgresStatement {
     }
 
     package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> MarkOutcome {
-        try decodeOutcome(row)
+        try MarkOutcome.decode(row)
     }
 }

@@ -127,21 +127,34 @@ package struct ClaimTimelines: PostgresStatement {
             SET leased = true, due_at = now() + $4::int8 * interval '1 millisecond', claim = nextval('timeline_claim'),
                 free_at = greatest(s.free_at, now())
             FROM picked p WHERE s.timeline_id = p.timeline_id
-            RETURNING s.timeline_id, s.kind_id, s.lane, s.claim, s.requested, s.published_hash, s.attempts, s.orphaned,
-                      s.cause_topic, s.cause_partition, s.cause_offset, s.cause_reason, s.rendered, s.free_requested,
-                      s.rendered_kind_generation, s.rendered_app_generation, s.rendered_at, s.requested_at, s.budget,
-                      p.due_at AS was_due_at
+            RETURNING \(claimedColumns), p.due_at AS was_due_at
         )
-        SELECT c.timeline_id, c.kind_id, c.lane, c.claim, c.requested, k.generation, a.generation, c.published_hash,
+        \(details(of: "claimed"))
+        """
+    }
+
+    /// What is read of a hot row `s` as it is claimed.
+    static let claimedColumns = """
+        s.timeline_id, s.kind_id, s.lane, s.claim, s.requested, s.published_hash, s.attempts, s.orphaned,
+        s.cause_topic, s.cause_partition, s.cause_offset, s.cause_reason, s.rendered, s.free_requested,
+        s.rendered_kind_generation, s.rendered_app_generation, s.rendered_at, s.requested_at, s.budget
+        """
+
+    /// The query of what ``decode(_:)`` reads, from rows of ``claimedColumns`` and `was_due_at`.
+    static func details(of claimed: String) -> String {
+        """
+        SELECT c.timeline_id, c.kind_id, c.lane, c.claim, c.requested, k.generation AS kind_generation,
+               a.generation AS app_generation, c.published_hash,
                c.attempts, c.orphaned, t.family, t.configuration, t.locale, t.time_zone, t.user_id,
-               \(pending("topic")), \(pending("partition")), \(pending("offset")), \(pending("reason")),
+               \(pending("topic")) AS topic, \(pending("partition")) AS partition, \(pending("offset")) AS "offset",
+               \(pending("reason")) AS reason,
                c.rendered_at, c.requested_at, c.budget,
                c.published_hash IS NULL OR c.free_requested > c.rendered OR k.free_generation > c.rendered_kind_generation
-                   OR a.free_generation > c.rendered_app_generation,
+                   OR a.free_generation > c.rendered_app_generation AS is_free,
                c.requested > c.rendered OR k.generation > c.rendered_kind_generation
-                   OR a.generation > c.rendered_app_generation,
-               now(), v.n, v.rate, v.active, v.placed, c.was_due_at
-        FROM claimed c
+                   OR a.generation > c.rendered_app_generation AS is_asked,
+               now() AS claimed_at, v.n, v.rate, v.active, v.placed, c.was_due_at
+        FROM \(claimed) c
         JOIN timeline t ON t.id = c.timeline_id
         JOIN kind k ON k.id = c.kind_id
         JOIN app a ON a.id = k.app_id

@@ -48,9 +48,12 @@ struct LoadStage: Sendable {
             progress.phase("importing \(world.widgets) widgets of \(world.app)")
             try await world.place(in: farm.store, provider: farm.providerURL)
         }
+        var kafka = farm.kafka
+        // Where no latency ends at the output, the broker is asked less often than it can answer.
+        if placement == .here { kafka.properties["fetch.wait.max.ms"] = "100" }
         let consumer = try KafkaConsumer(
             configuration: KafkaConsumerConfiguration(
-                kafka: farm.kafka, group: "\(farm.settings.kafka.group)-output",
+                kafka: kafka, group: "\(farm.settings.kafka.group)-output",
                 topics: [farm.settings.topics.timelines]), logger: farm.logger)
         let local = placement == .here ? try LocalService(farm, latency: latency) : nil
         let onPublished: (@Sendable (TimelineID) -> Void)?
