@@ -95,6 +95,13 @@ package final class IngestStatus: Sendable {
         obstacles.withLock { $0[.partition(partition)] = Obstacle(reason: reason) }
     }
 
+    /// How many partitions stand still, and will until somebody sets their position.
+    package var standingPartitions: Int {
+        obstacles.withLock { obstacles in
+            obstacles.keys.count { if case .partition = $0 { true } else { false } }
+        }
+    }
+
     func goesOn(_ partition: TopicPartition) {
         obstacles.withLock { $0[.partition(partition)] = nil }
     }

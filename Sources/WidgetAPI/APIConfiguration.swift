@@ -21,17 +21,22 @@ package struct APIConfiguration: Sendable {
     package var rules: TokenRules
     /// Nil: no limit.
     package var rate: Rate?
+    /// Refused tokens of one address in a minute; nil: no limit.
+    package var failuresPerMinute: Int?
+    package var times: ConnectionTimes
     /// Origins whose pages may call the API from a browser; none by default.
     package var corsOrigins: Set<String>
 
     package init(
         host: String = "127.0.0.1", port: Int = 8_080, rules: TokenRules = TokenRules(), rate: Rate? = Rate(),
-        corsOrigins: Set<String> = []
+        failuresPerMinute: Int? = 60, times: ConnectionTimes = ConnectionTimes(), corsOrigins: Set<String> = []
     ) {
         self.host = host
         self.port = port
         self.rules = rules
         self.rate = rate
+        self.failuresPerMinute = failuresPerMinute
+        self.times = times
         self.corsOrigins = corsOrigins
     }
 }

@@ -72,8 +72,8 @@ package final class APIService: Service {
         if requestLogger.logLevel < .notice { requestLogger.logLevel = .notice }
         let application = Application(
             router: router(),
-            // A connection on which nothing is asked for, or a body that does not come, is closed.
-            server: .http1(configuration: .init(idleTimeout: .seconds(75))),
+            // A connection on which nothing is asked for, or a request that does not come, is closed.
+            server: configuration.times.server,
             configuration: ApplicationConfiguration(
                 address: .hostname(configuration.host, port: configuration.port), serverName: "freshet"),
             onServerRunning: { [onListening] channel in
@@ -92,8 +92,8 @@ package final class APIService: Service {
         }
     }
 
-    func router() -> Router<BasicRequestContext> {
-        let router = Router(context: BasicRequestContext.self)
+    func router() -> Router<APIContext> {
+        let router = Router(context: APIContext.self)
         let routes = routes
         let isServed = resources.keys != nil
         router.add(middleware: RequestIDMiddleware())
@@ -107,10 +107,14 @@ package final class APIService: Service {
         if let keys = resources.keys {
             let verifier = TokenVerifier(keys: keys, rules: configuration.rules)
             let limiter = configuration.rate.map { RateLimiter(rate: $0.limit, burst: $0.burst) }
+            let failures = configuration.failuresPerMinute.map { FailureLimiter(perMinute: $0) }
             // The audit is written whatever else is kept out of the log.
             var audit = logger
             if audit.logLevel > .notice { audit.logLevel = .notice }
-            routes.add(to: router, behind: APIGate(verifier: verifier, limiter: limiter, logger: audit))
+            let gate = APIGate(
+                verifier: verifier, limiter: limiter, failures: failures, receiveTime: configuration.times.receive,
+                logger: audit)
+            routes.add(to: router, behind: gate)
         }
         return router
     }

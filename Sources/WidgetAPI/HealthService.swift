@@ -8,6 +8,7 @@ package final class HealthService: Service {
     private let port: Int
     private let routes: HealthRoutes
     private let metrics: MetricsPage
+    private let times: ConnectionTimes
     private let onListening: @Sendable (Int) -> Void
     private let logger: Logger
 
@@ -16,13 +17,14 @@ package final class HealthService: Service {
     ///   - onListening: told the port once it listens.
     package init(
         host: String, port: Int, readiness: Readiness, liveness: Liveness, metrics: MetricsPage = MetricsPage(),
-        logger: Logger,
+        times: ConnectionTimes = ConnectionTimes(receive: .seconds(5)), logger: Logger,
         onListening: @escaping @Sendable (Int) -> Void = { _ in }
     ) {
         self.host = host
         self.port = port
         routes = HealthRoutes(readiness: readiness, liveness: liveness)
         self.metrics = metrics
+        self.times = times
         self.onListening = onListening
         self.logger = logger
     }
@@ -32,7 +34,7 @@ package final class HealthService: Service {
         // A line for every request would drown those of the rest.
         var requestLogger = logger
         if requestLogger.logLevel < .notice { requestLogger.logLevel = .notice }
-        let router = Router(context: BasicRequestContext.self)
+        let router = Router(context: APIContext.self)
         routes.add(to: router)
         router.get("metrics") { [metrics] _, _ in
             Response(
@@ -41,7 +43,7 @@ package final class HealthService: Service {
         }
         let application = Application(
             router: router,
-            server: .http1(configuration: .init(idleTimeout: .seconds(75))),
+            server: times.server,
             configuration: ApplicationConfiguration(address: .hostname(host, port: port), serverName: "freshet"),
             onServerRunning: { [onListening] channel in
                 if let port = channel.localAddress?.port { onListening(port) }

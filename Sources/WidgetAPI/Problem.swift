@@ -145,6 +145,18 @@ extension Problem {
             detail: "the token's rate limit is reached", headers: [.retryAfter: "\(seconds)"])
     }
 
+    /// - Parameter wait: until a token from this address is looked at again.
+    static func tooManyFailures(_ wait: Duration) -> Problem {
+        var problem = tooManyRequests(wait)
+        problem.detail = "too many tokens from this address were refused"
+        return problem
+    }
+
+    /// The connection is of no more use: the rest of the body may still be on its way.
+    static let requestTimeout = Problem(
+        status: .requestTimeout, name: "request-timeout", title: "Request timeout",
+        detail: "the body did not arrive in time", headers: [.connection: "close"])
+
     static let unavailable = Problem(
         status: .serviceUnavailable, name: "unavailable", title: "Unavailable",
         detail: "the database does not answer; try again", headers: [.retryAfter: "1"])

@@ -75,6 +75,7 @@ struct OutOfRangeTests {
                 try await eventually("it says what stands still") { !service.status.reasons.isEmpty }
                 let reason = try #require(service.obstacles.first)
                 #expect(reason.contains("\(topic)[0] stands still"))
+                #expect(service.status.standingPartitions == 1)
                 #expect(reason.contains("retention has removed \(bounds.earliest - 3) offsets"))
                 #expect(reason.contains("freshet positions set \(topic) 0 earliest"))
                 // Another partition is read all the same.

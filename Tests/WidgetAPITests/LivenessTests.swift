@@ -41,7 +41,7 @@ struct LivenessTests {
     func routes() async throws {
         let time = ManualTime()
         let heartbeat = Heartbeat { time.now }
-        let router = Router(context: BasicRequestContext.self)
+        let router = Router(context: APIContext.self)
         HealthRoutes(
             readiness: Readiness(checks: [ReadinessCheck(name: "postgres") { "no connection" }]),
             liveness: Liveness(probes: [

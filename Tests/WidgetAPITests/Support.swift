@@ -144,10 +144,12 @@ struct TestAPI: Sendable {
 func withAPI(
     _ store: TestStore, hasKeys: Bool = true, checks: [ReadinessCheck] = [],
     configuration: APIConfiguration = APIConfiguration(port: 0), changes: TimelineChanges = TimelineChanges(),
-    logger: Logger = quiet, _ body: @Sendable (TestAPI) async throws -> Void
+    tokens given: TestTokens? = nil, keys file: TokenKeyStore? = nil, logger: Logger = quiet,
+    _ body: @Sendable (TestAPI) async throws -> Void
 ) async throws {
-    let tokens = try await TestTokens.make()
-    let keys = tokens.store()
+    let tokens: TestTokens
+    if let given { tokens = given } else { tokens = try await TestTokens.make() }
+    let keys = file ?? tokens.store()
     try await keys.load()
     let published = PublishedMessages()
     let service = APIService(
@@ -172,5 +174,32 @@ extension TestClientProtocol {
                 try JSONValue.parse(Array(response.body.readableBytesView))
             )
         }
+    }
+}
+
+extension TestAPI {
+    /// Where everything of the tests' app is.
+    static let base = "/v1/apps/com.example.bank"
+    static let environment: JSONValue = ["locale": "en-GB", "timeZone": "Europe/London"]
+    /// The body that places a widget.
+    static let placement: JSONValue = [
+        "user": "u1", "device": "d1", "kind": "Purchases", "family": "systemSmall", "configuration": ["card": "acme"],
+        "environment": environment,
+    ]
+}
+
+extension TestStore {
+    /// Stores content for a timeline, as the workers do.
+    func saveContent(_ id: TimelineID, hash: Int, content: String = "1") async throws {
+        let digits = "00000000-0000-0000-0000-\(String(repeating: "0", count: 12 - "\(hash)".count))\(hash)"
+        try await sql(
+            """
+            INSERT INTO timeline_content (timeline_id, hash, revision, content)
+            VALUES ('\(id)', '\(digits)', \(hash),
+                    '{"entries":[{"content":\(content),"date":"2020-01-01T00:00:00Z"},
+                                 {"content":"later","date":"2030-01-01T00:00:00Z"}],"policy":"never"}')
+            ON CONFLICT (timeline_id) DO UPDATE
+                SET hash = excluded.hash, revision = excluded.revision, content = excluded.content
+            """)
     }
 }

@@ -190,6 +190,57 @@ struct TenancyMatrixTests {
         }
     }
 
+    @Test("who guesses ids learns nothing by placing: free, another person's, removed, or another app's are the same")
+    func guesses() async throws {
+        try await withStore { store in
+            try await store.place([
+                .test("taken"), .test("gone"), .test("elsewhere", app: TestKinds.otherApp, user: "u9"),
+            ])
+            try await store.sql("UPDATE widget SET timeline_id = NULL WHERE id = 'gone'")
+            try await withAPI(store) { api in
+                let device = TestAPI.Bearer.token(try await api.tokens.token(user: "u2"))
+                var body = TestAPI.placement.objectValue ?? JSONObject()
+                body["user"] = nil
+                var shapes: Set<String> = []
+                let ids = ["free", "taken", "gone", "elsewhere"]
+                for id in ids {
+                    let answer = try await api.ask(
+                        .put, "\(TestAPI.base)/widgets/\(id)", as: device, body: .object(body))
+                    var event = try #require(answer.document["event"]?.objectValue)
+                    #expect(event["id"]?.stringValue?.count == 32)
+                    #expect(event["offset"] == .number(JSONNumber(shapes.isEmpty ? 0 : api.published.all.count - 1)))
+                    event["id"] = nil
+                    event["offset"] = nil
+                    let headers = answer.headers.map(\.name.canonicalName).sorted()
+                    shapes.insert("\(answer.status) \(headers) \(JSONValue.object(event).encoded)")
+                }
+                #expect(shapes.count == 1 && shapes.first?.hasPrefix("202") == true, "\(shapes)")
+                let events = try api.published.events()
+                #expect(events.map { $0.envelope.time == WidgetRoutes.beforeAll } == [false, true, true, false])
+                // Which ingest passes over: the widgets stay whose they are.
+                let record = WidgetRecord(.test("taken"), changedAt: WallClock.now() - .seconds(60))
+                for event in events {
+                    guard case .placed(let placement) = event.event, let time = event.envelope.time else {
+                        Issue.record("\(event)")
+                        continue
+                    }
+                    #expect(placement.user == "u2")
+                    let outcome = WidgetLifecycle.apply(.placed(placement, at: time), to: record)
+                    #expect((outcome == .ignored(.older)) == (time == WidgetRoutes.beforeAll))
+                }
+                // And reading them is the same too.
+                for path in ["", "/timeline"] {
+                    var answers: Set<String> = []
+                    for id in ids {
+                        let answer = try await api.ask(.get, "\(TestAPI.base)/widgets/\(id)\(path)", as: device)
+                        answers.insert("\(answer.status) \(answer.text)")
+                    }
+                    #expect(answers.count == 1)
+                }
+            }
+        }
+    }
+
     @Test("what another tenant has under the same names is out of reach, and is not touched")
     func twins() async throws {
         try await withStore { store in

@@ -35,6 +35,36 @@ struct TimelineChangesTests {
         #expect(await watch.wait(atMost: .seconds(60)) == .changed)
     }
 
+    @Test("many who wait for the same are woken over a while, few at once, and none of them is forgotten")
+    func crowd() async throws {
+        #expect(TimelineChanges.window(for: 1) == .zero && TimelineChanges.window(for: 64) == .zero)
+        #expect(TimelineChanges.window(for: 500) == .milliseconds(500))
+        #expect(TimelineChanges.window(for: 2_000) == .seconds(2))
+        #expect(TimelineChanges.window(for: 1_000_000) == .seconds(5))
+        let changes = TimelineChanges()
+        let watches = try (0..<200).map { number in
+            try #require(
+                changes.watch(.poll, [.timeline(Self.id)], for: TimelineChanges.Holder(app: "a\(number)")))
+        }
+        let bystander = try #require(changes.watch(.poll, [.timeline(Self.other)], for: Self.holder))
+        let outcomes = await withTaskGroup(of: TimelineChanges.Watch.Outcome.self) { group in
+            for watch in watches {
+                // Shorter than what the wakings are spread over: a hint that comes in between is kept.
+                group.addTask {
+                    var outcome = TimelineChanges.Watch.Outcome.timedOut
+                    for _ in 0..<500 where outcome == .timedOut {
+                        outcome = await watch.wait(atMost: .milliseconds(20))
+                    }
+                    return outcome
+                }
+            }
+            changes.changed([.timeline(Self.id)])
+            return await group.reduce(into: []) { $0.append($1) }
+        }
+        #expect(outcomes == Array(repeating: .changed, count: 200))
+        #expect(await bystander.wait(atMost: .milliseconds(1)) == .timedOut)
+    }
+
     @Test("places are bounded by sort, and free again when they are given up")
     func bounded() throws {
         let changes = TimelineChanges(limits: TimelineChanges.Limits(polls: 4, streams: 2))

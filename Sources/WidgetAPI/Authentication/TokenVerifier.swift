@@ -58,11 +58,25 @@ package final class TokenVerifier: Sendable {
 
     /// The bearer of an `Authorization` header.
     package func principal(authorization header: String?) throws(TokenRefusal) -> Principal {
+        try principal(token: try Self.token(header))
+    }
+
+    /// The bearer of an `Authorization` header if the token was verified before with the keys in force, and is valid now;
+    /// nil when it would have to be verified. It costs a hash.
+    package func known(authorization header: String?) throws(TokenRefusal) -> Principal? {
+        let token = try Self.token(header)
+        guard token.count <= Self.maximumBytes else { return nil }
+        guard let known = recall(ContentHash(of: token), keys.current().revision) else { return nil }
+        try checkTimes(known)
+        return known
+    }
+
+    private static func token(_ header: String?) throws(TokenRefusal) -> [UInt8] {
         let scheme = "bearer "
         guard let header, header.utf8.count > scheme.utf8.count,
             header.utf8.prefix(scheme.utf8.count).elementsEqual(scheme.utf8, by: { $0 | 0x20 == $1 })
         else { throw .missing }
-        return try principal(token: Array(header.utf8.dropFirst(scheme.utf8.count)))
+        return Array(header.utf8.dropFirst(scheme.utf8.count))
     }
 
     package func principal(token: [UInt8]) throws(TokenRefusal) -> Principal {

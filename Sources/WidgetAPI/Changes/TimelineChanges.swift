@@ -4,7 +4,9 @@ import WidgetModel
 /// Wakes those who wait for timelines to change: one for the whole process, told by one reader of the timelines topic.
 ///
 /// A waking is a hint: who is woken reads the database. Any number of hints before somebody looks are one, and nobody
-/// is waited for.
+/// is waited for. Only those are woken who wait for what has changed; where these are many (a timeline that everybody
+/// shows, or a reader that may have missed something), all but the first wait a little longer, each as long as chance has it,
+/// so that they do not come to the database at once.
 package final class TimelineChanges: Sendable {
     /// What a waiter waits for.
     enum Key: Hashable, Sendable {
@@ -49,7 +51,14 @@ package final class TimelineChanges: Sendable {
         /// There was a hint that nobody has taken yet.
         var isSignalled = false
         /// Of the task that waits, if one does just now.
-        var continuation: CheckedContinuation<Watch.Outcome, Never>?
+        var continuation: CheckedContinuation<Waking, Never>?
+    }
+
+    /// What a task that waits is told.
+    fileprivate struct Waking: Sendable {
+        let outcome: Watch.Outcome
+        /// How much longer it is to wait.
+        var delay = Duration.zero
     }
 
     fileprivate struct State {
@@ -64,11 +73,21 @@ package final class TimelineChanges: Sendable {
         var isLive = false
     }
 
+    /// So many are woken at once; of more, so many in a second, but none later than ``longestDelay``.
+    private static let wokenAtOnce = 64
+    private static let wokenInSecond = 1_000
+    private static let longestDelay = Duration.seconds(5)
+
     private let limits: Limits
     private let state = Mutex(State())
 
-    package init(limits: Limits = Limits()) {
+    /// How often who waits is looked after by himself, whether something has changed or not: whether the other side is there,
+    /// and his token still good.
+    package let patience: Duration
+
+    package init(limits: Limits = Limits(), patience: Duration = .seconds(15)) {
         self.limits = limits
+        self.patience = patience
     }
 
     /// Nil when there are too many of the sort already, or the process stops. One app may take half of the places, and a
@@ -112,13 +131,26 @@ package final class TimelineChanges: Sendable {
             for key in keys { ids.formUnion(state.byKey[key] ?? []) }
             return ids.compactMap { state.signal($0) }
         }
-        for continuation in woken { continuation.resume(returning: .changed) }
+        wake(woken)
     }
 
     /// Anything may have changed.
     func changedUnknown() {
-        let woken = state.withLock { state in state.waiters.keys.compactMap { state.signal($0) } }
-        for continuation in woken { continuation.resume(returning: .changed) }
+        wake(state.withLock { state in state.waiters.keys.compactMap { state.signal($0) } })
+    }
+
+    private func wake(_ woken: [CheckedContinuation<Waking, Never>]) {
+        let window = Self.window(for: woken.count)
+        for (index, continuation) in woken.enumerated() {
+            let delay = index < Self.wokenAtOnce ? .zero : window * Double.random(in: 0..<1)
+            continuation.resume(returning: Waking(outcome: .changed, delay: delay))
+        }
+    }
+
+    /// Over how long the wakings of so many are spread.
+    static func window(for count: Int) -> Duration {
+        guard count > wokenAtOnce else { return .zero }
+        return min(longestDelay, .seconds(1) * count / wokenInSecond)
     }
 
     /// Ends all waiting: the process stops.
@@ -127,15 +159,15 @@ package final class TimelineChanges: Sendable {
             state.isClosed = true
             return state.waiters.keys.compactMap { state.unpark($0) }
         }
-        for continuation in ended { continuation.resume(returning: .ended) }
+        for continuation in ended { continuation.resume(returning: Waking(outcome: .ended)) }
     }
 
     /// The next hint for this waiter.
-    fileprivate func next(_ id: UInt64) async -> Watch.Outcome {
+    fileprivate func next(_ id: UInt64) async -> Waking {
         await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
                 let outcome = state.withLock { $0.park(id, continuation) }
-                if let outcome { continuation.resume(returning: outcome) }
+                if let outcome { continuation.resume(returning: Waking(outcome: outcome)) }
                 // It may have been cancelled before there was anything to end.
                 if Task.isCancelled { unpark(id) }
             }
@@ -145,7 +177,7 @@ package final class TimelineChanges: Sendable {
     }
 
     private func unpark(_ id: UInt64) {
-        state.withLock { $0.unpark(id) }?.resume(returning: .ended)
+        state.withLock { $0.unpark(id) }?.resume(returning: Waking(outcome: .ended))
     }
 
     fileprivate func setKeys(_ keys: Set<Key>, of id: UInt64) {
@@ -189,7 +221,12 @@ package final class TimelineChanges: Sendable {
         /// Waits for the next hint; one that came since the last call counts. For one task at a time.
         func wait(atMost time: Duration) async -> Outcome {
             await withTaskGroup(of: Outcome.self) { group in
-                group.addTask { [changes, id] in await changes.next(id) }
+                group.addTask { [changes, id] in
+                    let waking = await changes.next(id)
+                    // Cut short, it is still true.
+                    if waking.delay > .zero { try? await Task.sleep(for: waking.delay) }
+                    return waking.outcome
+                }
                 group.addTask {
                     do {
                         try await Task.sleep(for: time)
@@ -198,8 +235,11 @@ package final class TimelineChanges: Sendable {
                         return .ended
                     }
                 }
-                defer { group.cancelAll() }
-                return await group.next() ?? .ended
+                let first = await group.next() ?? .ended
+                group.cancelAll()
+                // A hint that came at the last moment, or that was still to wait, is not lost.
+                if first == .timedOut, await group.next() == .changed { return .changed }
+                return first
             }
         }
     }
@@ -217,7 +257,7 @@ extension TimelineChanges.State {
     }
 
     /// Notes a hint for a waiter; answers the task that waits, if one does.
-    fileprivate mutating func signal(_ id: UInt64) -> CheckedContinuation<TimelineChanges.Watch.Outcome, Never>? {
+    fileprivate mutating func signal(_ id: UInt64) -> CheckedContinuation<TimelineChanges.Waking, Never>? {
         guard let continuation = waiters[id]?.continuation else {
             waiters[id]?.isSignalled = true
             return nil
@@ -228,7 +268,7 @@ extension TimelineChanges.State {
 
     /// Lets a task wait, unless there is an answer at once.
     fileprivate mutating func park(
-        _ id: UInt64, _ continuation: CheckedContinuation<TimelineChanges.Watch.Outcome, Never>
+        _ id: UInt64, _ continuation: CheckedContinuation<TimelineChanges.Waking, Never>
     ) -> TimelineChanges.Watch.Outcome? {
         guard !isClosed, let waiter = waiters[id], waiter.continuation == nil else { return .ended }
         if waiter.isSignalled {
@@ -240,7 +280,7 @@ extension TimelineChanges.State {
     }
 
     /// Takes the task that waits.
-    fileprivate mutating func unpark(_ id: UInt64) -> CheckedContinuation<TimelineChanges.Watch.Outcome, Never>? {
+    fileprivate mutating func unpark(_ id: UInt64) -> CheckedContinuation<TimelineChanges.Waking, Never>? {
         defer { waiters[id]?.continuation = nil }
         return waiters[id]?.continuation
     }

@@ -42,13 +42,14 @@ package struct EventOutlet: Sendable {
     /// - Parameters:
     ///   - user: the person whose widgets it concerns, under whose key the events stay in order; the event's own key when
     ///     nil.
+    ///   - time: when it happened; now when nil.
     func publish(
-        _ event: FreshetEvent, of user: String? = nil, traceparent: String? = nil
+        _ event: FreshetEvent, of user: String? = nil, traceparent: String? = nil, time: Timestamp? = nil
     ) async throws(KafkaError) -> PublishedEvent {
         let id = RequestID.random()
         let topic = topics[event.type.topic] ?? event.type.topic.defaultName
         let encoded = EventEncoder.encode(
-            event, id: id, source: Self.source, time: WallClock.now(), traceparent: traceparent, key: user)
+            event, id: id, source: Self.source, time: time ?? WallClock.now(), traceparent: traceparent, key: user)
         let delivery = try await send(
             KafkaMessage(
                 topic: topic, key: encoded.key, value: encoded.value,

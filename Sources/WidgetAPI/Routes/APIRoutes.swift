@@ -28,7 +28,7 @@ struct APIRoutes: Sendable {
             + DeviceRoutes(parts: parts).all + ReloadRoutes(parts: parts).all + OperatorRoutes(parts: parts).all
     }
 
-    func add(to router: Router<BasicRequestContext>, behind gate: APIGate) {
+    func add(to router: Router<APIContext>, behind gate: APIGate) {
         for route in all {
             router.on(RouterPath(route.template), method: route.method) { request, context in
                 await gate.respond(route, request, context)

@@ -15,8 +15,6 @@ struct DeviceRoutes: Sendable {
     static let widgetLimit = 500
     /// The longest that a stream stays open, in seconds.
     static let longestStream = 3_600
-    /// How often a stream sends something, so that proxies and the API see whether the other side is there.
-    private static let heartbeat = Duration.seconds(15)
 
     var all: [APIRoute] {
         [
@@ -54,7 +52,7 @@ struct DeviceRoutes: Sendable {
         guard let watch = parts.changes.watch(.stream, [], for: call.holder) else { throw Problem.tooManyWaiting }
         let stream = DeviceStream(
             pool: parts.store.pool, app: call.app, device: device, user: call.user, watch: watch)
-        // It ends with the token.
+        // It ends with the token; and soon after the token's key is taken away.
         let expiry = call.principal.expiresAt - WallClock.now()
         let end = ContinuousClock.now + min(.seconds(seconds), max(.zero, expiry))
         let changes = parts.changes
@@ -68,6 +66,7 @@ struct DeviceRoutes: Sendable {
                 var stream = stream
                 try await writer.write(ByteBuffer(string: "retry: 3000\n\n"))
                 while true {
+                    guard (try? call.checkToken()) != nil else { break }
                     do {
                         let text = try await stream.news()
                         try await writer.write(ByteBuffer(string: text.isEmpty ? ": still here\n\n" : text))
@@ -77,7 +76,7 @@ struct DeviceRoutes: Sendable {
                     }
                     let left = ContinuousClock.now.duration(to: end)
                     guard left > .zero else { break }
-                    let slice = min(left, changes.isLive ? Self.heartbeat : .seconds(2))
+                    let slice = min(left, changes.isLive ? changes.patience : .seconds(2))
                     guard await stream.watch.wait(atMost: slice) != .ended else { break }
                 }
                 try await writer.finish(nil)

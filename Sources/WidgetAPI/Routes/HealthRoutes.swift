@@ -7,7 +7,7 @@ struct HealthRoutes: Sendable {
     let readiness: Readiness
     let liveness: Liveness
 
-    func add(to router: Router<BasicRequestContext>) {
+    func add(to router: Router<APIContext>) {
         // Answers as long as the process can: a database that is away is no reason to restart it.
         router.get("health/live") { [liveness] _, _ in
             let wedged = liveness.wedged()

@@ -65,8 +65,20 @@ struct TimelineRoutes: Sendable {
                 watch = new
             }
             guard hadWatch, let watch else { continue }
-            let slice = parts.changes.isLive ? left : min(left, Self.lookAgain)
-            isOver = await watch.wait(atMost: slice) == .ended
+            isOver = try await self.wait(watch, until: deadline, call) == .ended
+        }
+    }
+
+    /// Waits until there is a reason to look again. A token that is not good any more ends it.
+    private func wait(
+        _ watch: TimelineChanges.Watch, until deadline: ContinuousClock.Instant, _ call: APICall
+    ) async throws(Problem) -> TimelineChanges.Watch.Outcome {
+        while true {
+            let left = ContinuousClock.now.duration(to: deadline)
+            let isLive = parts.changes.isLive
+            let outcome = await watch.wait(atMost: min(left, isLive ? parts.changes.patience : Self.lookAgain))
+            try call.checkToken()
+            guard outcome == .timedOut, isLive, ContinuousClock.now < deadline else { return outcome }
         }
     }
 

@@ -9,6 +9,9 @@ import WidgetStore
 struct WidgetRoutes: Sendable {
     let parts: APIParts
 
+    /// Earlier than any placement: 1970.
+    static let beforeAll = Timestamp(microseconds: 0)
+
     var all: [APIRoute] {
         [
             APIRoute("listWidgets", .get, "widgets", .own(.widgetsRead), handle: list),
@@ -77,13 +80,14 @@ struct WidgetRoutes: Sendable {
                 "the kind has \(kind.definition.families.map(\.name).joined(separator: ", "))")
         }
         if let user = call.user {
-            // An id that another person's widget has: taking it over would take the widget away. (Checked last, so that
-            // nobody finds out which ids there are without placing a widget.)
+            // An id that another person's widget has: taking it over would take the widget away. The answer is the same as
+            // for any other, so that nobody finds out which ids there are. The event is too: only it is of a time before any
+            // placement, and an older event never overrides a newer one of the same widget (design, section 4).
             let filter = WidgetFilter(app: call.app, widget: id)
             if let known = try await parts.store.pool.query(ListWidgets(filter, limit: 1)).first,
                 !Text.equal(known.user, user)
             {
-                throw Problem.notFound
+                return try await publish(event, of: placement.user, call, time: Self.beforeAll)
             }
         }
         return try await publish(event, of: placement.user, call)
@@ -118,8 +122,11 @@ struct WidgetRoutes: Sendable {
         return widget.user
     }
 
-    private func publish(_ event: FreshetEvent, of user: String, _ call: APICall) async throws -> Response {
-        try await parts.outlet().publish(event, of: user, traceparent: call.traceparent).json.response(.accepted)
+    private func publish(
+        _ event: FreshetEvent, of user: String, _ call: APICall, time: Timestamp? = nil
+    ) async throws -> Response {
+        try await parts.outlet().publish(event, of: user, traceparent: call.traceparent, time: time).json
+            .response(.accepted)
     }
 }
 

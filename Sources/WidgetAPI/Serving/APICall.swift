@@ -13,17 +13,25 @@ struct APICall: Sendable {
     let principal: Principal
     let requestID: String
     let logger: Logger
+    private let receiveTime: Duration
+    private let recheck: @Sendable () throws(TokenRefusal) -> Void
     private let parameters: Parameters
     private let query: [(name: String, value: String)]
 
+    /// - Parameters:
+    ///   - receiveTime: how long the body may take to arrive.
+    ///   - recheck: throws once the token is not good any more.
     init(
-        request: Request, parameters: Parameters, principal: Principal, requestID: String, logger: Logger
+        request: Request, parameters: Parameters, principal: Principal, requestID: String, logger: Logger,
+        receiveTime: Duration, recheck: @escaping @Sendable () throws(TokenRefusal) -> Void
     ) throws(Problem) {
         self.request = request
         self.parameters = parameters
         self.principal = principal
         self.requestID = requestID
         self.logger = logger
+        self.receiveTime = receiveTime
+        self.recheck = recheck
         query = try Self.query(request.uri.query ?? "")
     }
 
@@ -31,6 +39,16 @@ struct APICall: Sendable {
 
     /// The user whose things alone the bearer may see; nil: all of the app.
     var user: String? { principal.user }
+
+    /// Whether the token is still good: it has not expired, and the key that has signed it is still one of those in force.
+    /// What takes long asks again and again.
+    func checkToken() throws(Problem) {
+        do throws(TokenRefusal) {
+            try recheck()
+        } catch {
+            throw .unauthorized(error)
+        }
+    }
 
     // MARK: Path
 
@@ -106,6 +124,20 @@ struct APICall: Sendable {
 
     // MARK: Body
 
+    /// All of the body, if it comes in time.
+    private func collect() async throws -> ByteBuffer {
+        try await withThrowingTaskGroup(of: ByteBuffer?.self) { group in
+            group.addTask { [request] in try await request.body.collect(upTo: Self.maximumBodyBytes) }
+            group.addTask { [receiveTime] in
+                try await Task.sleep(for: receiveTime)
+                return nil
+            }
+            defer { group.cancelAll() }
+            guard let buffer = try await group.next() ?? nil else { throw Problem.requestTimeout }
+            return buffer
+        }
+    }
+
     /// The body as a JSON object with no other members than these.
     func body(_ members: String...) async throws -> JSONObject {
         if let type = request.headers[.contentType] {
@@ -119,7 +151,7 @@ struct APICall: Sendable {
         }
         let buffer: ByteBuffer
         do {
-            buffer = try await request.body.collect(upTo: Self.maximumBodyBytes)
+            buffer = try await collect()
         } catch is NIOTooManyBytesError {
             throw Problem.tooLarge(Self.maximumBodyBytes)
         }

@@ -79,11 +79,14 @@ package enum MetricCatalogue {
         "freshet_ingest_blocked", .gauge, "1 while the database does not take the batch at hand.")
     package static let ingestHalted = MetricDefinition(
         "freshet_ingest_halted", .gauge, "1 while ingest waits for an operator.")
+    package static let ingestStanding = MetricDefinition(
+        "freshet_ingest_standing_partitions", .gauge,
+        "Partitions of this process that stand still until somebody sets their position.")
 
     private static let ingest = [
         ingestEvents, ingestDeadLetters, ingestBatches, ingestBatchEvents, ingestApplySeconds, ingestEventAge,
         ingestMarked, ingestLag, ingestOldest, ingestRetries, ingestFenced, ingestOutOfRange, ingestLost,
-        ingestRestarts, ingestPartitions, ingestBlocked, ingestHalted,
+        ingestRestarts, ingestPartitions, ingestBlocked, ingestHalted, ingestStanding,
     ]
 
     // MARK: Workers

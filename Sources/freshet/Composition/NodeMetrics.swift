@@ -36,7 +36,11 @@ final class NodeMetrics: Sendable {
     func collect() {
         isCollecting.withLock { _ in
             poolMetrics.follow(pool.statistics, maximum: pool.configuration.maximumConnections)
-            if let ingest { ingestMetrics?.follow(ingest.statistics.snapshot, isHalted: ingest.halt != nil) }
+            if let ingest {
+                ingestMetrics?.follow(
+                    ingest.statistics.snapshot, isHalted: ingest.halt != nil,
+                    standing: ingest.status.standingPartitions)
+            }
             if let workers { workerMetrics?.follow(workers.snapshot) }
         }
     }
@@ -88,8 +92,9 @@ private struct IngestTotals {
     private let partitions = Meter(label: MetricCatalogue.ingestPartitions.name)
     private let blocked = Meter(label: MetricCatalogue.ingestBlocked.name)
     private let halted = Meter(label: MetricCatalogue.ingestHalted.name)
+    private let standing = Meter(label: MetricCatalogue.ingestStanding.name)
 
-    func follow(_ ingest: IngestStatistics.Snapshot, isHalted: Bool) {
+    func follow(_ ingest: IngestStatistics.Snapshot, isHalted: Bool, standing count: Int) {
         batches.follow(ingest.batches)
         marked.follow(ingest.marked)
         retries.follow(ingest.retries)
@@ -100,6 +105,7 @@ private struct IngestTotals {
         partitions.set(ingest.assignedPartitions)
         blocked.set(ingest.blockedBy == nil ? 0 : 1)
         halted.set(isHalted ? 1 : 0)
+        standing.set(count)
     }
 }
 
@@ -108,7 +114,7 @@ private struct WorkerTotals {
     private static let maximumProviders = 100
     private typealias Path = any KeyPath<WorkerStatistics.Snapshot, Int> & Sendable
 
-    private let kinds: KindLabels
+    private let kinds: KindTotals
     private let totals: [(counter: FollowingCounter, total: Path)]
     private let decisions = FollowingCounters(MetricCatalogue.decisions)
     private let errors = FollowingCounters(MetricCatalogue.providerErrors)
@@ -125,7 +131,7 @@ private struct WorkerTotals {
     }
 
     init(kinds: KindLabels) {
-        self.kinds = kinds
+        self.kinds = KindTotals(kinds)
         let paths: [(MetricDefinition, Path)] = [
             (MetricCatalogue.claims, \.claims), (MetricCatalogue.claimed, \.claimed),
             (MetricCatalogue.stored, \.stored), (MetricCatalogue.published, \.published),
@@ -150,17 +156,8 @@ private struct WorkerTotals {
 
     private func follow(_ counted: [Int32: KindCounters]) {
         var sum = KindCounters()
-        var others = KindCounters()
-        for (id, counters) in counted {
-            sum = sum + counters
-            let labels = kinds.labels(of: id)
-            if labels[0].1 == KindLabels.other[0].1, labels[1].1 == KindLabels.other[1].1 {
-                others = others + counters
-            } else {
-                follow(counters, labels)
-            }
-        }
-        if !others.isZero { follow(others, KindLabels.other) }
+        for counters in counted.values { sum = sum + counters }
+        for (labels, counters) in kinds.follow(counted) { follow(counters, labels) }
         gateMessages.follow(sum.messagesSpared)
         gateBytes.follow(sum.bytesSpared)
         storedBytes.follow(sum.bytesStored)

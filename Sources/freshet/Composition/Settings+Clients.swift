@@ -96,7 +96,8 @@ extension Settings {
         APIConfiguration(
             host: api.host, port: api.port, rules: TokenRules(issuer: api.issuer, audience: api.audience),
             rate: api.rateLimit > 0 ? APIConfiguration.Rate(limit: api.rateLimit, burst: api.rateBurst) : nil,
-            corsOrigins: Set(api.corsOrigins))
+            failuresPerMinute: api.failureLimit > 0 ? api.failureLimit : nil,
+            times: ConnectionTimes(receive: api.receiveTimeout), corsOrigins: Set(api.corsOrigins))
     }
 }
 

@@ -119,7 +119,7 @@ struct Doctor: Sendable {
         return found
     }
 
-    private func checkKeys() async -> [Finding] {
+    func checkKeys() async -> [Finding] {
         // By its name: the setting belongs to the API.
         guard let path = SettingKey.byName["api.keys"]?.write(settings) else {
             return [.skipped("keys", "api.keys is not set: the HTTP API serves nothing under /v1")]

@@ -191,6 +191,12 @@ extension SettingKey {
             "api.rateLimit", \.api.rateLimit, 0...1_000_000, "Requests a second of one token; 0 does not limit them."),
         .integer("api.rateBurst", \.api.rateBurst, 1...1_000_000, "Requests of one token at once."),
         .integer(
+            "api.failureLimit", \.api.failureLimit, 0...1_000_000,
+            "Tokens from one address that may be refused in a minute; 0 does not limit them."),
+        .duration(
+            "api.receiveTimeout", \.api.receiveTimeout, .seconds(1)...(.seconds(3_600)),
+            "How long the body of a request may take to arrive."),
+        .integer(
             "api.maximumWaiting", \.api.maximumWaiting, 0...1_000_000,
             "Most requests of this process that wait for a timeline to change."),
         .integer(

@@ -154,6 +154,10 @@ struct APISettings: Sendable, Equatable {
     /// Requests a second of one token, and at once; a rate of 0 does not limit them.
     var rateLimit = 1_000
     var rateBurst = 2_000
+    /// Tokens of one address that may be refused in a minute; 0 does not limit them.
+    var failureLimit = 60
+    /// How long the body of a request may take to arrive.
+    var receiveTimeout = Duration.seconds(30)
     /// Most requests that wait for a timeline to change, and most streams of changes.
     var maximumWaiting = 10_000
     var maximumStreams = 2_000

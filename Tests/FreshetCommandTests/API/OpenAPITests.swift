@@ -99,6 +99,7 @@ struct OpenAPITests {
             }
             #expect(answers.contains { $0.hasPrefix("2") }, "\(id)")
             #expect((operation.value["requestBody"] != nil) == answers.contains("415"), "\(id)")
+            #expect((operation.value["requestBody"] != nil) == answers.contains("408"), "\(id)")
         }
         #expect(open.isEmpty, "not in the document: \(open.keys.sorted())")
     }

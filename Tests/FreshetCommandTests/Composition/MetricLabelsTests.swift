@@ -42,6 +42,40 @@ import WidgetStore
         #expect(page.value(Self.gauge.name, ["kind": "c"]) == 4)
     }
 
+    @Test(
+        "a kind that the directory learns of late is counted once: what was another's stays there, the rest is its own")
+    func lateKind() async throws {
+        try await withStore { store in
+            let late = try #require(try await DirectoryCache(pool: store.pool).refresh().kinds.first)
+            let own = late.value.definition.name
+            let directory = DirectoryCache(pool: store.pool)
+            let kinds = KindLabels(directory: directory, limit: 10)
+            let totals = KindTotals(kinds)
+            let registry = PrometheusRegistry([Self.total, Self.gauge])
+            let counters = FollowingCounters(Self.total)
+            // As the exposed counter is fed: of the late kind, and of one that is never known.
+            func follow(_ counted: Int, _ unknown: Int) {
+                var (first, second) = (KindCounters(), KindCounters())
+                first.reloaded = counted
+                second.reloaded = unknown
+                withMetricsFactory(registry) {
+                    for (labels, value) in totals.follow([late.key: first, -1: second]) {
+                        counters.follow(value.reloaded, [("kind", labels[1].1)])
+                    }
+                }
+            }
+            follow(3, 10)
+            follow(5, 10)
+            #expect(try PrometheusPage(registry.text).value(Self.total.name, ["kind": "other"]) == 15)
+            _ = try await directory.refresh()
+            follow(5, 10)
+            follow(7, 11)
+            let page = try PrometheusPage(registry.text)
+            #expect(page.value(Self.total.name, ["kind": "other"]) == 16)
+            #expect(page.value(Self.total.name, ["kind": own]) == 2)
+        }
+    }
+
     @Test("only so many kinds have series of their own, and they keep them")
     func kinds() async throws {
         try await withStore { store in

@@ -1,5 +1,7 @@
+import Foundation
 import ReloadWorkers
 import Testing
+import WidgetAPI
 import WidgetModel
 import WidgetStore
 
@@ -44,6 +46,36 @@ import WidgetStore
         ])
     func clock(_ skew: Duration, _ severity: Finding.Severity) {
         #expect(Doctor.judge(skew: skew, within: .milliseconds(1)).severity == severity)
+    }
+
+    @Test("the keys of tokens are read as the API reads them: what it would not start with is a problem")
+    func keys() async throws {
+        func set(_ keys: JSONValue...) -> JSONValue { ["keys": .array(keys)] }
+        let good = TokenIssuer.makeKey(.hs256, id: "a")
+        let sets: [(JSONValue, Finding.Severity)] = [
+            (set(good), .ok), (set(good, TokenIssuer.makeKey(.eddsa, id: "b")), .ok),
+            // A key for something else is passed over.
+            (set(good, ["kty": "RSA", "kid": "r", "n": "AQAB", "e": "AQAB"]), .ok),
+            (set(), .problem), (["keys": 7], .problem),
+            (set(["kty": "RSA", "kid": "r", "n": "AQAB", "e": "AQAB"]), .problem),
+            (set(["kty": "oct", "kid": "short", "k": "c2hvcnQ"]), .problem),
+            (set(good, good), .problem), (set(["kty": "oct", "k": good["k"] ?? .null]), .problem),
+            (set(["kty": "OKP", "crv": "Ed25519", "kid": "e", "x": "AAAA"]), .problem),
+        ]
+        for (document, severity) in sets {
+            let path = FileManager.default.temporaryDirectory.appendingPathComponent("\(UUID().uuidString).json").path
+            defer { try? FileManager.default.removeItem(atPath: path) }
+            try Data(document.encoded).write(to: URL(filePath: path))
+            try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: path)
+            var settings = Settings()
+            settings.api.keys = path
+            let found = await Doctor(settings: settings, warnings: [], timeLimit: .seconds(5)).checkKeys()
+            let text = String(decoding: document.encoded, as: UTF8.self)
+            #expect(found.map(\.severity) == [severity], "\(text): \(found)")
+            // The API's own judgement of the same file.
+            let isUsable = (try? await TokenKeys(jwks: document.encoded)) != nil
+            #expect(isUsable == (severity == .ok), "\(text)")
+        }
     }
 
     @Test(

@@ -159,10 +159,14 @@ struct MetricsTests {
     func alerts() throws {
         let queries = try ObservedQueries()
         #expect(queries.alerts.count >= 10)
+        let guide = try Repository.path("deploy/README.md").map { try String(contentsOfFile: $0, encoding: .utf8) }
+        if let guide { #expect(guide.contains("s|https://runbook.invalid|"), "the guide says how to set it") }
         let runbook = try Repository.path("deploy/runbook.md").map { try String(contentsOfFile: $0, encoding: .utf8) }
         for (alert, annotations) in queries.alerts {
             #expect(annotations["summary"]?.isEmpty == false, "\(alert)")
-            #expect(annotations["runbook_url"] == "deploy/runbook.md#\(alert.lowercased())", "\(alert)")
+            // An operator puts in where the runbook is read, by this beginning (deploy/README.md).
+            #expect(
+                annotations["runbook_url"] == "https://runbook.invalid/runbook.md#\(alert.lowercased())", "\(alert)")
             guard let runbook else { continue }
             #expect(
                 runbook.split(separator: "\n").contains { $0.hasPrefix("#") && $0.hasSuffix(" \(alert)") },
@@ -184,6 +188,26 @@ struct MetricsTests {
         for metric in MetricCatalogue.all {
             #expect(asked.contains { $0.hasPrefix(metric.name) }, "nobody looks at \(metric.name)")
         }
+    }
+
+    @Test(
+        "what workers are scaled by is a metric that is exposed, with its labels, under the name that the autoscaler asks for"
+    )
+    func autoscaling() throws {
+        let queries = try ObservedQueries()
+        #expect(!queries.scaling.isEmpty)
+        for rule in queries.scaling {
+            let metric = try #require(MetricCatalogue.byName[rule.series], "\(rule.series) is not in the catalogue")
+            // Those of the scrape's targets, which Prometheus puts on.
+            let labels = Set(metric.labels).union(["namespace", "service", "pod", "instance", "job"])
+            #expect(rule.labels.isSubset(of: labels), "\(rule.series): \(rule.labels)")
+            #expect(rule.labels.contains("lane"))
+            #expect(queries.scaledBy.contains(rule.name), "nobody asks for \(rule.name)")
+        }
+        #expect(queries.scaledBy == Set(queries.scaling.map(\.name)))
+        #expect(
+            ObservedQueries.labels(in: #"max by (<<.GroupBy>>) (<<.Series>>{<<.LabelMatchers>>,lane=~"a,b=c", x!=""})"#)
+                == ["lane", "x"])
     }
 
     @Test("the names in a query are found, and the values of labels are not taken for names")

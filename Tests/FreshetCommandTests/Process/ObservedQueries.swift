@@ -16,9 +16,72 @@ struct ObservedQueries {
     /// Alerts with their annotations.
     private(set) var alerts: [String: [String: String]] = [:]
 
+    /// A rule of prometheus-adapter: what it makes a metric of the cluster from.
+    struct ScalingRule {
+        /// Of Prometheus.
+        let series: String
+        /// Of the cluster.
+        let name: String
+        /// That the queries select by.
+        let labels: Set<String>
+    }
+
+    private(set) var scaling: [ScalingRule] = []
+    /// The metrics that autoscalers ask the cluster for.
+    private(set) var scaledBy: Set<String> = []
+
     init() throws {
         try readRules()
         try readDashboard()
+        try readScaling()
+    }
+
+    private mutating func readScaling() throws {
+        let folder = "deploy/kubernetes/components/autoscaling"
+        for document in try Self.documents("\(folder)/adapter-rules.yaml") {
+            for rule in document["rules"]?.arrayValue ?? [] {
+                guard let series = rule["seriesQuery"]?.stringValue, let name = rule["name"]?["as"]?.stringValue,
+                    let query = rule["metricsQuery"]?.stringValue
+                else { throw Unreadable(description: "a rule of the adapter lacks a query or a name") }
+                for found in Self.metrics(in: series) {
+                    scaling.append(
+                        ScalingRule(
+                            series: found, name: name,
+                            labels: Self.labels(in: series).union(Self.labels(in: query))))
+                    names[found, default: []].insert("adapter-rules.yaml")
+                }
+            }
+        }
+        for document in try Self.documents("\(folder)/workers.yaml") {
+            for metric in document["spec"]?["metrics"]?.arrayValue ?? [] {
+                for sort in ["object", "pods", "external"] {
+                    if let name = metric[sort]?["metric"]?["name"]?.stringValue { scaledBy.insert(name) }
+                }
+            }
+        }
+    }
+
+    private static func documents(_ path: String) throws -> [JSONValue] {
+        let read = LocatedYAML.read(try text(path), file: path)
+        guard read.problems.isEmpty, !read.documents.isEmpty else {
+            throw Unreadable(description: "\(path): \(read.problems)")
+        }
+        return try read.documents.map { try $0.json() }
+    }
+
+    /// The labels that a query selects by.
+    static func labels(in query: String) -> Set<String> {
+        var labels: Set<String> = []
+        // What is in quotes is a label's value; before it stand the label and how it is compared.
+        for (index, part) in query.split(separator: "\"", omittingEmptySubsequences: false).enumerated()
+        where index % 2 == 0 {
+            let comparison = part.reversed().prefix { "=~!".contains($0) }
+            guard !comparison.isEmpty else { continue }
+            let label = part.dropLast(comparison.count).reversed()
+                .prefix { $0.isLetter || $0.isNumber || $0 == "_" }
+            if !label.isEmpty { labels.insert(String(label.reversed())) }
+        }
+        return labels
     }
 
     private mutating func readRules() throws {

@@ -1,0 +1,135 @@
+import HTTPTypes
+import NIOCore
+import NIOEmbedded
+import NIOHTTPTypes
+import TestSupport
+import Testing
+import WidgetModel
+
+@testable import WidgetAPI
+
+@Suite("how long connections may take", .tags(.api), .timeLimit(.minutes(5)))
+struct ConnectionTimesTests {
+    private static let head = HTTPRequestPart.head(
+        HTTPRequest(method: .put, scheme: "http", authority: "a", path: "/"))
+
+    /// The idle limit is long, so that it is not what ends anything here.
+    private static let times = ConnectionTimes(idle: .seconds(600), receive: .milliseconds(200))
+
+    private static func put(_ token: String, length: Int) -> String {
+        "PUT \(TestAPI.base)/kinds/K HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer \(token)\r\n"
+            + "Content-Type: application/json\r\nContent-Length: \(length)\r\n\r\n{"
+    }
+
+    @Test("a body that drips in is answered 408 in time, and the connection closed, however steadily it drips")
+    func slowBody() async throws {
+        try await withStore { store in
+            try await withServedAPI(store, configuration: APIConfiguration(port: 0, times: Self.times)) {
+                port, tokens in
+                let connection = try await RawConnection.open(port)
+                try await connection.send(Self.put(try await tokens.token(), length: 100_000))
+                try await eventually("the body is given up") {
+                    try? await connection.send(" ")
+                    return !connection.text.isEmpty
+                }
+                try await eventually("the connection is closed") {
+                    try? await connection.send(" ")
+                    return !connection.isOpen
+                }
+                #expect(connection.text.hasPrefix("HTTP/1.1 408"), "\(connection.text)")
+                #expect(connection.text.lowercased().contains("connection: close"))
+                #expect(connection.text.contains("urn:freshet:problem:request-timeout"))
+            }
+        }
+    }
+
+    @Test("a body that nobody reads, since the request was refused, does not hold the connection either")
+    func unreadBody() async throws {
+        try await withStore { store in
+            try await withServedAPI(store, configuration: APIConfiguration(port: 0, times: Self.times)) { port, _ in
+                let connection = try await RawConnection.open(port)
+                try await connection.send(Self.put("nobody", length: 100_000))
+                try await eventually("the connection is closed") {
+                    try? await connection.send(" ")
+                    return !connection.isOpen
+                }
+                #expect(connection.text.hasPrefix("HTTP/1.1 401"), "\(connection.text)")
+            }
+        }
+    }
+
+    @Test("a body that comes in parts is taken, and the connection serves the next request")
+    func slowEnough() async throws {
+        try await withStore { store in
+            try await withServedAPI(store, configuration: APIConfiguration(port: 0)) { port, tokens in
+                let connection = try await RawConnection.open(port)
+                let token = try await tokens.token()
+                for count in 1...2 {
+                    try await connection.send(Self.put(token, length: 12))
+                    try await connection.send(#""maxBatch""#)
+                    try await connection.send("x")
+                    // Read to its end, and found to be no JSON.
+                    try await eventually("it is answered") {
+                        connection.text.components("HTTP/1.1 400") == count
+                    }
+                }
+                #expect(connection.isOpen)
+                try await connection.close()
+            }
+        }
+    }
+
+    @Test("the timer is for a request of which something is missing, and for no other")
+    func timer() throws {
+        func channel() throws -> EmbeddedChannel {
+            let channel = EmbeddedChannel(handler: ReceiveDeadline(after: .seconds(10)))
+            try channel.connect(to: SocketAddress(ipAddress: "127.0.0.1", port: 1)).wait()
+            return channel
+        }
+        let whole = try channel()
+        for _ in 0..<3 {
+            try whole.writeInbound(Self.head)
+            whole.embeddedEventLoop.advanceTime(by: .seconds(9))
+            try whole.writeInbound(HTTPRequestPart.body(ByteBuffer(string: "x")))
+            try whole.writeInbound(HTTPRequestPart.end(nil))
+        }
+        whole.embeddedEventLoop.advanceTime(by: .seconds(100))
+        #expect(whole.isActive)
+        _ = try whole.finish()
+
+        let dripping = try channel()
+        try dripping.writeInbound(Self.head)
+        for _ in 0..<9 {
+            dripping.embeddedEventLoop.advanceTime(by: .seconds(1))
+            try dripping.writeInbound(HTTPRequestPart.body(ByteBuffer(string: "x")))
+        }
+        #expect(dripping.isActive)
+        dripping.embeddedEventLoop.advanceTime(by: .seconds(1))
+        #expect(!dripping.isActive)
+    }
+
+    @Test("the health port closes a connection on which nothing is asked for, and one whose head drips in")
+    func healthPort() async throws {
+        try await withPort { onListening in
+            try await HealthService(
+                host: "127.0.0.1", port: 0, readiness: Readiness(checks: []), liveness: Liveness(),
+                times: ConnectionTimes(idle: .milliseconds(300)), logger: quiet, onListening: onListening
+            ).run()
+        } _: { port in
+            let silent = try await RawConnection.open(port)
+            let dripping = try await RawConnection.open(port)
+            try await dripping.send("GET /health/live HTTP/1.1\r\nX: ")
+            try await eventually("both are closed") {
+                try? await dripping.send("x")
+                return !silent.isOpen && !dripping.isOpen
+            }
+            #expect(silent.text.isEmpty && !dripping.text.contains("200"))
+            #expect(try await RawConnection.ask(port, "/health/live", bearer: nil).hasPrefix("HTTP/1.1 200"))
+        }
+    }
+}
+
+extension String {
+    /// How often it contains another text.
+    fileprivate func components(_ text: String) -> Int { ranges(of: text).count }
+}

@@ -1,0 +1,90 @@
+import Logging
+import NIOCore
+import NIOPosix
+import Synchronization
+import TestSupport
+import WidgetAPI
+
+/// A connection whose bytes the test writes itself.
+final class RawConnection: Sendable {
+    private let channel: any Channel
+    private let received: Received
+
+    private final class Received: ChannelInboundHandler, Sendable {
+        typealias InboundIn = ByteBuffer
+
+        let text = Mutex("")
+
+        func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+            let new = String(buffer: unwrapInboundIn(data))
+            text.withLock { $0 += new }
+        }
+    }
+
+    private init(_ channel: any Channel, _ received: Received) {
+        self.channel = channel
+        self.received = received
+    }
+
+    static func open(_ port: Int) async throws -> RawConnection {
+        let received = Received()
+        let channel = try await ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+            .channelInitializer { $0.pipeline.addHandler(received) }
+            .connect(host: "127.0.0.1", port: port).get()
+        return RawConnection(channel, received)
+    }
+
+    func send(_ text: String) async throws {
+        try await channel.writeAndFlush(ByteBuffer(string: text))
+    }
+
+    /// What has come until now.
+    var text: String { received.text.withLock { $0 } }
+    var isOpen: Bool { channel.isActive }
+
+    func close() async throws {
+        try await channel.close()
+    }
+
+    /// Asks once, without a body, and answers all that came.
+    static func ask(_ port: Int, _ path: String, bearer: String?) async throws -> String {
+        let connection = try await open(port)
+        let token = bearer.map { "Authorization: Bearer \($0)\r\n" } ?? ""
+        try await connection.send("GET \(path) HTTP/1.1\r\nHost: a\r\n\(token)Connection: close\r\n\r\n")
+        try await eventually("the answer is over") { !connection.isOpen }
+        return connection.text
+    }
+}
+
+/// Runs a service that tells its port, and lends that.
+func withPort(
+    _ run: @escaping @Sendable (_ onListening: @escaping @Sendable (Int) -> Void) async throws -> Void,
+    _ body: @Sendable (Int) async throws -> Void
+) async throws {
+    let (ports, continuation) = AsyncStream.makeStream(of: Int.self)
+    try await withThrowingTaskGroup(of: Void.self) { group in
+        group.addTask { try? await run { continuation.yield($0) } }
+        for await port in ports {
+            try await body(port)
+            break
+        }
+        group.cancelAll()
+    }
+}
+
+/// Lends the API as it is served, with a token for everything.
+func withServedAPI(
+    _ store: TestStore, configuration: APIConfiguration,
+    _ body: @Sendable (_ port: Int, _ tokens: TestTokens) async throws -> Void
+) async throws {
+    let tokens = try await TestTokens.make()
+    try await withPort { onListening in
+        try await APIService(
+            configuration: configuration, store: store.store,
+            resources: APIService.Resources(keys: tokens.store(), events: PublishedMessages().outlet()),
+            readiness: Readiness(checks: []), logger: quiet, onListening: onListening
+        ).run()
+    } _: { port in
+        try await body(port, tokens)
+    }
+}

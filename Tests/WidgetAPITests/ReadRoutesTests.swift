@@ -1,0 +1,227 @@
+import HTTPTypes
+import PostgresClient
+import TestSupport
+import Testing
+import WidgetModel
+import WidgetStore
+
+@testable import WidgetAPI
+
+@Suite("reading over HTTP", .tags(.api), .timeLimit(.minutes(5)))
+struct ReadRoutesTests {
+    @Test("widgets by user, device and kind, in pages that miss and repeat nothing")
+    func pages() async throws {
+        try await withStore { store in
+            try await store.place(
+                (0..<7).map { .test("w\($0)", user: $0 < 5 ? "u1" : "u2", device: $0 % 2 == 0 ? "d0" : "d1") }
+                    + [.test("x", kind: "DueDate")])
+            try await withAPI(store) { api in
+                func all(_ query: String) async throws -> [String] {
+                    var ids: [String] = []
+                    var cursor: String?
+                    repeat {
+                        let page = try await api.json(
+                            "\(TestAPI.base)/widgets?limit=2\(query)\(cursor.map { "&cursor=\($0)" } ?? "")"
+                        ).document
+                        ids += (page["widgets"]?.arrayValue ?? []).compactMap { $0["widget"]?.stringValue }
+                        cursor = page["next"]?.stringValue
+                    } while cursor != nil && ids.count < 100
+                    return ids
+                }
+                #expect(try await all("") == ["w0", "w1", "w2", "w3", "w4", "w5", "w6", "x"])
+                #expect(try await all("&user=u2") == ["w5", "w6"])
+                #expect(try await all("&device=d0") == ["w0", "w2", "w4", "w6"])
+                #expect(try await all("&user=u1&device=d1&kind=Purchases") == ["w1", "w3"])
+                #expect(try await all("&kind=DueDate") == ["x"])
+                for query in [
+                    "limit=0", "limit=1001", "limit=x", "limit=+1", "cursor=%", "nothing=1", "user=",
+                    "limit=1&limit=2", "user=%FF",
+                ] {
+                    let answer = try await api.ask(.get, "\(TestAPI.base)/widgets?\(query)")
+                    #expect(answer.status == 400, "\(query): \(answer.text)")
+                }
+                for cursor in ["", "?", "AA", "_w"] {
+                    #expect(
+                        try await api.ask(.get, "\(TestAPI.base)/widgets?cursor=\(cursor)").status == 422, "\(cursor)")
+                }
+            }
+        }
+    }
+
+    @Test("a timeline's entity tag, its age, whether it is stale, and the entry of a time")
+    func entityTags() async throws {
+        try await withStore { store in
+            let id = try await store.place([.test("w1")])[0]
+            try await withAPI(store) { api in
+                let path = "\(TestAPI.base)/widgets/w1/timeline"
+                func get(_ known: String?, _ query: String = "") async throws -> TestAPI.Answer {
+                    var headers = HTTPFields()
+                    headers[.ifNoneMatch] = known
+                    return try await api.ask(.get, path + query, headers: headers)
+                }
+                let standIn = try await get(nil)
+                #expect(standIn.status == 200 && standIn.headers[.freshetStale] == "true")
+                #expect(standIn.document["content"] == .null && standIn.headers[.age] == nil)
+                let standInTag = try #require(standIn.headers[.eTag])
+                #expect(try await get(standInTag).status == 304)
+
+                try await store.saveContent(id, hash: 7)
+                let first = try await get(standInTag)
+                let tag = try #require(first.headers[.eTag])
+                #expect(first.status == 200 && tag == "W/\"00000000-0000-0000-0000-000000000007\"")
+                #expect(first.headers[.freshetRevision] == "7" && first.headers[.cacheControl] == "private, no-cache")
+                #expect(first.document["state"]?["stale"] == true)
+                for known in [tag, String(tag.dropFirst(2)), "\"a\", \(tag)", "*"] {
+                    let unchanged = try await get(known)
+                    #expect(unchanged.status == 304 && unchanged.text.isEmpty, "\(known)")
+                    #expect(unchanged.headers[.eTag] == tag && unchanged.headers[.freshetStale] == "true")
+                }
+                #expect(try await get("\"other\"").status == 200)
+                try await store.settle()
+                let fresh = try await get(tag)
+                #expect(fresh.status == 304 && fresh.headers[.freshetStale] == "false")
+                #expect(fresh.headers[.age].flatMap { Int($0) } ?? 0 >= 86_400)
+
+                let later = try await get(nil, "?at=2031-01-01T00:00:00Z")
+                #expect(later.document["currentEntry"]?["content"] == "later")
+                #expect(later.document["shown"]?["entry"]?["content"] == "later")
+                #expect(try await get(nil, "?at=2019-01-01T00:00:00Z").document["currentEntry"] == .null)
+                for query in ["?at=yesterday", "?wait=61", "?wait=-1", "?wit=1"] {
+                    #expect(try await get(nil, query).status == 400, "\(query)")
+                }
+            }
+        }
+    }
+
+    @Test("a long timeline is compressed for those who take that")
+    func compression() async throws {
+        try await withStore { store in
+            let id = try await store.place([.test("w1")])[0]
+            try await store.saveContent(id, hash: 1, content: "\"\(String(repeating: "x", count: 5_000))\"")
+            try await withAPI(store) { api in
+                let path = "\(TestAPI.base)/widgets/w1/timeline"
+                let plain = try await api.ask(.get, path)
+                #expect(plain.headers[.contentEncoding] == nil && plain.headers[.vary] == "Accept-Encoding")
+                for (accepted, isGzip) in [
+                    ("gzip", true), ("br, gzip;q=0.5", true), ("*", true), ("gzip;q=0", false), ("br", false),
+                    ("gzip;q=0, *", false),
+                ] {
+                    var headers = HTTPFields()
+                    headers[.acceptEncoding] = accepted
+                    let answer = try await api.ask(.get, path, headers: headers)
+                    #expect((answer.headers[.contentEncoding] == "gzip") == isGzip, "\(accepted)")
+                    #expect(isGzip == (answer.length < 2_000), "\(accepted)")
+                    #expect(answer.headers[.eTag] == plain.headers[.eTag])
+                }
+            }
+        }
+    }
+
+    @Test("who waits is answered when the content changes, and not before; waiting is bounded")
+    func waiting() async throws {
+        let changes = TimelineChanges(limits: TimelineChanges.Limits(polls: 1, streams: 0))
+        try await withStore { store in
+            let id = try await store.place([.test("w1")])[0]
+            try await store.saveContent(id, hash: 1)
+            try await withAPI(store, changes: changes) { api in
+                let path = "\(TestAPI.base)/widgets/w1/timeline?wait=30"
+                let tag = "W/\"00000000-0000-0000-0000-000000000001\""
+                var headers = HTTPFields()
+                headers[.ifNoneMatch] = tag
+                let known = headers
+                async let waited = api.ask(.get, path, headers: known)
+                try await eventually("somebody waits") { changes.counts.polls == 1 }
+                let second = try await api.ask(.get, path, headers: known)
+                #expect(second.status == 503 && second.headers[.retryAfter] != nil)
+                #expect(second.document["type"] == "urn:freshet:problem:too-many-waiting")
+                #expect(try await api.ask(.get, "\(TestAPI.base)/devices/d1/events").status == 503)
+                // A hint without a change answers nobody.
+                changes.changed([.timeline(id)])
+                try await store.saveContent(id, hash: 2)
+                changes.changed([.timeline(id)])
+                let answer = try await waited
+                #expect(answer.status == 200 && answer.headers[.freshetRevision] == "2")
+                try await eventually("the place is free") { changes.counts.polls == 0 }
+                // The end of the process answers at once.
+                headers[.ifNoneMatch] = "W/\"00000000-0000-0000-0000-000000000002\""
+                let now = headers
+                async let ended = api.ask(.get, path, headers: now)
+                try await eventually("somebody waits") { changes.counts.polls == 1 }
+                changes.close()
+                #expect(try await ended.status == 304)
+            }
+        }
+    }
+
+    @Test("who waits for the timeline of a widget that is just being placed gets it; of none, the same as ever")
+    func placedMeanwhile() async throws {
+        try await withStore { store in
+            try await withAPI(store) { api in
+                async let waited = api.ask(.get, "\(TestAPI.base)/widgets/w1/timeline?wait=1")
+                try await store.place([.test("w1")])
+                #expect(try await waited.status == 200)
+                let none = try await api.ask(.get, "\(TestAPI.base)/widgets/w2/timeline?wait=1")
+                #expect(none.status == 404 && none.document["detail"] != nil)
+            }
+        }
+    }
+
+    @Test("the gallery: placeholder and snapshot, of a user's own and of shared kinds")
+    func gallery() async throws {
+        try await withStore { store in
+            let ids = try await store.place([.test("w1"), .test("w2", kind: "Weather")])
+            try await store.saveContent(ids[0], hash: 1, content: #"{"mine":true}"#)
+            try await store.saveContent(ids[1], hash: 2, content: #"{"sunny":true}"#)
+            try await withAPI(store) { api in
+                func get(_ path: String, as bearer: TestAPI.Bearer = .everything) async throws -> TestAPI.Answer {
+                    try await api.ask(.get, "\(TestAPI.base)/kinds/\(path)", as: bearer)
+                }
+                let query = "family=systemSmall&locale=en-GB&timeZone=Europe/London"
+                let placeholder = try await get("Purchases/placeholder?\(query)")
+                #expect(placeholder.status == 200 && placeholder.document["state"] == "placeholder")
+                #expect(try await get("Purchases/placeholder").status == 400)
+                #expect(try await get("Purchases/placeholder?family=huge").status == 400)
+                #expect(try await get("Nothing/placeholder?\(query)").status == 404)
+                #expect(try await get("Purchases/snapshot?\(query)").document["state"] == "placeholder")
+                let own = try await get("Purchases/snapshot?\(query)&user=u1")
+                #expect(own.document["entry"]?["content"] == ["mine": true])
+                let device = TestAPI.Bearer.token(try await api.tokens.token(user: "u1"))
+                #expect(try await get("Purchases/snapshot?\(query)", as: device).document == own.document)
+                let shared = try await get("Weather/snapshot?\(query)")
+                #expect(shared.document["entry"]?["content"] == ["sunny": true])
+                #expect(try await get("Weather/snapshot?\(query)&configuration=[]").status == 400)
+            }
+        }
+    }
+
+    @Test("dead letters of the app: listed, read and discarded")
+    func deadLetters() async throws {
+        try await withStore { store in
+            try await store.sql(
+                """
+                INSERT INTO dead_letter (topic, partition, "offset", app, code, cause, error, key, header_names,
+                                         header_values, payload)
+                SELECT 't', 0, n, CASE WHEN n = 3 THEN 'com.example.other' ELSE 'com.example.bank' END, 'missingField',
+                       'invalid', 'e', 'k', '{authorization}', '{secret}', '{"n":1}' FROM generate_series(1, 4) n
+                """)
+            try await withAPI(store) { api in
+                let first = try await api.json("\(TestAPI.base)/dead-letters?limit=2").document
+                #expect((first["deadLetters"]?.arrayValue ?? []).map { $0["id"] } == [4, 2])
+                let cursor = try #require(first["next"]?.stringValue)
+                let rest = try await api.json("\(TestAPI.base)/dead-letters?limit=2&cursor=\(cursor)").document
+                #expect((rest["deadLetters"]?.arrayValue ?? []).map { $0["id"] } == [1])
+                #expect(try await api.json("\(TestAPI.base)/dead-letters?cause=diverted").document["deadLetters"] == [])
+                #expect(try await api.json("\(TestAPI.base)/dead-letters?cause=bad").status == 400)
+                let letter = try await api.ask(.get, "\(TestAPI.base)/dead-letters/2")
+                #expect(letter.document["payload"] == #"{"n":1}"# && letter.document["key"] == "k")
+                #expect(!letter.text.contains("secret"))
+                for id in ["3", "99", "x", "-1", "99999999999999999999"] {
+                    #expect(try await api.json("\(TestAPI.base)/dead-letters/\(id)").status == 404, "\(id)")
+                    #expect(try await api.ask(.delete, "\(TestAPI.base)/dead-letters/\(id)").status == 404, "\(id)")
+                }
+                #expect(try await api.ask(.delete, "\(TestAPI.base)/dead-letters/2").status == 204)
+                #expect(try await api.ask(.delete, "\(TestAPI.base)/dead-letters/2").status == 404)
+            }
+        }
+    }
+}

@@ -1,0 +1,87 @@
+import HTTPTypes
+import TestSupport
+import Testing
+import WidgetModel
+
+@testable import WidgetAPI
+
+@Suite("what holds for every request", .tags(.api), .timeLimit(.minutes(5)))
+struct ServingTests {
+    @Test("request ids are taken when they can stand in a log, else made")
+    func requestIDs() async throws {
+        try await withStore { store in
+            try await withAPI(store) { api in
+                for (given, isTaken) in [
+                    ("abc-1.2_3", true), ("with space", false), (String(repeating: "a", count: 129), false),
+                    ("", false),
+                ] {
+                    var headers = HTTPFields()
+                    headers[.requestID] = given
+                    let answer = try await api.ask(.get, "\(TestAPI.base)/kinds", headers: headers)
+                    let id = try #require(answer.headers[.requestID])
+                    #expect((id == given) == isTaken && RequestID.isSane(id))
+                }
+                #expect(try await api.ask(.get, "/nothing").headers[.requestID] != nil)
+            }
+        }
+    }
+
+    @Test("limits of bodies, their type, and methods that are not there")
+    func bodies() async throws {
+        try await withStore { store in
+            try await withAPI(store) { api in
+                let large = "{\"a\":\"\(String(repeating: "x", count: APICall.maximumBodyBytes))\"}"
+                #expect(try await api.ask(.put, "\(TestAPI.base)/kinds/K", raw: large).status == 413)
+                #expect(try await api.ask(.put, "\(TestAPI.base)/kinds/K").status == 400)
+                var headers = HTTPFields()
+                headers[.contentType] = "text/plain"
+                #expect(try await api.ask(.put, "\(TestAPI.base)/kinds/K", raw: "{}", headers: headers).status == 415)
+                let method = try await api.ask(.post, "\(TestAPI.base)/widgets/w1")
+                #expect(method.status == 405 && method.headers[.allow] == "DELETE, GET, PUT")
+                #expect(try await api.ask(.patch, "\(TestAPI.base)/kinds/K").status == 405)
+                #expect(try await api.ask(.get, "/v1/apps").status == 404)
+                #expect(try await api.ask(.get, "/v1/nothing").status == 404)
+            }
+        }
+    }
+
+    @Test("a token over its rate is told when to come again; others are not held up")
+    func rates() async throws {
+        try await withStore { store in
+            let configuration = APIConfiguration(port: 0, rate: APIConfiguration.Rate(limit: 1, burst: 3))
+            try await withAPI(store, configuration: configuration) { api in
+                for _ in 0..<3 { #expect(try await api.ask(.get, "\(TestAPI.base)/kinds").status == 200) }
+                let refused = try await api.ask(.get, "\(TestAPI.base)/kinds")
+                #expect(refused.status == 429 && refused.headers[.retryAfter] == "1")
+                let other = TestAPI.Bearer.token(try await api.tokens.token())
+                #expect(try await api.ask(.get, "\(TestAPI.base)/kinds", as: other).status == 200)
+            }
+        }
+    }
+
+    @Test("pages of other origins are let in only where they are listed")
+    func origins() async throws {
+        try await withStore { store in
+            var headers = HTTPFields()
+            headers[.origin] = "https://app.example.com"
+            let asking = headers
+            try await withAPI(store) { api in
+                let answer = try await api.ask(.get, "\(TestAPI.base)/kinds", headers: asking)
+                #expect(answer.status == 200 && answer.headers[.accessControlAllowOrigin] == nil)
+            }
+            let configuration = APIConfiguration(port: 0, corsOrigins: ["https://app.example.com"])
+            try await withAPI(store, configuration: configuration) { api in
+                let answer = try await api.ask(.get, "\(TestAPI.base)/kinds", headers: asking)
+                #expect(answer.headers[.accessControlAllowOrigin] == "https://app.example.com")
+                #expect(answer.headers[.vary] == "Origin")
+                var preflight = asking
+                preflight[.accessControlRequestMethod] = "PUT"
+                let allowed = try await api.ask(.options, "\(TestAPI.base)/kinds/K", as: .nobody, headers: preflight)
+                #expect(allowed.status == 204 && allowed.headers[.accessControlAllowMethods]?.contains("PUT") == true)
+                preflight[.origin] = "https://evil.example.com"
+                let refused = try await api.ask(.options, "\(TestAPI.base)/kinds/K", as: .nobody, headers: preflight)
+                #expect(refused.headers[.accessControlAllowOrigin] == nil)
+            }
+        }
+    }
+}

@@ -1,0 +1,194 @@
+import HTTPTypes
+import KafkaClient
+import PostgresClient
+import TestSupport
+import Testing
+import WidgetEvents
+import WidgetModel
+import WidgetStore
+
+@testable import WidgetAPI
+
+@Suite("what is changed over HTTP is published as events", .tags(.api), .timeLimit(.minutes(5)))
+struct WriteRoutesTests {
+    @Test("placing, configuring, viewing, removing, environment: the events that producers publish")
+    func lifecycle() async throws {
+        try await withStore { store in
+            try await store.place([.test("w1")])
+            try await withAPI(store) { api in
+                let trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+                var headers = HTTPFields()
+                headers[try #require(HTTPField.Name("traceparent"))] = trace
+                let placed = try await api.ask(
+                    .put, "\(TestAPI.base)/widgets/w2", body: TestAPI.placement, headers: headers)
+                #expect(placed.status == 202)
+                #expect(placed.document["event"]?["topic"] == "freshet.widgets")
+                _ = try await api.ask(
+                    .put, "\(TestAPI.base)/widgets/w1/configuration", body: ["configuration": ["a": 1]])
+                _ = try await api.ask(.post, "\(TestAPI.base)/widgets/w1/views")
+                _ = try await api.ask(.delete, "\(TestAPI.base)/widgets/w1")
+                _ = try await api.ask(
+                    .put, "\(TestAPI.base)/devices/d1/environment", body: ["environment": TestAPI.environment])
+                let events = try api.published.events()
+                #expect(
+                    events.map(\.event) == [
+                        .placed(.test("w2", configuration: #"{"card":"acme"}"#)),
+                        .configured(
+                            app: TestKinds.app, widget: "w1",
+                            configuration: WidgetConfiguration(storedCanonical: #"{"a":1}"#)),
+                        .viewed(app: TestKinds.app, widget: "w1"), .removed(app: TestKinds.app, widget: "w1"),
+                        .environmentChanged(
+                            app: TestKinds.app, device: "d1",
+                            environment: WidgetEnvironment(storedLocale: "en-GB", timeZone: "Europe/London"),
+                            significantTimeChange: false),
+                    ])
+                // All of them stay in order behind the placement: the person's key.
+                #expect(api.published.all.allSatisfy { $0.key == Array("u1".utf8) })
+                #expect(events[0].envelope.source == "/freshet/api")
+                #expect(events[0].envelope.traceparent == trace)
+                #expect(placed.document["event"]?["id"] == .string(events[0].envelope.id))
+                #expect(events.allSatisfy { $0.envelope.time != nil })
+            }
+        }
+    }
+
+    @Test("reload requests by their reason")
+    func reloads() async throws {
+        try await withStore { store in
+            try await withAPI(store) { api in
+                func post(_ body: JSONValue) async throws -> Int {
+                    try await api.ask(.post, "\(TestAPI.base)/reloads", body: body).status
+                }
+                #expect(try await post(["audience": ["everyone": true], "kinds": "all"]) == 202)
+                #expect(
+                    try await post([
+                        "audience": ["user": "u1"], "kinds": ["Purchases"], "matching": ["card": "acme"],
+                        "reason": "background",
+                    ]) == 202)
+                #expect(try await post(["audience": ["device": "d1"], "kinds": "all", "reason": "operator"]) == 202)
+                let events = try api.published.events().map(\.event)
+                #expect(
+                    events == [
+                        .push(
+                            ReloadRequest(app: TestKinds.app, audience: .everyone, kinds: .all, reason: .push)),
+                        .appChange(
+                            ReloadRequest(
+                                app: TestKinds.app, audience: .user("u1"), kinds: .kinds(["Purchases"]),
+                                matching: WidgetConfiguration(storedCanonical: #"{"card":"acme"}"#),
+                                reason: .background)),
+                        .operatorReload(
+                            ReloadRequest(app: TestKinds.app, audience: .device("d1"), kinds: .all, reason: .operator)),
+                    ])
+            }
+        }
+    }
+
+    @Test(
+        "what cannot be used is told with its place",
+        arguments: [
+            ("PUT", "widgets/w2", #"{"user":"u1"}"#, 422, "/device"),
+            ("PUT", "widgets/w2", #"{"user":7}"#, 422, "/user"),
+            ("PUT", "widgets/w2", #"{"app":"other"}"#, 422, "/app"),
+            ("PUT", "widgets/w2", #"{"usr":"u1"}"#, 422, "/usr"),
+            ("PUT", "widgets/w2", #"["#, 400, "/0"), ("PUT", "widgets/w2", #"[]"#, 422, ""),
+            ("PUT", "widgets/w2", #"{"user":"a","user":"b"}"#, 400, "/user"),
+            (
+                "PUT", "widgets/w2",
+                #"{"user":"u","device":"d","kind":"Nothing","family":"systemSmall","#
+                    + #""environment":{"locale":"en","timeZone":"UTC"}}"#, 422, "/kind"
+            ),
+            (
+                "PUT", "widgets/w2",
+                #"{"user":"u","device":"d","kind":"DueDate","family":"accessoryInline","#
+                    + #""environment":{"locale":"en","timeZone":"UTC"}}"#, 422, "/family"
+            ),
+            (
+                "PUT", "widgets/w2",
+                #"{"user":"u","device":"d","kind":"DueDate","family":"systemSmall","#
+                    + #""environment":{"locale":"?","timeZone":"UTC"}}"#, 422, "/environment/locale"
+            ),
+            ("PUT", "widgets/w1/configuration", #"{"configuration":{"a":{"b":1}}}"#, 422, "/configuration/a"),
+            ("POST", "reloads", #"{"audience":{},"kinds":"all"}"#, 422, "/audience"),
+            ("POST", "reloads", #"{"audience":{"user":"u"},"kinds":["Purchases","No"]}"#, 422, "/kinds/1"),
+            ("POST", "reloads", #"{"audience":{"user":"u"},"kinds":"all","reason":"why"}"#, 422, "/reason"),
+            ("PUT", "kinds/K", #"{"providerURL":"ftp://x","placeholder":{},"maxBatch":0}"#, 422, "/providerURL"),
+            ("PUT", "kinds/K", #"{"name":"L","providerURL":"https://x.example.com","placeholder":{}}"#, 422, "/name"),
+        ])
+    func refused(_ method: String, _ path: String, _ body: String, _ status: Int, _ pointer: String) async throws {
+        try await withStore { store in
+            try await store.place([.test("w1")])
+            try await withAPI(store) { api in
+                let answer = try await api.ask(
+                    HTTPRequest.Method(rawValue: method) ?? .get, "\(TestAPI.base)/\(path)", raw: body)
+                #expect(answer.status == status, "\(answer.text)")
+                #expect(answer.contentType == "application/problem+json")
+                #expect(answer.document["pointer"] == .string(pointer), "\(answer.text)")
+                #expect(answer.document["errors"]?.arrayValue?.isEmpty == false)
+                #expect(answer.document["status"] == .number(JSONNumber(status)))
+                #expect(api.published.all.isEmpty)
+            }
+        }
+    }
+
+    @Test("a device token places its own user's widgets, and takes nobody's away")
+    func deviceTokens() async throws {
+        try await withStore { store in
+            try await store.place([.test("w1")])
+            try await withAPI(store) { api in
+                let device = TestAPI.Bearer.token(try await api.tokens.token(user: "u2"))
+                var own = TestAPI.placement.objectValue ?? JSONObject()
+                own["user"] = nil
+                #expect(
+                    try await api.ask(.put, "\(TestAPI.base)/widgets/w5", as: device, body: .object(own)).status == 202)
+                #expect(
+                    try await api.ask(.put, "\(TestAPI.base)/widgets/w1", as: device, body: .object(own)).status == 202)
+                for audience: JSONValue in [["user": "u1"], ["everyone": true], ["device": "d1"], ["widget": "w1"]] {
+                    let body: JSONValue = ["audience": audience, "kinds": "all"]
+                    #expect(try await api.ask(.post, "\(TestAPI.base)/reloads", as: device, body: body).status == 403)
+                }
+                let mine: JSONValue = ["audience": ["user": "u2"], "kinds": "all", "reason": "foreground"]
+                #expect(try await api.ask(.post, "\(TestAPI.base)/reloads", as: device, body: mine).status == 202)
+                let free: JSONValue = ["audience": ["user": "u2"], "kinds": "all", "reason": "operator"]
+                #expect(try await api.ask(.post, "\(TestAPI.base)/reloads", as: device, body: free).status == 403)
+                let kinds = try await api.ask(.get, "\(TestAPI.base)/kinds", as: device)
+                #expect(kinds.status == 200 && !kinds.text.contains("providerURL"))
+                let events = try api.published.events()
+                #expect(events.count == 3)
+                // That of another person's widget is older than any, and changes nothing.
+                #expect(events.map { $0.envelope.time == WidgetRoutes.beforeAll } == [false, true, false])
+            }
+        }
+    }
+
+    @Test("kinds are registered, changed, kept and retired; an app has to be there first")
+    func kinds() async throws {
+        try await withStore { store in
+            try await withAPI(store) { api in
+                let definition: JSONValue = ["providerURL": "https://p.example.com", "placeholder": ["a": 1]]
+                func put(_ body: JSONValue, _ query: String = "") async throws -> TestAPI.Answer {
+                    try await api.ask(.put, "\(TestAPI.base)/kinds/New\(query)", body: body)
+                }
+                let dry = try await put(definition, "?dryRun=true")
+                #expect(dry.status == 200 && dry.document["action"] == "add")
+                #expect(try await api.json("\(TestAPI.base)/kinds/New").status == 404)
+                #expect(try await put(definition).status == 201)
+                #expect(try await put(definition).document["action"] == "keep")
+                var changed = definition.objectValue ?? JSONObject()
+                changed["maxBatch"] = 7
+                let change = try await put(.object(changed))
+                #expect(change.status == 200 && change.document["fields"] == ["maxBatch"])
+                let read = try await api.json("\(TestAPI.base)/kinds/New").document
+                #expect(read["definition"]?["maxBatch"] == 7 && read["kind"] == "New" && read["paused"] == false)
+                #expect(try await api.json("\(TestAPI.base)/kinds").document["kinds"]?.arrayValue?.count == 4)
+                let gone = try await api.ask(.delete, "\(TestAPI.base)/kinds/New")
+                #expect(gone.status == 202 && gone.document["timelinesLeft"] == 0)
+                #expect(try await api.json("\(TestAPI.base)/kinds/New").status == 404)
+                #expect(try await store.integer("SELECT count(*) FROM app WHERE developer_mode") == 0)
+                let stranger = try await api.tokens.token(app: "com.example.nobody")
+                let refused = try await api.ask(
+                    .put, "/v1/apps/com.example.nobody/kinds/New", as: .token(stranger), body: definition)
+                #expect(refused.status == 404)
+            }
+        }
+    }
+}
