@@ -84,6 +84,7 @@ struct HTMLPage: Sendable {
         svg { display: block; width: 100%; height: auto; margin-top: .5rem; }
         svg .grid { stroke: var(--rule); stroke-width: 1; }
         svg .tick { fill: var(--quiet); font-size: 11px; font-family: system-ui, sans-serif; }
+        svg .line { fill: none; stroke-width: 1.6; stroke-linejoin: round; stroke-linecap: round; }
         svg .c1 { stroke: var(--c1); } svg .c2 { stroke: var(--c2); } svg .c3 { stroke: var(--c3); }
         svg .c4 { stroke: var(--c4); }
         details { margin: 1rem 0; }

@@ -149,7 +149,6 @@ struct LoadPage: Sendable {
         .tile { background: var(--card); border: 1px solid var(--rule); border-radius: 8px; padding: .6rem .75rem; }
         .tile b { display: block; font-size: 1.2rem; font-variant-numeric: tabular-nums; }
         .tile span { color: var(--quiet); font-size: .8125rem; }
-        svg .line { fill: none; stroke-width: 1.6; stroke-linejoin: round; stroke-linecap: round; }
         svg .c3 { stroke-width: 1; }
         svg .bar { fill: var(--c1); opacity: .85; }
         svg .mark { stroke: var(--c2); stroke-width: 1; stroke-dasharray: 4 3; }

@@ -1,6 +1,6 @@
 import Foundation
 
-/// Charts as SVG elements for a page that has the styles of ``LoadPage``: their text stays readable on a phone, since
+/// Charts as SVG elements for a page that has the styles of ``HTMLPage``: their text stays readable on a phone, since
 /// the drawing is no wider than one.
 enum SVGChart {
     /// A line of a chart.
@@ -14,7 +14,7 @@ enum SVGChart {
     private static let left = 46.0
     private static let right = 392.0
     private static let top = 10.0
-    private static let bottom = 184.0
+    static let bottom = 184.0
 
     /// Lines over time.
     ///
@@ -92,11 +92,11 @@ enum SVGChart {
 
     // MARK: Parts
 
-    private static func open(_ label: String) -> String {
+    static func open(_ label: String) -> String {
         #"<svg viewBox="0 0 \#(number(width)) \#(number(height))" role="img" aria-label="\#(HTML.escaped(label))">"#
     }
 
-    private static func grid(_ scale: ChartScale, _ format: (Double) -> String) -> String {
+    static func grid(_ scale: ChartScale, _ format: (Double) -> String) -> String {
         scale.ticks.map { tick in
             let place = y(scale.place(tick))
             return #"<line class="grid" x1="\#(number(left))" x2="\#(number(right))" y1="\#(number(place))" "#
@@ -104,14 +104,14 @@ enum SVGChart {
         }.joined()
     }
 
-    private static func text(_ text: String, x: Double, y: Double, anchor: String) -> String {
+    static func text(_ text: String, x: Double, y: Double, anchor: String) -> String {
         #"<text class="tick" x="\#(number(x))" y="\#(number(y))" text-anchor="\#(anchor)">\#(HTML.escaped(text))</text>"#
     }
 
-    private static func x(_ share: Double) -> Double { left + share * (right - left) }
-    private static func y(_ share: Double) -> Double { bottom - share * (bottom - top) }
+    static func x(_ share: Double) -> Double { left + share * (right - left) }
+    static func y(_ share: Double) -> Double { bottom - share * (bottom - top) }
 
-    private static func number(_ value: Double) -> String {
+    static func number(_ value: Double) -> String {
         let tenths = Int((value * 10).rounded())
         return tenths % 10 == 0 ? "\(tenths / 10)" : String(format: "%.1f", value)
     }
