@@ -22,7 +22,10 @@ extension SVGChart {
         let values = points.map(\.value)
         let scale = ChartScale.logarithmic(from: values.min() ?? 1, upTo: values.max() ?? 1)
         var svg = open(label) + grid(scale, Figure.short)
-        for size in sizes { svg += text(Figure.short(size), x: x(axis.place(size)), y: bottom + 17, anchor: "middle") }
+        for size in sizes {
+            let place = axis.place(size)
+            svg += text(Figure.short(size), x: x(place), y: bottom + 17, anchor: anchor(at: place))
+        }
         for (index, curve) in curves.enumerated() {
             let places = curve.drawn.map { "\(number(x(axis.place($0.size)))),\(number(y(scale.place($0.value))))" }
             // A single point is a dot: a line of no length, with round ends.

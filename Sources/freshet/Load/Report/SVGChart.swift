@@ -68,8 +68,7 @@ enum SVGChart {
         svg += grid(scale, Figure.short)
         for tick in time.ticks {
             let place = time.place(tick)
-            let anchor = place < 0.05 ? "start" : place > 0.95 ? "end" : "middle"
-            svg += text(Figure.digits(tick) + " ms", x: x(place), y: bottom + 17, anchor: anchor)
+            svg += text(Figure.digits(tick) + " ms", x: x(place), y: bottom + 17, anchor: anchor(at: place))
         }
         for bucket in buckets where bucket.count > 0 {
             let from = x(time.place(bucket.upTo / LatencyBucket.growth))
@@ -107,6 +106,9 @@ enum SVGChart {
     static func text(_ text: String, x: Double, y: Double, anchor: String) -> String {
         #"<text class="tick" x="\#(number(x))" y="\#(number(y))" text-anchor="\#(anchor)">\#(HTML.escaped(text))</text>"#
     }
+
+    /// What is written below the axis does not go beyond the drawing.
+    static func anchor(at share: Double) -> String { share < 0.05 ? "start" : share > 0.95 ? "end" : "middle" }
 
     static func x(_ share: Double) -> Double { left + share * (right - left) }
     static func y(_ share: Double) -> Double { bottom - share * (bottom - top) }
