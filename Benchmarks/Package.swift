@@ -17,6 +17,8 @@ let strictWithC: [SwiftSetting] = strict + [.strictMemorySafety()]
 let logging: Target.Dependency = .product(name: "Logging", package: "swift-log")
 let crypto: Target.Dependency = .product(name: "Crypto", package: "swift-crypto")
 let lifecycle: Target.Dependency = .product(name: "ServiceLifecycle", package: "swift-service-lifecycle")
+let metrics: Target.Dependency = .product(name: "Metrics", package: "swift-metrics")
+let tracing: Target.Dependency = .product(name: "Tracing", package: "swift-distributed-tracing")
 
 // The measured code is the parent's, through the links in Freshet/: its targets are of `package` access and no products, so
 // that a package that depends on the parent could neither link nor call them.
@@ -32,6 +34,8 @@ let package = Package(
         .package(url: "https://github.com/apple/swift-crypto", "3.12.3"..<"5.0.0"),
         .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
         .package(url: "https://github.com/swift-server/async-http-client", from: "1.37.0"),
+        .package(url: "https://github.com/apple/swift-metrics", from: "2.13.0"),
+        .package(url: "https://github.com/apple/swift-distributed-tracing", from: "1.7.0"),
     ],
     targets: [
         .executableTarget(
@@ -44,8 +48,8 @@ let package = Package(
         .target(
             name: "Cases",
             dependencies: [
-                "KafkaClient", "PostgresClient", "WidgetModel", "WidgetEvents", "WidgetStore", "ReloadIngest",
-                "ReloadWorkers",
+                "CRdKafka", "KafkaClient", "PostgresClient", "WidgetModel", "WidgetEvents", "WidgetStore",
+                "ReloadIngest", "ReloadWorkers", logging,
             ],
             swiftSettings: strict),
 
@@ -72,13 +76,14 @@ let package = Package(
             name: "ReloadIngest",
             dependencies: [
                 "KafkaClient", "PostgresClient", "WidgetEvents", "WidgetModel", "WidgetStore", logging, lifecycle,
+                metrics, tracing,
             ],
             path: "Freshet/ReloadIngest", swiftSettings: strict),
         .target(
             name: "ReloadWorkers",
             dependencies: [
                 "KafkaClient", "PostgresClient", "WidgetEvents", "WidgetModel", "WidgetStore", logging, lifecycle,
-                crypto,
+                crypto, metrics, tracing,
                 .product(name: "AsyncHTTPClient", package: "async-http-client"),
                 .product(name: "NIOCore", package: "swift-nio"), .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "NIOHTTP1", package: "swift-nio"), .product(name: "NIOSSL", package: "swift-nio-ssl"),

@@ -1,70 +1,91 @@
-import KafkaClient
-import ReloadIngest
+import PostgresClient
 import WidgetEvents
 import WidgetModel
-import WidgetStore
+
+@testable import KafkaClient
+@testable import ReloadIngest
+@testable import WidgetStore
 
 /// What ingest does with a polled batch before it goes to the database.
 struct IngestCases {
     private static let count = 1_000
     private static let app = "com.example.bank"
     private static let kinds = ["RecentPurchases", "DueDate"]
+    private static let topics = IngestConfiguration.Topics()
 
-    private let batch: KafkaBatch
-    private let events: [BatchEvent]
-    private let directory: KindDirectory
+    /// Requests, each for one user and kind.
+    private let requests = Self.batch(of: topics.pushes) { index in
+        // Of the thousand, the last four hundred are for users and kinds that were asked for before.
+        .push(
+            ReloadRequest(
+                app: app, audience: .user("user-\(index * 7_919 % 600)"), kinds: .kinds([kinds[index % 2]]),
+                reason: .push))
+    }
+    /// What a device tells of its widgets.
+    private let widgets = Self.batch(of: topics.widgets) { index in
+        switch index % 5 {
+        case 0, 1: .viewed(app: app, widget: "widget-\(index)")
+        case 2: .placed(placement(index))
+        case 3: .configured(app: app, widget: "widget-\(index)", configuration: placement(index).configuration)
+        default: .removed(app: app, widget: "widget-\(index)")
+        }
+    }
+    private let directory = KindDirectory(
+        apps: [RegisteredApp(id: 1, name: app, isDeveloperMode: false, signingSecret: [])],
+        kinds: kinds.enumerated().map { WorkerCases.kind($1, id: Int32($0 + 1), app: app) })
 
-    init() throws {
-        let batch = KafkaBatch(
-            (0..<Self.count).map { index in
-                let request = ReloadRequest(
-                    app: Self.app, audience: .user("user-\(index * 7_919 % 100_000)"),
-                    kinds: .kinds([Self.kinds[index % 2]]), reason: .push)
+    private static func placement(_ index: Int) -> WidgetPlacement {
+        WidgetPlacement(
+            app: app, widget: "widget-\(index)", user: "user-\(index)", device: "device-\(index)", kind: kinds[0],
+            family: .systemSmall, configuration: WidgetConfiguration(storedCanonical: #"{"card":"card-\#(index)"}"#),
+            environment: WidgetEnvironment(storedLocale: "en-GB", timeZone: "Europe/London"))
+    }
+
+    /// A batch as the consumer's thread makes it: six partitions, CloudEvents in binary mode.
+    private static func batch(of topic: String, _ event: (Int) -> FreshetEvent) -> KafkaBatch {
+        KafkaBatch(
+            (0..<count).map { index in
                 let event = EventEncoder.encode(
-                    .push(request), id: "load-\(index)", source: "/example/cards",
+                    event(index), id: "load-\(index)", source: "/example/cards",
                     time: Timestamp(microseconds: 1_760_000_000_000_000 + Int64(index)))
                 return KafkaBatch.Placed(
                     partition: Int32(index % 6), offset: Int64(index / 6),
                     message: KafkaMessage(
-                        topic: "freshet.pushes", key: event.key, value: event.value,
+                        topic: topic, key: event.key, value: event.value,
                         headers: event.headers.map { KafkaHeader(name: $0.name, value: $0.value) },
                         timestampMilliseconds: 1_760_000_000_000))
             })
-        self.batch = batch
-        events = try (0..<batch.count).map { index in
-            BatchEvent(
-                record: index,
-                position: EventPosition(
-                    topic: 0, partition: batch.records[index].partition, offset: batch.records[index].offset),
-                time: nil, event: try Self.decoded(index, of: batch).get().event)
-        }
-        directory = KindDirectory(
-            apps: [RegisteredApp(id: 1, name: Self.app, isDeveloperMode: false, signingSecret: [])],
-            kinds: Self.kinds.enumerated().map { WorkerCases.kind($1, id: Int32($0 + 1), app: Self.app) })
     }
 
-    private static func decoded(_ index: Int, of batch: KafkaBatch) -> Result<DecodedEvent, EventError> {
-        EventDecoder().decode(
-            bytes: batch.bytes, value: batch.value(index),
-            headers: batch.headers(index).lazy.map { (name: $0.name, value: $0.value) }, topic: .pushes)
-    }
+    /// Requests to what ingest folds, as the consumer's thread does it message by message.
+    var decode: MeasuredCase { decoding(requests, as: "event decode") }
 
-    /// Messages to events.
-    var decode: MeasuredCase {
-        MeasuredCase(name: "event decode", items: Self.count) { [batch] in
-            var good = 0
-            for index in 0..<batch.count {
-                if case .success = Self.decoded(index, of: batch) { good += 1 }
+    /// The same for the events of widgets, which are decoded as a whole.
+    var decodeWidgets: MeasuredCase { decoding(widgets, as: "event decode, widgets") }
+
+    private func decoding(_ batch: KafkaBatch, as name: String) -> MeasuredCase {
+        // Used by one run after the other.
+        nonisolated(unsafe) let reader = RecordReader(topics: Self.topics, decoder: EventDecoder())
+        return MeasuredCase(name: name, items: Self.count, expected: Self.count) {
+            for record in batch.records { reader.read(record, in: batch.bytes, topics: batch.topics) }
+            guard let read = reader.take() as? ReadRecords else { return 0 }
+            let rejected = read.contents.count { content in
+                if case .rejected = content { true } else { false }
             }
-            return good
+            return read.records.count - rejected
         }
     }
 
-    /// Events to rows of SQL input.
+    /// What was decoded to the parameters of the statement that marks.
     var fold: MeasuredCase {
-        MeasuredCase(name: "fold", items: Self.count) { [events, directory] in
-            var fold = BatchFold(directory: directory)
-            for event in events { fold.add(event) }
+        var batch = requests
+        batch.annotation = RecordReader.read(requests, topics: Self.topics, decoder: EventDecoder())
+        return MeasuredCase(name: "fold", items: Self.count, expected: 600) { [directory, batch] in
+            let prepared = PreparedBatch(batch, topics: Self.topics, decoder: EventDecoder())
+            let (fold, count) = prepared.fold(prepared.items, directory)
+            var pipeline = PostgresPipeline()
+            _ = pipeline.append(MarkUsers(fold.userMarks.values, limit: 10_000, isStrict: true))
+            guard count == Self.count, fold.accepted == Self.count, pipeline.count == 1 else { return 0 }
             return fold.markCount
         }
     }
@@ -75,17 +96,19 @@ struct IngestCases {
         let texts = (0..<100).map {
             Array(#"{"units": "metric", "city": "City \#($0)", "hourly": true, "days": 5}"#.utf8)
         }
-        return MeasuredCase(name: "canonical identity", items: texts.count) {
-            var sum: UInt64 = 0
+        return MeasuredCase(name: "canonical identity", items: texts.count, expected: texts.count) {
+            var made = 0
+            var last: TimelineID?
             for text in texts {
                 guard let configuration = try? WidgetConfiguration(json: text) else { continue }
-                sum &+=
-                    TimelineIdentity(
-                        app: Self.app, kind: "Weather", sharing: .perUser, variesBy: .all, family: .systemSmall,
-                        configuration: configuration, environment: environment, user: "user-1"
-                    ).id.low
+                let id = TimelineIdentity(
+                    app: Self.app, kind: "Weather", sharing: .perUser, variesBy: .all, family: .systemSmall,
+                    configuration: configuration, environment: environment, user: "user-1"
+                ).id
+                if id != last { made += 1 }
+                last = id
             }
-            return Int(truncatingIfNeeded: sum)
+            return made
         }
     }
 }

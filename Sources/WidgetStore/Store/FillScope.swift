@@ -71,14 +71,9 @@ struct FillScope: Sendable {
         let keyed = timelines.map { (id: $0.identity.id, timeline: $0) }
         try await connection.withTransaction { connection in
             _ = try await connection.copyIn(FillTable.timelines, rows: keyed) { item, row in
-                let identity = item.timeline.identity
                 row.append(PostgresUUID(item.id))
                 row.append(item.timeline.kind.id)
-                row.append(identity.family?.rawValue)
-                row.append(identity.configuration.canonical)
-                row.append(identity.locale)
-                row.append(identity.timeZone)
-                row.append(identity.user)
+                row.append(item.timeline.identity)
             }
             _ = try await connection.copyIn(FillTable.states, rows: keyed) { item, row in
                 state(item.timeline, id: item.id, to: &row)
@@ -116,15 +111,8 @@ struct FillScope: Sendable {
 
     func copy(_ widgets: [FilledWidget], on connection: PostgresConnection) async throws {
         _ = try await connection.copyIn(FillTable.widgets, rows: widgets) { widget, row in
-            row.append(widget.kind.appID)
-            row.append(widget.placement.widget)
-            row.append(widget.kind.id)
-            row.append(widget.placement.family.rawValue)
+            row.append(widget.placement, of: widget.kind)
             row.append(PostgresUUID(widget.timeline))
-            row.append(widget.placement.user)
-            row.append(widget.placement.device)
-            row.append(widget.placement.environment.locale)
-            row.append(widget.placement.environment.timeZone)
             row.append(PostgresTimestamp(renderedAt))
             row.append(PostgresTimestamp(renderedAt))
         }

@@ -115,20 +115,9 @@ extension ImportedWidget {
             app: placement.app, kind: placement.kind, sharing: kind.definition.sharing,
             variesBy: kind.definition.variesBy, family: placement.family, configuration: placement.configuration,
             environment: placement.environment, user: placement.user)
-        row.append(kind.appID)
-        row.append(placement.widget)
-        row.append(kind.id)
-        row.append(placement.family.rawValue)
-        row.append(placement.user)
-        row.append(placement.device)
-        row.append(placement.environment.locale)
-        row.append(placement.environment.timeZone)
+        row.append(placement, of: kind)
         row.append(PostgresTimestamp(time))
         row.append(PostgresUUID(identity.id))
-        row.append(identity.family?.rawValue)
-        row.append(identity.configuration.canonical)
-        row.append(identity.locale)
-        row.append(identity.timeZone)
-        row.append(identity.user)
+        row.append(identity)
     }
 }

@@ -14,14 +14,7 @@ struct LoadCeilingCommand: AsyncParsableCommand {
               deploy/local/postgres run -- freshet load ceiling --batch 1000 --json
             """)
 
-    @Option(help: "People.")
-    var users = 50_000
-
-    @Option(help: "Widgets of each.")
-    var widgetsPerUser = 4
-
-    @Option(help: "Kinds of widgets.")
-    var kinds = 20
+    @OptionGroup var world: LoadWorldOptions
 
     @Option(help: "Events, each for one widget chosen at random.")
     var events = 200_000
@@ -33,16 +26,12 @@ struct LoadCeilingCommand: AsyncParsableCommand {
     @OptionGroup var options: LoadOptions
 
     func validate() throws {
-        try LoadOptions.check("--users", users, in: 1...10_000_000)
-        try LoadOptions.check("--widgets-per-user", widgetsPerUser, in: 1...100)
-        try LoadOptions.check("--kinds", kinds, in: 1...1_000)
         try LoadOptions.check("--events", events, in: 1...10_000_000)
         try LoadOptions.check("--batch", batch, in: 1...100_000)
     }
 
     func run() async throws {
-        let world = LoadWorld(users: users, widgetsPerUser: widgetsPerUser, kinds: kinds)
-        let plan = LoadCeiling.Plan(world: world, events: events, seed: options.seed, batch: batch)
+        let plan = LoadCeiling.Plan(world: world.world, events: events, seed: options.seed, batch: batch)
         try await options.run(farm, plan.farm) { try await LoadCeiling(plan: plan, farm: $0).run() }
     }
 }

@@ -1,4 +1,3 @@
-import FreshetClient
 import KafkaClient
 import Logging
 import PostgresClient
@@ -189,36 +188,8 @@ struct LoadDrain: Sendable {
         return pass
     }
 
-    /// All acknowledged, and all still there: the embedded broker drops silently what does not fit.
     private func publish(_ widgets: [Int], pass: Int) async throws {
-        let topic = farm.settings.topics.pushes
-        let producer = try KafkaProducer(
-            configuration: farm.kafka, deliveryTimeout: farm.settings.kafka.deliveryTimeout, logger: farm.logger)
-        let publisher = EventPublisher(
-            producer: producer, topics: farm.settings.topicNames, source: "/freshet/load")
-        let starts = try await LoadOutput.ends(of: topic, kafka: farm.kafka, logger: farm.logger)
-        do {
-            let chunk = 10_000
-            for first in stride(from: 0, to: widgets.count, by: chunk) {
-                let time = SampleProvider.systemTime()
-                let events = (first..<min(first + chunk, widgets.count)).map { index in
-                    OutgoingEvent(
-                        plan.world.reload(widgets[index]), id: "load-\(pass)-\(index)", time: time,
-                        key: plan.world.user(of: widgets[index]))
-                }
-                for result in await publisher.publish(events) { _ = try result.get() }
-            }
-            await producer.shutdown()
-        } catch {
-            await producer.shutdown()
-            throw error
-        }
-        let ends = try await LoadOutput.ends(of: topic, kafka: farm.kafka, logger: farm.logger)
-        let stored = ends.reduce(0) { $0 + $1.value - (starts[$1.key] ?? 0) }
-        let dropped = try await LoadOutput.dropped(of: topic, from: starts, kafka: farm.kafka, logger: farm.logger)
-        guard stored >= widgets.count, dropped == 0 else {
-            throw CommandFailure(.failure, "the broker has \(Int(stored) - dropped) of \(widgets.count) events")
-        }
+        try await farm.publishReloads(of: widgets, in: plan.world) { "load-\(pass)-\($0)" }
     }
 
     /// Waits until so many events are applied, nothing is due, and nothing is being worked on.

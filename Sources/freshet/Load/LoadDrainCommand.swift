@@ -17,14 +17,7 @@ struct LoadDrainCommand: AsyncParsableCommand {
               freshet load drain --database postgresql:///freshet --bootstrap-servers kafka:9092 --json
             """)
 
-    @Option(help: "People.")
-    var users = 50_000
-
-    @Option(help: "Widgets of each.")
-    var widgetsPerUser = 4
-
-    @Option(help: "Kinds of widgets.")
-    var kinds = 20
+    @OptionGroup var world: LoadWorldOptions
 
     @Option(help: "Events, each for one widget chosen at random.")
     var events = 200_000
@@ -49,9 +42,6 @@ struct LoadDrainCommand: AsyncParsableCommand {
     @OptionGroup var options: LoadOptions
 
     func validate() throws {
-        try LoadOptions.check("--users", users, in: 1...10_000_000)
-        try LoadOptions.check("--widgets-per-user", widgetsPerUser, in: 1...100)
-        try LoadOptions.check("--kinds", kinds, in: 1...1_000)
         try LoadOptions.check("--events", events, in: 1...10_000_000)
         try LoadOptions.check("--passes", passes, in: 1...10)
         try LoadOptions.check("--max-batch", maxBatch, in: 1...1_000)
@@ -64,7 +54,8 @@ struct LoadDrainCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
-        let world = LoadWorld(users: users, widgetsPerUser: widgetsPerUser, kinds: kinds, maxBatch: maxBatch)
+        var world = world.world
+        world.maxBatch = maxBatch
         let plan = LoadDrain.Plan(
             world: world, events: events, seed: options.seed, passes: passes, comparesWithCeiling: ceiling,
             usesRunningService: runningService)

@@ -1,4 +1,3 @@
-import FreshetClient
 import KafkaClient
 import Logging
 import PostgresClient
@@ -113,7 +112,7 @@ struct LoadIngest: Sendable {
         round.events = widgets.count
         let target = first + widgets.count
         Terminal.progress("publishing events \(first) to \(target) of \(plan.events * plan.passes)")
-        try await publish(widgets, first: first)
+        try await farm.publishReloads(of: widgets, in: plan.world) { "load-\(first + $0)" }
 
         Terminal.progress("applying events \(first) to \(target) of \(plan.events * plan.passes)")
         let epochs = Dictionary(
@@ -152,36 +151,6 @@ struct LoadIngest: Sendable {
         round.walBytes = Int(last.walBytes - began.walBytes)
         round.unapplied = max(0, target - applied)
         return round
-    }
-
-    /// All acknowledged, and all still there: the embedded broker drops silently what does not fit.
-    private func publish(_ widgets: [Int], first: Int) async throws {
-        let topic = farm.settings.topics.pushes
-        let producer = try KafkaProducer(
-            configuration: farm.kafka, deliveryTimeout: farm.settings.kafka.deliveryTimeout, logger: farm.logger)
-        let publisher = EventPublisher(
-            producer: producer, topics: farm.settings.topicNames, source: "/freshet/load")
-        let starts = try await LoadOutput.ends(of: topic, kafka: farm.kafka, logger: farm.logger)
-        do {
-            let chunk = 10_000
-            for from in stride(from: 0, to: widgets.count, by: chunk) {
-                let time = SampleProvider.systemTime()
-                let events = (from..<min(from + chunk, widgets.count)).map { index in
-                    OutgoingEvent(
-                        plan.world.reload(widgets[index]), id: "load-\(first + index)", time: time,
-                        key: plan.world.user(of: widgets[index]))
-                }
-                for result in await publisher.publish(events) { _ = try result.get() }
-            }
-            await producer.shutdown()
-        } catch {
-            await producer.shutdown()
-            throw error
-        }
-        let dropped = try await LoadOutput.dropped(of: topic, from: starts, kafka: farm.kafka, logger: farm.logger)
-        guard dropped == 0 else {
-            throw CommandFailure(.failure, "the broker has dropped \(dropped) of \(widgets.count) events")
-        }
     }
 }
 

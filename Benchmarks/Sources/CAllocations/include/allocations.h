@@ -3,11 +3,11 @@
 
 #include <stdint.h>
 
-/// Calls of malloc, calloc, realloc and the aligned ones since the process began, of every thread; 0 where they are not
-/// counted (anything but glibc).
+/// Calls of malloc, calloc, realloc and the aligned ones that the calling thread has made; 0 where they are not counted
+/// (anything but glibc).
 uint64_t freshet_allocations(void);
 
-/// Bytes asked for in those calls.
+/// Bytes that it asked for in those calls.
 uint64_t freshet_allocated_bytes(void);
 
 #endif

@@ -28,7 +28,7 @@ package enum FillTable {
         """
 
     static let widgets = """
-        COPY widget (app_id, id, kind_id, family, timeline_id, user_id, device_id, locale, time_zone, placed_at,
+        COPY widget (app_id, id, kind_id, family, user_id, device_id, locale, time_zone, timeline_id, placed_at,
                      changed_at)
         FROM STDIN (FORMAT binary)
         """

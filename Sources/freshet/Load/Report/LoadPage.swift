@@ -1,5 +1,4 @@
 import ArgumentParser
-import Foundation
 import WidgetModel
 
 /// A load report as one HTML page that needs nothing else: figures, charts, the command, and the whole JSON.
@@ -13,56 +12,32 @@ struct LoadPage: Sendable {
     let command: String
     let time: Timestamp
 
-    var text: String {
-        let scenario = report["scenario"]?.stringValue ?? "load"
-        let title = "freshet load \(scenario)"
-        return """
-            <!DOCTYPE html>
-            <html lang="en">
-            <head>
-            <meta charset="utf-8"/>
-            <meta name="viewport" content="width=device-width, initial-scale=1"/>
-            <meta name="color-scheme" content="light dark"/>
-            <title>\(HTML.escaped(title))</title>
-            <style>
-            \(Self.style)
-            </style>
-            </head>
-            <body>
-            <main>
-            <header>
-            <h1>\(HTML.escaped(title))</h1>
-            \(verdict)
-            <p class="quiet">\(HTML.escaped(time.rfc3339)) · Freshet \(HTML.escaped(Freshet.configuration.version))</p>
-            <pre class="command">\(HTML.escaped(command))</pre>
-            </header>
-            <section class="figures" aria-label="Figures">
-            \(figures.map(Self.tile).joined(separator: "\n"))
-            </section>
-            <section class="charts" aria-label="Charts">
-            \(figuresOverTime.joined(separator: "\n"))
-            </section>
-            <details>
-            <summary>The report as JSON</summary>
-            <pre>\(HTML.escaped(PrettyJSON.text(withoutSamples)))</pre>
-            </details>
-            </main>
-            </body>
-            </html>
+    var text: String { page.text }
 
-            """
+    private var page: HTMLPage {
+        let title = "freshet load \(report["scenario"]?.stringValue ?? "load")"
+        return HTMLPage(
+            title: title, style: Self.style,
+            content: """
+                <header>
+                <h1>\(HTML.escaped(title))</h1>
+                \(verdict)
+                <p class="quiet">\(HTML.escaped(time.rfc3339)) · Freshet \(HTML.escaped(Freshet.configuration.version))</p>
+                <pre class="command">\(HTML.escaped(command))</pre>
+                </header>
+                <section class="figures" aria-label="Figures">
+                \(figures.map(Self.tile).joined(separator: "\n"))
+                </section>
+                <section class="charts" aria-label="Charts">
+                \(figuresOverTime.joined(separator: "\n"))
+                </section>
+                """, report: withoutSamples)
     }
 
     /// Written whole or not at all.
     ///
     /// - Throws: ``CommandFailure``, which names the file.
-    func write(to path: String) throws(CommandFailure) {
-        do {
-            try Data(text.utf8).write(to: URL(fileURLWithPath: path), options: .atomic)
-        } catch {
-            throw CommandFailure(.failure, "\(path) cannot be written: \(error.localizedDescription)")
-        }
-    }
+    func write(to path: String) throws(CommandFailure) { try page.write(to: path) }
 
     // MARK: Figures
 
@@ -149,7 +124,7 @@ struct LoadPage: Sendable {
             let svg = SVGChart.lines(
                 lines, of: samples, spans: charts.spans, isLogarithmic: chart.isLogarithmic,
                 label: "\(chart.title) over time", format: chart.format)
-            return Self.figure(chart.title, names: lines.map(\.name), svg)
+            return HTMLPage.figure(chart.title, names: lines.map(\.name), svg)
         }
         if !charts.histogram.isEmpty {
             let marks = [("p50", "p50"), ("p99", "p99"), ("p99.9", "p999")].compactMap { name, key in
@@ -157,59 +132,26 @@ struct LoadPage: Sendable {
             }
             let svg = SVGChart.histogram(charts.histogram, marks: marks, label: "Histogram of latencies")
             // Beside the latency over time.
-            figures.insert(Self.figure("Latencies, by number", names: [], svg), at: min(2, figures.count))
+            figures.insert(HTMLPage.figure("Latencies, by number", names: [], svg), at: min(2, figures.count))
         }
         return figures
     }
 
-    private static func figure(_ title: String, names: [String], _ svg: String) -> String {
-        let legend =
-            names.count < 2
-            ? ""
-            : names.enumerated().map { index, name in
-                #"<span class="key"><i class="c\#(index + 1)"></i>\#(HTML.escaped(name))</span>"#
-            }.joined()
-        return "<figure><figcaption><b>\(HTML.escaped(title))</b>\(legend)</figcaption>\(svg)</figure>"
-    }
-
     private static let style = """
-        :root { --ground: #f7f7f5; --card: #fff; --ink: #1b1d21; --quiet: #63676f; --rule: #e3e3df; --span: #f2e6c9;
-          --c1: #1f6feb; --c2: #c2570c; --c3: #8a8f98; --good: #1a7f37; --bad: #cf222e; }
-        @media (prefers-color-scheme: dark) {
-          :root { --ground: #131518; --card: #1c1f24; --ink: #e8e9eb; --quiet: #9aa0a9; --rule: #30343b; --span: #3a3320;
-            --c1: #6ea8fe; --c2: #f0883e; --c3: #7d838d; --good: #57c773; --bad: #ff7b72; }
-        }
-        * { box-sizing: border-box; }
-        body { margin: 0; background: var(--ground); color: var(--ink); font: 16px/1.45 system-ui, sans-serif; }
-        main { max-width: 68rem; margin: 0 auto; padding: 1rem; }
-        h1 { font-size: 1.5rem; margin: .5rem 0; }
+        :root { --span: #f2e6c9; --good: #1a7f37; --bad: #cf222e; }
+        @media (prefers-color-scheme: dark) { :root { --span: #3a3320; --good: #57c773; --bad: #ff7b72; } }
         header p { margin: .25rem 0; }
         .quiet { color: var(--quiet); font-size: .875rem; }
         .good { color: var(--good); font-weight: 600; }
         .bad { color: var(--bad); font-weight: 600; }
-        pre { background: var(--card); border: 1px solid var(--rule); border-radius: 8px; padding: .75rem; margin: .75rem 0;
-          overflow-x: auto; font: .8125rem/1.5 ui-monospace, monospace; }
         .command { white-space: pre-wrap; overflow-wrap: anywhere; }
         .figures { display: grid; grid-template-columns: repeat(auto-fill, minmax(8.5rem, 1fr)); gap: .5rem; margin: 1rem 0; }
         .tile { background: var(--card); border: 1px solid var(--rule); border-radius: 8px; padding: .6rem .75rem; }
         .tile b { display: block; font-size: 1.2rem; font-variant-numeric: tabular-nums; }
         .tile span { color: var(--quiet); font-size: .8125rem; }
-        .charts { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 25rem), 1fr)); gap: .75rem; }
-        figure { margin: 0; background: var(--card); border: 1px solid var(--rule); border-radius: 8px; padding: .75rem; }
-        figcaption { display: flex; flex-wrap: wrap; gap: .25rem 1rem; font-size: .875rem; }
-        .key { color: var(--quiet); }
-        .key i { display: inline-block; width: .9rem; height: .2rem; border-radius: 2px; margin-right: .35rem;
-          vertical-align: middle; }
-        i.c1 { background: var(--c1); } i.c2 { background: var(--c2); } i.c3 { background: var(--c3); }
-        svg { display: block; width: 100%; height: auto; margin-top: .5rem; }
-        svg .grid { stroke: var(--rule); stroke-width: 1; }
-        svg .tick { fill: var(--quiet); font-size: 11px; font-family: system-ui, sans-serif; }
-        svg .line { fill: none; stroke-width: 1.6; stroke-linejoin: round; stroke-linecap: round; }
-        svg .c1 { stroke: var(--c1); } svg .c2 { stroke: var(--c2); } svg .c3 { stroke: var(--c3); stroke-width: 1; }
+        svg .c3 { stroke-width: 1; }
         svg .bar { fill: var(--c1); opacity: .85; }
         svg .mark { stroke: var(--c2); stroke-width: 1; stroke-dasharray: 4 3; }
         svg .span { fill: var(--span); }
-        details { margin: 1rem 0; }
-        summary { cursor: pointer; }
         """
 }

@@ -1,6 +1,6 @@
 import Foundation
 
-/// Charts as SVG elements for a page that has the styles of ``LoadPage``: their text stays readable on a phone, since
+/// Charts as SVG elements for a page that has the styles of ``HTMLPage``: their text stays readable on a phone, since
 /// the drawing is no wider than one.
 enum SVGChart {
     /// A line of a chart.
@@ -14,7 +14,7 @@ enum SVGChart {
     private static let left = 46.0
     private static let right = 392.0
     private static let top = 10.0
-    private static let bottom = 184.0
+    static let bottom = 184.0
 
     /// Lines over time.
     ///
@@ -68,8 +68,7 @@ enum SVGChart {
         svg += grid(scale, Figure.short)
         for tick in time.ticks {
             let place = time.place(tick)
-            let anchor = place < 0.05 ? "start" : place > 0.95 ? "end" : "middle"
-            svg += text(Figure.digits(tick) + " ms", x: x(place), y: bottom + 17, anchor: anchor)
+            svg += text(Figure.digits(tick) + " ms", x: x(place), y: bottom + 17, anchor: anchor(at: place))
         }
         for bucket in buckets where bucket.count > 0 {
             let from = x(time.place(bucket.upTo / LatencyBucket.growth))
@@ -92,11 +91,11 @@ enum SVGChart {
 
     // MARK: Parts
 
-    private static func open(_ label: String) -> String {
+    static func open(_ label: String) -> String {
         #"<svg viewBox="0 0 \#(number(width)) \#(number(height))" role="img" aria-label="\#(HTML.escaped(label))">"#
     }
 
-    private static func grid(_ scale: ChartScale, _ format: (Double) -> String) -> String {
+    static func grid(_ scale: ChartScale, _ format: (Double) -> String) -> String {
         scale.ticks.map { tick in
             let place = y(scale.place(tick))
             return #"<line class="grid" x1="\#(number(left))" x2="\#(number(right))" y1="\#(number(place))" "#
@@ -104,14 +103,17 @@ enum SVGChart {
         }.joined()
     }
 
-    private static func text(_ text: String, x: Double, y: Double, anchor: String) -> String {
+    static func text(_ text: String, x: Double, y: Double, anchor: String) -> String {
         #"<text class="tick" x="\#(number(x))" y="\#(number(y))" text-anchor="\#(anchor)">\#(HTML.escaped(text))</text>"#
     }
 
-    private static func x(_ share: Double) -> Double { left + share * (right - left) }
-    private static func y(_ share: Double) -> Double { bottom - share * (bottom - top) }
+    /// What is written below the axis does not go beyond the drawing.
+    static func anchor(at share: Double) -> String { share < 0.05 ? "start" : share > 0.95 ? "end" : "middle" }
 
-    private static func number(_ value: Double) -> String {
+    static func x(_ share: Double) -> Double { left + share * (right - left) }
+    static func y(_ share: Double) -> Double { bottom - share * (bottom - top) }
+
+    static func number(_ value: Double) -> String {
         let tenths = Int((value * 10).rounded())
         return tenths % 10 == 0 ? "\(tenths / 10)" : String(format: "%.1f", value)
     }

@@ -63,7 +63,7 @@ struct LoadChurnCommand: AsyncParsableCommand {
                 return try await churn.run()
             }
         }
-        if options.json { Terminal.print(report.json) } else { report.lines.forEach(Terminal.print) }
+        options.emit(report.json, report.lines)
     }
 }
 

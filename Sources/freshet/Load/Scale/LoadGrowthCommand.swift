@@ -69,7 +69,7 @@ struct LoadGrowthCommand: AsyncParsableCommand {
                 population: population, store: store
             ).run { indices in try await options.fill(population, indices, store: store) }
         }
-        if options.json { Terminal.print(growth.json) } else { growth.lines.forEach(Terminal.print) }
+        options.emit(growth.json, growth.lines)
         if let report { try GrowthPage(report: growth, time: SampleProvider.systemTime()).write(to: report) }
     }
 }

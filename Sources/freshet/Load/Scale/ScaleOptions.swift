@@ -26,6 +26,11 @@ struct ScaleOptions: ParsableArguments {
         try LoadOptions.check("--index-memory", indexMemory, in: 1...100_000)
     }
 
+    /// Prints a report.
+    func emit(_ report: JSONValue, _ lines: [String]) {
+        if json { Terminal.print(report) } else { lines.forEach(Terminal.print) }
+    }
+
     /// Lends a database at this binary's schema, with the app registered.
     func withPopulation<Value: Sendable>(
         of world: LoadWorld, _ body: @escaping @Sendable (LoadPopulation, WidgetStore) async throws -> Value
@@ -115,7 +120,7 @@ struct LoadFillCommand: AsyncParsableCommand {
             return (counts, try await store.pool.query(FillSizes()))
         }
         let report = FillReport(counts: counts, sizes: sizes)
-        if options.json { Terminal.print(report.json) } else { report.lines.forEach(Terminal.print) }
+        options.emit(report.json, report.lines)
     }
 
     private static func importAll(
