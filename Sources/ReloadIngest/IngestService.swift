@@ -34,8 +34,6 @@ package final class IngestService: Service {
     private let onAssigned: @Sendable () -> Void
     /// Takes what can be fetched at once, if workers of this process have room for it.
     private let direct: (any DirectClaiming)?
-    /// Told how much is applied at once.
-    private let backlog: IngestBacklog?
     /// Told what was decided about the requests of each transaction.
     private let onDecisions: (@Sendable ([DecisionRecord]) -> Void)?
     let current = Mutex<KafkaConsumer?>(nil)
@@ -50,7 +48,6 @@ package final class IngestService: Service {
         onDeadLetters: @escaping @Sendable () -> Void,
         onAssigned: @escaping @Sendable () -> Void = {},
         onDecisions: (@Sendable ([DecisionRecord]) -> Void)? = nil, direct: (any DirectClaiming)? = nil,
-        backlog: IngestBacklog? = nil,
         makeConsumer: @escaping @Sendable () throws -> KafkaConsumer
     ) {
         self.configuration = configuration
@@ -64,7 +61,6 @@ package final class IngestService: Service {
         self.onAssigned = onAssigned
         self.onDecisions = onDecisions
         self.direct = direct
-        self.backlog = backlog
         self.makeConsumer = makeConsumer
         applier = BatchApplier(
             pool: pool, audienceLimit: configuration.audienceLimit, recordsDecisions: onDecisions != nil,
@@ -195,7 +191,6 @@ package final class IngestService: Service {
         case .batch(let batch):
             meter.received(batch)
             defer { meter.settled() }
-            backlog?.applying(batch.count)
             var prepared = PreparedBatch(batch, topics: configuration.topics, decoder: decoder)
             try await apply(prepared.items, of: &prepared, under: positions.epochs, &positions, consumer)
         case .revoked(let revocation):

@@ -24,7 +24,6 @@ package struct WorkerService: Service {
     ///     Called on a worker's task: it must be quick.
     ///   - decisions: told of every decision; nil: nobody wants to know.
     ///   - direct: by which ingest in this process hands over what it claims.
-    ///   - backlog: of ingest in this process, which goes first for a moment.
     ///   - heartbeat: beats at each turn of the claim loop, and rests once that stops.
     package init(
         configuration: WorkerConfiguration, pool: PostgresPool, directory: DirectoryCache,
@@ -32,15 +31,14 @@ package struct WorkerService: Service {
         statistics: WorkerStatistics = WorkerStatistics(), clock: any Clock<Duration> = ContinuousClock(),
         onStored: (@Sendable (TimelineID, EventPosition?) -> Void)? = nil,
         decisions: (any DecisionPublishing)? = nil, direct: DirectClaims = DirectClaims(),
-        backlog: IngestBacklog = IngestBacklog(), heartbeat: Heartbeat = Heartbeat(), logger: Logger
+        heartbeat: Heartbeat = Heartbeat(), logger: Logger
     ) {
         let clock = WorkerClock(clock)
         context = WorkerContext(
             configuration: configuration, pool: pool, fetcher: fetcher,
             output: OutputGate(publisher, configuration: configuration, clock: clock),
             inFlight: InFlight(signal: signal), signal: signal, sweepDemand: SweepDemand(signal: signal),
-            statistics: statistics, clock: clock, onStored: onStored, logger: logger, decisions: decisions,
-            backlog: backlog)
+            statistics: statistics, clock: clock, onStored: onStored, logger: logger, decisions: decisions)
         self.directory = directory
         self.heartbeat = heartbeat
         self.direct = direct

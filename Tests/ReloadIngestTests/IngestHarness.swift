@@ -62,7 +62,8 @@ struct IngestHarness: Sendable {
         on pool: PostgresPool? = nil, logger: Logger = quiet,
         onConsumer: @escaping @Sendable (KafkaConsumer) -> Void = { _ in },
         onDecisions: (@Sendable ([DecisionRecord]) -> Void)? = nil,
-        configure: ((inout IngestConfiguration) -> Void)? = nil, properties: [String: String] = [:]
+        configure: ((inout IngestConfiguration) -> Void)? = nil, properties: [String: String] = [:],
+        direct: (any DirectClaiming)? = nil, onDue: @escaping @Sendable () -> Void = {}
     ) -> IngestService {
         var configuration = configuration
         configure?(&configuration)
@@ -75,7 +76,7 @@ struct IngestHarness: Sendable {
         consumer.makeReader = IngestService.makeReader(configuration)
         return IngestService(
             configuration: configuration, pool: pool, directory: DirectoryCache(pool: pool),
-            logger: logger, onDue: {}, onDeadLetters: {}, onAssigned: {}, onDecisions: onDecisions,
+            logger: logger, onDue: onDue, onDeadLetters: {}, onAssigned: {}, onDecisions: onDecisions, direct: direct,
             makeConsumer: { [consumer] in
                 let made = try KafkaConsumer(configuration: consumer, logger: Self.quiet)
                 onConsumer(made)

@@ -23,8 +23,6 @@ struct ClaimLoop {
     /// some of it.
     private static let countedWork = 25
 
-    /// How often to look whether ingest is through its backlog.
-    private static let backlogPoll = Duration.milliseconds(50)
     /// Least time between two looks at what is due in all lanes, while ingest says what it makes due.
     private static let lookSpacing = Duration.milliseconds(100)
 
@@ -121,7 +119,6 @@ struct ClaimLoop {
     /// Looks for due work once and claims what there is room for.
     mutating func turn(_ start: (Work) -> Void) async throws -> Next {
         let configuration = context.configuration
-        if context.backlog.holds() { return .wait(atMost: min(Self.backlogPoll, configuration.pollInterval)) }
         let hint = context.signal.takeMarked()
         var (capacity, ended) = context.inFlight.capacity(configuration)
         let held = max(0, configuration.maximumTimelinesInFlight - capacity.timelines)

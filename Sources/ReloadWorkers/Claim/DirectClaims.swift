@@ -55,7 +55,7 @@ package final class DirectClaims: DirectClaiming {
 
     package func grant(_ kindIDs: Set<Int32>, of directory: KindDirectory) -> DirectGrant? {
         guard let context = state.withLock({ $0.isBehind ? nil : $0.context }), !kindIDs.isEmpty,
-            !context.backlog.holds(), case .everything = context.output.allowance()
+            case .everything = context.output.allowance()
         else { return nil }
         let configuration = context.configuration
         var (capacity, _) = context.inFlight.capacity(configuration)

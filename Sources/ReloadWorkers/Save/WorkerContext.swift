@@ -29,8 +29,6 @@ struct WorkerContext: Sendable {
     /// Batches that are stored, and completed, at the same time share statements.
     let saves: StatementMerger<FetchedTimeline, SaveContent.Row>
     let completions: StatementMerger<Completion, CompleteTimelines.Row>
-    /// What ingest in this process has still to apply.
-    let backlog: IngestBacklog
     /// Told of every decision; nil: nobody wants to know.
     var decisions: (any DecisionPublishing)?
 
@@ -38,7 +36,7 @@ struct WorkerContext: Sendable {
         configuration: WorkerConfiguration, pool: PostgresPool, fetcher: any ProviderFetching, output: OutputGate,
         inFlight: InFlight, signal: WorkSignal, sweepDemand: SweepDemand, statistics: WorkerStatistics,
         clock: WorkerClock, onStored: (@Sendable (TimelineID, EventPosition?) -> Void)?, logger: Logger,
-        decisions: (any DecisionPublishing)? = nil, backlog: IngestBacklog = IngestBacklog()
+        decisions: (any DecisionPublishing)? = nil
     ) {
         self.configuration = configuration
         self.pool = pool
@@ -52,7 +50,6 @@ struct WorkerContext: Sendable {
         self.onStored = onStored
         self.logger = logger
         self.decisions = decisions
-        self.backlog = backlog
         saves = StatementMerger(concurrency: 2, limit: 1_000, gathering: configuration.saveGathering, clock: clock)
         // Nobody waits for a completion: what is to be shown is stored by then.
         completions = StatementMerger(

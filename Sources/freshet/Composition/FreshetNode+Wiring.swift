@@ -52,8 +52,6 @@ extension FreshetNode {
         let work = WorkSignal()
         /// By which ingest claims what it marks for the workers of the same process.
         let direct = DirectClaims()
-        /// By which ingest goes before the workers of the same process.
-        let backlog = IngestBacklog()
 
         init(settings: Settings, kafka: KafkaConfiguration, pool: PostgresPool, logger: Logger) {
             self.settings = settings
@@ -98,7 +96,7 @@ extension FreshetNode {
                 },
                 onDeadLetters: { deadLetters.signal() },
                 onAssigned: { assignment.signal() },
-                onDecisions: onDecisions, direct: direct, backlog: backlog,
+                onDecisions: onDecisions, direct: direct,
                 makeConsumer: { [logger] in try KafkaConsumer(configuration: consumer, logger: logger) })
             let notifier = DueNotifier(pool: pool, signal: notification, logger: logger)
             let forwarder = DeadLetterForwarder(
@@ -132,12 +130,12 @@ extension FreshetNode {
                 producer: producer, deliveryTimeout: settings.kafka.deliveryTimeout, condition: output)
             let egress = EgressGuard(policy)
             return WorkerRunner(egress: egress, connectionsPerHost: configuration.concurrency, limits: limits) {
-                [pool, directory, work, logger, direct, backlog] http in
+                [pool, directory, work, logger, direct] http in
                 WorkerService(
                     configuration: configuration, pool: pool, directory: directory,
                     fetcher: ProviderClient(http: http, egress: egress), publisher: publisher, signal: work,
                     statistics: statistics, onStored: onStored, decisions: decisions, direct: direct,
-                    backlog: backlog, heartbeat: heartbeat, logger: logger)
+                    heartbeat: heartbeat, logger: logger)
             }
         }
 
