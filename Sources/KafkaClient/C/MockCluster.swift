@@ -24,6 +24,18 @@ final class MockCluster: Sendable {
     /// Everything is freed.
     let completion = Completion()
     private let parts: Mutex<Parts?>
+    /// Ports of brokers that were stopped: the library ends the process when it cannot have one again.
+    private let reserved = Mutex<[Int32: Reserved]>([:])
+    private let stopped = Mutex<Set<Int32>>([])
+
+    private final class Reserved: Sendable {
+        let port: PortReservation
+
+        init?(_ port: UInt16) {
+            guard let port = PortReservation(port: port) else { return nil }
+            self.port = port
+        }
+    }
 
     init(brokers: Int, logger: Logger) throws(KafkaError) {
         let configuration = KafkaConfiguration(bootstrapServers: "embedded")
@@ -80,9 +92,38 @@ final class MockCluster: Sendable {
     }
 
     func setBroker(_ id: Int32, isUp: Bool) throws(KafkaError) {
-        unsafe try call(isUp ? "start a broker" : "stop a broker") { cluster in
-            unsafe isUp ? rd_kafka_mock_broker_set_up(cluster, id) : rd_kafka_mock_broker_set_down(cluster, id)
+        let operation = isUp ? "start a broker" : "stop a broker"
+        unsafe try call(operation) { cluster in
+            guard isUp else {
+                let response = unsafe rd_kafka_mock_broker_set_down(cluster, id)
+                if response == RD_KAFKA_RESP_ERR_NO_ERROR { reserve(id) }
+                return response
+            }
+            // Who was stopped has a port to come back to; for others there is nothing to do.
+            if reserved.withLock({ $0[id] == nil }), wasStopped(id), !reserve(id) {
+                return RD_KAFKA_RESP_ERR__CRIT_SYS_RESOURCE
+            }
+            return unsafe rd_kafka_mock_broker_set_up(cluster, id)
         }
+    }
+
+    /// The broker's port, from now on kept until the cluster ends; false when somebody was quicker.
+    @discardableResult
+    private func reserve(_ id: Int32) -> Bool {
+        reserved.withLock { reserved in
+            if reserved[id] == nil { reserved[id] = port(of: id).flatMap { Reserved($0) } }
+            stopped.withLock { _ = $0.insert(id) }
+            return reserved[id] != nil
+        }
+    }
+
+    private func wasStopped(_ id: Int32) -> Bool { stopped.withLock { $0.contains(id) } }
+
+    /// Brokers' ids are 1, 2, … in the order of the addresses.
+    private func port(of id: Int32) -> UInt16? {
+        let addresses = bootstrapServers.split(separator: ",")
+        guard id >= 1, addresses.indices.contains(Int(id) - 1) else { return nil }
+        return addresses[Int(id) - 1].split(separator: ":").last.flatMap { UInt16($0) }
     }
 
     func setRoundTripTime(_ id: Int32, _ duration: Duration) throws(KafkaError) {

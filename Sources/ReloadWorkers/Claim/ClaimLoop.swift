@@ -35,6 +35,8 @@ struct ClaimLoop {
     private var failures = 0
     /// When the database was asked last how much is due.
     private var lastLook: Duration?
+    /// Whether the latest look at everything that is due has left some of it behind, for whatever reason.
+    private(set) var isBehind = true
 
     /// A batch to be run.
     enum Work: Sendable {
@@ -60,7 +62,7 @@ struct ClaimLoop {
             let began = context.clock.elapsed
             pace.turnBegins()
             let next = try await turnOrBackOff(start)
-            if case .wait = next { direct.note(isBehind: false) } else { direct.note(isBehind: true) }
+            direct.note(isBehind: isBehind)
             switch next {
             case .again:
                 continue
@@ -102,6 +104,7 @@ struct ClaimLoop {
             context.statistics.count { $0.claimTrouble = nil }
             return next
         } catch let error as PostgresError {
+            isBehind = true
             guard error.canPass else { throw error }
             context.statistics.count { counts in
                 counts.databaseErrors += 1
@@ -133,9 +136,11 @@ struct ClaimLoop {
             isProbe = true
             capacity.timelines = min(capacity.timelines, timelines)
         case .nothing(let time):
+            isBehind = true
             return heldBack(since: ended, atMost: min(time, configuration.pollInterval))
         }
         guard capacity.timelines > 0, capacity.requests > 0 else {
+            isBehind = true
             return heldBack(since: ended, atMost: configuration.pollInterval)
         }
         // More than there is room for need not be counted.
@@ -150,7 +155,10 @@ struct ClaimLoop {
         let due =
             isHinted
             ? hintedWork(hint ?? [], limit: limit) : try await look(known, limit: limit, isPartial: isPartial)
-        guard !due.isEmpty else { return .wait(atMost: configuration.pollInterval) }
+        guard !due.isEmpty else {
+            isBehind = false
+            return .wait(atMost: configuration.pollInterval)
+        }
         let kinds = try await complete(known, for: due)
         let targets = context.protection.permitted(
             kinds.claimTargets, due: due.lazy.map(\.kindID), &capacity.allowances, at: context.clock.elapsed)
@@ -167,10 +175,12 @@ struct ClaimLoop {
         if isHinted {
             // What there is besides, or for want of room, only the database tells.
             let isAll = !plan.isHeldBack && claimed < Self.hintedTimelines && claimed < limit
+            if !isAll { isBehind = true }
             return isAll ? .wait(atMost: configuration.pollInterval) : .again
         }
-        if plan.isFull, !isProbe { return claimed > 0 ? .again : .wait(atMost: configuration.pollInterval) }
         let isCounted = due.allSatisfy { $0.count < limit || targets[$0.kindID] == nil }
+        isBehind = plan.isFull || plan.isHeldBack || isProbe || !isCounted
+        if plan.isFull, !isProbe { return claimed > 0 ? .again : .wait(atMost: configuration.pollInterval) }
         guard plan.isHeldBack || isProbe || !isCounted else { return .wait(atMost: configuration.pollInterval) }
         let next = heldBack(since: ended, atMost: configuration.pollInterval)
         // What woke it was no room: do not ask the database for every event that comes in meanwhile.

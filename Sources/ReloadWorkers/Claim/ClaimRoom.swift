@@ -79,14 +79,12 @@ struct ClaimRoom {
         return target.asksProvider ? min(seats, probes[target.provider] ?? seats) : seats
     }
 
-    /// Requests that the provider takes. One whose limit has grown takes from what is free for all only as much as it
-    /// leaves, so that however many providers grow, and hang then, none of them holds the pool.
+    /// Requests that the provider takes.
     private func room(of target: ClaimTarget, _ lane: ReloadLane) -> Int {
         guard target.asksProvider else { return requests }
         let own = heldOfProvider[target.provider, default: HeldSlots()]
         let limit = capacity.allowances[target.provider]?.requests ?? capacity.requestsPerProvider
-        let shared = (capacity.concurrency - held.all - own.all) / 2
-        return min(own.room(lane, of: limit), max(capacity.requestsPerProvider - own.all, shared))
+        return capacity.room(of: limit, lane, own, all: held)
     }
 
     /// Takes timelines of an eligible queue, opening requests as they are needed.

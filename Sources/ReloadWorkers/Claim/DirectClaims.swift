@@ -5,8 +5,8 @@ package import WidgetStore
 /// Takes timelines that ingest in this process has claimed as it marked them, while the workers have room and nothing that
 /// has waited for longer is left behind.
 ///
-/// Room is kept from the grant to its settlement, so it is never promised twice: a slot of each kind's provider, and
-/// timelines.
+/// A slot of each kind's provider is kept from the grant to its settlement, so that no two grants promise it. A claim of the
+/// loop's that is on its way does not see it: then there may be a request more than there are slots for.
 package final class DirectClaims: DirectClaiming {
     /// What was promised.
     private struct Promise {
@@ -69,6 +69,7 @@ package final class DirectClaims: DirectClaiming {
         let leases = LeasePlan(configuration: configuration, longestPublish: context.output.longestPublish)
         var room = capacity.requests
         var held: [ProviderKey: HeldSlots] = [:]
+        var all = capacity.inFlight.values.reduce(HeldSlots(), +)
         var granted: [Int32: ClaimTarget] = [:]
         var lease: Duration?
         for (kindID, target) in targets.sorted(by: { $0.key < $1.key }) where room > 0 && target.asksProvider {
@@ -81,8 +82,9 @@ package final class DirectClaims: DirectClaiming {
             guard lease == nil || lease == wanted else { continue }
             let slots = held[provider] ?? capacity.inFlight[provider] ?? HeldSlots()
             let most = allowance?.requests ?? configuration.providerConcurrency
-            guard slots.room(.push, of: most) > 0 else { continue }
+            guard capacity.room(of: most, .push, slots, all: all) > 0 else { continue }
             held[provider, default: slots].add(1, .push)
+            all.add(1, .push)
             room -= 1
             lease = wanted
             granted[kindID] = target

@@ -25,7 +25,7 @@ package struct MarkedClaim: Sendable {
 }
 
 /// The parts by which a statement that marks also claims, as ``ClaimTimelines`` would right behind it: not what is leased,
-/// nor what spacing, budget or a retry make wait, nor anything of a kind that is paused or retired.
+/// nor what spacing, budget or a retry make wait, nor anything of a kind that is paused or retired; nor of a patient lane, which has slots of its own.
 ///
 /// Parameters 14 to 16 are the kinds, the lease in milliseconds and the limit.
 enum MarkAndClaim {
@@ -44,12 +44,13 @@ enum MarkAndClaim {
     private static let leaseEnd = "now() + $15::int8 * interval '1 millisecond'"
 
     private static let isClaimed = """
-        NOT s.leased AND NOT s.orphaned AND l.number <= $16::int8
+        NOT s.leased AND NOT s.orphaned AND least(s.lane, l.lane) <= \(ReloadLane.push.rawValue) AND l.number <= $16::int8
             AND s.kind_id = ANY ((SELECT ids FROM granted)::int4[])
             AND least(s.due_at, \(MarkFormula.dueTime(free: "l.free", forced: "l.forced"))) <= now()
         """
 
-    /// A claim's number is drawn under the row's lock, so that of two claims the later has the higher one.
+    /// A row that changed since it was found is looked at again under its lock, and gets a number then: so of two claims of it
+    /// the later has the higher one.
     static let assignments = """
         due_at = CASE WHEN \(isClaimed) THEN \(leaseEnd)
                       ELSE \(MarkFormula.dueAt(free: "l.free", forced: "l.forced")) END,
@@ -59,7 +60,8 @@ enum MarkAndClaim {
         leased = s.leased OR \(isClaimed)
         """
 
-    /// A row that another transaction claimed is marked too: that claim is older, or ends at another moment.
+    /// A row that another transaction claimed is marked too: that claim is older, or ends at another moment. (Only two
+    /// transactions that began in the same microsecond could both take a claim for their own.)
     static let returned = """
         , s.leased AND s.claim > (SELECT floor FROM granted) AND s.due_at = \(leaseEnd) AS is_claimed,
         now() AS was_due_at, \(ClaimTimelines.claimedColumns)
