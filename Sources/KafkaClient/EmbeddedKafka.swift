@@ -12,6 +12,8 @@ internal import Synchronization
 ///   one failed, from which librdkafka concludes that both are stored; therefore ``clientProperties`` allow one request
 ///   at a time.
 /// - It knows neither topic administration, nor compaction, SASL, TLS.
+/// - It answers a fetch with one message set of each partition at most, and walks through all that it keeps of a partition to
+///   find it: it is no measure of a real broker, and the slower the more it has stored.
 /// - A first join of a group takes 3 seconds, and a session timeout must be longer than that.
 /// - Producing to or reading a topic that is not there creates it with 4 partitions, whatever clients say.
 package final class EmbeddedKafka: Sendable {

@@ -189,6 +189,8 @@ extension ConsumerLoop {
         // What librdkafka prefetches is memory. Only the values count here: a message takes some 700 bytes more.
         "queued.max.messages.kbytes": "8192",
         "socket.keepalive.enable": "true",
+        // A fetch is a small request that nothing else carries: it must not wait for an acknowledgement.
+        "socket.nagle.disable": "true",
     ]
 
     /// librdkafka looks only so often whether a full prefetch queue has room again. Where this is not known it is every

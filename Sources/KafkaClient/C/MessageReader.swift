@@ -18,7 +18,10 @@ struct MessageReader: ~Copyable {
         let properties = try ClientProperties(
             .consumer, configuration,
             // No more is fetched than what was asked for.
-            defaults: ["client.id": "freshet-reader", "queued.min.messages": "1", "fetch.message.max.bytes": "65536"],
+            defaults: [
+                "client.id": "freshet-reader", "queued.min.messages": "1", "fetch.message.max.bytes": "65536",
+                "socket.nagle.disable": "true",
+            ],
             fixed: [
                 "allow.auto.create.topics": "false", "enable.auto.commit": "false", "enable.partition.eof": "true",
                 "auto.offset.reset": "error",

@@ -24,9 +24,9 @@ final class MockCluster: Sendable {
     /// Everything is freed.
     let completion = Completion()
     private let parts: Mutex<Parts?>
-    /// Ports of brokers that were stopped: the library ends the process when it cannot have one again.
-    private let reserved = Mutex<[Int32: Reserved]>([:])
-    private let stopped = Mutex<Set<Int32>>([])
+    /// Ports of brokers that were stopped, nil where somebody was quicker: the library ends the process when it cannot have
+    /// one again.
+    private let reserved = Mutex<[Int32: Reserved?]>([:])
 
     private final class Reserved: Sendable {
         let port: PortReservation
@@ -53,6 +53,7 @@ final class MockCluster: Sendable {
         }
         bootstrapServers = unsafe String(cString: rd_kafka_mock_cluster_bootstraps(cluster))
         parts = unsafe Mutex(Parts(client: client, callbacks: callbacks, cluster: cluster))
+        ListenerOptions.sendAtOnce(ports: Set(ports))
     }
 
     deinit { close() }
@@ -99,11 +100,12 @@ final class MockCluster: Sendable {
                 if response == RD_KAFKA_RESP_ERR_NO_ERROR { reserve(id) }
                 return response
             }
-            // Who was stopped has a port to come back to; for others there is nothing to do.
-            if reserved.withLock({ $0[id] == nil }), wasStopped(id), !reserve(id) {
-                return RD_KAFKA_RESP_ERR__CRIT_SYS_RESOURCE
-            }
-            return unsafe rd_kafka_mock_broker_set_up(cluster, id)
+            // Who was stopped needs a port to come back to; for others there is nothing to do.
+            let wasStopped = reserved.withLock { $0.keys.contains(id) }
+            guard !wasStopped || reserve(id) else { return RD_KAFKA_RESP_ERR__CRIT_SYS_RESOURCE }
+            let response = unsafe rd_kafka_mock_broker_set_up(cluster, id)
+            ListenerOptions.sendAtOnce(ports: Set(port(of: id).map { [$0] } ?? []))
+            return response
         }
     }
 
@@ -111,19 +113,20 @@ final class MockCluster: Sendable {
     @discardableResult
     private func reserve(_ id: Int32) -> Bool {
         reserved.withLock { reserved in
-            if reserved[id] == nil { reserved[id] = port(of: id).flatMap { Reserved($0) } }
-            stopped.withLock { _ = $0.insert(id) }
-            return reserved[id] != nil
+            let port = (reserved[id] ?? nil) ?? port(of: id).flatMap { Reserved($0) }
+            reserved.updateValue(port, forKey: id)
+            return port != nil
         }
     }
 
-    private func wasStopped(_ id: Int32) -> Bool { stopped.withLock { $0.contains(id) } }
-
     /// Brokers' ids are 1, 2, … in the order of the addresses.
     private func port(of id: Int32) -> UInt16? {
-        let addresses = bootstrapServers.split(separator: ",")
-        guard id >= 1, addresses.indices.contains(Int(id) - 1) else { return nil }
-        return addresses[Int(id) - 1].split(separator: ":").last.flatMap { UInt16($0) }
+        let ports = ports
+        return id >= 1 && id <= ports.count ? ports[Int(id) - 1] : nil
+    }
+
+    private var ports: [UInt16] {
+        bootstrapServers.split(separator: ",").compactMap { $0.split(separator: ":").last.flatMap { UInt16($0) } }
     }
 
     func setRoundTripTime(_ id: Int32, _ duration: Duration) throws(KafkaError) {

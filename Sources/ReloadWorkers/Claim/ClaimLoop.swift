@@ -35,8 +35,8 @@ struct ClaimLoop {
     private var failures = 0
     /// When the database was asked last how much is due.
     private var lastLook: Duration?
-    /// Whether the latest look at everything that is due has left some of it behind, for whatever reason.
-    private(set) var isBehind = true
+    /// What the latest look at everything that is due has left behind.
+    private(set) var leftBehind = LeftBehind.unknown
 
     /// A batch to be run.
     enum Work: Sendable {
@@ -62,7 +62,7 @@ struct ClaimLoop {
             let began = context.clock.elapsed
             pace.turnBegins()
             let next = try await turnOrBackOff(start)
-            direct.note(isBehind: isBehind)
+            direct.note(leftBehind)
             switch next {
             case .again:
                 continue
@@ -104,7 +104,7 @@ struct ClaimLoop {
             context.statistics.count { $0.claimTrouble = nil }
             return next
         } catch let error as PostgresError {
-            isBehind = true
+            leftBehind = .unknown
             guard error.canPass else { throw error }
             context.statistics.count { counts in
                 counts.databaseErrors += 1
@@ -136,11 +136,11 @@ struct ClaimLoop {
             isProbe = true
             capacity.timelines = min(capacity.timelines, timelines)
         case .nothing(let time):
-            isBehind = true
+            leftBehind = .unknown
             return heldBack(since: ended, atMost: min(time, configuration.pollInterval))
         }
         guard capacity.timelines > 0, capacity.requests > 0 else {
-            isBehind = true
+            leftBehind = .unknown
             return heldBack(since: ended, atMost: configuration.pollInterval)
         }
         // More than there is room for need not be counted.
@@ -156,7 +156,7 @@ struct ClaimLoop {
             isHinted
             ? hintedWork(hint ?? [], limit: limit) : try await look(known, limit: limit, isPartial: isPartial)
         guard !due.isEmpty else {
-            isBehind = false
+            leftBehind = LeftBehind()
             return .wait(atMost: configuration.pollInterval)
         }
         let kinds = try await complete(known, for: due)
@@ -175,11 +175,10 @@ struct ClaimLoop {
         if isHinted {
             // What there is besides, or for want of room, only the database tells.
             let isAll = !plan.isHeldBack && claimed < Self.hintedTimelines && claimed < limit
-            if !isAll { isBehind = true }
             return isAll ? .wait(atMost: configuration.pollInterval) : .again
         }
         let isCounted = due.allSatisfy { $0.count < limit || targets[$0.kindID] == nil }
-        isBehind = plan.isFull || plan.isHeldBack || isProbe || !isCounted
+        leftBehind = isProbe ? .unknown : LeftBehind(due: due, targets: targets, plan: plan)
         if plan.isFull, !isProbe { return claimed > 0 ? .again : .wait(atMost: configuration.pollInterval) }
         guard plan.isHeldBack || isProbe || !isCounted else { return .wait(atMost: configuration.pollInterval) }
         let next = heldBack(since: ended, atMost: configuration.pollInterval)
@@ -195,7 +194,10 @@ struct ClaimLoop {
         // Counted as far as that is cheap: where there is more, a claim takes what it finds.
         let counted = min(limit, Self.countedWork)
         func estimated(_ rows: [DueWork.Row]) -> [DueWork.Row] {
-            rows.map { $0.count < counted ? $0 : DueWork.Row(kindID: $0.kindID, lane: $0.lane, count: limit) }
+            rows.map {
+                $0.count < counted
+                    ? $0 : DueWork.Row(kindID: $0.kindID, lane: $0.lane, count: limit, waited: $0.waited)
+            }
         }
         guard !isPartial else {
             return estimated(

@@ -59,6 +59,9 @@ struct ClaimRoom {
     /// Whether due work stays behind that there are slots for: the claim has as many timelines as it may.
     var isFull: Bool { due.keys.contains { seats(for: $0, target(of: $0)) > 0 } }
 
+    /// Whether there is no request left for anything, however urgent.
+    var isPoolBusy: Bool { min(requests, held.room(.interactive, of: capacity.concurrency)) == 0 }
+
     /// Only queues of known kinds are ever made.
     func target(of queue: Queue) -> ClaimTarget {
         guard let target = targets[queue.kindID] else {

@@ -91,6 +91,8 @@ struct ClaimPlan: Sendable, Equatable {
     var isHeldBack = false
     /// Due work stays behind because this claim is full.
     var isFull = false
+    /// No provider can be asked for anything beyond it.
+    var isPoolBusy = false
 }
 
 /// Shares what there is room for between lanes, apps and kinds: lanes by weight, in a lane apps by deficit round-robin,
@@ -133,7 +135,7 @@ struct ClaimScheduler: Sendable {
             }
         }
         return ClaimPlan(
-            wishes: granted, isHeldBack: room.isHeldBack, isFull: room.isFull)
+            wishes: granted, isHeldBack: room.isHeldBack, isFull: room.isFull, isPoolBusy: room.isPoolBusy)
     }
 
     private mutating func begin(_ eligible: [ClaimRoom.Queue: ClaimTarget]) {

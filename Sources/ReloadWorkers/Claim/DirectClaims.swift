@@ -2,8 +2,8 @@ import Synchronization
 import WidgetModel
 package import WidgetStore
 
-/// Takes timelines that ingest in this process has claimed as it marked them, while the workers have room and nothing that
-/// has waited for longer is left behind.
+/// Takes timelines that ingest in this process has claimed as it marked them, while the workers have room and nothing of
+/// the same provider that has waited for long is left behind (``LeftBehind``).
 ///
 /// A slot of each kind's provider is kept from the grant to its settlement, so that no two grants promise it. A claim of the
 /// loop's that is on its way does not see it: then there may be a request more than there are slots for.
@@ -20,8 +20,8 @@ package final class DirectClaims: DirectClaiming {
     private struct State {
         /// Of workers that run.
         var context: WorkerContext?
-        /// Nothing is taken before the claim loop has looked for the first time, nor while it leaves work behind.
-        var isBehind = true
+        /// Nothing is taken before the claim loop has looked for the first time.
+        var leftBehind = LeftBehind.unknown
         var promises: [UInt64: Promise] = [:]
         var last: UInt64 = 0
     }
@@ -48,13 +48,14 @@ package final class DirectClaims: DirectClaiming {
         continuation.finish()
     }
 
-    /// Says whether the claim loop has left due work behind.
-    func note(isBehind: Bool) {
-        state.withLock { $0.isBehind = isBehind }
+    /// Says what the claim loop has left behind.
+    func note(_ leftBehind: LeftBehind) {
+        state.withLock { $0.leftBehind = leftBehind }
     }
 
     package func grant(_ kindIDs: Set<Int32>, of directory: KindDirectory) -> DirectGrant? {
-        guard let context = state.withLock({ $0.isBehind ? nil : $0.context }), !kindIDs.isEmpty,
+        let (opened, leftBehind) = state.withLock { ($0.context, $0.leftBehind) }
+        guard let context = opened, !kindIDs.isEmpty, !leftBehind.isOfAll,
             case .everything = context.output.allowance()
         else { return nil }
         let configuration = context.configuration
@@ -75,6 +76,7 @@ package final class DirectClaims: DirectClaiming {
         for (kindID, target) in targets.sorted(by: { $0.key < $1.key }) where room > 0 && target.asksProvider {
             guard let kind = directory.kinds[kindID] else { continue }
             let provider = target.provider
+            guard !leftBehind.providers.contains(provider) else { continue }
             let allowance = capacity.allowances[provider]
             // A provider that is only probed, and a kind with a lease of its own, are left to the claim loop.
             guard allowance?.timelines == nil else { continue }

@@ -33,6 +33,10 @@ final class InFlight: Sendable {
         case gathered
     }
 
+    /// Batches that may be unfinished, for each request that may be under way: those that are being stored, published and
+    /// completed have no request any more.
+    private static let batchesPerRequest = 4
+
     private let state = Mutex(State())
     /// Told when there is room again for work that was left behind.
     private let signal: WorkSignal
@@ -46,10 +50,13 @@ final class InFlight: Sendable {
     /// What there is room for, and how many endings it takes into account.
     func capacity(_ configuration: WorkerConfiguration) -> (capacity: ClaimCapacity, ended: UInt64) {
         state.withLock { state in
+            // Who stores and completes asks nobody any more: else slow commits would look like busy providers.
+            let asking = state.requests.values.reduce(0) { $0 + $1.all }
+            let unfinished = configuration.concurrency * Self.batchesPerRequest - state.batches
             let capacity = ClaimCapacity(
                 timelines: max(0, configuration.maximumTimelinesInFlight - state.leases.count),
                 patientTimelines: configuration.patientClaimBatch,
-                requests: max(0, configuration.concurrency - state.batches),
+                requests: max(0, min(configuration.concurrency - asking, unfinished)),
                 concurrency: configuration.concurrency,
                 requestsPerProvider: configuration.providerConcurrency, inFlight: state.requests)
             return (capacity, state.ended)

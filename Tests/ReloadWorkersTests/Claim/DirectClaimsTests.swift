@@ -25,11 +25,11 @@ struct DirectClaimsTests {
     private func opened(_ worker: TestWorker) -> DirectClaims {
         let direct = DirectClaims()
         direct.open(worker.context)
-        direct.note(isBehind: false)
+        direct.note(LeftBehind())
         return direct
     }
 
-    @Test("Nothing is granted before the loop has looked, nor while it leaves work behind, nor after the end")
+    @Test("Nothing is granted before the loop has looked, nor when it could not look, nor after the end")
     func times() async throws {
         try await withWorker { worker in
             let directory = try await worker.store.directory()
@@ -38,17 +38,39 @@ struct DirectClaimsTests {
             #expect(direct.grant([kind], of: directory) == nil)
             direct.open(worker.context)
             #expect(direct.grant([kind], of: directory) == nil)
-            direct.note(isBehind: false)
+            direct.note(LeftBehind())
             let grant = try #require(direct.grant([kind], of: directory))
             #expect(grant.marks.kindIDs == [kind])
-            direct.note(isBehind: true)
+            direct.note(.unknown)
             #expect(direct.grant([kind], of: directory) == nil)
-            direct.note(isBehind: false)
+            direct.note(LeftBehind())
             direct.close()
             #expect(direct.grant([kind], of: directory) == nil)
             // What was promised before is given up.
             direct.settle(grant, [])
             #expect(requests(worker) == worker.context.configuration.concurrency)
+        }
+    }
+
+    @Test("Where urgent work of a provider has waited for long, nothing new of it goes before that")
+    func fairness() async throws {
+        try await withWorker { worker in
+            let directory = try await worker.store.directory()
+            let kind = try await worker.store.kindID("Purchases")
+            let direct = opened(worker)
+            func look(waited: Duration, of providers: [Int32: ClaimTarget]) {
+                let due = [DueWork.Row(kindID: kind, lane: .push, count: 1, waited: waited)]
+                direct.note(LeftBehind(due: due, targets: providers, plan: ClaimPlan()))
+            }
+            let targets = directory.claimTargets
+            look(waited: LeftBehind.patience, of: targets)
+            #expect(direct.grant([kind], of: directory) == nil)
+            // The same of another provider.
+            let other = ClaimTarget(appID: 0, provider: ProviderKey(appID: 0, url: "http://other"), maxBatch: 1)
+            look(waited: LeftBehind.patience, of: [kind: other])
+            direct.settle(try #require(direct.grant([kind], of: directory)), [])
+            look(waited: .zero, of: targets)
+            direct.settle(try #require(direct.grant([kind], of: directory)), [])
         }
     }
 

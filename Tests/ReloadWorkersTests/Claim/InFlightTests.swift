@@ -17,10 +17,26 @@ struct InFlightTests {
         #expect(inFlight.capacity(configuration).capacity.requests == 2)
         #expect(inFlight.capacity(configuration).capacity.free(provider) == 1)
         inFlight.end(provider)
-        #expect(inFlight.capacity(configuration).capacity.requests == 2)
+        // It is being stored, and asks nobody any more.
+        #expect(inFlight.capacity(configuration).capacity.requests == 3)
         #expect(inFlight.capacity(configuration).capacity.free(provider) == 2)
         inFlight.finish()
         #expect(inFlight.capacity(configuration).capacity.requests == 3)
+    }
+
+    @Test func batchesThatAreNotDoneAreBoundedToo() {
+        let inFlight = InFlight(signal: WorkSignal())
+        var configuration = WorkerConfiguration()
+        configuration.concurrency = 3
+        var rooms: [Int] = []
+        for _ in 0..<12 {
+            inFlight.begin(provider)
+            inFlight.end(provider)
+            rooms.append(inFlight.capacity(configuration).capacity.requests)
+        }
+        #expect(rooms == Array(repeating: 3, count: 9) + [2, 1, 0])
+        inFlight.finish()
+        #expect(inFlight.capacity(configuration).capacity.requests == 1)
     }
 
     @Test func whoLetsWorkGatherIsToldWhenABatchHasEnded() {

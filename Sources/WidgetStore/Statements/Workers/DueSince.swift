@@ -8,7 +8,7 @@ import WidgetModel
 /// only now, is left to the next ``DueWork``.
 package struct DueSince: PostgresStatement {
     package static let sql = """
-        SELECT q.kind_id, q.lane, d.n
+        SELECT q.kind_id, q.lane, \(DueWork.columns)
         FROM unnest($2::int4[], $3::int2[], $4::timestamptz[]) AS q (kind_id, lane, since)
         JOIN kind k ON k.id = q.kind_id AND k.paused_at IS NULL
         JOIN app a ON a.id = k.app_id AND a.paused_at IS NULL

@@ -10,27 +10,31 @@ package struct DueWork: PostgresStatement {
         package let lane: ReloadLane
         /// Due timelines, counted up to the limit.
         package let count: Int
+        /// How long the first of them has been due; a day at most.
+        package let waited: Duration
 
-        package init(kindID: Int32, lane: ReloadLane, count: Int) {
+        package init(kindID: Int32, lane: ReloadLane, count: Int, waited: Duration = .zero) {
             self.kindID = kindID
             self.lane = lane
             self.count = count
+            self.waited = waited
         }
     }
 
-    /// Counts what is due of the queue in the row of that name, beside `k`, the kind; the first parameter is the limit.
+    /// Counts what is due of the queue in the row of that name, beside `k`, the kind, and tells since when; the first
+    /// parameter is the limit.
     static func counted(of queue: String, since: String? = nil) -> String {
         let due =
             since.map { "s.due_at BETWEEN \($0) AND now()" } ?? "s.due_at <= now()"
         return """
-            SELECT count(*) AS n FROM (
-                (SELECT 1 FROM timeline_state s
+            SELECT count(*) AS n, min(due.due_at) AS since FROM (
+                (SELECT s.due_at FROM timeline_state s
                  WHERE k.retired_at IS NULL AND s.kind_id = \(queue).kind_id AND s.lane = \(queue).lane AND \(due)
                  ORDER BY s.due_at
                  LIMIT $1::int8)
                 UNION ALL
-                (SELECT 1 FROM (
-                     SELECT s.orphaned FROM timeline_state s
+                (SELECT earliest.due_at FROM (
+                     SELECT s.orphaned, s.due_at FROM timeline_state s
                      WHERE k.retired_at IS NOT NULL AND s.kind_id = \(queue).kind_id AND s.lane = \(queue).lane
                          AND \(due)
                      ORDER BY s.due_at
@@ -39,6 +43,10 @@ package struct DueWork: PostgresStatement {
             ) due
             """
     }
+
+    /// What is read of a row `d` of what was counted.
+    static let columns =
+        "d.n, (extract(epoch FROM now() - greatest(d.since, now() - interval '1 day')) * 1000)::int8"
 
     package static let sql = """
         WITH RECURSIVE head AS (
@@ -50,7 +58,7 @@ package struct DueWork: PostgresStatement {
                 ORDER BY s.kind_id, s.lane LIMIT 1
             ) n
         )
-        SELECT h.kind_id, h.lane, d.n
+        SELECT h.kind_id, h.lane, \(columns)
         FROM head h
         JOIN kind k ON k.id = h.kind_id AND k.paused_at IS NULL
         JOIN app a ON a.id = k.app_id AND a.paused_at IS NULL
@@ -69,6 +77,8 @@ package struct DueWork: PostgresStatement {
     }
 
     package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row {
-        Row(kindID: try row.value(0), lane: try row.lane(1), count: Int(try row.value(2, as: Int64.self)))
+        Row(
+            kindID: try row.value(0), lane: try row.lane(1), count: Int(try row.value(2, as: Int64.self)),
+            waited: .milliseconds(try row.value(3, as: Int64.self)))
     }
 }

@@ -45,8 +45,12 @@ struct LoadLatency: Sendable {
 
 extension Farm.Plan {
     /// For scenarios whose output is read while they run.
+    ///
+    /// The embedded broker answers a fetch with one message set of each partition, and a stream of single events makes a set
+    /// of each: with few partitions a consumer would read slower than the stream is. What it publishes, it appends, so that
+    /// few partitions do for the output.
     static func stage(seed: UInt64) -> Farm.Plan {
-        Farm.Plan(inputPartitions: 16, outputPartitions: 16, seed: seed)
+        Farm.Plan(inputPartitions: 64, outputPartitions: 4, seed: seed)
     }
 }
 

@@ -50,7 +50,10 @@ struct LoadStage: Sendable {
         }
         var kafka = farm.kafka
         // Where no latency ends at the output, the broker is asked less often than it can answer.
-        if placement == .here { kafka.properties["fetch.wait.max.ms"] = "100" }
+        if placement == .here {
+            kafka.properties["fetch.wait.max.ms"] = "100"
+            kafka.properties["fetch.min.bytes"] = "1000000"
+        }
         let consumer = try KafkaConsumer(
             configuration: KafkaConsumerConfiguration(
                 kafka: kafka, group: "\(farm.settings.kafka.group)-output",
