@@ -37,6 +37,8 @@ package final class IngestService: Service {
     /// Told what was decided about the requests of each transaction.
     private let onDecisions: (@Sendable ([DecisionRecord]) -> Void)?
     let current = Mutex<KafkaConsumer?>(nil)
+    /// Rows of input of the latest transaction's marks, for each of its events.
+    private let folding = Mutex(1.0)
     private let flow: IngestFlow
     private let tally: EventTally
     let meter: IngestMeter
@@ -191,8 +193,8 @@ package final class IngestService: Service {
         case .batch(let batch):
             meter.received(batch)
             defer { meter.settled() }
-            var prepared = PreparedBatch(batch, topics: configuration.topics, decoder: decoder)
-            try await apply(prepared.items, of: &prepared, under: positions.epochs, &positions, consumer)
+            let prepared = PreparedBatch(batch, topics: configuration.topics, decoder: decoder)
+            try await apply(prepared, &positions, consumer)
         case .revoked(let revocation):
             positions.drop(revocation.partitions)
             statistics.update { $0.assignedPartitions -= revocation.partitions.count }
@@ -210,6 +212,36 @@ package final class IngestService: Service {
     }
 
     // MARK: Batches
+
+    /// Applies a batch; one of a backlog in several transactions at a time, each for some of its partitions.
+    ///
+    /// Where many events fold onto few timelines, one transaction for all of them has the least to write.
+    private func apply(
+        _ batch: PreparedBatch, _ positions: inout PartitionPositions, _ consumer: KafkaConsumer
+    ) async throws {
+        let epochs = positions.epochs
+        let isFolding = folding.withLock { $0 } < Self.leastMarksShare
+        let parts = batch.parts(limit: isFolding ? 1 : configuration.connections, least: configuration.leastPart)
+        guard parts.count > 1 else {
+            var batch = batch
+            return try await apply(batch.items, of: &batch, under: epochs, &positions, consumer)
+        }
+        let shares = parts.map { (part: $0, positions: positions.split(off: $0.places)) }
+        try await withThrowingTaskGroup(of: PartitionPositions.self) { group in
+            for share in shares {
+                group.addTask {
+                    var (batch, positions) = (batch, share.positions)
+                    batch.isPart = true
+                    try await self.apply(share.part.items, of: &batch, under: epochs, &positions, consumer)
+                    return positions
+                }
+            }
+            for try await part in group { positions.merge(part) }
+        }
+    }
+
+    /// With fewer marks than this for an event, a batch is applied in one transaction.
+    private static let leastMarksShare = 0.5
 
     /// Applies items in order, in one transaction if it can be.
     private func apply(
@@ -241,7 +273,8 @@ package final class IngestService: Service {
                 advances = positions.advances(to: batch.next(after: items[..<count]))
                 let begun = ContinuousClock.now
                 let outcome = try await applyDirectly(
-                    fold, advancing: advances, failures: { [tally] in tally.counts($0, in: fold) },
+                    fold, advancing: advances, locksFirst: batch.isPart,
+                    failures: { [tally] in tally.counts($0, in: fold) },
                     deadLetter: { [batch] in batch.deadLetter($0) })
                 committed(fold, outcome, advances, &positions, consumer, batch)
                 meter.committed(
@@ -314,7 +347,7 @@ package final class IngestService: Service {
 
     /// Applies a fold, and hands over what could be claimed with it.
     private func applyDirectly(
-        _ fold: BatchFold, advancing advances: [AdvancePositions.Advance],
+        _ fold: BatchFold, advancing advances: [AdvancePositions.Advance], locksFirst: Bool,
         failures: @Sendable ([RejectedEvent]) -> [CountFailures.Count],
         deadLetter: @Sendable (RejectedEvent) -> DeadLetter
     ) async throws -> BatchApplier.Outcome {
@@ -325,7 +358,8 @@ package final class IngestService: Service {
         }
         do {
             let outcome = try await applier.apply(
-                fold, advancing: advances, grant: grant?.marks, failures: failures, deadLetter: deadLetter)
+                fold, advancing: advances, grant: grant?.marks, locksFirst: locksFirst, failures: failures,
+                deadLetter: deadLetter)
             if let grant { direct?.settle(grant, outcome.claimed) }
             return outcome
         } catch {
@@ -418,6 +452,7 @@ package final class IngestService: Service {
         commitToKafka(advances, consumer)
         let bumps = fold.appBumps.count + fold.kindBumps.count
         let markInputs = fold.markCount
+        if fold.eventCount > 0 { folding.withLock { $0 = Double(markInputs) / Double(fold.eventCount) } }
         statistics.update {
             $0.blockedBy = nil
             $0.batches += 1

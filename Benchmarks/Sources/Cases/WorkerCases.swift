@@ -128,7 +128,7 @@ struct WorkerCases {
                             outcomes.map {
                                 ContentWrite(
                                     id: $0.timeline.id, claim: $0.timeline.claim, hash: $0.hash,
-                                    content: String(decoding: $0.content, as: UTF8.self))
+                                    content: String(decoding: $0.content, as: UTF8.self), tid: $0.timeline.tid)
                             }))
                     let saved = outcomes.map { SavedTimeline(fetched: $0, isChanged: true, publishedHash: nil) }
                     let published = saved.filter(\.needsPublishing).map {

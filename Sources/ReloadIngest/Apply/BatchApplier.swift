@@ -42,16 +42,18 @@ struct BatchApplier: Sendable {
     ///
     /// - Parameters:
     ///   - grant: what may be claimed, if the batch is nothing but reload requests.
+    ///   - locksFirst: transactions of the same process are under way beside this one, maybe with the same timelines.
     ///   - failures: counts the rejected events by app.
     ///   - deadLetter: makes the dead letter of a rejected event from the polled batch.
     /// - Throws: `PostgresError`, ``LifecycleFoldError``.
     func apply(
         _ fold: BatchFold, advancing advances: [AdvancePositions.Advance], grant: MarkGrant? = nil,
+        locksFirst: Bool = false,
         failures: @Sendable ([RejectedEvent]) -> [CountFailures.Count] = { _ in [] },
         deadLetter: @Sendable (RejectedEvent) -> DeadLetter
     ) async throws -> Outcome {
         do {
-            if fold.isPlain, large.areRare, let outcome = try await applyAtOnce(fold, advances, grant) {
+            if fold.isPlain, large.areRare, let outcome = try await applyAtOnce(fold, advances, grant, locksFirst) {
                 return outcome
             }
             return try await pool.withTransaction { connection in
@@ -59,7 +61,7 @@ struct BatchApplier: Sendable {
                 _ = first.append(AdvancePositions(advances))
                 _ = first.append(RequireFlow(apps: fold.events.keys, diverted: fold.divertedAppsOfBatch))
                 appendTraces(of: fold, to: &first)
-                var outcome = try await write(fold, behind: first, on: connection) { rejected, pipeline in
+                var outcome = try await write(fold, behind: first, locksFirst, on: connection) { rejected, pipeline in
                     append((fold.diverted + rejected).map(deadLetter), to: &pipeline)
                     let counts = failures(rejected)
                     return counts.isEmpty ? nil : pipeline.append(CountFailures(counts, limits: limits))
@@ -77,14 +79,14 @@ struct BatchApplier: Sendable {
     ///
     /// - Returns: nil when nothing was applied, because an audience has too many widgets for that.
     private func applyAtOnce(
-        _ fold: BatchFold, _ advances: [AdvancePositions.Advance], _ grant: MarkGrant?
+        _ fold: BatchFold, _ advances: [AdvancePositions.Advance], _ grant: MarkGrant?, _ locksFirst: Bool
     ) async throws -> Outcome? {
         var pipeline = PostgresPipeline()
         _ = pipeline.append(AdvancePositions(advances))
         _ = pipeline.append(RequireFlow(apps: fold.events.keys, diverted: []))
         appendTraces(of: fold, to: &pipeline)
         appendBumps(of: fold, to: &pipeline)
-        if order.isWanted() { appendLock(of: fold, to: &pipeline) }
+        if order.isWanted() || locksFirst { appendLock(of: fold, to: &pipeline) }
         let marks =
             grant.map { appendClaims(of: fold, to: &pipeline, $0) }
             ?? appendMarks(of: fold, to: &pipeline, isStrict: true)
@@ -121,16 +123,18 @@ struct BatchApplier: Sendable {
     ///
     /// - Parameters:
     ///   - pipeline: what goes before it, in one round trip with its beginning.
+    ///   - locksFirst: as for ``apply(_:advancing:grant:locksFirst:failures:deadLetter:)``.
     ///   - settle: adds what becomes of the rejected events, when all of them are known.
     /// - Throws: `PostgresError`, ``LifecycleFoldError``.
     func write(
-        _ fold: BatchFold, behind pipeline: PostgresPipeline, on connection: PostgresConnection,
+        _ fold: BatchFold, behind pipeline: PostgresPipeline, _ locksFirst: Bool = false,
+        on connection: PostgresConnection,
         settle: ([RejectedEvent], inout PostgresPipeline) -> PostgresPipeline.Handle<CountFailures.Row>?
     ) async throws -> Outcome {
         var outcome = Outcome()
         var first = pipeline
         appendBumps(of: fold, to: &first)
-        let locksFirst = order.isWanted()
+        let locksFirst = order.isWanted() || locksFirst
         guard !fold.lifecycle.isEmpty else {
             if locksFirst { appendLock(of: fold, to: &first) }
             let marks = appendMarks(of: fold, to: &first)

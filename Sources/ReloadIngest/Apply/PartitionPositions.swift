@@ -2,7 +2,7 @@ import KafkaClient
 import WidgetStore
 
 /// Where this process stands in the partitions assigned to it.
-struct PartitionPositions {
+struct PartitionPositions: Sendable {
     struct Position: Hashable {
         /// The epoch that this process took at assignment.
         let epoch: Int64
@@ -21,6 +21,17 @@ struct PartitionPositions {
 
     mutating func drop(_ partitions: some Sequence<TopicPartition>) {
         for partition in partitions { positions[partition] = nil }
+    }
+
+    /// Takes the positions of these partitions out, for somebody who gives them back by ``merge(_:)``.
+    mutating func split(off partitions: some Sequence<TopicPartition>) -> PartitionPositions {
+        var part = PartitionPositions()
+        for partition in partitions { part.positions[partition] = positions.removeValue(forKey: partition) }
+        return part
+    }
+
+    mutating func merge(_ part: PartitionPositions) {
+        positions.merge(part.positions) { $1 }
     }
 
     /// The epochs under which a batch is received.

@@ -24,6 +24,6 @@ struct CompletionRule: Sendable {
             eligibleAt: schedule.developerMode ? .distantPast : next.eligibleAt, ledger: planned.ledger,
             viewClass: ViewClass(timeline.state.views, at: now), fetchTime: fetched.fetchTime,
             decision: isChanged ? .reloaded : .unchanged, rule: isChanged ? planned.rule : .gate,
-            reason: timeline.reason ?? .policy, cause: timeline.cause)
+            reason: timeline.reason ?? .policy, cause: timeline.cause, tid: timeline.tid)
     }
 }

@@ -14,7 +14,7 @@ extension BatchRunner {
                 isChanged: saved.needsPublishing || saved.isPublished)
         }
         let rows = try await context.merged(context.completions, completions, until: batch.leaseEnds) { completions in
-            try await context.pool.query(CompleteTimelines(completions))
+            try await context.pool.complete(completions)
         }
         context.statistics.count { counts in
             counts.completed += rows.count

@@ -29,9 +29,9 @@ extension BatchRunner {
                 let writes = fetched.map {
                     ContentWrite(
                         id: $0.timeline.id, claim: $0.timeline.claim, hash: $0.hash,
-                        content: String(decoding: $0.content, as: UTF8.self))
+                        content: String(decoding: $0.content, as: UTF8.self), tid: $0.timeline.tid)
                 }
-                return try await context.pool.query(SaveContent(writes))
+                return try await context.pool.save(writes)
             }
         } catch let error as PostgresError where error.blamesData {
             return try await saveRefused(fetched, error, of: batch)

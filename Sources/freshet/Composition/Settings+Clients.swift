@@ -43,6 +43,7 @@ extension Settings {
         }
         configuration.group = kafka.group
         configuration.maximumBatch = ingest.maximumBatch
+        configuration.connections = ingest.connections
         configuration.audienceLimit = ingest.audienceLimit
         configuration.deadLetterTopic = topics.deadLetters
         configuration.deadLetters.window = deadLetters.window

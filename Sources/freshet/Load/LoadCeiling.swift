@@ -136,19 +136,20 @@ struct LoadCeiling: Sendable {
             }
             let writes = contents.map { timeline, content in
                 ContentWrite(
-                    id: timeline.id, claim: timeline.claim, hash: ContentHash(of: Array(content.utf8)), content: content
-                )
+                    id: timeline.id, claim: timeline.claim, hash: ContentHash(of: Array(content.utf8)),
+                    content: content, tid: timeline.tid)
             }
-            _ = try await Self.time("save", &steps, rows: \.count) { try await farm.pool.query(SaveContent(writes)) }
+            _ = try await Self.time("save", &steps, rows: \.count) { try await farm.pool.save(writes) }
             let completions = zip(claimed, writes).map { timeline, write in
                 Completion(
                     id: timeline.id, claim: timeline.claim, requested: timeline.requested,
                     kindGeneration: timeline.kindGeneration, appGeneration: timeline.appGeneration,
                     publishedHash: write.hash, nextReload: timeline.claimedAt + .seconds(86_400),
-                    jitter: .seconds(60), spacing: .zero, decision: .reloaded, reason: .push, cause: timeline.cause)
+                    jitter: .seconds(60), spacing: .zero, decision: .reloaded, reason: .push, cause: timeline.cause,
+                    tid: timeline.tid)
             }
             _ = try await Self.time("complete", &steps, rows: \.count) {
-                try await farm.pool.query(CompleteTimelines(completions))
+                try await farm.pool.complete(completions)
             }
         }
     }

@@ -14,14 +14,14 @@ struct LoadStream: Sendable {
     /// Whether an event is for another widget when a reload of its own is still waited for, where nobody could tell the
     /// two apart.
     var avoidsWaiting = false
+    /// Least time between two sends, so that a fast stream does not send its events one by one.
+    var spacing = Duration.microseconds(500)
 
     /// Events sent at once, at most.
     private static let chunk = 2_000
     /// Beyond this many events without an acknowledgement the stream waits; latencies still count from the time at
     /// which its events were to be sent.
     private static let maximumUnacknowledged = 50_000
-    /// Least time between two sends, so that a fast stream does not send its events one by one.
-    private static let spacing = Duration.microseconds(500)
     /// How many neighbours of a widget are tried whose reload is waited for.
     private static let neighbours = 16
 
@@ -63,7 +63,7 @@ struct LoadStream: Sendable {
                     intended = start + next.arrival
                 }
                 send(events, in: &group)
-                wake = now + Self.spacing
+                wake = now + spacing
             }
         }
     }

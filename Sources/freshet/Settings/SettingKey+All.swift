@@ -90,6 +90,9 @@ extension SettingKey {
 
     private static let ingest: [SettingKey] = [
         .integer("ingest.maximumBatch", \.ingest.maximumBatch, 1...100_000, "Most messages in one transaction."),
+        .integer(
+            "ingest.connections", \.ingest.connections, 1...16,
+            "Most transactions at a time, each for some partitions, while a backlog is applied."),
         .duration(
             "ingest.pollInterval", \.ingest.pollInterval, .milliseconds(1)...(.seconds(10)),
             "How long a poll waits for the first message of a batch."),

@@ -79,8 +79,10 @@ struct TopicSettings: Sendable, Equatable {
 }
 
 struct IngestSettings: Sendable, Equatable {
-    /// Most messages in one polled batch, which is one transaction.
+    /// Most messages in one polled batch, which is one transaction if it is small.
     var maximumBatch = 65_536
+    /// Most transactions at a time, while a backlog is applied.
+    var connections = 2
     /// How long a poll waits for the first message of a batch.
     var pollInterval = Duration.milliseconds(2)
     /// Largest audience that is marked in the transaction of its event; a larger one is left to the sweeper.

@@ -75,7 +75,7 @@ enum MarkAndClaim {
         """
 
     /// Columns of a claimed timeline, before those of the outcome.
-    private static let claimColumns = 30
+    private static let claimColumns = 31
 
     static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> MarkedClaim {
         MarkedClaim(

@@ -48,6 +48,8 @@ package final class ClaimedTimeline: Sendable {
     package let reason: ReloadReason?
     /// What it is wanted for, and what the rules have to know of it.
     package let state: ReloadState
+    /// Where the claim left its hot row: found there without a look-up by its key, unless somebody has written it since.
+    package let tid: PostgresTID?
 
     /// `nil` when it has never been rendered.
     package var renderedAt: Timestamp? { state.renderedAt }
@@ -57,7 +59,7 @@ package final class ClaimedTimeline: Sendable {
         requested: Int64,
         kindGeneration: Int64, appGeneration: Int64, publishedHash: ContentHash?, attempts: Int16, isOrphaned: Bool,
         family: WidgetFamily?, configuration: WidgetConfiguration, locale: String?, timeZone: String?, user: String?,
-        cause: EventPosition?, reason: ReloadReason?, state: ReloadState
+        cause: EventPosition?, reason: ReloadReason?, state: ReloadState, tid: PostgresTID? = nil
     ) {
         self.id = id
         self.kindID = kindID
@@ -79,10 +81,14 @@ package final class ClaimedTimeline: Sendable {
         self.cause = cause
         self.reason = reason
         self.state = state
+        self.tid = tid
     }
 }
 
-/// Leases due timelines. An expired lease is a due row like any other, so the work of a crashed worker needs no rescue.
+/// Leases due timelines. A row that was picked is locked, so it stays where it is and needs no second look-up by its key; one
+/// that has got a newer version since the statement began is left to the next claim.
+///
+/// An expired lease is a due row like any other, so the work of a crashed worker needs no rescue.
 ///
 /// The generations of the kind and the app are read in the statement's snapshot, the row's own under its lock: all of
 /// them before the fetch starts, so a request that comes later is never taken for rendered. What has to be published anew
@@ -114,8 +120,8 @@ package struct ClaimTimelines: PostgresStatement {
             JOIN app a ON a.id = k.app_id
             WHERE k.paused_at IS NULL AND a.paused_at IS NULL
         ), picked AS (
-            SELECT p.timeline_id, p.due_at FROM want w CROSS JOIN LATERAL (
-                SELECT s.timeline_id, s.due_at FROM timeline_state s
+            SELECT p.tid, p.due_at FROM want w CROSS JOIN LATERAL (
+                SELECT s.ctid AS tid, s.due_at FROM timeline_state s
                 WHERE s.kind_id = w.kind_id AND s.lane = w.lane AND s.due_at <= now() \(condition)
                     AND (s.orphaned OR NOT w.retired)
                 ORDER BY s.due_at
@@ -126,7 +132,7 @@ package struct ClaimTimelines: PostgresStatement {
             UPDATE timeline_state s
             SET leased = true, due_at = now() + $4::int8 * interval '1 millisecond', claim = nextval('timeline_claim'),
                 free_at = greatest(s.free_at, now())
-            FROM picked p WHERE s.timeline_id = p.timeline_id
+            FROM picked p WHERE s.ctid = p.tid
             RETURNING \(claimedColumns), p.due_at AS was_due_at
         )
         \(details(of: "claimed"))
@@ -137,7 +143,7 @@ package struct ClaimTimelines: PostgresStatement {
     static let claimedColumns = """
         s.timeline_id, s.kind_id, s.lane, s.claim, s.requested, s.published_hash, s.attempts, s.orphaned,
         s.cause_topic, s.cause_partition, s.cause_offset, s.cause_reason, s.rendered, s.free_requested,
-        s.rendered_kind_generation, s.rendered_app_generation, s.rendered_at, s.requested_at, s.budget
+        s.rendered_kind_generation, s.rendered_app_generation, s.rendered_at, s.requested_at, s.budget, s.ctid AS tid
         """
 
     /// The query of what ``decode(_:)`` reads, from rows of ``claimedColumns`` and `was_due_at`.
@@ -153,7 +159,7 @@ package struct ClaimTimelines: PostgresStatement {
                    OR a.free_generation > c.rendered_app_generation AS is_free,
                c.requested > c.rendered OR k.generation > c.rendered_kind_generation
                    OR a.generation > c.rendered_app_generation AS is_asked,
-               now() AS claimed_at, v.n, v.rate, v.active, v.placed, c.was_due_at
+               now() AS claimed_at, v.n, v.rate, v.active, v.placed, c.was_due_at, c.tid
         FROM \(claimed) c
         JOIN timeline t ON t.id = c.timeline_id
         JOIN kind k ON k.id = c.kind_id
@@ -195,7 +201,7 @@ package struct ClaimTimelines: PostgresStatement {
             configuration: WidgetConfiguration(storedCanonical: try row.value(11)), locale: try row.optional(12),
             timeZone: try row.optional(13), user: try row.optional(14), cause: try row.position(15),
             reason: reason,
-            state: try state(row))
+            state: try state(row), tid: try row.value(30))
     }
 
     private static func state(_ row: borrowing PostgresRow) throws(PostgresError) -> ReloadState {

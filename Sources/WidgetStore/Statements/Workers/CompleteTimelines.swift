@@ -31,13 +31,15 @@ package struct Completion: Sendable {
     package var reason: ReloadReason
     /// The event that caused it; `nil`: its policy.
     package var cause: EventPosition?
+    /// Where the claim left the hot row.
+    package var tid: PostgresTID?
 
     package init(
         id: TimelineID, claim: Int64, requested: Int64, kindGeneration: Int64, appGeneration: Int64,
         publishedHash: ContentHash?, nextReload: Timestamp?, jitter: Duration, spacing: Duration,
         isShared: Bool = false, eligibleAt: Timestamp = .distantPast, ledger: BudgetLedger = BudgetLedger(),
         viewClass: ViewClass = .often, fetchTime: Duration = .zero, decision: Decision, rule: ReloadRule = .none,
-        reason: ReloadReason = .policy, cause: EventPosition? = nil
+        reason: ReloadReason = .policy, cause: EventPosition? = nil, tid: PostgresTID? = nil
     ) {
         self.id = id
         self.claim = claim
@@ -57,6 +59,7 @@ package struct Completion: Sendable {
         self.rule = rule
         self.reason = reason
         self.cause = cause
+        self.tid = tid
     }
 }
 
@@ -101,18 +104,20 @@ package struct CompleteTimelines: PostgresStatement {
     }
 
     /// Answers the rows whose claim held. `forced`: an operator's request came during the fetch (`free_at`); what it finds
-    /// overwritten is published again at once, too.
+    /// overwritten is published again at once, too. Of those that were given with a place, some may be missing whose claim does
+    /// hold: see ``HotRow``.
     package static let sql = """
         WITH input AS MATERIALIZED (
-            SELECT i.*, \(given(4, "int8")) AS kind_generation, \(given(5, "int8")) AS app_generation,
+            SELECT i.*, \(HotRow.tid(of: "i")) AS place,
+                   \(given(4, "int8")) AS kind_generation, \(given(5, "int8")) AS app_generation,
                    \(given(11, "bool")) AS shared, now() + \(given(9, "int8")) * interval '1 millisecond' AS spaced_at,
                    greatest(now() + \(given(9, "int8")) * interval '1 millisecond',
                             \(given(12, "timestamptz"))) AS budgeted_at
             FROM unnest((SELECT $1::uuid[]), (SELECT $2::int8[]), (SELECT $3::int8[]), (SELECT $6::uuid[]),
                         (SELECT $7::timestamptz[]), (SELECT $13::bytea[]), (SELECT $18::int2[]), (SELECT $19::int4[]),
-                        (SELECT $20::int8[]))
+                        (SELECT $20::int8[]), (SELECT $21::tid[]))
                 WITH ORDINALITY AS i (id, claim, requested, published_hash, next_reload, budget, cause_topic,
-                                      cause_partition, cause_offset, ord)
+                                      cause_partition, cause_offset, tid, ord)
             -- Rows are locked in this order, by a look-up each (as in the statements that mark).
             ORDER BY i.id
         ), live AS (
@@ -147,7 +152,7 @@ package struct CompleteTimelines: PostgresStatement {
             lane = CASE WHEN s.orphaned THEN \(ReloadLane.bulk.rawValue)
                         WHEN \(again) THEN s.lane
                         ELSE \(ReloadLane.scheduled.rawValue) END
-        FROM live i WHERE s.timeline_id = i.id \(Protection.fencing.sql("AND s.claim = i.claim AND s.leased"))
+        FROM live i WHERE s.ctid = i.place AND s.timeline_id = i.id \(Protection.fencing.sql("AND s.claim = i.claim AND s.leased"))
         RETURNING s.timeline_id, s.due_at <= now(), s.due_at, s.eligible_at, s.claim
         """
 
@@ -178,6 +183,7 @@ package struct CompleteTimelines: PostgresStatement {
         parameters.append(array: completions.map(\.cause?.topic))
         parameters.append(array: completions.map(\.cause?.partition))
         parameters.append(array: completions.map(\.cause?.offset))
+        parameters.append(array: completions.map(\.tid))
     }
 
     package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row {

@@ -8,12 +8,15 @@ package struct ContentWrite: Sendable {
     package var hash: ContentHash
     /// Canonical JSON of policy and entries.
     package var content: String
+    /// Where the claim left the hot row.
+    package var tid: PostgresTID?
 
-    package init(id: TimelineID, claim: Int64, hash: ContentHash, content: String) {
+    package init(id: TimelineID, claim: Int64, hash: ContentHash, content: String, tid: PostgresTID? = nil) {
         self.id = id
         self.claim = claim
         self.hash = hash
         self.content = content
+        self.tid = tid
     }
 }
 
@@ -36,13 +39,16 @@ package struct SaveContent: PostgresStatement {
     /// The planner takes arrays for a few rows, and would join what came of them row by row with row by row: a look-up in a
     /// subquery that it cannot make a join of is hashed.
     ///
-    /// Answers the rows whose claim held, whether their content changed or not; the others are dropped.
+    /// Answers the rows whose claim held, whether their content changed or not; the others are dropped. Of those that were given
+    /// with a place, some may be missing whose claim does hold: see ``HotRow``.
     package static let sql = """
-        WITH input AS (
-            SELECT * FROM unnest($1::uuid[], $2::int8[], $3::uuid[], $4::text[]) AS i (id, claim, hash, content)
+        WITH input AS MATERIALIZED (
+            SELECT i.*, \(HotRow.tid(of: "i")) AS place
+            FROM unnest($1::uuid[], $2::int8[], $3::uuid[], $4::text[], $5::tid[]) AS i (id, claim, hash, content, tid)
         ), live AS MATERIALIZED (
             SELECT i.id, i.claim, i.hash, i.content, s.rendered_at IS NULL AS is_first, s.published_hash
-            FROM input i JOIN timeline_state s ON s.timeline_id = i.id \(Protection.fencing.sql("AND s.claim = i.claim"))
+            FROM input i JOIN timeline_state s
+                ON s.ctid = i.place AND s.timeline_id = i.id \(Protection.fencing.sql("AND s.claim = i.claim"))
             ORDER BY s.timeline_id
             FOR NO KEY UPDATE OF s
         ), updated AS (
@@ -82,6 +88,7 @@ package struct SaveContent: PostgresStatement {
         parameters.append(array: writes.map(\.claim))
         parameters.append(array: writes.map { PostgresUUID($0.hash) })
         parameters.append(array: writes.map(\.content))
+        parameters.append(array: writes.map(\.tid))
     }
 
     package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row {

@@ -10,12 +10,15 @@ extension Farm {
     /// - Throws: ``CommandFailure`` when the broker has not kept all of them; `KafkaError`.
     func publishReloads(of widgets: [Int], in world: LoadWorld, id: (Int) -> String) async throws {
         let topic = settings.topics.pushes
+        var kafka = kafka
+        // As large sets as can be: the embedded broker walks through all that it keeps of a partition for every fetch.
+        kafka.properties["linger.ms"] = "50"
         let producer = try KafkaProducer(
             configuration: kafka, deliveryTimeout: settings.kafka.deliveryTimeout, logger: logger)
         let publisher = EventPublisher(producer: producer, topics: settings.topicNames, source: "/freshet/load")
         do {
             let starts = try await LoadOutput.ends(of: topic, kafka: kafka, logger: logger)
-            let chunk = 10_000
+            let chunk = 50_000
             for first in stride(from: 0, to: widgets.count, by: chunk) {
                 let time = SampleProvider.systemTime()
                 let events = (first..<min(first + chunk, widgets.count)).map { index in

@@ -19,6 +19,10 @@ final class Farm: Sendable {
         var inputPartitions = 16
         var outputPartitions = 16
         var seed: UInt64 = 1
+        /// How long an event waits for others that share its way to Kafka (`linger.ms`): what is measured begins before.
+        var publisherLinger = Duration.zero
+        /// How long the reader of the output lets messages gather.
+        var readerWait: Duration?
         /// Settings of the service; what the user sets goes before them.
         var serviceSettings: [(key: String, value: String)] = []
         /// The service runs already, on the topics and in the group that the settings name: nothing is started or made.
@@ -35,7 +39,7 @@ final class Farm: Sendable {
     let sampler: UsageSampler
 
     private let parts: Parts
-    private let plan: Plan
+    let plan: Plan
     private let options: FarmOptions
     private let settingsOptions: SettingsOptions
 
@@ -89,6 +93,8 @@ final class Farm: Sendable {
         let parts = Parts()
         var configuration = try given.postgresConfiguration()
         configuration.maximumConnections = 2
+        // A checkpoint of a large database, and tidying it, take longer than any request of the service may.
+        configuration.statementTimeout = .seconds(3_600)
         let pool = PostgresPool(configuration: configuration, logger: logger)
         let outcome: Result<Value, any Error>
         do {

@@ -77,9 +77,10 @@ struct StatementRounds: Sendable {
                 ContentWrite(
                     id: timeline.id, claim: timeline.claim,
                     hash: ContentHash(high: timeline.id.high, low: UInt64(version)),
-                    content: LoadPopulation.content(Int(timeline.claim), version: version, bytes: contentBytes))
+                    content: LoadPopulation.content(Int(timeline.claim), version: version, bytes: contentBytes),
+                    tid: timeline.tid)
             }
-            _ = try await times.time("save") { try await pool.query(SaveContent(writes)) }
+            _ = try await times.time("save") { try await pool.save(writes) }
         }
         try await complete(claimed, version: version, &times)
         times.timelines += claimed.count
@@ -103,9 +104,9 @@ struct StatementRounds: Sendable {
                 kindGeneration: timeline.kindGeneration, appGeneration: timeline.appGeneration,
                 publishedHash: ContentHash(high: timeline.id.high, low: UInt64(version)),
                 nextReload: timeline.claimedAt + .seconds(86_400), jitter: .zero, spacing: .zero,
-                decision: .reloaded, reason: .push)
+                decision: .reloaded, reason: .push, tid: timeline.tid)
         }
-        _ = try await times.time("complete") { try await pool.query(CompleteTimelines(completions)) }
+        _ = try await times.time("complete") { try await pool.complete(completions) }
     }
 
     /// A reload of everyone: the one update.

@@ -23,7 +23,13 @@ struct LoadSoak: Sendable {
 
         var warmUp: Duration { min(.seconds(30), length / 10) }
         var interval: Duration { min(.seconds(10), max(.seconds(1), length / 360)) }
-        var farm: Farm.Plan { .stage(seed: stream.seed) }
+        /// Thousands of events a second for as long as it takes: the embedded broker, which walks through all that it keeps of a
+        /// partition for every fetch, keeps up if events come to it in sets of a dozen or more.
+        var farm: Farm.Plan {
+            Farm.Plan(
+                inputPartitions: 8, outputPartitions: 4, seed: stream.seed, publisherLinger: .milliseconds(25),
+                readerWait: .milliseconds(50))
+        }
     }
 
     let plan: Plan
@@ -47,7 +53,10 @@ struct LoadSoak: Sendable {
             try await withThrowingTaskGroup(of: Void.self) { group in
                 let (measured, end) = (start + plan.warmUp, start + plan.length)
                 group.addTask { [stream] in
-                    try await stage.stream(of: plan.world, stream).run(from: start) { time in
+                    var stream = stage.stream(of: plan.world, stream)
+                    // They wait for each other in the producer anyway.
+                    stream.spacing = .milliseconds(10)
+                    try await stream.run(from: start) { time in
                         guard time < end else { return nil }
                         if time < measured { return .warmUp }
                         return window.map { $0.contains(time) } == true ? .beside : .alone
@@ -134,7 +143,7 @@ struct DrainRate: Sendable {
     let stage: LoadStage
 
     /// The embedded broker keeps only the last 5 MiB of a partition, so no more than this is published ahead.
-    private static let ahead = 60_000
+    private static let ahead = 50_000
     private static let chunk = 5_000
     private static let limit = 100_000
 

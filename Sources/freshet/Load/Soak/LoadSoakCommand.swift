@@ -12,9 +12,9 @@ struct LoadSoakCommand: AsyncParsableCommand {
             would, so that nothing can be cleaned up. At the end the hot table is rewritten by VACUUM FULL, for \
             its compact size.
 
-            The service is one process with all roles; latencies end when this process reads a timeline's message from \
-            the output topic. With --rate 60% the drain rate is measured first, and the load is that part of it. The exit \
-            code is 1 if anything is lost.
+            The service is one process with all roles; an event waits up to 25 ms for others that share its way to Kafka, \
+            and latencies end when this process reads a timeline's message from the output topic, for which it asks every \
+            50 ms. With --rate 60% the drain rate is measured first, and the load is that part of it. The exit code is 1 if anything is lost.
 
             Examples:
               deploy/local/postgres run -- freshet load soak --rate 60% --duration 30m --hold-xmin 10m --report soak.html

@@ -49,9 +49,9 @@ struct LoadStage: Sendable {
             try await world.place(in: farm.store, provider: farm.providerURL)
         }
         var kafka = farm.kafka
-        // Where no latency ends at the output, the broker is asked less often than it can answer.
-        if placement == .here {
-            kafka.properties["fetch.wait.max.ms"] = "100"
+        // Where milliseconds do not count at the output, the broker is asked less often than it can answer.
+        if let wait = farm.plan.readerWait ?? (placement == .here ? .milliseconds(100) : nil) {
+            kafka.properties["fetch.wait.max.ms"] = "\(wait.wholeMilliseconds)"
             kafka.properties["fetch.min.bytes"] = "1000000"
         }
         let consumer = try KafkaConsumer(
@@ -198,8 +198,8 @@ extension Farm {
         _ body: (EventPublisher) async throws -> Value
     ) async throws -> Value {
         var kafka = kafka
-        // Latencies are measured from the time at which an event was to be sent, not to wait for others.
-        kafka.properties["linger.ms"] = "0"
+        // By default none waits for others: latencies are measured from the time at which an event was to be sent.
+        kafka.properties["linger.ms"] = "\(plan.publisherLinger.wholeMilliseconds)"
         let producer = try KafkaProducer(
             configuration: kafka, deliveryTimeout: settings.kafka.deliveryTimeout, logger: logger)
         let publisher = EventPublisher(producer: producer, topics: settings.topicNames, source: "/freshet/load")
