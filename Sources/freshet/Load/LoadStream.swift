@@ -16,6 +16,8 @@ struct LoadStream: Sendable {
     var avoidsWaiting = false
     /// Least time between two sends, so that a fast stream does not send its events one by one.
     var spacing = Duration.microseconds(500)
+    /// Whether the stream waits, because Kafka could not keep more; as with ``maximumUnacknowledged``, latencies count on.
+    var isHeldUp: @Sendable () -> Bool = { false }
 
     /// Events sent at once, at most.
     private static let chunk = 2_000
@@ -44,7 +46,7 @@ struct LoadStream: Sendable {
             while var event = stream.next() {
                 var intended = start + event.arrival
                 try await Task.sleep(until: max(wake, intended), tolerance: .zero, clock: .continuous)
-                while latency.unacknowledged > Self.maximumUnacknowledged {
+                while latency.unacknowledged > Self.maximumUnacknowledged || isHeldUp() {
                     try await Task.sleep(for: .milliseconds(5))
                 }
                 let now = ContinuousClock.now

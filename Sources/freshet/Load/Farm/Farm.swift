@@ -265,6 +265,9 @@ final class Farm: Sendable {
         return (Int(requests), Int(timelines))
     }
 
+    /// Whether the broker is one of this program's.
+    var isBrokerEmbedded: Bool { parts.state.withLock { $0.broker != nil } }
+
     func vitals() async throws -> DatabaseVitals.Row {
         guard let row = try await pool.query(DatabaseVitals()).first else {
             throw CommandFailure(.failure, "PostgreSQL did not say where its log is")

@@ -27,7 +27,7 @@ struct LoadSoak: Sendable {
         /// partition for every fetch, keeps up if events come to it in sets of a dozen or more.
         var farm: Farm.Plan {
             Farm.Plan(
-                inputPartitions: 8, outputPartitions: 4, seed: stream.seed, publisherLinger: .milliseconds(25),
+                inputPartitions: 16, outputPartitions: 4, seed: stream.seed, publisherLinger: .milliseconds(25),
                 readerWait: .milliseconds(50))
         }
     }
@@ -50,12 +50,16 @@ struct LoadSoak: Sendable {
             stage.monitor.progress.phase("\(Figure.short(stream.rate)) events/s", .time(plan.length))
             let start = ContinuousClock.now + .milliseconds(20)
             let window = window(from: start)
+            // Whatever else happens, nothing is dropped before it is read.
+            let lag = farm.isBrokerEmbedded ? SoakLag() : nil
+            async let _ = lag?.watch(stage)
             try await withThrowingTaskGroup(of: Void.self) { group in
                 let (measured, end) = (start + plan.warmUp, start + plan.length)
                 group.addTask { [stream] in
                     var stream = stage.stream(of: plan.world, stream)
                     // They wait for each other in the producer anyway.
                     stream.spacing = .milliseconds(10)
+                    stream.isHeldUp = { lag?.isTooLong ?? false }
                     try await stream.run(from: start) { time in
                         guard time < end else { return nil }
                         if time < measured { return .warmUp }

@@ -14,10 +14,12 @@ struct LoadSoakCommand: AsyncParsableCommand {
 
             The service is one process with all roles; an event waits up to 25 ms for others that share its way to Kafka, \
             and latencies end when this process reads a timeline's message from the output topic, for which it asks every \
-            50 ms. With --rate 60% the drain rate is measured first, and the load is that part of it. The exit code is 1 if anything is lost.
+            50 ms. With --rate 60% the drain rate is measured first, and the load is that part of it. The stream waits where \
+            more events wait than an embedded broker keeps; their latencies count from when they were to be sent. The exit \
+            code is 1 if anything is lost.
 
             Examples:
-              deploy/local/postgres run -- freshet load soak --rate 60% --duration 30m --hold-xmin 10m --report soak.html
+              deploy/local/postgres run --memory 8 -- freshet load soak --rate 60% --duration 30m --hold-xmin 10m --report soak.html
               freshet load soak --rate 2000 --duration 2h --database postgresql:///freshet --json
             """)
 
