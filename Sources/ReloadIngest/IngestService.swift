@@ -226,6 +226,7 @@ package final class IngestService: Service {
             var batch = batch
             return try await apply(batch.items, of: &batch, under: epochs, &positions, consumer)
         }
+        statistics.update { $0.dividedBatches += 1 }
         let shares = parts.map { (part: $0, positions: positions.split(off: $0.places)) }
         try await withThrowingTaskGroup(of: PartitionPositions.self) { group in
             for share in shares {
@@ -302,7 +303,7 @@ package final class IngestService: Service {
                     }
                 case .halted:
                     directory = nil
-                    try await waitWhileHalted(positions, consumer)
+                    try await waitWhileHalted(Array(epochs.keys), consumer)
                 case .directoryIsBehind:
                     directory = nil
                     _ = try? await self.directory.refresh()
@@ -430,8 +431,9 @@ package final class IngestService: Service {
     }
 
     /// Fetches nothing and waits for an operator; the batch at hand is applied then.
-    private func waitWhileHalted(_ positions: PartitionPositions, _ consumer: KafkaConsumer) async throws {
-        let held = Array(positions.positions.keys)
+    ///
+    /// - Parameter held: all partitions that were this process's when the batch came; parts of a batch pause them twice.
+    private func waitWhileHalted(_ held: [TopicPartition], _ consumer: KafkaConsumer) async throws {
         consumer.pause(held)
         // Halted is not hanging: a restart would only halt again. Readiness tells of it.
         heartbeat.rest()

@@ -3,8 +3,10 @@ import Synchronization
 /// What ingest has done since the process started.
 package final class IngestStatistics: Sendable {
     package struct Snapshot: Hashable, Sendable {
-        /// Batches committed.
+        /// Transactions of batches that were committed.
         package var batches = 0
+        /// Polled batches that were applied in several transactions at a time.
+        package var dividedBatches = 0
         /// Events of committed batches that were accepted.
         package var events = 0
         package var deadLetters = 0

@@ -124,7 +124,7 @@ struct WorkerCases {
                     guard part.requestBody.count > part.timelines.count else { return 0 }
                     var pipeline = PostgresPipeline()
                     _ = pipeline.append(
-                        SaveContent(
+                        SaveContentInPlace(
                             outcomes.map {
                                 ContentWrite(
                                     id: $0.timeline.id, claim: $0.timeline.claim, hash: $0.hash,
@@ -140,7 +140,7 @@ struct WorkerCases {
                     let completions = saved.map {
                         rule.completion(of: $0.fetched, publishedHash: $0.fetched.hash, isChanged: true)
                     }
-                    _ = pipeline.append(CompleteTimelines(completions))
+                    _ = pipeline.append(CompleteTimelinesInPlace(completions))
                     guard pipeline.count == 2 else { return 0 }
                     done += published.count { $0.value != nil } + completions.count
                 }

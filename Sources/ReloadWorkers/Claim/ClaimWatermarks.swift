@@ -41,7 +41,8 @@ struct ClaimWatermarks: Sendable {
         if took <= Self.slow { times.removeAll() }
     }
 
-    /// A claim of a queue has left nothing behind that was due before the latest of these, but what others had locked.
+    /// A claim of a queue has left nothing behind that was due before the latest of these, but what others had locked or just
+    /// written.
     mutating func claimed(_ timelines: [ClaimedTimeline]) {
         guard let full, full.took > Self.slow else { return }
         for timeline in timelines {

@@ -6,7 +6,7 @@ import WidgetStore
 ///
 /// What has only just become due does not count. Under a load of small requests the claim loop nearly always leaves something
 /// for its next turn, and if that kept ingest from claiming what it marks, the loop would have so much more to do that it
-/// left even more. So a new request overtakes one that has waited for the patience and until the next look, not longer.
+/// left even more. So a new request overtakes one that has waited for the patience and until the next look for all, not longer.
 struct LeftBehind: Equatable, Sendable {
     /// How long urgent work may have waited before nothing of its provider may overtake it.
     static let patience = Duration.milliseconds(100)

@@ -13,8 +13,15 @@ extension BatchRunner {
                 of: saved.fetched, publishedHash: saved.isPublished ? saved.fetched.hash : nil,
                 isChanged: saved.needsPublishing || saved.isPublished)
         }
-        let rows = try await context.merged(context.completions, completions, until: batch.leaseEnds) { completions in
-            try await context.pool.complete(completions)
+        var rows = try await context.merged(context.completions, completions, until: batch.leaseEnds) { completions in
+            try await context.pool.query(CompleteTimelinesInPlace(completions))
+        }
+        if rows.count < completions.count {
+            let found = Set(rows.map(\.id))
+            let missed = completions.filter { !found.contains($0.id) }
+            rows += try await context.inParts(missed, until: batch.leaseEnds) { missed in
+                try await context.pool.query(CompleteTimelines(missed))
+            }
         }
         context.statistics.count { counts in
             counts.completed += rows.count

@@ -17,21 +17,31 @@ struct SavedTimeline: Sendable {
     var needsPublishing: Bool { isChanged || publishedHash != fetched.hash }
 }
 
+extension FetchedTimeline {
+    fileprivate var write: ContentWrite {
+        ContentWrite(
+            id: timeline.id, claim: timeline.claim, hash: hash, content: String(decoding: content, as: UTF8.self),
+            tid: timeline.tid)
+    }
+}
+
 extension BatchRunner {
     /// Stores what differs from the stored content, where the claim still holds.
     ///
     /// - Returns: those whose claim held.
     func save(_ fetched: [FetchedTimeline], of batch: ReloadBatch) async throws -> [SavedTimeline] {
         guard !fetched.isEmpty else { return [] }
-        let rows: [SaveContent.Row]
+        var rows: [SaveContent.Row]
         do {
             rows = try await context.merged(context.saves, fetched, until: batch.leaseEnds) { fetched in
-                let writes = fetched.map {
-                    ContentWrite(
-                        id: $0.timeline.id, claim: $0.timeline.claim, hash: $0.hash,
-                        content: String(decoding: $0.content, as: UTF8.self), tid: $0.timeline.tid)
+                try await context.pool.query(SaveContentInPlace(fetched.map(\.write)))
+            }
+            if rows.count < fetched.count {
+                let found = Set(rows.map(\.id))
+                let missed = fetched.filter { !found.contains($0.timeline.id) }
+                rows += try await context.inParts(missed, until: batch.leaseEnds) { missed in
+                    try await context.pool.query(SaveContent(missed.map(\.write)))
                 }
-                return try await context.pool.save(writes)
             }
         } catch let error as PostgresError where error.blamesData {
             return try await saveRefused(fetched, error, of: batch)

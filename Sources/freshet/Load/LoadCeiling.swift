@@ -139,7 +139,9 @@ struct LoadCeiling: Sendable {
                     id: timeline.id, claim: timeline.claim, hash: ContentHash(of: Array(content.utf8)),
                     content: content, tid: timeline.tid)
             }
-            _ = try await Self.time("save", &steps, rows: \.count) { try await farm.pool.save(writes) }
+            _ = try await Self.time("save", &steps, rows: \.count) {
+                try await farm.pool.query(SaveContentInPlace(writes))
+            }
             let completions = zip(claimed, writes).map { timeline, write in
                 Completion(
                     id: timeline.id, claim: timeline.claim, requested: timeline.requested,
@@ -149,7 +151,7 @@ struct LoadCeiling: Sendable {
                     tid: timeline.tid)
             }
             _ = try await Self.time("complete", &steps, rows: \.count) {
-                try await farm.pool.complete(completions)
+                try await farm.pool.query(CompleteTimelinesInPlace(completions))
             }
         }
     }

@@ -104,20 +104,23 @@ package struct CompleteTimelines: PostgresStatement {
     }
 
     /// Answers the rows whose claim held. `forced`: an operator's request came during the fetch (`free_at`); what it finds
-    /// overwritten is published again at once, too. Of those that were given with a place, some may be missing whose claim does
-    /// hold: see ``HotRow``.
-    package static let sql = """
+    /// overwritten is published again at once, too.
+    package static let sql = text(inPlace: false)
+
+    /// - Parameter inPlace: rows are found by a 21st parameter, where their claims left them; see ``HotRow``.
+    static func text(inPlace: Bool) -> String {
+        """
         WITH input AS MATERIALIZED (
-            SELECT i.*, \(HotRow.tid(of: "i")) AS place,
+            SELECT i.*,\(inPlace ? " \(HotRow.tid(of: "i")) AS place," : "")
                    \(given(4, "int8")) AS kind_generation, \(given(5, "int8")) AS app_generation,
                    \(given(11, "bool")) AS shared, now() + \(given(9, "int8")) * interval '1 millisecond' AS spaced_at,
                    greatest(now() + \(given(9, "int8")) * interval '1 millisecond',
                             \(given(12, "timestamptz"))) AS budgeted_at
             FROM unnest((SELECT $1::uuid[]), (SELECT $2::int8[]), (SELECT $3::int8[]), (SELECT $6::uuid[]),
                         (SELECT $7::timestamptz[]), (SELECT $13::bytea[]), (SELECT $18::int2[]), (SELECT $19::int4[]),
-                        (SELECT $20::int8[]), (SELECT $21::tid[]))
+                        (SELECT $20::int8[])\(inPlace ? ", (SELECT $21::tid[])" : ""))
                 WITH ORDINALITY AS i (id, claim, requested, published_hash, next_reload, budget, cause_topic,
-                                      cause_partition, cause_offset, tid, ord)
+                                      cause_partition, cause_offset\(inPlace ? ", tid" : ""), ord)
             -- Rows are locked in this order, by a look-up each (as in the statements that mark).
             ORDER BY i.id
         ), live AS (
@@ -152,9 +155,10 @@ package struct CompleteTimelines: PostgresStatement {
             lane = CASE WHEN s.orphaned THEN \(ReloadLane.bulk.rawValue)
                         WHEN \(again) THEN s.lane
                         ELSE \(ReloadLane.scheduled.rawValue) END
-        FROM live i WHERE s.ctid = i.place AND s.timeline_id = i.id \(Protection.fencing.sql("AND s.claim = i.claim AND s.leased"))
+        FROM live i WHERE \(inPlace ? "s.ctid = i.place AND " : "")s.timeline_id = i.id \(Protection.fencing.sql("AND s.claim = i.claim AND s.leased"))
         RETURNING s.timeline_id, s.due_at <= now(), s.due_at, s.eligible_at, s.claim
         """
+    }
 
     let completions: [Completion]
 
@@ -183,7 +187,6 @@ package struct CompleteTimelines: PostgresStatement {
         parameters.append(array: completions.map(\.cause?.topic))
         parameters.append(array: completions.map(\.cause?.partition))
         parameters.append(array: completions.map(\.cause?.offset))
-        parameters.append(array: completions.map(\.tid))
     }
 
     package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row {
@@ -192,5 +195,26 @@ package struct CompleteTimelines: PostgresStatement {
             id: TimelineID(try row.value(0, as: PostgresUUID.self)), isDue: try row.value(1),
             dueAt: dueAt.isFinite ? Timestamp(dueAt) : nil,
             eligibleAt: Timestamp(try row.value(3, as: PostgresTimestamp.self)), claim: try row.value(4))
+    }
+}
+
+/// Completes regenerations as ``CompleteTimelines`` does, of rows that are where their claims left them; the others are found by
+/// their keys. A row that gets a new version while the statement waits for it may be missing from the answer though its claim
+/// holds: it is to be completed by ``CompleteTimelines`` then.
+package struct CompleteTimelinesInPlace: PostgresStatement {
+    package static let sql = CompleteTimelines.text(inPlace: true)
+    let complete: CompleteTimelines
+
+    package init(_ completions: [Completion]) {
+        complete = CompleteTimelines(completions)
+    }
+
+    package func bind(_ parameters: inout PostgresParameters) {
+        complete.bind(&parameters)
+        parameters.append(array: complete.completions.map(\.tid))
+    }
+
+    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> CompleteTimelines.Row {
+        try CompleteTimelines.decode(row)
     }
 }

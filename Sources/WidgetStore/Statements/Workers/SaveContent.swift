@@ -39,16 +39,20 @@ package struct SaveContent: PostgresStatement {
     /// The planner takes arrays for a few rows, and would join what came of them row by row with row by row: a look-up in a
     /// subquery that it cannot make a join of is hashed.
     ///
-    /// Answers the rows whose claim held, whether their content changed or not; the others are dropped. Of those that were given
-    /// with a place, some may be missing whose claim does hold: see ``HotRow``.
-    package static let sql = """
+    /// Answers the rows whose claim held, whether their content changed or not; the others are dropped.
+    package static let sql = text(inPlace: false)
+
+    /// - Parameter inPlace: rows are found by a fifth parameter, where their claims left them; see ``HotRow``.
+    static func text(inPlace: Bool) -> String {
+        """
         WITH input AS MATERIALIZED (
-            SELECT i.*, \(HotRow.tid(of: "i")) AS place
-            FROM unnest($1::uuid[], $2::int8[], $3::uuid[], $4::text[], $5::tid[]) AS i (id, claim, hash, content, tid)
+            SELECT i.*\(inPlace ? ", \(HotRow.tid(of: "i")) AS place" : "")
+            FROM unnest($1::uuid[], $2::int8[], $3::uuid[], $4::text[]\(inPlace ? ", $5::tid[]" : ""))
+                AS i (id, claim, hash, content\(inPlace ? ", tid" : ""))
         ), live AS MATERIALIZED (
             SELECT i.id, i.claim, i.hash, i.content, s.rendered_at IS NULL AS is_first, s.published_hash
             FROM input i JOIN timeline_state s
-                ON s.ctid = i.place AND s.timeline_id = i.id \(Protection.fencing.sql("AND s.claim = i.claim"))
+                ON \(inPlace ? "s.ctid = i.place AND " : "")s.timeline_id = i.id \(Protection.fencing.sql("AND s.claim = i.claim"))
             ORDER BY s.timeline_id
             FOR NO KEY UPDATE OF s
         ), updated AS (
@@ -76,6 +80,7 @@ package struct SaveContent: PostgresStatement {
         )
         SELECT l.id, l.id IN (SELECT timeline_id FROM stored), l.published_hash, l.claim FROM live l
         """
+    }
 
     let writes: [ContentWrite]
 
@@ -88,7 +93,6 @@ package struct SaveContent: PostgresStatement {
         parameters.append(array: writes.map(\.claim))
         parameters.append(array: writes.map { PostgresUUID($0.hash) })
         parameters.append(array: writes.map(\.content))
-        parameters.append(array: writes.map(\.tid))
     }
 
     package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row {
@@ -96,5 +100,26 @@ package struct SaveContent: PostgresStatement {
             id: TimelineID(try row.value(0, as: PostgresUUID.self)), isChanged: try row.value(1),
             publishedHash: try row.optional(2, as: PostgresUUID.self).map { ContentHash($0) },
             claim: try row.value(3))
+    }
+}
+
+/// Stores content as ``SaveContent`` does, of rows that are where their claims left them; the others are found by their keys.
+/// A row that gets a new version while the statement waits for it may be missing from the answer though its claim holds: it is
+/// to be saved by ``SaveContent`` then.
+package struct SaveContentInPlace: PostgresStatement {
+    package static let sql = SaveContent.text(inPlace: true)
+    let save: SaveContent
+
+    package init(_ writes: [ContentWrite]) {
+        save = SaveContent(writes)
+    }
+
+    package func bind(_ parameters: inout PostgresParameters) {
+        save.bind(&parameters)
+        parameters.append(array: save.writes.map(\.tid))
+    }
+
+    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> SaveContent.Row {
+        try SaveContent.decode(row)
     }
 }

@@ -80,7 +80,7 @@ struct StatementRounds: Sendable {
                     content: LoadPopulation.content(Int(timeline.claim), version: version, bytes: contentBytes),
                     tid: timeline.tid)
             }
-            _ = try await times.time("save") { try await pool.save(writes) }
+            _ = try await times.time("save") { try await pool.query(SaveContentInPlace(writes)) }
         }
         try await complete(claimed, version: version, &times)
         times.timelines += claimed.count
@@ -106,7 +106,7 @@ struct StatementRounds: Sendable {
                 nextReload: timeline.claimedAt + .seconds(86_400), jitter: .zero, spacing: .zero,
                 decision: .reloaded, reason: .push, tid: timeline.tid)
         }
-        _ = try await times.time("complete") { try await pool.complete(completions) }
+        _ = try await times.time("complete") { try await pool.query(CompleteTimelinesInPlace(completions)) }
     }
 
     /// A reload of everyone: the one update.

@@ -51,9 +51,9 @@ struct LoadSoak: Sendable {
             let start = ContinuousClock.now + .milliseconds(20)
             let window = window(from: start)
             // Whatever else happens, nothing is dropped before it is read.
-            let lag = farm.isBrokerEmbedded ? SoakLag() : nil
-            async let _ = lag?.watch(stage)
-            try await withThrowingTaskGroup(of: Void.self) { group in
+            let lag = farm.isBrokerEmbedded ? SoakLag(partitions: plan.farm.inputPartitions) : nil
+            // Each task tells whether the others wait for it.
+            try await withThrowingTaskGroup(of: Bool.self) { group in
                 let (measured, end) = (start + plan.warmUp, start + plan.length)
                 group.addTask { [stream] in
                     var stream = stage.stream(of: plan.world, stream)
@@ -65,11 +65,23 @@ struct LoadSoak: Sendable {
                         if time < measured { return .warmUp }
                         return window.map { $0.contains(time) } == true ? .beside : .alone
                     }
+                    return true
                 }
                 if let window {
-                    group.addTask { try await holdSnapshot(stage, window) }
+                    group.addTask {
+                        try await holdSnapshot(stage, window)
+                        return true
+                    }
                 }
-                try await group.waitForAll()
+                if let lag {
+                    group.addTask {
+                        try await lag.watch(stage)
+                        return false
+                    }
+                }
+                var left = window == nil ? 1 : 2
+                while left > 0, let isAwaited = try await group.next() { left -= isAwaited ? 1 : 0 }
+                group.cancelAll()
             }
             try await stage.settle()
             var result = try await stage.result("soak", since: beginning, from: start, latencies: .alone)
