@@ -38,7 +38,7 @@ package final class IngestService: Service {
     private let onDecisions: (@Sendable ([DecisionRecord]) -> Void)?
     let current = Mutex<KafkaConsumer?>(nil)
     /// Rows of input of the latest transaction's marks, for each of its events.
-    private let folding = Mutex(1.0)
+    let folding = Mutex(1.0)
     private let flow: IngestFlow
     private let tally: EventTally
     let meter: IngestMeter
@@ -194,7 +194,7 @@ package final class IngestService: Service {
             meter.received(batch)
             defer { meter.settled() }
             let prepared = PreparedBatch(batch, topics: configuration.topics, decoder: decoder)
-            try await apply(prepared, &positions, consumer)
+            try await applyInParts(prepared, &positions, consumer)
         case .revoked(let revocation):
             positions.drop(revocation.partitions)
             statistics.update { $0.assignedPartitions -= revocation.partitions.count }
@@ -213,39 +213,8 @@ package final class IngestService: Service {
 
     // MARK: Batches
 
-    /// Applies a batch; one of a backlog in several transactions at a time, each for some of its partitions.
-    ///
-    /// Where many events fold onto few timelines, one transaction for all of them has the least to write.
-    private func apply(
-        _ batch: PreparedBatch, _ positions: inout PartitionPositions, _ consumer: KafkaConsumer
-    ) async throws {
-        let epochs = positions.epochs
-        let isFolding = folding.withLock { $0 } < Self.leastMarksShare
-        let parts = batch.parts(limit: isFolding ? 1 : configuration.connections, least: configuration.leastPart)
-        guard parts.count > 1 else {
-            var batch = batch
-            return try await apply(batch.items, of: &batch, under: epochs, &positions, consumer)
-        }
-        statistics.update { $0.dividedBatches += 1 }
-        let shares = parts.map { (part: $0, positions: positions.split(off: $0.places)) }
-        try await withThrowingTaskGroup(of: PartitionPositions.self) { group in
-            for share in shares {
-                group.addTask {
-                    var (batch, positions) = (batch, share.positions)
-                    batch.isPart = true
-                    try await self.apply(share.part.items, of: &batch, under: epochs, &positions, consumer)
-                    return positions
-                }
-            }
-            for try await part in group { positions.merge(part) }
-        }
-    }
-
-    /// With fewer marks than this for an event, a batch is applied in one transaction.
-    private static let leastMarksShare = 0.5
-
     /// Applies items in order, in one transaction if it can be.
-    private func apply(
+    func apply(
         _ items: [Int32], of batch: inout PreparedBatch, under epochs: [TopicPartition: Int64],
         _ positions: inout PartitionPositions, _ consumer: KafkaConsumer
     ) async throws {

@@ -63,7 +63,7 @@ struct PreparedBatch: Sendable {
         var items: [Int32] = []
     }
 
-    /// The messages in parts of whole partitions, about as large each as the others; one if they are not to be divided.
+    /// The messages in parts of whole partitions, about as large each as the others; none if they are not to be divided.
     ///
     /// Only reload requests are: what people do with their widgets comes in an order that goes beyond one partition where
     /// topics are shared.
@@ -72,9 +72,8 @@ struct PreparedBatch: Sendable {
     ///   - limit: most parts.
     ///   - least: fewest messages of a part, on average.
     func parts(limit: Int, least: Int) -> [Part] {
-        let whole = Part(places: places, items: items)
         let number = min(limit, places.count, batch.count / max(1, least))
-        guard number > 1, read.contents.isEmpty else { return [whole] }
+        guard number > 1, read.contents.isEmpty else { return [] }
         var sizes = places.map { _ in 0 }
         for place in placeIndices { sizes[Int(place)] += 1 }
         var parts = Array(repeating: Part(), count: number)
