@@ -15,3 +15,15 @@ static inline void crdkafka_name_thread(const char *name) {
     pthread_setname_np(name);
 }
 #endif
+
+// How many parts the heap has: glibc only, whose <malloc.h> Swift's own module of it leaves out.
+#if defined(__GLIBC__)
+#include <malloc.h>
+static inline void crdkafka_limit_heap_arenas(int count) {
+    mallopt(M_ARENA_MAX, count);
+}
+#else
+static inline void crdkafka_limit_heap_arenas(int count) {
+    (void)count;
+}
+#endif

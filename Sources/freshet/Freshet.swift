@@ -1,5 +1,6 @@
 import ArgumentParser
 import Foundation
+import KafkaClient
 
 /// The executable: its commands, and the one place where their errors become messages and exit statuses.
 @main
@@ -37,6 +38,8 @@ struct Freshet: AsyncParsableCommand {
         ])
 
     static func main() async {
+        let process = ProcessInfo.processInfo
+        HeapArenas.limit(to: process.activeProcessorCount, environment: process.environment)
         var failing: any ParsableCommand.Type = Freshet.self
         do {
             var command = try await asyncParseAsRoot()
