@@ -44,6 +44,9 @@ package struct IngestConfiguration: Sendable {
     /// Largest number of rows of SQL input that targeted requests may come to in one transaction: it holds the locks of as
     /// many timelines at least. What is more goes into the next one.
     package var maximumMarks = 16_384
+    /// The same where events hardly fold, so that several small transactions write no more than a large one: workers that want
+    /// to complete any of its timelines wait until it ends.
+    package var sparseMarks = 2_048
     /// Most transactions at a time that a batch of a backlog is applied in, each for some of its partitions.
     package var connections = 2
     /// Fewest messages of such a part.

@@ -33,3 +33,13 @@ extension IngestService {
         }
     }
 }
+
+extension BatchFold {
+    /// With more marks than this for an event, hardly any of them fold.
+    private static let sparseShare = 0.8
+
+    /// Whether there are more marks than these, and one transaction for all of them would have about as much to write as several.
+    func isSparse(beyond marks: Int) -> Bool {
+        markCount > marks && Double(markCount) >= Self.sparseShare * Double(eventCount)
+    }
+}

@@ -224,6 +224,7 @@ package final class IngestService: Service {
         var directory: KindDirectory?
         // The fold of what comes after the transaction at hand, made while the database is busy with that.
         var ahead: Ahead?
+        var limit = configuration.maximumMarks
         while true {
             items = batch.due(items, from: batch.places.map { positions.firstDue(of: $0, receivedUnder: epochs[$0]) })
             guard !items.isEmpty else { return }
@@ -234,11 +235,11 @@ package final class IngestService: Service {
                 if let ahead, ahead.items == items {
                     (fold, count) = (ahead.fold, ahead.count)
                 } else {
-                    (fold, count) = try await self.fold(items, of: batch, &directory)
+                    (fold, count) = try await self.fold(items, of: batch, &directory, &limit)
                 }
-                let (rest, known, current) = (Array(items[count...]), directory, batch)
+                let (rest, known, current, most) = (Array(items[count...]), directory, batch, limit)
                 async let next = Ahead(
-                    rest, of: current, known, flow.divertedApps, limit: configuration.maximumMarks)
+                    rest, of: current, known, flow.divertedApps, limit: most)
                 ahead = nil
                 advances = positions.advances(to: batch.next(after: items[..<count]))
                 let begun = ContinuousClock.now
@@ -380,8 +381,9 @@ package final class IngestService: Service {
         }
     }
 
+    /// - Parameter limit: most rows of input; lowered where the items hardly fold.
     private func fold(
-        _ items: [Int32], of batch: PreparedBatch, _ directory: inout KindDirectory?
+        _ items: [Int32], of batch: PreparedBatch, _ directory: inout KindDirectory?, _ limit: inout Int
     ) async throws -> (fold: BatchFold, count: Int) {
         var known: KindDirectory
         if let directory {
@@ -390,12 +392,16 @@ package final class IngestService: Service {
             known = try await self.directory.directory(maximumAge: configuration.directoryAge)
         }
         let diverted = flow.divertedApps
-        var folded = batch.fold(items, known, diverted, limit: configuration.maximumMarks)
+        var folded = batch.fold(items, known, diverted, limit: limit)
         if folded.fold.hasUnknownNames && directory == nil {
             known = try await self.directory.refresh()
-            folded = batch.fold(items, known, diverted, limit: configuration.maximumMarks)
+            folded = batch.fold(items, known, diverted, limit: limit)
         }
         directory = known
+        if limit > configuration.sparseMarks, folded.fold.isSparse(beyond: configuration.sparseMarks) {
+            limit = configuration.sparseMarks
+            folded = batch.fold(items, known, diverted, limit: limit)
+        }
         return folded
     }
 

@@ -161,7 +161,8 @@ struct ClaimLoop {
         }
         let kinds = try await complete(known, for: due)
         let targets = context.protection.permitted(
-            kinds.claimTargets, due: due.lazy.map(\.kindID), &capacity.allowances, at: context.clock.elapsed)
+            kinds.claimTargets(of: Set(due.lazy.map(\.kindID))), due: due.lazy.map(\.kindID), &capacity.allowances,
+            at: context.clock.elapsed)
         var plan = scheduler.plan(due: due, targets: targets, capacity: capacity)
         if isPartial {
             for index in plan.wishes.indices {
@@ -283,9 +284,14 @@ extension KindDirectory {
         kinds.values.lazy.filter { !$0.isRetired }.map(\.definition.maxBatch).max() ?? 1
     }
 
-    /// The kinds whose timelines may be claimed: of retired ones those that are to be collected.
-    var claimTargets: [Int32: ClaimTarget] {
-        kinds.filter { !$0.value.isPaused && apps[$0.value.app]?.id == $0.value.appID }.mapValues { ClaimTarget($0) }
+    /// Those of some kinds whose timelines may be claimed: of retired ones those that are to be collected.
+    func claimTargets(of ids: Set<Int32>) -> [Int32: ClaimTarget] {
+        var targets: [Int32: ClaimTarget] = Dictionary(minimumCapacity: ids.count)
+        for id in ids {
+            guard let kind = kinds[id], !kind.isPaused, apps[kind.app]?.id == kind.appID else { continue }
+            targets[id] = ClaimTarget(kind)
+        }
+        return targets
     }
 }
 

@@ -65,8 +65,7 @@ package final class DirectClaims: DirectClaiming {
         guard timelines > 0, capacity.requests > 0 else { return nil }
         let startedAt = context.clock.elapsed
         let targets = context.protection.permitted(
-            directory.claimTargets.filter { kindIDs.contains($0.key) }, due: kindIDs, &capacity.allowances,
-            at: startedAt)
+            directory.claimTargets(of: kindIDs), due: kindIDs, &capacity.allowances, at: startedAt)
         let leases = LeasePlan(configuration: configuration, longestPublish: context.output.longestPublish)
         var room = capacity.requests
         var held: [ProviderKey: HeldSlots] = [:]

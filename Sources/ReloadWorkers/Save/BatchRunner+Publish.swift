@@ -33,7 +33,7 @@ extension BatchRunner {
         guard !fetched.isEmpty else { return [] }
         var rows: [SaveContent.Row]
         do {
-            rows = try await context.merged(context.saves, fetched, until: batch.leaseEnds) { fetched in
+            rows = try await context.merged(context.saves(of: batch.lane), fetched, until: batch.leaseEnds) { fetched in
                 try await context.pool.query(SaveContentInPlace(fetched.map(\.write)))
             }
             if rows.count < fetched.count {

@@ -26,8 +26,10 @@ struct WorkerContext: Sendable {
     let protection: ProviderProtection
     let meter = WorkerMeter()
     let traces: TraceLookup
-    /// Batches that are stored, and completed, at the same time share statements.
-    let saves: StatementMerger<FetchedTimeline, SaveContent.Row>
+    /// Batches that are stored, and completed, at the same time share statements; but none that somebody may be waiting for
+    /// is stored with, or behind, hundreds of timelines of a patient lane.
+    private let urgentSaves: StatementMerger<FetchedTimeline, SaveContent.Row>
+    private let patientSaves: StatementMerger<FetchedTimeline, SaveContent.Row>
     let completions: StatementMerger<Completion, CompleteTimelines.Row>
     /// Told of every decision; nil: nobody wants to know.
     var decisions: (any DecisionPublishing)?
@@ -50,13 +52,21 @@ struct WorkerContext: Sendable {
         self.onStored = onStored
         self.logger = logger
         self.decisions = decisions
-        saves = StatementMerger(concurrency: 2, limit: 1_000, gathering: configuration.saveGathering, clock: clock)
+        urgentSaves = StatementMerger(
+            concurrency: 2, limit: 1_000, gathering: configuration.saveGathering, clock: clock)
+        patientSaves = StatementMerger(
+            concurrency: 2, limit: 1_000, gathering: configuration.saveGathering, clock: clock)
         // Nobody waits for a completion: what is to be shown is stored by then.
         completions = StatementMerger(
             concurrency: 2, limit: 1_000, gathering: configuration.completionGathering, clock: clock)
         traces = TraceLookup(pool: pool)
         protection = ProviderProtection(
             configuration.protectionRules, statistics: statistics, logger: logger)
+    }
+
+    /// What stores batches of a lane.
+    func saves(of lane: ReloadLane) -> StatementMerger<FetchedTimeline, SaveContent.Row> {
+        lane.isUrgent ? urgentSaves : patientSaves
     }
 
     var messages: TimelineMessages { TimelineMessages(topic: configuration.topic) }

@@ -62,7 +62,7 @@ struct DirectClaimsTests {
                 let due = [DueWork.Row(kindID: kind, lane: .push, count: 1, waited: waited)]
                 direct.note(LeftBehind(due: due, targets: providers, plan: ClaimPlan()))
             }
-            let targets = directory.claimTargets
+            let targets = directory.claimTargets(of: [kind])
             look(waited: LeftBehind.patience, of: targets)
             #expect(direct.grant([kind], of: directory) == nil)
             // The same of another provider.

@@ -53,7 +53,7 @@ struct PausedKindTests {
             // Nor with a directory that does not know of it.
             let stale = try await worker.store.directory()
             #expect(
-                stale.claimTargets.values.allSatisfy { target in
+                stale.claimTargets(of: Set(stale.kinds.keys)).values.allSatisfy { target in
                     stale.apps.values.contains { $0.id == target.appID && $0.name == TestKinds.otherApp }
                 })
         }
