@@ -44,9 +44,9 @@ package struct IngestConfiguration: Sendable {
     /// Largest number of rows of SQL input that targeted requests may come to in one transaction: it holds the locks of as
     /// many timelines at least. What is more goes into the next one.
     package var maximumMarks = 16_384
-    /// The same where events hardly fold, so that several small transactions write no more than a large one: workers that want
-    /// to complete any of its timelines wait until it ends.
-    package var sparseMarks = 2_048
+    /// The same where they are of several sorts of audience and hardly fold. Each sort has a statement of its own, and all rows are
+    /// locked from before the first to the COMMIT: whatever workers want to store or complete of them waits for as long.
+    package var mixedMarks = 2_048
     /// Most transactions at a time that a batch of a backlog is applied in, each for some of its partitions.
     package var connections = 2
     /// Fewest messages of such a part.

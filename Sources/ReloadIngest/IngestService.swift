@@ -37,8 +37,8 @@ package final class IngestService: Service {
     /// Told what was decided about the requests of each transaction.
     private let onDecisions: (@Sendable ([DecisionRecord]) -> Void)?
     let current = Mutex<KafkaConsumer?>(nil)
-    /// Rows of input of the latest transaction's marks, for each of its events.
-    let folding = Mutex(1.0)
+    /// What the latest transaction with events came to.
+    let shape = Mutex(BatchShape())
     private let flow: IngestFlow
     private let tally: EventTally
     let meter: IngestMeter
@@ -381,7 +381,7 @@ package final class IngestService: Service {
         }
     }
 
-    /// - Parameter limit: most rows of input; lowered where the items hardly fold.
+    /// - Parameter limit: most rows of input; lowered where several small transactions are better than a large one.
     private func fold(
         _ items: [Int32], of batch: PreparedBatch, _ directory: inout KindDirectory?, _ limit: inout Int
     ) async throws -> (fold: BatchFold, count: Int) {
@@ -398,8 +398,8 @@ package final class IngestService: Service {
             folded = batch.fold(items, known, diverted, limit: limit)
         }
         directory = known
-        if limit > configuration.sparseMarks, folded.fold.isSparse(beyond: configuration.sparseMarks) {
-            limit = configuration.sparseMarks
+        if folded.fold.markCount > configuration.mixedMarks, BatchShape(folded.fold).isBetterSmall {
+            limit = min(limit, configuration.mixedMarks)
             folded = batch.fold(items, known, diverted, limit: limit)
         }
         return folded
@@ -429,7 +429,7 @@ package final class IngestService: Service {
         commitToKafka(advances, consumer)
         let bumps = fold.appBumps.count + fold.kindBumps.count
         let markInputs = fold.markCount
-        if fold.eventCount > 0 { folding.withLock { $0 = Double(markInputs) / Double(fold.eventCount) } }
+        if fold.eventCount > 0 { shape.withLock { $0 = BatchShape(fold) } }
         statistics.update {
             $0.blockedBy = nil
             $0.batches += 1

@@ -227,8 +227,7 @@ struct BatchApplier: Sendable {
 
     /// Where more than one statement would lock timelines.
     private func appendLock(of fold: BatchFold, _ ids: [TimelineID] = [], to pipeline: inout PostgresPipeline) {
-        let statements = [fold.userMarks.isEmpty, fold.deviceMarks.isEmpty, fold.widgetMarks.isEmpty, ids.isEmpty]
-        guard statements.count(where: { !$0 }) > 1 else { return }
+        guard fold.markStatements + (ids.isEmpty ? 0 : 1) > 1 else { return }
         _ = pipeline.append(
             LockMarked(
                 users: fold.userMarks.values, devices: fold.deviceMarks.values,
