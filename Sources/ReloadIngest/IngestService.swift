@@ -221,7 +221,7 @@ package final class IngestService: Service {
         var items = items
         var attempt = 0
         // Forgotten whenever something may take long: kinds may be retired or changed meanwhile.
-        var directory: KindDirectory?
+        var known: Known?
         // The fold of what comes after the transaction at hand, made while the database is busy with that.
         var ahead: Ahead?
         var limit = configuration.maximumMarks
@@ -229,17 +229,17 @@ package final class IngestService: Service {
             items = batch.due(items, from: batch.places.map { positions.firstDue(of: $0, receivedUnder: epochs[$0]) })
             guard !items.isEmpty else { return }
             var advances: [AdvancePositions.Advance] = []
+            // How many of them the attempt is for.
+            var count = items.count
             do {
                 let fold: BatchFold
-                let count: Int
-                if let ahead, ahead.items == items {
+                if let ahead, ahead.items == items, !isTooLarge(ahead.fold, limit) {
                     (fold, count) = (ahead.fold, ahead.count)
                 } else {
-                    (fold, count) = try await self.fold(items, of: batch, &directory, &limit)
+                    (fold, count) = try await self.fold(items, of: batch, &known, &limit)
                 }
-                let (rest, known, current, most) = (Array(items[count...]), directory, batch, limit)
-                async let next = Ahead(
-                    rest, of: current, known, flow.divertedApps, limit: most)
+                let (rest, directory, current, rowLimit) = (Array(items[count...]), known, batch, limit)
+                async let next = Ahead(rest, of: current, directory, flow.divertedApps, limit: rowLimit)
                 ahead = nil
                 advances = positions.advances(to: batch.next(after: items[..<count]))
                 let begun = ContinuousClock.now
@@ -261,10 +261,10 @@ package final class IngestService: Service {
                 case .stopped:
                     throw CancellationError()
                 case .fenced:
-                    directory = nil
+                    known = nil
                     try await resolveFence(advances, &positions, consumer)
                 case .diversionsChanged:
-                    directory = nil
+                    known = nil
                     do {
                         try await flow.refresh()
                     } catch {
@@ -272,15 +272,15 @@ package final class IngestService: Service {
                         guard await pause(attempt: attempt) else { throw CancellationError() }
                     }
                 case .halted:
-                    directory = nil
+                    known = nil
                     try await waitWhileHalted(Array(epochs.keys), consumer)
                 case .directoryIsBehind:
-                    directory = nil
+                    known = nil
                     _ = try? await self.directory.refresh()
                     attempt += 1
                     guard await pause(attempt: attempt) else { throw CancellationError() }
                 case .poison(let message):
-                    if items.count == 1 {
+                    if count == 1 {
                         if case .rejected = batch.content(Int(items[0])) {
                             // Not even as a dead letter: nothing may be dropped, so it waits for somebody to look.
                             attempt += 1
@@ -293,20 +293,20 @@ package final class IngestService: Service {
                         logger.error("an event was refused by the database", metadata: ["error": "\(message)"])
                         continue
                     }
-                    try await applyHalves(items, of: &batch, under: epochs, &positions, consumer)
-                    return
+                    try await applyHalves(Array(items[..<count]), of: &batch, under: epochs, &positions, consumer)
+                    attempt = 0
                 case .tooMuch(let message):
                     // The next attempt is half of this one, so this is not yet the time for a long wait.
-                    attempt = items.count > 1 ? 1 : attempt + 1
-                    directory = nil
-                    try await waitForDatabase(message, attempt: attempt, events: items.count)
-                    guard items.count > 1 else { continue }
-                    try await applyHalves(items, of: &batch, under: epochs, &positions, consumer)
-                    return
+                    attempt = count > 1 ? 1 : attempt + 1
+                    known = nil
+                    try await waitForDatabase(message, attempt: attempt, events: count)
+                    guard count > 1 else { continue }
+                    try await applyHalves(Array(items[..<count]), of: &batch, under: epochs, &positions, consumer)
+                    attempt = 0
                 case .wait(let message):
                     attempt += 1
-                    directory = nil
-                    try await waitForDatabase(message, attempt: attempt, events: items.count)
+                    known = nil
+                    try await waitForDatabase(message, attempt: attempt, events: count)
                 }
             }
         }
@@ -372,37 +372,50 @@ package final class IngestService: Service {
 
         /// nil when there are no more items, or when the directory may be behind.
         init?(
-            _ items: [Int32], of batch: PreparedBatch, _ directory: KindDirectory?, _ diverted: Set<Int32>, limit: Int
+            _ items: [Int32], of batch: PreparedBatch, _ known: Known?, _ diverted: Set<Int32>, limit: Int
         ) {
-            guard let directory, !items.isEmpty else { return nil }
+            guard let known, !items.isEmpty else { return nil }
             self.items = items
-            (fold, count) = batch.fold(items, directory, diverted, limit: limit)
-            if fold.hasUnknownNames { return nil }
+            (fold, count) = batch.fold(items, known.directory, diverted, limit: limit)
+            if fold.hasUnknownNames && !known.isCurrent { return nil }
         }
     }
 
-    /// - Parameter limit: most rows of input; lowered where several small transactions are better than a large one.
+    /// The kinds as a batch is folded by.
+    private struct Known: Sendable {
+        let directory: KindDirectory
+        /// It was read after the batch had come, so a name that is not in it is nobody's.
+        let isCurrent: Bool
+    }
+
+    /// - Parameter limit: most rows of input; lowered, for the rest of the batch, where small transactions are better.
     private func fold(
-        _ items: [Int32], of batch: PreparedBatch, _ directory: inout KindDirectory?, _ limit: inout Int
+        _ items: [Int32], of batch: PreparedBatch, _ known: inout Known?, _ limit: inout Int
     ) async throws -> (fold: BatchFold, count: Int) {
-        var known: KindDirectory
-        if let directory {
-            known = directory
+        var current: Known
+        if let known {
+            current = known
         } else {
-            known = try await self.directory.directory(maximumAge: configuration.directoryAge)
+            current = Known(
+                directory: try await directory.directory(maximumAge: configuration.directoryAge), isCurrent: false)
         }
         let diverted = flow.divertedApps
-        var folded = batch.fold(items, known, diverted, limit: limit)
-        if folded.fold.hasUnknownNames && directory == nil {
-            known = try await self.directory.refresh()
-            folded = batch.fold(items, known, diverted, limit: limit)
+        var folded = batch.fold(items, current.directory, diverted, limit: limit)
+        if folded.fold.hasUnknownNames && !current.isCurrent {
+            current = Known(directory: try await directory.refresh(), isCurrent: true)
+            folded = batch.fold(items, current.directory, diverted, limit: limit)
         }
-        directory = known
-        if folded.fold.markCount > configuration.mixedMarks, BatchShape(folded.fold).isBetterSmall {
-            limit = min(limit, configuration.mixedMarks)
-            folded = batch.fold(items, known, diverted, limit: limit)
+        known = current
+        if isTooLarge(folded.fold, limit) {
+            limit = configuration.mixedMarks
+            folded = batch.fold(items, current.directory, diverted, limit: limit)
         }
         return folded
+    }
+
+    /// Whether a fold that was made with a limit is better made with a lower one.
+    private func isTooLarge(_ fold: BatchFold, _ limit: Int) -> Bool {
+        limit > configuration.mixedMarks && fold.markCount > configuration.mixedMarks && BatchShape(fold).isBetterSmall
     }
 
     /// Fetches nothing and waits for an operator; the batch at hand is applied then.

@@ -39,7 +39,7 @@ struct Freshet: AsyncParsableCommand {
 
     static func main() async {
         let process = ProcessInfo.processInfo
-        HeapArenas.limit(to: process.activeProcessorCount, environment: process.environment)
+        HeapArenas.limit(processors: process.activeProcessorCount, environment: process.environment)
         var failing: any ParsableCommand.Type = Freshet.self
         do {
             var command = try await asyncParseAsRoot()

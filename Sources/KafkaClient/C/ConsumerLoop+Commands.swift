@@ -186,8 +186,8 @@ extension ConsumerLoop {
         "session.timeout.ms": "45000",
         // How soon new partitions, and topics that were missing, are noticed: librdkafka's own default is 5 minutes.
         "topic.metadata.refresh.interval.ms": "30000",
-        // What librdkafka prefetches is memory. Only the values count here: a message takes some 700 bytes more, so this is
-        // some 20,000 events and 16 MB.
+        // What librdkafka prefetches is memory: it fetches no more while it has so much, and what comes with an answer that is under
+        // way is more. Only the values count here: a message takes some 700 bytes besides.
         "queued.max.messages.kbytes": "2048",
         "socket.keepalive.enable": "true",
         // A fetch is a small request that nothing else carries: it must not wait for an acknowledgement.

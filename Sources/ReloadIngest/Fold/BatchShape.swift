@@ -1,6 +1,7 @@
-/// What the events of a transaction came to, which tells how those behind them are best applied.
+/// What the events of a transaction come to, which tells how they, or those behind them, are best applied.
 struct BatchShape: Equatable, Sendable {
-    /// Rows of input of the marks, for each event: 1 where none folds.
+    /// Rows of input of the marks, for each event: 1 where requests of one kind do not fold. Requests of several kinds count
+    /// several times, and what is no targeted request counts as folded.
     private(set) var marksShare = 1.0
     /// Statements that mark: one for each sort of audience.
     private(set) var statements = 1

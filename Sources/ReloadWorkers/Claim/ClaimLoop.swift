@@ -284,7 +284,7 @@ extension KindDirectory {
         kinds.values.lazy.filter { !$0.isRetired }.map(\.definition.maxBatch).max() ?? 1
     }
 
-    /// Those of some kinds whose timelines may be claimed: of retired ones those that are to be collected.
+    /// Of these kinds those whose timelines may be claimed: not what is paused, nor of an app that is not known.
     func claimTargets(of ids: Set<Int32>) -> [Int32: ClaimTarget] {
         var targets: [Int32: ClaimTarget] = Dictionary(minimumCapacity: ids.count)
         for id in ids {

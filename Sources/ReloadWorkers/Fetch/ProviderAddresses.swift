@@ -1,8 +1,8 @@
 import Synchronization
 import WidgetModel
 
-/// Providers' addresses as they were read: under a trickle of events, with a request for each, reading the same few again
-/// and again was a part of what each costs.
+/// Providers' addresses as they were read, so that a request does not have to read its provider's again: there are few, and
+/// under a trickle of events nearly every timeline is a request of its own.
 final class ProviderAddresses: Sendable {
     /// Forgotten all at once beyond so many; an installation has as many as its kinds name.
     private static let most = 1_000

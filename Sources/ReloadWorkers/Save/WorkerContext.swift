@@ -26,10 +26,11 @@ struct WorkerContext: Sendable {
     let protection: ProviderProtection
     let meter = WorkerMeter()
     let traces: TraceLookup
-    /// Batches that are stored, and completed, at the same time share statements; but none that somebody may be waiting for
-    /// is stored with, or behind, hundreds of timelines of a patient lane.
+    /// Batches that are stored at the same time share statements; but none that somebody may be waiting for is stored with, or
+    /// behind, hundreds of timelines of a patient lane.
     private let urgentSaves: StatementMerger<FetchedTimeline, SaveContent.Row>
     private let patientSaves: StatementMerger<FetchedTimeline, SaveContent.Row>
+    /// So do batches that are completed at the same time.
     let completions: StatementMerger<Completion, CompleteTimelines.Row>
     /// Told of every decision; nil: nobody wants to know.
     var decisions: (any DecisionPublishing)?
@@ -54,8 +55,9 @@ struct WorkerContext: Sendable {
         self.decisions = decisions
         urgentSaves = StatementMerger(
             concurrency: 2, limit: 1_000, gathering: configuration.saveGathering, clock: clock)
+        // One: with the others there are as many statements under way as a pool has connections.
         patientSaves = StatementMerger(
-            concurrency: 2, limit: 1_000, gathering: configuration.saveGathering, clock: clock)
+            concurrency: 1, limit: 1_000, gathering: configuration.saveGathering, clock: clock)
         // Nobody waits for a completion: what is to be shown is stored by then.
         completions = StatementMerger(
             concurrency: 2, limit: 1_000, gathering: configuration.completionGathering, clock: clock)

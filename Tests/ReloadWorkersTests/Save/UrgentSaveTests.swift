@@ -11,7 +11,9 @@ import WidgetStore
 struct UrgentSaveTests {
     @Test("a single reload is stored while every place for the saves of a reload of everyone is taken")
     func passesBulk() async throws {
-        try await withWorker(maxBatch: 1) { worker in
+        // Each batch is a statement of its own, or waits for a place.
+        func gatherNothing(_ configuration: inout WorkerConfiguration) { configuration.saveGathering = .zero }
+        try await withWorker(maxBatch: 1, configure: gatherNothing) { worker in
             let ids = try await worker.store.place((1...4).map { .test("w\($0)", user: "u\($0)") })
             try await worker.store.settle()
             for user in ["u1", "u2", "u3"] { try await worker.store.markUser(user, lane: .bulk) }
@@ -27,8 +29,10 @@ struct UrgentSaveTests {
             }
             try await locked.pass()
             async let storing: Void = worker.run(bulk)
-            // The third waits for a place.
-            try await worker.store.waitUntilBlocked(2)
+            let saves = worker.context.saves(of: .bulk)
+            try await eventually("all of them are stored, or wait for that") { saves.running + saves.waiting == 3 }
+            #expect(saves.waiting > 0, "every place is taken")
+            try await worker.store.waitUntilBlocked()
 
             try await worker.store.markUser("u4", lane: .push)
             async let single: Int = worker.turn()

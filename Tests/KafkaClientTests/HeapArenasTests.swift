@@ -1,0 +1,28 @@
+import Testing
+
+@testable import KafkaClient
+
+@Suite("The heap has as many parts as processors, unless somebody has chosen")
+struct HeapArenasTests {
+    @Test(
+        "One for each processor, from two to eight",
+        arguments: [(1, 2), (2, 2), (5, 5), (8, 8), (64, 8)])
+    func processors(_ processors: Int, _ expected: Int) {
+        #expect(HeapArenas.count(processors: processors, environment: ["PATH": "/bin"]) == expected)
+    }
+
+    @Test(
+        "What the environment says is left alone",
+        arguments: [
+            ["MALLOC_ARENA_MAX": "1"], ["GLIBC_TUNABLES": "glibc.malloc.check=1:glibc.malloc.arena_max=3"],
+        ])
+    func chosen(_ environment: [String: String]) {
+        #expect(HeapArenas.count(processors: 4, environment: environment) == nil)
+    }
+
+    @Test("Other tunables do not count")
+    func others() {
+        #expect(
+            HeapArenas.count(processors: 4, environment: ["GLIBC_TUNABLES": "glibc.malloc.check=1"]) == 4)
+    }
+}

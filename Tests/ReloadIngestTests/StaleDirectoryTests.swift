@@ -1,0 +1,36 @@
+import TestSupport
+import Testing
+import WidgetEvents
+import WidgetModel
+import WidgetStore
+
+@testable import ReloadIngest
+
+@Suite("A kind that was registered before its event was sent is known", .timeLimit(.minutes(5)))
+struct StaleDirectoryTests {
+    @Test("also where only a later transaction of a batch has an event of it")
+    func laterTransaction() async throws {
+        try await IngestHarness.lend(partitions: 1, maximumBatch: 1_000) { ingest in
+            _ = try await ingest.store.place((0..<81).map { .test("w\($0)", user: "u\($0)") })
+            let service = ingest.service(configure: { configuration in
+                configuration.maximumMarks = 50
+                configuration.directoryAge = .seconds(3_600)
+            })
+            try await ingest.running([service]) {
+                try await ingest.publish([ingest.push("u0")])
+                try await ingest.waitUntilApplied(1)
+                // From here on the service knows the kinds as they were.
+                var apps = TestKinds.apps()
+                var added = apps[0].kinds[0]
+                added.name = "Added"
+                apps[0].kinds.append(added)
+                try await ingest.store.apply(apps)
+                try await ingest.publish(
+                    (0..<80).map { ingest.push("u\($0)") } + [ingest.push("u80", kinds: ["Added"])])
+                try await ingest.waitUntilApplied(82)
+            }
+            #expect(service.statistics.snapshot.events == 82)
+            #expect(service.statistics.snapshot.deadLetters == 0)
+        }
+    }
+}
