@@ -11,7 +11,8 @@ struct StaleDirectoryTests {
     @Test("also where only a later transaction of a batch has an event of it")
     func laterTransaction() async throws {
         try await IngestHarness.lend(partitions: 1, maximumBatch: 1_000) { ingest in
-            _ = try await ingest.store.place((0..<81).map { .test("w\($0)", user: "u\($0)") })
+            let people = 500
+            _ = try await ingest.store.place((0..<people).map { .test("w\($0)", user: "u\($0)") })
             let service = ingest.service(configure: { configuration in
                 configuration.maximumMarks = 50
                 configuration.directoryAge = .seconds(3_600)
@@ -26,10 +27,10 @@ struct StaleDirectoryTests {
                 apps[0].kinds.append(added)
                 try await ingest.store.apply(apps)
                 try await ingest.publish(
-                    (0..<80).map { ingest.push("u\($0)") } + [ingest.push("u80", kinds: ["Added"])])
-                try await ingest.waitUntilApplied(82)
+                    (0..<people).map { ingest.push("u\($0)") } + [ingest.push("u0", kinds: ["Added"])])
+                try await ingest.waitUntilApplied(people + 2)
             }
-            #expect(service.statistics.snapshot.events == 82)
+            #expect(service.statistics.snapshot.events == people + 2)
             #expect(service.statistics.snapshot.deadLetters == 0)
         }
     }
