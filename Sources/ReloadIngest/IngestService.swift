@@ -220,11 +220,9 @@ package final class IngestService: Service {
     ) async throws {
         var items = items
         var attempt = 0
-        // Forgotten whenever something may take long: kinds may be retired or changed meanwhile.
-        var known: Known?
-        // The fold of what comes after the transaction at hand, made while the database is busy with that.
-        var ahead: Ahead?
-        var limit = configuration.maximumMarks
+        var folder = BatchFolder(configuration: configuration, directory: directory, flow: flow)
+        // What comes after the transaction at hand, folded while the database is busy with that.
+        var ahead: BatchFolder.Folded?
         while true {
             items = batch.due(items, from: batch.places.map { positions.firstDue(of: $0, receivedUnder: epochs[$0]) })
             guard !items.isEmpty else { return }
@@ -232,15 +230,13 @@ package final class IngestService: Service {
             // How many of them the attempt is for.
             var count = items.count
             do {
-                let fold: BatchFold
-                if let ahead, ahead.items == items, !isTooLarge(ahead.fold, limit) {
-                    (fold, count) = (ahead.fold, ahead.count)
-                } else {
-                    (fold, count) = try await self.fold(items, of: batch, &known, &limit)
-                }
-                let (rest, directory, current, rowLimit) = (Array(items[count...]), known, batch, limit)
-                async let next = Ahead(rest, of: current, directory, flow.divertedApps, limit: rowLimit)
+                let prepared = ahead
                 ahead = nil
+                let folded = try await folder.next(items, of: batch, ahead: prepared)
+                let fold = folded.fold
+                count = folded.count
+                let (rest, folding, current) = (Array(items[count...]), folder, batch)
+                async let next = folding.ahead(rest, of: current)
                 advances = positions.advances(to: batch.next(after: items[..<count]))
                 let begun = ContinuousClock.now
                 let outcome = try await applyDirectly(
@@ -261,10 +257,10 @@ package final class IngestService: Service {
                 case .stopped:
                     throw CancellationError()
                 case .fenced:
-                    known = nil
+                    folder.forget()
                     try await resolveFence(advances, &positions, consumer)
                 case .diversionsChanged:
-                    known = nil
+                    folder.forget()
                     do {
                         try await flow.refresh()
                     } catch {
@@ -272,10 +268,10 @@ package final class IngestService: Service {
                         guard await pause(attempt: attempt) else { throw CancellationError() }
                     }
                 case .halted:
-                    known = nil
+                    folder.forget()
                     try await waitWhileHalted(Array(epochs.keys), consumer)
                 case .directoryIsBehind:
-                    known = nil
+                    folder.forget()
                     _ = try? await self.directory.refresh()
                     attempt += 1
                     guard await pause(attempt: attempt) else { throw CancellationError() }
@@ -298,14 +294,14 @@ package final class IngestService: Service {
                 case .tooMuch(let message):
                     // The next attempt is half of this one, so this is not yet the time for a long wait.
                     attempt = count > 1 ? 1 : attempt + 1
-                    known = nil
+                    folder.forget()
                     try await waitForDatabase(message, attempt: attempt, events: count)
                     guard count > 1 else { continue }
                     try await applyHalves(Array(items[..<count]), of: &batch, under: epochs, &positions, consumer)
                     attempt = 0
                 case .wait(let message):
                     attempt += 1
-                    known = nil
+                    folder.forget()
                     try await waitForDatabase(message, attempt: attempt, events: count)
                 }
             }
@@ -362,60 +358,6 @@ package final class IngestService: Service {
             "the database did not take a batch; trying again",
             metadata: ["error": "\(message)", "attempt": "\(attempt)", "events": "\(events)"])
         guard await pause(attempt: attempt) else { throw CancellationError() }
-    }
-
-    /// A fold of items that come next, if nothing goes wrong with those before them.
-    private struct Ahead: Sendable {
-        let items: [Int32]
-        let fold: BatchFold
-        let count: Int
-
-        /// nil when there are no more items, or when the directory may be behind.
-        init?(
-            _ items: [Int32], of batch: PreparedBatch, _ known: Known?, _ diverted: Set<Int32>, limit: Int
-        ) {
-            guard let known, !items.isEmpty else { return nil }
-            self.items = items
-            (fold, count) = batch.fold(items, known.directory, diverted, limit: limit)
-            if fold.hasUnknownNames && !known.isCurrent { return nil }
-        }
-    }
-
-    /// The kinds as a batch is folded by.
-    private struct Known: Sendable {
-        let directory: KindDirectory
-        /// It was read after the batch had come, so a name that is not in it is nobody's.
-        let isCurrent: Bool
-    }
-
-    /// - Parameter limit: most rows of input; lowered, for the rest of the batch, where small transactions are better.
-    private func fold(
-        _ items: [Int32], of batch: PreparedBatch, _ known: inout Known?, _ limit: inout Int
-    ) async throws -> (fold: BatchFold, count: Int) {
-        var current: Known
-        if let known {
-            current = known
-        } else {
-            current = Known(
-                directory: try await directory.directory(maximumAge: configuration.directoryAge), isCurrent: false)
-        }
-        let diverted = flow.divertedApps
-        var folded = batch.fold(items, current.directory, diverted, limit: limit)
-        if folded.fold.hasUnknownNames && !current.isCurrent {
-            current = Known(directory: try await directory.refresh(), isCurrent: true)
-            folded = batch.fold(items, current.directory, diverted, limit: limit)
-        }
-        known = current
-        if isTooLarge(folded.fold, limit) {
-            limit = configuration.mixedMarks
-            folded = batch.fold(items, current.directory, diverted, limit: limit)
-        }
-        return folded
-    }
-
-    /// Whether a fold that was made with a limit is better made with a lower one.
-    private func isTooLarge(_ fold: BatchFold, _ limit: Int) -> Bool {
-        limit > configuration.mixedMarks && fold.markCount > configuration.mixedMarks && BatchShape(fold).isBetterSmall
     }
 
     /// Fetches nothing and waits for an operator; the batch at hand is applied then.

@@ -171,8 +171,8 @@ extension ConsumerLoop {
     /// What the caller may override.
     static func defaults(_ configuration: KafkaConfiguration) -> [String: String] {
         var defaults = defaults
-        // Answers of a size that keeps queue and broker busy at once; librdkafka's own are of 50 MiB. It must not be less
-        // than the largest message.
+        // Answers that are quickly made and quickly used up, so that broker and receiver are busy at once; librdkafka's own are of
+        // 50 MiB. It must not be less than the largest message.
         if configuration.properties["message.max.bytes"] == nil { defaults["fetch.max.bytes"] = "8388608" }
         return defaults
     }
