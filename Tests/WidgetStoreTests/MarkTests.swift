@@ -100,6 +100,92 @@ struct MarkTests {
         }
     }
 
+    @Test("Audiences of several sorts in one statement: each its own timelines, and each timeline once")
+    func severalSorts() async throws {
+        try await withStore { store in
+            let ids = try await store.place([
+                // Ids that are the same of one sort and of another are not the same audience.
+                .test("w1", user: "same", device: "d1"), .test("w2", user: "u2", device: "same"),
+                .test("same", user: "u3", device: "d3"), .test("w4", user: "u4", device: "d4"),
+                .test("w5", app: TestKinds.otherApp, user: "same", device: "same"),
+            ])
+            try await store.settle()
+            func requested() async throws -> [Int64] {
+                var counts: [Int64] = []
+                for (index, id) in ids.enumerated() {
+                    let app = index == 4 ? TestKinds.otherApp : TestKinds.app
+                    counts.append(try #require(try await store.timeline(id, app: app)).requested)
+                }
+                return counts
+            }
+            for (audiences, counts) in [
+                (MarkAudiences(users: [try await mark(store, "same")], devices: []), [2, 1, 1, 1, 1]),
+                (MarkAudiences(devices: [try await mark(store, "same", events: 2)]), [2, 3, 1, 1, 1]),
+                (MarkAudiences(widgets: [try await mark(store, "same", events: 3)]), [2, 3, 4, 1, 1]),
+                (
+                    MarkAudiences(
+                        users: [try await mark(store, "same"), try await mark(store, "u4")],
+                        devices: [try await mark(store, "d4", events: 10), try await mark(store, "nobody")],
+                        widgets: [try await mark(store, "w4", events: 100), try await mark(store, "same")]),
+                    [3, 3, 5, 112, 1]
+                ),
+            ] as [(MarkAudiences, [Int64])] {
+                let before = try await requested()
+                let outcome = try #require(
+                    try await store.pool.query(MarkTimelines(audiences, limit: 100)).first)
+                #expect(try await requested() == counts)
+                #expect(Int(outcome.marked) == zip(before, counts).count { $0 != $1 })
+                #expect(outcome.due == outcome.marked && outcome.tooMany.isEmpty)
+            }
+        }
+    }
+
+    @Test("What hits a timeline by several sorts counts together: the best lane, the latest cause, one of them free")
+    func severalSortsOfOneTimeline() async throws {
+        try await withStore { store in
+            let id = try await store.place([.test("w1", user: "u1", device: "d1")])[0]
+            try await store.settle()
+            try await store.sql("UPDATE timeline_state SET eligible_at = now() + interval '1 hour', lane = 3")
+            var widget = try await mark(store, "w1", events: 2, lane: .bulk)
+            widget.cause = EventPosition(topic: 1, partition: 7, offset: 9)
+            let audiences = MarkAudiences(
+                users: [try await mark(store, "u1", events: 3, isFree: true, lane: .push)],
+                devices: [try await mark(store, "d1", events: 4, lane: .bulk)], widgets: [widget])
+            let outcome = try #require(
+                try await store.pool.query(MarkTimelines(audiences, limit: 100)).first)
+            #expect(outcome.marked == 1 && outcome.due == 1, "one of them is free, so it waits for no spacing")
+            let marked = try #require(try await store.timeline(id))
+            #expect(marked.requested == 10)
+            #expect(marked.lane == .push)
+            #expect(marked.cause == widget.cause)
+        }
+    }
+
+    @Test("Of several sorts too, those with more widgets than the limit are named by their place; or fail the statement")
+    func tooManyOfSeveralSorts() async throws {
+        try await withStore { store in
+            let ids = try await store.place(
+                (0..<3).map { .test("w\($0)", user: "crowd", device: "d", configuration: #"{"n":\#($0)}"#) }
+                    + [.test("w9", user: "u9", device: "d9")])
+            try await store.settle()
+            let audiences = MarkAudiences(
+                users: [try await mark(store, "u9"), try await mark(store, "crowd")],
+                devices: [try await mark(store, "d")], widgets: [try await mark(store, "w1")])
+            #expect(audiences.onlySort == nil && audiences.sorts == [.user, .user, .device, .widget])
+            let error = await #expect(throws: PostgresError.self) {
+                try await store.pool.query(MarkTimelines(audiences, limit: 2, isStrict: true))
+            }
+            #expect(error?.sqlState == LargeAudience.state)
+            let outcome = try #require(
+                try await store.pool.query(MarkTimelines(audiences, limit: 2)).first)
+            #expect(outcome.tooMany.sorted() == [1, 2])
+            #expect(outcome.marked == 2)
+            #expect(try await store.timeline(ids[0])?.isStale == false)
+            #expect(try await store.timeline(ids[1])?.isStale == true)
+            #expect(try await store.timeline(ids[3])?.isStale == true)
+        }
+    }
+
     @Test("An audience of more widgets than the limit is left alone and named; the others are marked")
     func tooMany() async throws {
         try await withStore { store in

@@ -8,8 +8,9 @@ struct StatementTests {
     /// Every statement of the store: a new one belongs here.
     static let all: [any PostgresStatement.Type] = [
         TakePartitions.self, AdvancePositions.self, ListPositions.self, SetPosition.self,
-        BumpApps.self, BumpKinds.self, MarkUsers.self, MarkDevices.self, MarkWidgets.self,
+        BumpApps.self, BumpKinds.self, MarkUsers.self, MarkDevices.self, MarkWidgets.self, MarkTimelines.self,
         MarkAndClaimUsers.self, MarkAndClaimDevices.self, MarkAndClaimWidgets.self,
+        MarkAndClaimTimelines.self,
         LockWidgets.self, ReadWidgets.self, LockTimelines.self, PlaceTimelines.self, OrphanTimelines.self,
         InsertWidgets.self, UpdateWidgets.self, RecordViews.self,
         InsertDeadLetter.self, DeadLettersToForward.self, DeadLettersForwarded.self, InsertSweep.self,

@@ -53,7 +53,7 @@ struct BatchApplier: Sendable {
         deadLetter: @Sendable (RejectedEvent) -> DeadLetter
     ) async throws -> Outcome {
         do {
-            if fold.isPlain, large.areRare, let outcome = try await applyAtOnce(fold, advances, grant, locksFirst) {
+            if fold.isPlain, large.areRare, let outcome = try await applyAtOnce(fold, advances, grant) {
                 return outcome
             }
             return try await pool.withTransaction { connection in
@@ -79,14 +79,13 @@ struct BatchApplier: Sendable {
     ///
     /// - Returns: nil when nothing was applied, because an audience has too many widgets for that.
     private func applyAtOnce(
-        _ fold: BatchFold, _ advances: [AdvancePositions.Advance], _ grant: MarkGrant?, _ locksFirst: Bool
+        _ fold: BatchFold, _ advances: [AdvancePositions.Advance], _ grant: MarkGrant?
     ) async throws -> Outcome? {
         var pipeline = PostgresPipeline()
         _ = pipeline.append(AdvancePositions(advances))
         _ = pipeline.append(RequireFlow(apps: fold.events.keys, diverted: []))
         appendTraces(of: fold, to: &pipeline)
         appendBumps(of: fold, to: &pipeline)
-        if order.isWanted() || locksFirst { appendLock(of: fold, to: &pipeline) }
         let marks =
             grant.map { appendClaims(of: fold, to: &pipeline, $0) }
             ?? appendMarks(of: fold, to: &pipeline, isStrict: true)
@@ -134,9 +133,7 @@ struct BatchApplier: Sendable {
         var outcome = Outcome()
         var first = pipeline
         appendBumps(of: fold, to: &first)
-        let locksFirst = order.isWanted() || locksFirst
         guard !fold.lifecycle.isEmpty else {
-            if locksFirst { appendLock(of: fold, to: &first) }
             let marks = appendMarks(of: fold, to: &first)
             outcome.rejected = fold.rejected
             let failures = settle(outcome.rejected, &first)
@@ -160,7 +157,7 @@ struct BatchApplier: Sendable {
         outcome.widgets = writes.inserts.count + writes.updates.count
 
         var second = PostgresPipeline()
-        if locksFirst { appendLock(of: fold, writes.placements.map(\.id) + writes.departures, to: &second) }
+        if locksFirst || order.isWanted() { appendLock(of: fold, writes.placements.map(\.id) + writes.departures, to: &second) }
         let placed = append(writes, to: &second)
         let marks = appendMarks(of: fold, to: &second)
         let failures = settle(outcome.rejected, &second)
@@ -211,121 +208,97 @@ struct BatchApplier: Sendable {
 
     // MARK: Marks
 
+    /// What of a pipeline's answers is of its marks.
     private struct Marks {
-        /// Each with its input, in order, to name the audiences that have too many widgets.
-        var handles: [(handle: PostgresPipeline.Handle<MarkOutcome>, input: [TimelineMark], audience: AudienceSort)] =
-            []
-        /// Of statements that also claim.
-        var claims: [PostgresPipeline.Handle<MarkedClaim>] = []
+        /// To name the audiences that have too many widgets.
+        let input: MarkAudiences
+        var outcome: PostgresPipeline.Handle<MarkOutcome>?
+        /// Instead of the outcome, where the statement also claims.
+        var claims: PostgresPipeline.Handle<MarkedClaim>?
         var views: PostgresPipeline.Handle<RecordViews.Outcome>?
         var marked: PostgresPipeline.Handle<MarkedTimeline>?
     }
 
-    private enum AudienceSort {
-        case user, device, widget
-    }
-
     /// Where more than one statement would lock timelines.
-    private func appendLock(of fold: BatchFold, _ ids: [TimelineID] = [], to pipeline: inout PostgresPipeline) {
-        guard fold.markStatements + (ids.isEmpty ? 0 : 1) > 1 else { return }
-        _ = pipeline.append(
-            LockMarked(
-                users: fold.userMarks.values, devices: fold.deviceMarks.values,
-                widgets: fold.widgetMarks.values, ids: ids, limit: audienceLimit))
+    private func appendLock(of fold: BatchFold, _ ids: [TimelineID], to pipeline: inout PostgresPipeline) {
+        guard !ids.isEmpty, fold.markCount > 0 else { return }
+        _ = pipeline.append(LockMarked(fold.marks, ids: ids, limit: audienceLimit))
     }
 
     private func appendMarks(
         of fold: BatchFold, to pipeline: inout PostgresPipeline, isStrict: Bool = false
     ) -> Marks {
-        var marks = Marks()
-        if !fold.userMarks.isEmpty {
-            let input = fold.userMarks.values
-            marks.handles.append(
-                (pipeline.append(MarkUsers(input, limit: audienceLimit, isStrict: isStrict)), input, .user))
-        }
-        if !fold.deviceMarks.isEmpty {
-            let input = fold.deviceMarks.values
-            marks.handles.append(
-                (pipeline.append(MarkDevices(input, limit: audienceLimit, isStrict: isStrict)), input, .device))
-        }
-        if !fold.widgetMarks.isEmpty {
-            let input = fold.widgetMarks.values
-            marks.handles.append((pipeline.append(MarkWidgets(input)), input, .widget))
-        }
-        if recordsDecisions, fold.markCount > 0 {
-            marks.marked = pipeline.append(
-                MarkedTimelines(
-                    users: fold.userMarks.values, devices: fold.deviceMarks.values,
-                    widgets: fold.widgetMarks.values, limit: audienceLimit))
+        var marks = Marks(input: fold.marks)
+        if !marks.input.isEmpty {
+            let input = marks.input.marks
+            marks.outcome =
+                switch marks.input.onlySort {
+                case .user: pipeline.append(MarkUsers(input, limit: audienceLimit, isStrict: isStrict))
+                case .device: pipeline.append(MarkDevices(input, limit: audienceLimit, isStrict: isStrict))
+                case .widget: pipeline.append(MarkWidgets(input))
+                case nil: pipeline.append(MarkTimelines(marks.input, limit: audienceLimit, isStrict: isStrict))
+                }
+            if recordsDecisions {
+                marks.marked = pipeline.append(MarkedTimelines(marks.input, limit: audienceLimit))
+            }
         }
         if !fold.views.isEmpty { marks.views = pipeline.append(RecordViews(Array(fold.views.values))) }
         return marks
     }
 
-    /// Marks, and claims what is granted; each statement its part, so that together they do not claim more.
+    /// Marks, and claims what is granted.
     private func appendClaims(
         of fold: BatchFold, to pipeline: inout PostgresPipeline, _ grant: MarkGrant
     ) -> Marks {
-        let counts = [fold.userMarks.count, fold.deviceMarks.count, fold.widgetMarks.count]
-        var share = grant
-        share.limit = grant.limit / max(1, counts.count { $0 > 0 })
-        var marks = Marks()
-        if counts[0] > 0 {
-            marks.claims.append(
-                pipeline.append(MarkAndClaimUsers(fold.userMarks.values, limit: audienceLimit, grant: share)))
-        }
-        if counts[1] > 0 {
-            marks.claims.append(
-                pipeline.append(MarkAndClaimDevices(fold.deviceMarks.values, limit: audienceLimit, grant: share)))
-        }
-        if counts[2] > 0 {
-            marks.claims.append(pipeline.append(MarkAndClaimWidgets(fold.widgetMarks.values, grant: share)))
-        }
+        var marks = Marks(input: fold.marks)
+        let input = marks.input.marks
+        guard !input.isEmpty else { return marks }
+        marks.claims =
+            switch marks.input.onlySort {
+            case .user: pipeline.append(MarkAndClaimUsers(input, limit: audienceLimit, grant: grant))
+            case .device: pipeline.append(MarkAndClaimDevices(input, limit: audienceLimit, grant: grant))
+            case .widget: pipeline.append(MarkAndClaimWidgets(input, grant: grant))
+            case nil: pipeline.append(MarkAndClaimTimelines(marks.input, limit: audienceLimit, grant: grant))
+            }
         return marks
     }
 
-    /// Sums what the mark statements did.
+    /// Sums what the marks did.
     private func count(_ marks: Marks, _ results: PostgresPipelineResults, _ outcome: inout Outcome) {
         if let views = marks.views, let done = results.rows(views).first { outcome.due += Int(done.woken) }
         if let marked = marks.marked { outcome.marks = results.rows(marked) }
-        for claims in marks.claims {
+        var done = marks.outcome.flatMap { results.rows($0).first }
+        if let claims = marks.claims {
             let rows = results.rows(claims)
-            outcome.claimed += rows.compactMap(\.timeline)
-            guard let done = rows.first?.outcome else { continue }
-            outcome.marked += Int(done.marked)
-            outcome.due += Int(done.due)
+            outcome.claimed = rows.compactMap(\.timeline)
+            done = rows.first?.outcome
         }
-        for mark in marks.handles {
-            guard let done = results.rows(mark.handle).first else { continue }
-            outcome.marked += Int(done.marked)
-            outcome.due += Int(done.due)
-        }
+        guard let done else { return }
+        outcome.marked += Int(done.marked)
+        outcome.due += Int(done.due)
     }
 
-    /// Sums what the mark statements did, and records the audiences that were too large as sweeps.
+    /// Sums what the marks did, and records the audiences that were too large as sweeps.
     private func finish(
         _ marks: Marks, _ results: PostgresPipelineResults, _ outcome: inout Outcome, on connection: PostgresConnection
     ) async throws {
         count(marks, results, &outcome)
         var sweeps = PostgresPipeline()
-        for (handle, input, audience) in marks.handles {
-            guard let done = results.rows(handle).first else { continue }
-            for index in done.tooMany {
-                let mark = input[index]
-                let target: SweepRequest.Audience
-                switch audience {
-                case .user: target = .user(mark.audienceID)
-                case .device: target = .device(mark.audienceID)
-                case .widget: continue
-                }
-                _ = sweeps.append(
-                    InsertSweep(
-                        SweepRequest(
-                            appID: mark.appID, audience: target, kindIDs: mark.kindID.map { [$0] } ?? [],
-                            matching: mark.matching, events: mark.events, urgency: mark.urgency, cause: mark.cause,
-                            reason: mark.reason)))
-                outcome.sweeps += 1
+        for index in marks.outcome.flatMap({ results.rows($0).first })?.tooMany ?? [] {
+            let mark = marks.input.marks[index]
+            let target: SweepRequest.Audience
+            switch marks.input.sorts[index] {
+            case .user: target = .user(mark.audienceID)
+            case .device: target = .device(mark.audienceID)
+            case .widget: continue
             }
+            _ = sweeps.append(
+                InsertSweep(
+                    SweepRequest(
+                        appID: mark.appID, audience: target, kindIDs: mark.kindID.map { [$0] } ?? [],
+                        matching: mark.matching, events: mark.events, urgency: mark.urgency, cause: mark.cause,
+                        reason: mark.reason)))
+            outcome.sweeps += 1
         }
         if !sweeps.isEmpty { _ = try await connection.run(sweeps) }
     }

@@ -117,8 +117,13 @@ package struct BatchFold: Sendable {
     /// Rows of SQL input that the targeted requests came down to.
     package var markCount: Int { userMarks.count + deviceMarks.count + widgetMarks.count }
 
-    /// Statements that mark them: one for each sort of audience.
-    var markStatements: Int { [userMarks, deviceMarks, widgetMarks].count { !$0.isEmpty } }
+    /// The targeted requests, folded.
+    var marks: MarkAudiences {
+        MarkAudiences(users: userMarks.values, devices: deviceMarks.values, widgets: widgetMarks.values)
+    }
+
+    /// Sorts of audience that they are for.
+    var audienceSorts: Int { [userMarks, deviceMarks, widgetMarks].count { !$0.isEmpty } }
 
     /// The apps that targeted requests and lifecycle events are of.
     var targetedApps: Set<Int32> {

@@ -15,7 +15,7 @@ struct BatchShape: Equatable, Sendable {
     init() {}
 
     init(_ fold: BatchFold) {
-        self.init(marks: fold.markCount, events: Int(fold.eventCount), statements: fold.markStatements)
+        self.init(marks: fold.markCount, events: Int(fold.eventCount), statements: fold.audienceSorts)
     }
 
     init(marks: Int, events: Int, statements: Int) {

@@ -14,7 +14,7 @@ struct LockOrderTests {
     private func apply(_ events: [FreshetEvent], _ applier: BatchApplier, _ store: TestStore) async throws {
         var fold = BatchFold(directory: try await store.directory())
         for (index, event) in events.enumerated() {
-            fold.add(BatchEvent(record: index, position: .at(index), time: nil, event: event))
+            fold.add(BatchEvent(record: index, position: .at(index), time: Timestamp(microseconds: 1), event: event))
         }
         _ = try await applier.apply(fold, advancing: []) { rejected in
             DeadLetter(
@@ -43,23 +43,25 @@ struct LockOrderTests {
         return locksFirst
     }
 
-    @Test(
-        "After a deadlock, and for so many transactions, in one statement; where one statement marks, it needs no other"
-    )
+    @Test("After a deadlock, and for so many transactions, in one statement; marks alone, of whatever audiences, are one")
     func locksFirst() async throws {
         try await withStore { store in
             _ = try await store.place((0..<4).map { .test("w\($0)", user: "u\($0)", device: "d\($0)") })
             try await store.settle()
             let applier = BatchApplier(pool: store.pool, audienceLimit: 1_000)
-            let two = [push(.user("u1")), push(.device("d2"))]
-            #expect(try await !waiting(two, applier, store), "nobody has met anybody yet")
+            let marks = [push(.user("u1")), push(.device("d2"))]
+            // Places a widget, and marks others.
+            func both(_ name: String) -> [FreshetEvent] {
+                [.placed(.test(name, user: "u5")), push(.user("u1"))]
+            }
+            #expect(try await !waiting(both("w5"), applier, store), "nobody has met anybody yet")
 
             try await store.fail(writesTo: "timeline_state", with: "40P01", times: 1)
-            await #expect(throws: PostgresError.self) { try await apply(two, applier, store) }
+            await #expect(throws: PostgresError.self) { try await apply(marks, applier, store) }
             try await store.healFaults()
-            #expect(try await waiting(two, applier, store))
-            #expect(try await !waiting([push(.user("u1")), push(.user("u2"))], applier, store))
-            #expect(try await waiting(two, applier, store))
+            #expect(try await waiting(both("w6"), applier, store))
+            #expect(try await !waiting(marks, applier, store))
+            #expect(try await waiting(both("w7"), applier, store))
         }
     }
 

@@ -160,9 +160,14 @@ struct RulesInDatabaseTests {
         try await withWorker(minimumSpacing: .zero) { worker in
             let id = try await worker.store.place([.test("w1")])[0]
             try await worker.drain()
+            // A completion counts the time since before its claim was sent: until as long after it as the claim took to reach
+            // the database, it would have to wait.
             func fallAsleep() async throws {
                 try await worker.store.sql(
-                    "UPDATE timeline_state SET due_at = 'infinity', view_class = 3, last_decision = 6, budget = NULL")
+                    """
+                    UPDATE timeline_state SET due_at = 'infinity', eligible_at = '-infinity', view_class = 3,
+                        last_decision = 6, budget = NULL
+                    """)
             }
             try await fallAsleep()
             try await worker.store.markUser("u1", isFree: false)

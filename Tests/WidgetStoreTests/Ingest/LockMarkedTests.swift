@@ -27,9 +27,10 @@ struct LockMarkedTests {
             ])
             try await store.settle()
             let lock = LockMarked(
-                users: [try await mark("u0", store), try await mark("u5", matching: #"{"card":"acme"}"#, store)],
-                devices: [try await mark("d1", store)], widgets: [try await mark("w2", store)], ids: [ids[3]],
-                limit: 100)
+                MarkAudiences(
+                    users: [try await mark("u0", store), try await mark("u5", matching: #"{"card":"acme"}"#, store)],
+                    devices: [try await mark("d1", store)], widgets: [try await mark("w2", store)]),
+                ids: [ids[3]], limit: 100)
             try await store.pool.withTransaction { connection in
                 #expect(try await connection.query(lock) == [5])
                 let free = try await store.integer(

@@ -178,6 +178,24 @@ struct MarkAndClaimTests {
             #expect(byDevice.compactMap(\.timeline?.id) == [ids[0]])
             let byWidget = try await store.pool.query(MarkAndClaimWidgets([widget], grant: kinds))
             #expect(byWidget.compactMap(\.timeline?.id) == [ids[1]])
+            let byBoth = try await store.pool.query(
+                MarkAndClaimTimelines(
+                    MarkAudiences(devices: [device], widgets: [widget]), limit: 100, grant: kinds))
+            #expect(byBoth.allSatisfy { $0.timeline == nil }, "both are leased")
+            try await store.sql("UPDATE timeline_state SET leased = false, due_at = 'infinity'")
+            let anew = try await store.pool.query(
+                MarkAndClaimTimelines(
+                    MarkAudiences(devices: [device], widgets: [widget]), limit: 100, grant: kinds))
+            #expect(Set(anew.compactMap(\.timeline?.id)) == Set(ids))
+            #expect(anew.first?.outcome.marked == 2)
+            var fewer = kinds
+            fewer.limit = 1
+            try await store.sql("UPDATE timeline_state SET leased = false, due_at = 'infinity'")
+            let limited = try await store.pool.query(
+                MarkAndClaimTimelines(
+                    MarkAudiences(devices: [device], widgets: [widget]), limit: 100, grant: fewer))
+            #expect(limited.compactMap(\.timeline).count == 1)
+            #expect(limited.first?.outcome.due == 1)
             let nobody = try await run(store, [try await mark(store, "nobody")], kinds)
             #expect(nobody.outcome.marked == 0)
             #expect(nobody.claimed.isEmpty)

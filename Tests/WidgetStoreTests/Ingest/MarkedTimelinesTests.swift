@@ -23,11 +23,9 @@ struct MarkedTimelinesTests {
     ) async throws -> [MarkedTimeline] {
         try await store.pool.withTransaction { connection in
             var pipeline = PostgresPipeline()
-            if !users.isEmpty { _ = pipeline.append(MarkUsers(users, limit: limit)) }
-            if !devices.isEmpty { _ = pipeline.append(MarkDevices(devices, limit: limit)) }
-            if !widgets.isEmpty { _ = pipeline.append(MarkWidgets(widgets)) }
-            let handle = pipeline.append(
-                MarkedTimelines(users: users, devices: devices, widgets: widgets, limit: limit))
+            let audiences = MarkAudiences(users: users, devices: devices, widgets: widgets)
+            _ = pipeline.append(MarkTimelines(audiences, limit: limit))
+            let handle = pipeline.append(MarkedTimelines(audiences, limit: limit))
             return try await connection.run(pipeline).rows(handle)
         }
     }

@@ -1,10 +1,10 @@
 package import PostgresClient
 package import WidgetModel
 
-/// Locks, in one statement and so in one order, all rows of `timeline_state` that the mark statements behind it and the
-/// lifecycle events of the same transaction are about to write.
+/// Locks, in one statement and so in one order, all rows of `timeline_state` that the lifecycle events of a transaction and the
+/// mark statement behind them are about to write.
 ///
-/// Each of those statements locks in primary-key order, but a transaction has several of them: two processes whose batches
+/// Each of those statements locks in primary-key order, but there are several of them: two processes whose batches
 /// share timelines would wait for each other. Finding the rows twice costs something, so it is for those who have met.
 package struct LockMarked: PostgresStatement {
     /// Answers how many there are.
@@ -36,10 +36,8 @@ package struct LockMarked: PostgresStatement {
     /// - Parameters:
     ///   - ids: what lifecycle events touch.
     ///   - limit: the most widgets of an audience that are marked.
-    package init(
-        users: [TimelineMark], devices: [TimelineMark], widgets: [TimelineMark], ids: [TimelineID], limit: Int
-    ) {
-        audiences = MarkAudiences(users: users, devices: devices, widgets: widgets)
+    package init(_ audiences: MarkAudiences, ids: [TimelineID], limit: Int) {
+        self.audiences = audiences
         self.ids = ids
         self.limit = limit
     }

@@ -94,7 +94,7 @@ extension PostgresParameters {
 
 /// Marks the timelines of users, and claims of them what the grant allows.
 package struct MarkAndClaimUsers: PostgresStatement {
-    package static let sql = markSQL(audience: "user_id", limited: true, claims: true)
+    package static let sql = markSQL(.user, claims: true)
     let marks: [TimelineMark]
     let limit: Int
     let grant: MarkGrant
@@ -118,7 +118,7 @@ package struct MarkAndClaimUsers: PostgresStatement {
 
 /// Marks the timelines shown on devices, and claims of them what the grant allows.
 package struct MarkAndClaimDevices: PostgresStatement {
-    package static let sql = markSQL(audience: "device_id", limited: true, claims: true)
+    package static let sql = markSQL(.device, claims: true)
     let marks: [TimelineMark]
     let limit: Int
     let grant: MarkGrant
@@ -142,7 +142,7 @@ package struct MarkAndClaimDevices: PostgresStatement {
 
 /// Marks the timelines of single widgets, and claims of them what the grant allows.
 package struct MarkAndClaimWidgets: PostgresStatement {
-    package static let sql = markSQL(audience: "id", limited: false, claims: true)
+    package static let sql = markSQL(.widget, claims: true)
     let marks: [TimelineMark]
     let grant: MarkGrant
 
@@ -154,6 +154,31 @@ package struct MarkAndClaimWidgets: PostgresStatement {
     package func bind(_ parameters: inout PostgresParameters) {
         parameters.append(marks: marks, limit: 1)
         parameters.append(grant)
+    }
+
+    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> MarkedClaim {
+        try MarkAndClaim.decode(row)
+    }
+}
+
+/// Marks the timelines of audiences of several sorts, and claims of them what the grant allows.
+package struct MarkAndClaimTimelines: PostgresStatement {
+    package static let sql = markSQL(nil, claims: true)
+    let audiences: MarkAudiences
+    let limit: Int
+    let grant: MarkGrant
+
+    /// It fails with ``LargeAudience/state`` where an audience is too large.
+    package init(_ audiences: MarkAudiences, limit: Int, grant: MarkGrant) {
+        self.audiences = audiences
+        self.limit = limit
+        self.grant = grant
+    }
+
+    package func bind(_ parameters: inout PostgresParameters) {
+        parameters.append(marks: audiences.marks, limit: limit, isStrict: true)
+        parameters.append(grant)
+        audiences.bindSorts(&parameters)
     }
 
     package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> MarkedClaim {

@@ -47,19 +47,26 @@ package struct MarkOutcome: Sendable {
 }
 
 /// - Parameters:
-///   - limited: whether the audience may have many widgets, and one timeline several times.
+///   - sort: what the audiences are; nil where parameter 14, or 17 of a statement that claims, tells of each.
 ///   - claims: whether what can be fetched at once is claimed (``MarkAndClaim``).
-func markSQL(audience: String, limited: Bool, claims: Bool = false) -> String {
+func markSQL(_ sort: MarkAudiences.Sort?, claims: Bool = false) -> String {
+    // A widget is one row, and has one timeline: nothing to count, nothing found twice.
     let found =
-        limited
+        sort == .widget
         ? """
+        too_many AS (
+            SELECT NULL::int8 AS ord WHERE $11::int8 < 0
+        ), found AS (
+            SELECT i.ord, i.events, i.urgency, i.lane, i.matching, w.timeline_id
+            FROM input i JOIN widget w ON w.app_id = i.app_id AND w.id = i.audience_id
+            WHERE w.timeline_id IS NOT NULL AND (i.kind_id IS NULL OR w.kind_id = i.kind_id)
+        )
+        """
+        : """
         hit AS MATERIALIZED (
             SELECT i.ord, i.events, i.urgency, i.lane, i.matching, w.timeline_id
             FROM input i CROSS JOIN LATERAL (
-                SELECT w.timeline_id FROM widget w
-                WHERE w.app_id = i.app_id AND w.\(audience) = i.audience_id AND w.timeline_id IS NOT NULL
-                    AND (i.kind_id IS NULL OR w.kind_id = i.kind_id)
-                LIMIT $11::int8 + 1
+                \(MarkAudiences.timelines(of: sort, atMost: "$11::int8 + 1"))
             ) w
         ), too_many AS MATERIALIZED (
             SELECT ord FROM hit GROUP BY ord HAVING count(*) > $11::int8
@@ -68,15 +75,7 @@ func markSQL(audience: String, limited: Bool, claims: Bool = false) -> String {
             FROM hit WHERE ord NOT IN (SELECT ord FROM too_many)
         )
         """
-        : """
-        too_many AS (
-            SELECT NULL::int8 AS ord WHERE $11::int8 < 0
-        ), found AS (
-            SELECT i.ord, i.events, i.urgency, i.lane, i.matching, w.timeline_id
-            FROM input i JOIN widget w ON w.app_id = i.app_id AND w.\(audience) = i.audience_id
-            WHERE w.timeline_id IS NOT NULL AND (i.kind_id IS NULL OR w.kind_id = i.kind_id)
-        )
-        """
+    let sorts = sort == nil ? ", (SELECT $\(claims ? 17 : 14)::int2[])" : ""
     // What the last event of a timeline says is taken from the arrays by its place: a join less for each row. The
     // sub-selects keep the lengths of the arrays from the planner: it would find each call's so much cheaper than the
     // general plan that it would plan every call, which takes more than twice as long as marking a few timelines. They also
@@ -85,8 +84,8 @@ func markSQL(audience: String, limited: Bool, claims: Bool = false) -> String {
     return """
         WITH input AS MATERIALIZED (
             SELECT * FROM unnest((SELECT $1::int4[]), (SELECT $2::text[]), (SELECT $3::int4[]), (SELECT $4::text[]),
-                                 (SELECT $5::int8[]), (SELECT $6::int2[]), (SELECT $7::int2[]))
-                WITH ORDINALITY AS i (app_id, audience_id, kind_id, matching, events, urgency, lane, ord)
+                                 (SELECT $5::int8[]), (SELECT $6::int2[]), (SELECT $7::int2[])\(sorts))
+                WITH ORDINALITY AS i (app_id, audience_id, kind_id, matching, events, urgency, lane\(sort == nil ? ", sort" : ""), ord)
         ), \(found), target AS (
             SELECT f.timeline_id, sum(f.events)::int8 AS events, max(f.urgency) AS urgency, min(f.lane) AS lane,
                    max(f.ord)::int4 AS last
@@ -163,7 +162,7 @@ extension MarkOutcome {
 
 /// Marks the timelines of users.
 package struct MarkUsers: PostgresStatement {
-    package static let sql = markSQL(audience: "user_id", limited: true)
+    package static let sql = markSQL(.user)
     let marks: [TimelineMark]
     let limit: Int
     let isStrict: Bool
@@ -186,7 +185,7 @@ package struct MarkUsers: PostgresStatement {
 
 /// Marks the timelines shown on devices.
 package struct MarkDevices: PostgresStatement {
-    package static let sql = markSQL(audience: "device_id", limited: true)
+    package static let sql = markSQL(.device)
     let marks: [TimelineMark]
     let limit: Int
     let isStrict: Bool
@@ -209,7 +208,7 @@ package struct MarkDevices: PostgresStatement {
 
 /// Marks the timelines of single widgets.
 package struct MarkWidgets: PostgresStatement {
-    package static let sql = markSQL(audience: "id", limited: false)
+    package static let sql = markSQL(.widget)
     let marks: [TimelineMark]
 
     package init(_ marks: [TimelineMark]) {
@@ -218,6 +217,31 @@ package struct MarkWidgets: PostgresStatement {
 
     package func bind(_ parameters: inout PostgresParameters) {
         parameters.append(marks: marks, limit: 1)
+    }
+
+    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> MarkOutcome {
+        try MarkOutcome.decode(row)
+    }
+}
+
+/// Marks the timelines of audiences of several sorts, all in one order: a statement for each sort would lock those of the
+/// second while it holds those of the first, and wait for a worker's statement that waits for it.
+package struct MarkTimelines: PostgresStatement {
+    package static let sql = markSQL(nil)
+    let audiences: MarkAudiences
+    let limit: Int
+    let isStrict: Bool
+
+    /// - Parameter isStrict: fails with ``LargeAudience/state`` instead of naming the audiences that are too large.
+    package init(_ audiences: MarkAudiences, limit: Int, isStrict: Bool = false) {
+        self.audiences = audiences
+        self.limit = limit
+        self.isStrict = isStrict
+    }
+
+    package func bind(_ parameters: inout PostgresParameters) {
+        parameters.append(marks: audiences.marks, limit: limit, isStrict: isStrict)
+        audiences.bindSorts(&parameters)
     }
 
     package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> MarkOutcome {

@@ -46,7 +46,7 @@ package struct MarkedTimeline: Hashable, Sendable {
     }
 }
 
-/// Reads the timelines that the mark statements of the same transaction have marked: by the same audiences, and by the
+/// Reads the timelines that the mark statement of the same transaction has marked: by the same audiences, and by the
 /// cause that the marks have left. Only for those who publish decisions; the marks themselves answer no rows.
 package struct MarkedTimelines: PostgresStatement {
     package static let sql = """
@@ -81,8 +81,8 @@ package struct MarkedTimelines: PostgresStatement {
     let limit: Int
 
     /// - Parameter limit: the most widgets of an audience that are looked at, and the most timelines in the answer.
-    package init(users: [TimelineMark], devices: [TimelineMark], widgets: [TimelineMark], limit: Int) {
-        audiences = MarkAudiences(users: users, devices: devices, widgets: widgets)
+    package init(_ audiences: MarkAudiences, limit: Int) {
+        self.audiences = audiences
         self.limit = limit
     }
 
