@@ -44,10 +44,6 @@ package struct IngestConfiguration: Sendable {
     /// Largest number of rows of SQL input that targeted requests may come to in one transaction: it holds the locks of as
     /// many timelines at least. What is more goes into the next one.
     package var maximumMarks = 16_384
-    /// The same where they are of several sorts of audience and hardly fold. Each sort has a statement of its own, so what the
-    /// first has locked waits for the others, and where parts are applied beside each other all rows are locked before the first
-    /// is written. What workers want to store or complete of them waits until the COMMIT.
-    package var mixedMarks = 2_048
     /// Most transactions at a time that a batch of a backlog is applied in, each for some of its partitions.
     package var connections = 2
     /// Fewest messages of such a part.

@@ -20,7 +20,6 @@ extension IngestService {
             for share in shares {
                 group.addTask {
                     var (batch, positions) = (batch, share.positions)
-                    batch.isPart = true
                     try await self.apply(share.part.items, of: &batch, under: epochs, &positions, consumer)
                     return positions
                 }

@@ -240,7 +240,7 @@ package final class IngestService: Service {
                 advances = positions.advances(to: batch.next(after: items[..<count]))
                 let begun = ContinuousClock.now
                 let outcome = try await applyDirectly(
-                    fold, advancing: advances, locksFirst: batch.isPart,
+                    fold, advancing: advances,
                     failures: { [tally] in tally.counts($0, in: fold) },
                     deadLetter: { [batch] in batch.deadLetter($0) })
                 committed(fold, outcome, advances, &positions, consumer, batch)
@@ -314,7 +314,7 @@ package final class IngestService: Service {
 
     /// Applies a fold, and hands over what could be claimed with it.
     private func applyDirectly(
-        _ fold: BatchFold, advancing advances: [AdvancePositions.Advance], locksFirst: Bool,
+        _ fold: BatchFold, advancing advances: [AdvancePositions.Advance],
         failures: @Sendable ([RejectedEvent]) -> [CountFailures.Count],
         deadLetter: @Sendable (RejectedEvent) -> DeadLetter
     ) async throws -> BatchApplier.Outcome {
@@ -325,8 +325,7 @@ package final class IngestService: Service {
         }
         do {
             let outcome = try await applier.apply(
-                fold, advancing: advances, grant: grant?.marks, locksFirst: locksFirst, failures: failures,
-                deadLetter: deadLetter)
+                fold, advancing: advances, grant: grant?.marks, failures: failures, deadLetter: deadLetter)
             if let grant { direct?.settle(grant, outcome.claimed) }
             return outcome
         } catch {

@@ -9,21 +9,14 @@ import WidgetStore
 @Suite("How a backlog is applied follows from what its events come to", .timeLimit(.minutes(5)))
 struct BatchShapeTests {
     @Test(
-        "Small transactions only for several sorts of audience that hardly fold, parts for what does not fold much",
-        arguments: [
-            // marks, events, statements, in small ones, in parts
-            (800, 1_000, 2, true, true), (1_000, 1_000, 3, true, true), (799, 1_000, 3, false, true),
-            (1_000, 1_000, 1, false, true), (500, 1_000, 1, false, true), (499, 1_000, 1, false, false),
-            (10, 1_000, 3, false, false), (0, 0, 0, false, true),
-        ])
-    func rules(_ marks: Int, _ events: Int, _ statements: Int, _ isBetterSmall: Bool, _ isDivisible: Bool) {
-        let shape = BatchShape(marks: marks, events: events, statements: statements)
-        #expect(shape.isBetterSmall == isBetterSmall)
-        #expect(shape.isDivisible == isDivisible)
+        "In parts beside each other, if it does not fold much",
+        arguments: [(1_000, 1_000, true), (500, 1_000, true), (499, 1_000, false), (10, 1_000, false), (0, 0, true)])
+    func rules(_ marks: Int, _ events: Int, _ isDivisible: Bool) {
+        #expect(BatchShape(marks: marks, events: events).isDivisible == isDivisible)
     }
 
-    @Test("Requests of several sorts that do not fold go in small transactions, each event once")
-    func small() async throws {
+    @Test("Requests of several sorts of audience go in the same transactions, each event once")
+    func severalSorts() async throws {
         try await IngestHarness.lend(partitions: 1, maximumBatch: 1_000) { ingest in
             let people = 600
             _ = try await ingest.store.place(
@@ -35,11 +28,8 @@ struct BatchShapeTests {
                     return .push(
                         ReloadRequest(app: TestKinds.app, audience: audience, kinds: .all, reason: .push))
                 })
-            let service = ingest.service(configure: { configuration in
-                configuration.mixedMarks = 50
-            })
+            let service = ingest.service()
             try await ingest.running([service]) { try await ingest.waitUntilApplied(people) }
-            #expect(service.statistics.snapshot.batches >= people / 50)
             #expect(service.statistics.snapshot.events == people)
             #expect(
                 try await ingest.store.integer(

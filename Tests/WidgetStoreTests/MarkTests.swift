@@ -161,7 +161,8 @@ struct MarkTests {
         }
     }
 
-    @Test("Of several sorts too, those with more widgets than the limit are named by their place; or fail the statement")
+    @Test(
+        "Of several sorts too, those with more widgets than the limit are named by their place; or fail the statement")
     func tooManyOfSeveralSorts() async throws {
         try await withStore { store in
             let ids = try await store.place(

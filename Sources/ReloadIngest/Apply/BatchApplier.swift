@@ -42,13 +42,11 @@ struct BatchApplier: Sendable {
     ///
     /// - Parameters:
     ///   - grant: what may be claimed, if the batch is nothing but reload requests.
-    ///   - locksFirst: transactions of the same process are under way beside this one, maybe with the same timelines.
     ///   - failures: counts the rejected events by app.
     ///   - deadLetter: makes the dead letter of a rejected event from the polled batch.
     /// - Throws: `PostgresError`, ``LifecycleFoldError``.
     func apply(
         _ fold: BatchFold, advancing advances: [AdvancePositions.Advance], grant: MarkGrant? = nil,
-        locksFirst: Bool = false,
         failures: @Sendable ([RejectedEvent]) -> [CountFailures.Count] = { _ in [] },
         deadLetter: @Sendable (RejectedEvent) -> DeadLetter
     ) async throws -> Outcome {
@@ -61,7 +59,7 @@ struct BatchApplier: Sendable {
                 _ = first.append(AdvancePositions(advances))
                 _ = first.append(RequireFlow(apps: fold.events.keys, diverted: fold.divertedAppsOfBatch))
                 appendTraces(of: fold, to: &first)
-                var outcome = try await write(fold, behind: first, locksFirst, on: connection) { rejected, pipeline in
+                var outcome = try await write(fold, behind: first, on: connection) { rejected, pipeline in
                     append((fold.diverted + rejected).map(deadLetter), to: &pipeline)
                     let counts = failures(rejected)
                     return counts.isEmpty ? nil : pipeline.append(CountFailures(counts, limits: limits))
@@ -122,12 +120,10 @@ struct BatchApplier: Sendable {
     ///
     /// - Parameters:
     ///   - pipeline: what goes before it, in one round trip with its beginning.
-    ///   - locksFirst: as for ``apply(_:advancing:grant:locksFirst:failures:deadLetter:)``.
     ///   - settle: adds what becomes of the rejected events, when all of them are known.
     /// - Throws: `PostgresError`, ``LifecycleFoldError``.
     func write(
-        _ fold: BatchFold, behind pipeline: PostgresPipeline, _ locksFirst: Bool = false,
-        on connection: PostgresConnection,
+        _ fold: BatchFold, behind pipeline: PostgresPipeline, on connection: PostgresConnection,
         settle: ([RejectedEvent], inout PostgresPipeline) -> PostgresPipeline.Handle<CountFailures.Row>?
     ) async throws -> Outcome {
         var outcome = Outcome()
@@ -157,7 +153,7 @@ struct BatchApplier: Sendable {
         outcome.widgets = writes.inserts.count + writes.updates.count
 
         var second = PostgresPipeline()
-        if locksFirst || order.isWanted() { appendLock(of: fold, writes.placements.map(\.id) + writes.departures, to: &second) }
+        if order.isWanted() { appendLock(of: fold, writes.placements.map(\.id) + writes.departures, to: &second) }
         let placed = append(writes, to: &second)
         let marks = appendMarks(of: fold, to: &second)
         let failures = settle(outcome.rejected, &second)

@@ -6,8 +6,6 @@ import WidgetStore
 /// A polled batch, decoded: every message is an event, or will be a dead letter.
 struct PreparedBatch: Sendable {
     let batch: KafkaBatch
-    /// Applied in parts, beside each other.
-    var isPart = false
     private var read: ReadRecords
     /// The partitions that the batch has messages of.
     let places: [TopicPartition]

@@ -122,9 +122,6 @@ package struct BatchFold: Sendable {
         MarkAudiences(users: userMarks.values, devices: deviceMarks.values, widgets: widgetMarks.values)
     }
 
-    /// Sorts of audience that they are for.
-    var audienceSorts: Int { [userMarks, deviceMarks, widgetMarks].count { !$0.isEmpty } }
-
     /// The apps that targeted requests and lifecycle events are of.
     var targetedApps: Set<Int32> {
         var apps = Set(lifecycle.lazy.map(\.app.id))

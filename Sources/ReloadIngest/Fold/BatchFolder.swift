@@ -1,7 +1,6 @@
 import WidgetStore
 
-/// Folds a batch, one transaction's worth after the other: by the kinds as they are known, and in transactions as large as what
-/// it comes to allows.
+/// Folds a batch, one transaction's worth after the other, by the kinds as they are known.
 struct BatchFolder: Sendable {
     /// The first of some items that one transaction applies.
     struct Folded: Sendable {
@@ -21,14 +20,11 @@ struct BatchFolder: Sendable {
     private let directory: DirectoryCache
     private let flow: IngestFlow
     private var known: Known?
-    /// Most rows of input of a transaction; lowered, for the rest of the batch, where small ones are better.
-    private var limit: Int
 
     init(configuration: IngestConfiguration, directory: DirectoryCache, flow: IngestFlow) {
         self.configuration = configuration
         self.directory = directory
         self.flow = flow
-        limit = configuration.maximumMarks
     }
 
     /// Has the kinds read again if need be. To be called whenever something may take long: they may be retired or changed
@@ -58,12 +54,6 @@ struct BatchFolder: Sendable {
             folded = fold(items, of: batch, by: known)
         }
         self.known = known
-        if limit > configuration.mixedMarks, folded.fold.markCount > configuration.mixedMarks,
-            BatchShape(folded.fold).isBetterSmall
-        {
-            limit = configuration.mixedMarks
-            folded = fold(items, of: batch, by: known)
-        }
         return folded
     }
 
@@ -74,7 +64,7 @@ struct BatchFolder: Sendable {
     }
 
     private func fold(_ items: [Int32], of batch: PreparedBatch, by known: Known) -> Folded {
-        let (fold, count) = batch.fold(items, known.directory, flow.divertedApps, limit: limit)
+        let (fold, count) = batch.fold(items, known.directory, flow.divertedApps, limit: configuration.maximumMarks)
         return Folded(items: items, fold: fold, count: count)
     }
 }

@@ -3,29 +3,21 @@ struct BatchShape: Equatable, Sendable {
     /// Rows of input of the marks, for each event: 1 where requests of one kind do not fold. Requests of several kinds count
     /// several times, and what is no targeted request counts as folded.
     private(set) var marksShare = 1.0
-    /// Statements that mark: one for each sort of audience.
-    private(set) var statements = 1
 
     /// With fewer marks than this for an event, one transaction for all has the least to write.
     private static let leastShare = 0.5
-    /// With fewer than this, small transactions would mark some timelines several times.
-    private static let sparseShare = 0.8
 
     /// Of nothing yet.
     init() {}
 
     init(_ fold: BatchFold) {
-        self.init(marks: fold.markCount, events: Int(fold.eventCount), statements: fold.audienceSorts)
+        self.init(marks: fold.markCount, events: Int(fold.eventCount))
     }
 
-    init(marks: Int, events: Int, statements: Int) {
-        self.statements = statements
+    init(marks: Int, events: Int) {
         if events > 0 { marksShare = Double(marks) / Double(events) }
     }
 
     /// Whether it is worth while to apply it in parts beside each other.
     var isDivisible: Bool { marksShare >= Self.leastShare }
-
-    /// Whether several small transactions hold locks for less time, and have about as much to write as a large one.
-    var isBetterSmall: Bool { statements > 1 && marksShare >= Self.sparseShare }
 }

@@ -43,7 +43,8 @@ struct LockOrderTests {
         return locksFirst
     }
 
-    @Test("After a deadlock, and for so many transactions, in one statement; marks alone, of whatever audiences, are one")
+    @Test(
+        "After a deadlock, and for so many transactions, in one statement; marks alone, of whatever audiences, are one")
     func locksFirst() async throws {
         try await withStore { store in
             _ = try await store.place((0..<4).map { .test("w\($0)", user: "u\($0)", device: "d\($0)") })

@@ -89,6 +89,8 @@ package final class TestProxy: Sendable {
         let listener = try Self.listen(on: port)
         state.withLock { $0.listener = listener }
         thread { [self] in
+            // Whoever accepts closes: its number must not become another socket's before the last look at it.
+            defer { close(listener) }
             while true {
                 let client = accept(listener, nil, nil)
                 guard client >= 0 else { return }
@@ -115,19 +117,13 @@ package final class TestProxy: Sendable {
 
     /// Refuses connections, and cuts those that there are.
     package func stop() {
-        let (listener, connections) = state.withLock { state in
-            defer {
-                state.listener = -1
-                state.connections = []
-            }
-            return (state.listener, state.connections)
+        // `shutdown` ends the waits of the other threads; they close what is theirs. Under the lock, since they take it
+        // away from here before that: a number that is still here is this proxy's.
+        state.withLock { state in
+            if state.listener >= 0 { shutdown(state.listener, Int32(SHUT_RDWR)) }
+            state.listener = -1
+            for connection in state.connections { shutdown(connection, Int32(SHUT_RDWR)) }
         }
-        // `shutdown` ends the waits of the other threads; they close what is theirs.
-        if listener >= 0 {
-            shutdown(listener, Int32(SHUT_RDWR))
-            close(listener)
-        }
-        for connection in connections { shutdown(connection, Int32(SHUT_RDWR)) }
     }
 
     /// From now on nothing is passed on in either direction, though the connections stay: a server that stands still.
@@ -149,7 +145,9 @@ package final class TestProxy: Sendable {
 
     /// Cuts all connections; new ones are let in.
     package func cutAll() {
-        for connection in state.withLock({ $0.connections }) { shutdown(connection, Int32(SHUT_RDWR)) }
+        state.withLock { state in
+            for connection in state.connections { shutdown(connection, Int32(SHUT_RDWR)) }
+        }
     }
 
     /// How much of these bytes to pass on, and whether the connection is cut behind that.
