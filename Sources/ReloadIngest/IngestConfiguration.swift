@@ -39,7 +39,7 @@ package struct IngestConfiguration: Sendable {
 
     package var topics = Topics()
     package var group = "freshet"
-    /// Largest number of events in one transaction.
+    /// Most messages that are polled at a time. How many of them one transaction applies is ``maximumMarks``' to say.
     package var maximumBatch = 4096
     /// Largest number of rows of SQL input that targeted requests may come to in one transaction: it holds the locks of as
     /// many timelines at least. What is more goes into the next one.

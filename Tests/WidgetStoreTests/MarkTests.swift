@@ -140,7 +140,7 @@ struct MarkTests {
         }
     }
 
-    @Test("What hits a timeline by several sorts counts together: the best lane, the latest cause, one of them free")
+    @Test("What hits a timeline by several sorts counts together: the best lane, the last cause, one of them free")
     func severalSortsOfOneTimeline() async throws {
         try await withStore { store in
             let id = try await store.place([.test("w1", user: "u1", device: "d1")])[0]
@@ -184,6 +184,46 @@ struct MarkTests {
             #expect(try await store.timeline(ids[0])?.isStale == false)
             #expect(try await store.timeline(ids[1])?.isStale == true)
             #expect(try await store.timeline(ids[3])?.isStale == true)
+        }
+    }
+
+    @Test(
+        "Rows are looked up one after the other, and so locked in the order of their keys",
+        arguments: [
+            (MarkUsers.sql, 13), (MarkDevices.sql, 13), (MarkWidgets.sql, 13), (MarkTimelines.sql, 14),
+            (MarkAndClaimTimelines.sql, 17),
+        ])
+    func order(sql: String, parameters: Int) async throws {
+        try await withStore { store in
+            try await store.place([.test("w1")])
+            try await store.sql(
+                """
+                INSERT INTO timeline_state (timeline_id, kind_id, requested, rendered, due_at, lane)
+                SELECT md5(i::text)::uuid, (SELECT min(id) FROM kind), 1, 1, 'infinity', 2 FROM generate_series(1, 20000) i;
+                ANALYZE timeline_state;
+                """)
+            let nothing = Array(repeating: "NULL", count: parameters).joined(separator: ", ")
+            try await store.pool.withConnection { connection in
+                try await connection.simple(
+                    """
+                    SET plan_cache_mode = force_generic_plan;
+                    PREPARE mark_plan AS \(sql);
+                    DO $$
+                    DECLARE line text; whole text := '';
+                    BEGIN
+                        FOR line IN EXECUTE 'EXPLAIN EXECUTE mark_plan(\(nothing))' LOOP
+                            whole := whole || line || chr(10);
+                        END LOOP;
+                        IF whole NOT LIKE
+                            '%Update on timeline_state s%Nested Loop%CTE Scan on ordered%Index Scan using timeline_state_pkey%'
+                            OR whole LIKE '%Seq Scan on timeline_state%'
+                        THEN
+                            RAISE EXCEPTION 'another plan: %', whole;
+                        END IF;
+                    END $$;
+                    DEALLOCATE mark_plan;
+                    """)
+            }
         }
     }
 

@@ -73,7 +73,7 @@ struct BatchApplier: Sendable {
         }
     }
 
-    /// Applies a batch of nothing but reload requests, all of them accepted, in one round trip with its COMMIT.
+    /// Applies a batch of nothing but reload requests and views, all of them accepted, in one round trip with its COMMIT.
     ///
     /// - Returns: nil when nothing was applied, because an audience has too many widgets for that.
     private func applyAtOnce(
@@ -84,6 +84,7 @@ struct BatchApplier: Sendable {
         _ = pipeline.append(RequireFlow(apps: fold.events.keys, diverted: []))
         appendTraces(of: fold, to: &pipeline)
         appendBumps(of: fold, to: &pipeline)
+        if order.isWanted() { appendLock(of: fold, to: &pipeline) }
         let marks =
             grant.map { appendClaims(of: fold, to: &pipeline, $0) }
             ?? appendMarks(of: fold, to: &pipeline, isStrict: true)
@@ -129,7 +130,9 @@ struct BatchApplier: Sendable {
         var outcome = Outcome()
         var first = pipeline
         appendBumps(of: fold, to: &first)
+        let locksFirst = order.isWanted()
         guard !fold.lifecycle.isEmpty else {
+            if locksFirst { appendLock(of: fold, to: &first) }
             let marks = appendMarks(of: fold, to: &first)
             outcome.rejected = fold.rejected
             let failures = settle(outcome.rejected, &first)
@@ -153,7 +156,7 @@ struct BatchApplier: Sendable {
         outcome.widgets = writes.inserts.count + writes.updates.count
 
         var second = PostgresPipeline()
-        if order.isWanted() { appendLock(of: fold, writes.placements.map(\.id) + writes.departures, to: &second) }
+        if locksFirst { appendLock(of: fold, writes.placements.map(\.id) + writes.departures, to: &second) }
         let placed = append(writes, to: &second)
         let marks = appendMarks(of: fold, to: &second)
         let failures = settle(outcome.rejected, &second)
@@ -215,10 +218,11 @@ struct BatchApplier: Sendable {
         var marked: PostgresPipeline.Handle<MarkedTimeline>?
     }
 
-    /// Where more than one statement would lock timelines.
-    private func appendLock(of fold: BatchFold, _ ids: [TimelineID], to pipeline: inout PostgresPipeline) {
-        guard !ids.isEmpty, fold.markCount > 0 else { return }
-        _ = pipeline.append(LockMarked(fold.marks, ids: ids, limit: audienceLimit))
+    /// What the marks, the views and these lifecycle events may lock.
+    private func appendLock(of fold: BatchFold, _ ids: [TimelineID] = [], to pipeline: inout PostgresPipeline) {
+        let audiences = fold.locked
+        guard !ids.isEmpty || !audiences.isEmpty else { return }
+        _ = pipeline.append(LockMarked(audiences, ids: ids, limit: audienceLimit))
     }
 
     private func appendMarks(

@@ -4,6 +4,9 @@ import Synchronization
 /// Whether transactions lock all that they will write in one order before they write (``LockMarked``): for a while after
 /// a deadlock, since whoever meets another process once meets it again, and every deadlock costs the server's
 /// `deadlock_timeout` (a second, by default) and the work of one batch.
+///
+/// A statement that marks locks in one order by itself, as long as the server looks its rows up one after the other; with
+/// lifecycle events or views in the same transaction there are several statements.
 final class LockOrder: Sendable {
     /// How many transactions lock first after a deadlock.
     static let transactions = 1_000

@@ -111,7 +111,19 @@ package struct BatchFold: Sendable {
         divertedApps.isEmpty ? [] : appSlots.filter { $0.isDiverted && $0.events > 0 }.compactMap(\.id)
     }
 
-    /// Whether it is reload requests, all of them accepted, and nothing else.
+    /// The audiences whose timelines its marks and views may lock.
+    var locked: MarkAudiences {
+        guard !views.isEmpty else { return marks }
+        let viewed = views.values.map { view in
+            TimelineMark(
+                appID: view.appID, audienceID: view.widget, kindID: nil, matching: nil, events: 0, urgency: .budgeted,
+                lane: 0, cause: EventPosition(topic: 0, partition: 0, offset: 0), reason: .push)
+        }
+        return MarkAudiences(
+            users: userMarks.values, devices: deviceMarks.values, widgets: widgetMarks.values + viewed)
+    }
+
+    /// Whether it is reload requests and views, all of them accepted, and nothing else.
     var isPlain: Bool { lifecycle.isEmpty && rejected.isEmpty && diverted.isEmpty }
 
     /// Rows of SQL input that the targeted requests came down to.

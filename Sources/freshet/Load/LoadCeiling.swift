@@ -1,6 +1,7 @@
 import KafkaClient
 import Logging
 import PostgresClient
+import ReloadIngest
 import WidgetModel
 import WidgetStore
 
@@ -11,8 +12,11 @@ struct LoadCeiling: Sendable {
         var world: LoadWorld
         var events: Int
         var seed: UInt64
-        /// Events folded into one mark, and timelines in one claim, save and completion, as in the service.
-        var markBatch = 4_096
+        /// Of Zipf's law, by which widgets are chosen; nil for everyone alike.
+        var exponent: Double?
+        /// Events folded into one mark, and timelines in one claim, save and completion: about as many as in the service, whose
+        /// ingest marks at most ``IngestConfiguration/maximumMarks`` rows at a time.
+        var markBatch = IngestConfiguration().maximumMarks
         var batch = 2_000
 
         var farm: Farm.Plan {
@@ -35,6 +39,17 @@ struct LoadCeiling: Sendable {
         }
     }
 
+    /// What was stored, to be looked for afterwards, and when.
+    private struct Written {
+        var hashes: [TimelineID: ContentHash] = [:]
+        var recorder: DrainRecorder
+
+        init(goal: Int) {
+            recorder = DrainRecorder(goal: goal, phase: "claim, save, complete")
+            recorder.record(applied: 0, fetched: 0)
+        }
+    }
+
     let plan: Plan
     let farm: Farm
 
@@ -43,7 +58,8 @@ struct LoadCeiling: Sendable {
         try await plan.world.place(in: farm.store, provider: farm.providerURL)
         Terminal.progress("storing \(plan.world.widgets) timelines for the first time")
         var ignored: [String: Step] = [:]
-        try await reload(lane: .bulk, number: 0, into: &ignored)
+        var first = Written(goal: plan.world.widgets)
+        try await reload(lane: .bulk, number: 0, into: &ignored, &first)
         _ = await farm.checkpoint()
         _ = try await statements(number: 1)
         let result = try await statements(number: 2)
@@ -55,28 +71,35 @@ struct LoadCeiling: Sendable {
     ///
     /// - Parameter number: makes the content different from what is stored.
     func statements(number: Int) async throws -> LoadResult {
-        var random = DemoRandom(seed: plan.seed)
-        let widgets = (0..<plan.events).map { _ in Int.random(in: 0..<plan.world.widgets, using: &random) }
+        var choice = PopularWidgets(of: plan.world, exponent: plan.exponent, seed: plan.seed)
+        let widgets = choice.next(plan.events)
+        let targets = Set(widgets)
         var steps: [String: Step] = [:]
+        var written = Written(goal: targets.count)
         Terminal.progress("statements, back to back")
         let before = try await farm.vitals()
         farm.sampler.sample()
         let start = ContinuousClock.now
         try await mark(widgets, into: &steps)
-        try await reload(lane: .push, number: number, into: &steps)
+        try await reload(lane: .push, number: number, into: &steps, &written)
         let seconds = start.duration(to: .now) / .seconds(1)
         let after = try await farm.vitals()
         let overview = try await farm.pool.query(Overview()).first
 
         var result = LoadResult(scenario: "ceiling")
         result.events = plan.events
-        result.distinctTimelines = Set(widgets).count
+        result.distinctTimelines = targets.count
         result.timelines = steps["complete"]?.rows ?? 0
         result.wallSeconds = seconds
         result.walBytes = Int(after.walBytes - before.walBytes)
         result.stale = Int(overview?.stale ?? 0)
         result.lost = result.distinctTimelines - (steps["complete"]?.rows ?? 0)
-        result.verified = steps["save"]?.rows ?? 0
+        let hashes = written.hashes
+        try await farm.forEachTimeline { row in
+            guard let hash = hashes[row.id] else { return }
+            if !row.isStale, row.hash == hash, row.publishedHash == hash { result.verified += 1 }
+        }
+        result.charts.samples = LoadCharts(samples: written.recorder.samples).thinned(to: 600)
         result.extras = Self.names.map { ($0, steps[$0, default: Step()].json) }
         return result
     }
@@ -119,7 +142,9 @@ struct LoadCeiling: Sendable {
     }
 
     /// Claims, stores and completes all that is due in a lane.
-    private func reload(lane: ReloadLane, number: Int, into steps: inout [String: Step]) async throws {
+    private func reload(
+        lane: ReloadLane, number: Int, into steps: inout [String: Step], _ written: inout Written
+    ) async throws {
         let (_, kinds) = try await directory()
         let share = max(1, plan.batch / kinds.count)
         let wishes = kinds.map { ClaimWish(kindID: $0, lane: lane, count: share) }
@@ -153,6 +178,8 @@ struct LoadCeiling: Sendable {
             _ = try await Self.time("complete", &steps, rows: \.count) {
                 try await farm.pool.query(CompleteTimelinesInPlace(completions))
             }
+            for write in writes { written.hashes[write.id] = write.hash }
+            written.recorder.record(applied: written.hashes.count, fetched: written.hashes.count)
         }
     }
 

@@ -16,8 +16,10 @@ struct LoadCeilingCommand: AsyncParsableCommand {
 
     @OptionGroup var world: LoadWorldOptions
 
-    @Option(help: "Events, each for one widget chosen at random.")
+    @Option(help: "Events, each for one widget chosen by the distribution.")
     var events = 200_000
+
+    @OptionGroup var popularity: PopularityOptions
 
     @Option(help: "Timelines in one claim, save and completion.")
     var batch = 2_000
@@ -31,7 +33,9 @@ struct LoadCeilingCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
-        let plan = LoadCeiling.Plan(world: world.world, events: events, seed: options.seed, batch: batch)
+        let plan = LoadCeiling.Plan(
+            world: world.world, events: events, seed: options.seed,
+            exponent: try popularity.exponent(), batch: batch)
         try await options.run(farm, plan.farm) { try await LoadCeiling(plan: plan, farm: $0).run() }
     }
 }

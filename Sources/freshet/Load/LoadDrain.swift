@@ -11,6 +11,8 @@ struct LoadDrain: Sendable {
         var world: LoadWorld
         var events: Int
         var seed: UInt64
+        /// Of Zipf's law, by which widgets are chosen; nil for everyone alike.
+        var exponent: Double?
         /// Passes over the same events; the last is what is measured, the first is the cold one.
         var passes = 2
         /// Whether the same statements are timed afterwards, back to back, to say how near the drain comes to them.
@@ -99,7 +101,8 @@ struct LoadDrain: Sendable {
         ]
         if plan.comparesWithCeiling {
             let ceiling = try await LoadCeiling(
-                plan: LoadCeiling.Plan(world: plan.world, events: plan.events, seed: plan.seed), farm: farm
+                plan: LoadCeiling.Plan(
+                    world: plan.world, events: plan.events, seed: plan.seed, exponent: plan.exponent), farm: farm
             ).statements(number: 9)
             let share = ceiling.timelinesPerSecond.flatMap { limit in result.timelinesPerSecond.map { $0 / limit } }
             result.extras += [("shareOfCeiling", .rounded(share)), ("ceiling", ceiling.json)]
@@ -110,8 +113,8 @@ struct LoadDrain: Sendable {
 
     /// The widgets that the events are for, in their order.
     private func chosen() -> [Int] {
-        var random = DemoRandom(seed: plan.seed)
-        return (0..<plan.events).map { _ in Int.random(in: 0..<plan.world.widgets, using: &random) }
+        var widgets = PopularWidgets(of: plan.world, exponent: plan.exponent, seed: plan.seed)
+        return widgets.next(plan.events)
     }
 
     /// The events into Kafka, and no more.
@@ -226,19 +229,14 @@ struct LoadDrain: Sendable {
 
     private func served(_ targets: Set<TimelineID>, since start: PostgresTimestamp) async throws -> Served {
         var served = Served()
-        var after: TimelineID?
-        let page = 20_000
-        while true {
-            let rows = try await farm.pool.query(StoredTimelines(after: after, limit: page))
-            for row in rows where targets.contains(row.id) {
-                served.rows[row.id] = row
-                guard let requested = row.requestedAt, requested >= start else { continue }
-                served.first = min(served.first ?? requested, requested)
-                if let rendered = row.renderedAt { served.last = max(served.last ?? rendered, rendered) }
-            }
-            guard rows.count == page, let last = rows.last else { return served }
-            after = last.id
+        try await farm.forEachTimeline { row in
+            guard targets.contains(row.id) else { return }
+            served.rows[row.id] = row
+            guard let requested = row.requestedAt, requested >= start else { return }
+            served.first = min(served.first ?? requested, requested)
+            if let rendered = row.renderedAt { served.last = max(served.last ?? rendered, rendered) }
         }
+        return served
     }
 
     private func check(_ pass: inout Pass, _ served: Served, _ output: LoadOutput, _ targets: Set<TimelineID>) {
@@ -253,41 +251,5 @@ struct LoadDrain: Sendable {
                 pass.losses.different += 1
             }
         }
-    }
-}
-
-/// What a drain gets done over time, for its chart and the line that shows how far it is.
-struct DrainRecorder: Sendable {
-    /// Events applied when it is over.
-    let goal: Int
-    private(set) var samples: [LoadSample] = []
-
-    private let start = ContinuousClock.now
-    private var begin: Int?
-    private var last: (time: ContinuousClock.Instant, applied: Int, fetched: Int)?
-
-    init(goal: Int) {
-        self.goal = goal
-    }
-
-    mutating func record(applied: Int, fetched: Int, at now: ContinuousClock.Instant = .now) {
-        defer { last = (now, applied, fetched) }
-        guard let last else {
-            begin = applied
-            return
-        }
-        let span = max(0.001, last.time.duration(to: now) / .seconds(1))
-        let rate = Double(fetched - last.fetched) / span
-        samples.append(
-            LoadSample(
-                seconds: start.duration(to: now) / .seconds(1),
-                [.eventsPerSecond: Double(applied - last.applied) / span, .timelinesPerSecond: rate]))
-        let (done, all) = (applied - (begin ?? 0), goal - (begin ?? 0))
-        guard all > 0 else { return }
-        let elapsed = start.duration(to: now) / .seconds(1)
-        let line = ProgressLine(
-            phase: "draining", share: Double(done) / Double(all), rate: rate,
-            secondsLeft: done > 0 ? elapsed / Double(done) * Double(all - done) : nil, latency: nil)
-        Terminal.progress(line.text(width: LoadProgress.width))
     }
 }

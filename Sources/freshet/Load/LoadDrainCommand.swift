@@ -19,8 +19,10 @@ struct LoadDrainCommand: AsyncParsableCommand {
 
     @OptionGroup var world: LoadWorldOptions
 
-    @Option(help: "Events, each for one widget chosen at random.")
+    @Option(help: "Events, each for one widget chosen by the distribution.")
     var events = 200_000
+
+    @OptionGroup var popularity: PopularityOptions
 
     @Option(help: "Passes over the events: the last is the result, the first the cold one.")
     var passes = 2
@@ -57,7 +59,8 @@ struct LoadDrainCommand: AsyncParsableCommand {
         var world = world.world
         world.maxBatch = maxBatch
         let plan = LoadDrain.Plan(
-            world: world, events: events, seed: options.seed, passes: passes, comparesWithCeiling: ceiling,
+            world: world, events: events, seed: options.seed, exponent: try popularity.exponent(), passes: passes,
+            comparesWithCeiling: ceiling,
             usesRunningService: runningService)
         try await options.run(farm, plan.farm) { try await LoadDrain(plan: plan, farm: $0).run() }
     }

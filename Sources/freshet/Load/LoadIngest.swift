@@ -22,6 +22,8 @@ struct LoadIngest: Sendable {
         /// Passes of so many events each: the last is the result, the first the cold one.
         var passes = 2
         var seed: UInt64
+        /// Of Zipf's law, by which timelines are chosen; nil for all alike.
+        var exponent: Double?
 
         /// The embedded broker keeps the last 5 MiB of a partition, and an event takes about 450 bytes there.
         var farm: Farm.Plan {
@@ -47,6 +49,7 @@ struct LoadIngest: Sendable {
     /// How long nothing may move before it is given up; what is missing then is in the result.
     private static let patience = Duration.seconds(60)
     private static let pollInterval = Duration.milliseconds(10)
+    private static let samplingInterval = Duration.milliseconds(50)
 
     let plan: Plan
     let farm: Farm
@@ -54,24 +57,24 @@ struct LoadIngest: Sendable {
     func run() async throws -> any LoadReport {
         // Nobody asks the provider.
         try await plan.world.place(in: farm.store, provider: farm.providerURL)
-        var random = DemoRandom(seed: plan.seed)
-        var targets: [Int] = []
-        if plan.isDistinct { targets = (0..<plan.world.widgets).shuffled(using: &random) }
+        var choice = PopularWidgets(of: plan.world, exponent: plan.exponent, seed: plan.seed)
+        let targets = plan.isDistinct ? choice.shuffled() : []
         guard let before = try await farm.pool.query(Overview()).first else {
             throw CommandFailure(.failure, "PostgreSQL did not say what it holds")
         }
         let isTidy = await farm.checkpoint()
 
         var passes: [[Round]] = []
-        var hit: Set<Int> = []
+        // How often each widget's timeline is to be requested, its placement included.
+        var requested: [Int: Int64] = [:]
+        var recorder = DrainRecorder(goal: plan.events * plan.passes, phase: "applying")
         for pass in 0..<plan.passes {
             var rounds: [Round] = []
             for first in stride(from: 0, to: plan.events, by: plan.roundEvents) {
-                let widgets = (first..<min(first + plan.roundEvents, plan.events)).map { index in
-                    plan.isDistinct ? targets[index] : Int.random(in: 0..<plan.world.widgets, using: &random)
-                }
-                hit.formUnion(widgets)
-                rounds.append(try await round(widgets, first: pass * plan.events + first))
+                let range = first..<min(first + plan.roundEvents, plan.events)
+                let widgets = plan.isDistinct ? Array(targets[range]) : choice.next(range.count)
+                for widget in widgets { requested[widget, default: 1] += 1 }
+                rounds.append(try await round(widgets, first: pass * plan.events + first, &recorder))
             }
             passes.append(rounds)
         }
@@ -82,7 +85,9 @@ struct LoadIngest: Sendable {
         }
         var result = LoadResult(scenario: "ingest")
         result.events = plan.events
-        result.distinctTimelines = hit.count
+        result.distinctTimelines = requested.count
+        result.charts.samples = LoadCharts(samples: recorder.samples).thinned(to: 600)
+        result.verified = try await counted(requested)
         result.wallSeconds = rounds.reduce(0) { $0 + $1.seconds }
         result.walBytes = rounds.reduce(0) { $0 + $1.walBytes }
         let service = rounds.compactMap(\.serviceCPUSeconds)
@@ -102,19 +107,30 @@ struct LoadIngest: Sendable {
         return result
     }
 
+    /// Timelines that have counted each event for them, and no other.
+    private func counted(_ requested: [Int: Int64]) async throws -> Int {
+        let expected = Dictionary(
+            requested.map { (plan.world.timeline($0.key), $0.value) }, uniquingKeysWith: { $0 + $1 })
+        var count = 0
+        try await farm.forEachTimeline { row in
+            if expected[row.id] == row.requested { count += 1 }
+        }
+        return count
+    }
+
     private func sum(_ rounds: [Round], _ part: KeyPath<UsageSampler.Sample, Double?>) -> Double? {
         let parts = rounds.compactMap { $0.cpu?[keyPath: part] }
         return parts.count == rounds.count ? parts.reduce(0, +) : nil
     }
 
-    private func round(_ widgets: [Int], first: Int) async throws -> Round {
+    private func round(_ widgets: [Int], first: Int, _ recorder: inout DrainRecorder) async throws -> Round {
         var round = Round()
         round.events = widgets.count
         let target = first + widgets.count
         Terminal.progress("publishing events \(first) to \(target) of \(plan.events * plan.passes)")
         try await farm.publishReloads(of: widgets, in: plan.world) { "load-\(first + $0)" }
 
-        Terminal.progress("applying events \(first) to \(target) of \(plan.events * plan.passes)")
+        recorder.pause()
         let epochs = Dictionary(
             uniqueKeysWithValues: try await farm.pool.query(ListPositions()).map { ($0.place, $0.epoch) })
         let began = try await farm.vitals()
@@ -124,6 +140,7 @@ struct LoadIngest: Sendable {
         var end = began.now
         var applied = 0
         var since = ContinuousClock.now
+        var looked = since
         while since.duration(to: .now) < Self.patience {
             try farm.requireServices()
             let rows = try await farm.pool.query(ListPositions())
@@ -132,6 +149,11 @@ struct LoadIngest: Sendable {
             start = ([start] + taken.map(\.updatedAt)).compactMap { $0 }.min()
             let now = Int(rows.compactMap(\.nextOffset).reduce(0, +))
             if now != applied { (applied, since) = (now, .now) }
+            // The consumer begins anew: what is applied already is known when it has taken the partitions.
+            if start != nil, looked.duration(to: .now) >= Self.samplingInterval {
+                recorder.record(applied: applied, fetched: nil)
+                looked = .now
+            }
             end = taken.map(\.updatedAt).max() ?? end
             if applied >= target { break }
             try await Task.sleep(for: Self.pollInterval)

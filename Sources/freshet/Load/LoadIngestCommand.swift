@@ -26,6 +26,8 @@ struct LoadIngestCommand: AsyncParsableCommand {
     @Option(help: "How many timelines they are for, at random; or `all`: each event is for one of its own.")
     var targets = "10000"
 
+    @OptionGroup var popularity: PopularityOptions
+
     @Option(help: "Most events that wait at once; the embedded broker keeps them in memory.")
     var roundEvents = 1_000_000
 
@@ -45,13 +47,17 @@ struct LoadIngestCommand: AsyncParsableCommand {
             throw ValidationError("--targets \(targets): expected a number of timelines, or all")
         }
         try LoadOptions.check("--targets", count, in: 1...10_000_000)
+        if targets == "all", try popularity.exponent() != nil {
+            throw ValidationError(
+                "--distribution: expected without --targets all, where each event is for another timeline")
+        }
     }
 
     func run() async throws {
         let world = LoadWorld(users: targetCount ?? 1, widgetsPerUser: 1, kinds: 20)
         let plan = LoadIngest.Plan(
             world: world, events: events, isDistinct: targets == "all", roundEvents: roundEvents, passes: passes,
-            seed: options.seed)
+            seed: options.seed, exponent: try popularity.exponent())
         try await options.run(farm, plan.farm) { try await LoadIngest(plan: plan, farm: $0).run() }
     }
 }

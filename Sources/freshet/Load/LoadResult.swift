@@ -42,7 +42,8 @@ struct LoadResult: Sendable, Equatable {
     var lost = 0
     /// Timelines that are behind a generation at the end.
     var stale = 0
-    /// Timelines whose last message on the output topic is what PostgreSQL has stored.
+    /// Timelines whose last message on the output topic is what PostgreSQL has stored; where nothing is published, those that
+    /// are there as they should be.
     var verified = 0
     /// For the charts of a page, and members of the JSON where there are any.
     var charts = LoadCharts()
@@ -81,7 +82,7 @@ struct LoadResult: Sendable, Equatable {
             .compactMap { part in part.1.map { "\(decimal($0)) s \(part.0)" } }
         var lines = [
             line("events", "\(events) for \(distinctTimelines) timelines, lost \(lost), stale \(stale)"),
-            line("verified", verified > 0 || timelines != nil ? "\(verified) stored timelines as published" : nil),
+            line("verified", verified > 0 || timelines != nil ? "\(verified) timelines" : nil),
             line("wall time", "\(decimal(wallSeconds)) s, \(Int(eventsPerSecond)) events/s"),
             line("timelines", timelinesPerSecond.map { "\(timelines ?? 0), \(Int($0))/s" }),
             line(

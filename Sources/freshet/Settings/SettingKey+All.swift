@@ -89,7 +89,7 @@ extension SettingKey {
     ]
 
     private static let ingest: [SettingKey] = [
-        .integer("ingest.maximumBatch", \.ingest.maximumBatch, 1...100_000, "Most messages in one transaction."),
+        .integer("ingest.maximumBatch", \.ingest.maximumBatch, 1...100_000, "Most messages polled at a time."),
         .integer(
             "ingest.connections", \.ingest.connections, 1...16,
             "Most transactions at a time, each for some partitions, while a backlog is applied."),

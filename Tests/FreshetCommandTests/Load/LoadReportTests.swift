@@ -60,12 +60,16 @@ struct LoadReportTests {
                 [
                     .timelinesPerSecond: isHeld ? 800 : 1_000, .residentBytes: second > 600 ? 102 : 100,
                     .deadTuples: isHeld || second < 650 && second >= 600 ? 9_000 : 1_000,
+                    // Of both sizes the one that is back last.
+                    .stateTableBytes: (301..<700).contains(second) ? 2e9 : 8e7,
+                    .stateIndexBytes: (301..<750).contains(second) ? 2e8 : 3e7,
                 ])
         }
         let trends = SoakTrends(samples: samples, spans: [LoadCharts.Span(label: "held", from: 300, to: 599.5)])
         let members = Dictionary(uniqueKeysWithValues: trends.members.map { ($0.key, $0.value) })
         #expect(members["whileHeld"]?["ratio"]?.numberValue?.double == 0.8)
-        #expect(members["whileHeld"]?["secondsUntilSizesAreBack"]?.numberValue?.double == 50.5)
+        #expect(members["whileHeld"]?["secondsUntilDeadTuplesAreBack"]?.numberValue?.double == 50.5)
+        #expect(members["whileHeld"]?["secondsUntilSizesAreBack"]?.numberValue?.double == 150.5)
         #expect(members["trends"]?["partSeconds"] == 300)
         #expect(members["trends"]?["residentBytes"]?["ratio"].map { $0.numberValue?.double ?? 0 > 1.018 } == true)
         #expect(members["trends"]?["p99"]?["ratio"] == .null)

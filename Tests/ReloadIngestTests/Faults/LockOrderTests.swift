@@ -43,26 +43,41 @@ struct LockOrderTests {
         return locksFirst
     }
 
-    @Test(
-        "After a deadlock, and for so many transactions, in one statement; marks alone, of whatever audiences, are one")
+    @Test("After a deadlock, and for so many transactions, whatever they write")
     func locksFirst() async throws {
         try await withStore { store in
             _ = try await store.place((0..<4).map { .test("w\($0)", user: "u\($0)", device: "d\($0)") })
             try await store.settle()
             let applier = BatchApplier(pool: store.pool, audienceLimit: 1_000)
             let marks = [push(.user("u1")), push(.device("d2"))]
+            let view = FreshetEvent.viewed(app: TestKinds.app, widget: "w3")
             // Places a widget, and marks others.
-            func both(_ name: String) -> [FreshetEvent] {
-                [.placed(.test(name, user: "u5")), push(.user("u1"))]
-            }
-            #expect(try await !waiting(both("w5"), applier, store), "nobody has met anybody yet")
+            func both(_ name: String) -> [FreshetEvent] { [.placed(.test(name, user: "u5")), push(.user("u1"))] }
+            #expect(try await !waiting(marks, applier, store), "nobody has met anybody yet")
+            #expect(try await !waiting(both("w5"), applier, store))
 
             try await store.fail(writesTo: "timeline_state", with: "40P01", times: 1)
             await #expect(throws: PostgresError.self) { try await apply(marks, applier, store) }
             try await store.healFaults()
             #expect(try await waiting(both("w6"), applier, store))
-            #expect(try await !waiting(marks, applier, store))
-            #expect(try await waiting(both("w7"), applier, store))
+            #expect(try await waiting(marks, applier, store))
+            #expect(try await waiting([view], applier, store))
+            #expect(try await waiting(marks + [view], applier, store))
+        }
+    }
+
+    @Test("Views are locked with the marks, each audience once for what it is")
+    func locked() async throws {
+        try await withStore { store in
+            var fold = BatchFold(directory: try await store.directory())
+            let events = [push(.user("u1")), .viewed(app: TestKinds.app, widget: "w3"), push(.widget("w1"))]
+            for (index, event) in events.enumerated() {
+                fold.add(
+                    BatchEvent(record: index, position: .at(index), time: Timestamp(microseconds: 1), event: event))
+            }
+            #expect(fold.locked.marks.map(\.audienceID) == ["u1", "w1", "w3"])
+            #expect(fold.locked.sorts == [.user, .widget, .widget])
+            #expect(fold.marks.marks.count == 2)
         }
     }
 

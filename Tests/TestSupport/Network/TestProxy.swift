@@ -90,7 +90,10 @@ package final class TestProxy: Sendable {
         state.withLock { $0.listener = listener }
         thread { [self] in
             // Whoever accepts closes: its number must not become another socket's before the last look at it.
-            defer { close(listener) }
+            defer {
+                state.withLock { if $0.listener == listener { $0.listener = -1 } }
+                close(listener)
+            }
             while true {
                 let client = accept(listener, nil, nil)
                 guard client >= 0 else { return }

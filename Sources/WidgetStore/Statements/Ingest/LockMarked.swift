@@ -1,10 +1,10 @@
 package import PostgresClient
 package import WidgetModel
 
-/// Locks, in one statement and so in one order, all rows of `timeline_state` that the lifecycle events of a transaction and the
-/// mark statement behind them are about to write.
+/// Locks, in one statement and so in one order, all rows of `timeline_state` that the lifecycle events, the marks and the views of
+/// a transaction may write.
 ///
-/// Each of those statements locks in primary-key order, but there are several of them: two processes whose batches
+/// Each of their statements locks in primary-key order, but there are several of them: two processes whose batches
 /// share timelines would wait for each other. Finding the rows twice costs something, so it is for those who have met.
 package struct LockMarked: PostgresStatement {
     /// Answers how many there are.

@@ -4,7 +4,7 @@ package import WidgetModel
 /// A targeted request, folded: every event of the batch for one audience, kind and match.
 package struct TimelineMark: Hashable, Sendable {
     package var appID: Int32
-    /// The user, device or widget, by the statement that it is given to.
+    /// The user, device or widget: by the statement that it is given to, or by ``MarkAudiences/sorts``.
     package var audienceID: String
     /// `nil`: all kinds of the app.
     package var kindID: Int32?
@@ -76,11 +76,12 @@ func markSQL(_ sort: MarkAudiences.Sort?, claims: Bool = false) -> String {
         )
         """
     let sorts = sort == nil ? ", (SELECT $\(claims ? 17 : 14)::int2[])" : ""
-    // What the last event of a timeline says is taken from the arrays by its place: a join less for each row. The
+    // What the last row of a timeline's input says is taken from the arrays by its place: a join less for each row. The
     // sub-selects keep the lengths of the arrays from the planner: it would find each call's so much cheaper than the
     // general plan that it would plan every call, which takes more than twice as long as marking a few timelines. They also
     // make sure of the order: for few rows the planner looks each up by its key as it comes, and so they are locked in the
-    // order of their keys, without a lock of its own for each first (which took as long as marking it again).
+    // order of their keys, without a lock of its own for each first (which took as long as marking it again). On a table of
+    // a few pages it may join otherwise: should that end in a deadlock, ``LockMarked`` comes first for a while.
     return """
         WITH input AS MATERIALIZED (
             SELECT * FROM unnest((SELECT $1::int4[]), (SELECT $2::text[]), (SELECT $3::int4[]), (SELECT $4::text[]),

@@ -60,19 +60,26 @@ struct SoakTrends: Sendable {
                     "whileHeld",
                     [
                         "timelinesPerSecond": .rounded(held), "before": .rounded(before), "ratio": .rounded(ratio),
-                        "secondsUntilSizesAreBack": .rounded(secondsUntilBack(after: span)),
+                        "secondsUntilDeadTuplesAreBack": .rounded(secondsUntilBack([.deadTuples], after: span)),
+                        "secondsUntilSizesAreBack": .rounded(
+                            secondsUntilBack([.stateTableBytes, .stateIndexBytes], after: span)),
                     ]
                 ))
         }
         return members
     }
 
-    /// How long after the span the dead row versions took to be no more than 1.5 times what they were before it; nil when
-    /// they did not within the run.
-    private func secondsUntilBack(after span: LoadCharts.Span) -> Double? {
-        let before = samples.filter { $0.seconds < span.from }.compactMap { $0.values[.deadTuples] }
-        guard let most = before.max() else { return nil }
-        return samples.first { $0.seconds >= span.to && ($0.values[.deadTuples] ?? .infinity) <= most * 1.5 }
-            .map { $0.seconds - span.to }
+    /// How long after the span some values took to be all no more than 1.5 times what they were before it; nil when they did
+    /// not within the run.
+    private func secondsUntilBack(_ keys: [LoadSample.Key], after span: LoadCharts.Span) -> Double? {
+        var limits: [LoadSample.Key: Double] = [:]
+        for key in keys {
+            let before = samples.filter { $0.seconds < span.from }.compactMap { $0.values[key] }
+            guard let most = before.max() else { return nil }
+            limits[key] = most * 1.5
+        }
+        return samples.first { sample in
+            sample.seconds >= span.to && limits.allSatisfy { sample.values[$0.key] ?? .infinity <= $0.value }
+        }.map { $0.seconds - span.to }
     }
 }
