@@ -206,6 +206,7 @@ struct LoadProcessTests {
         #expect(found.timelines == (isDistinct ? 3_000 : 50))
         #expect(integer(report, "events") == 3_000)
         #expect(integer(report, "distinctTimelines") == (isDistinct ? 3_000 : 50))
+        #expect(integer(report, "verified") == (isDistinct ? 3_000 : 50), "each has counted both passes' events for it")
         #expect(report["rounds"]?.arrayValue?.count == 2)
         #expect(try #require(report["wallSeconds"]?.numberValue?.double) > 0)
     }
@@ -235,6 +236,8 @@ struct LoadProcessTests {
         let distinct = try #require(integer(report, "distinctTimelines"))
         for step in ["claim", "save", "complete"] { #expect(integer(report, step, "rows") == distinct) }
         #expect(integer(report, "mark", "rows") == 300 && integer(report, "consume", "rows") == 300)
+        #expect(integer(report, "verified") == distinct)
+        #expect(report["samples"]?.arrayValue?.isEmpty == false)
     }
 
     @Test("what cannot be run is refused before anything starts")

@@ -88,18 +88,10 @@ extension LoadStage {
     /// Of the timelines that were published: whose last message is what is stored, and whose is not.
     private func checkOutput() async throws -> (same: Int, different: Int) {
         let latest = watch.latest
-        var (same, seen) = (0, 0)
-        var after: TimelineID?
-        let page = 20_000
-        while seen < latest.count {
-            let rows = try await farm.pool.query(StoredTimelines(after: after, limit: page))
-            for row in rows {
-                guard let revision = latest[row.id] else { continue }
-                seen += 1
-                if row.revision == revision, row.hash == row.publishedHash { same += 1 }
-            }
-            guard rows.count == page, let last = rows.last else { break }
-            after = last.id
+        var same = 0
+        try await farm.forEachTimeline { row in
+            guard let revision = latest[row.id] else { return }
+            if row.revision == revision, row.hash == row.publishedHash { same += 1 }
         }
         return (same, latest.count - same)
     }
