@@ -1,80 +1,141 @@
 internal import Synchronization
 
-/// Between the poll thread, which pushes, and the one receiver, which takes: in order, and bounded by the poll thread,
-/// which looks at ``pendingBatches`` before it adds to it.
+/// Between the poll thread, which gathers messages and pushes events, and the one receiver, which takes: in order, and
+/// bounded by the poll thread, which looks at ``pendingBatches`` before it adds to it.
+///
+/// A receiver that comes takes what has been gathered until then, without the poll thread: so batches grow while the receiver
+/// is busy, and nobody is woken for that.
 final class ConsumerEventBuffer: Sendable {
     typealias Outcome = Result<KafkaConsumerEvent?, KafkaError>
 
-    private let state = Mutex(State<CheckedContinuation<Outcome, Never>>())
-    /// Mirrors the state's number, so that the poll thread can look without taking the lock.
-    private let batches = Atomic(0)
-    private let onChange: @Sendable () -> Void
+    private struct Shared {
+        var state = State<CheckedContinuation<Outcome, Never>>()
+        /// Behind all events.
+        var gathering: BatchGathering
+    }
 
-    /// - Parameter onChange: called when the receiver has taken a batch, or has gone: the poll thread may go on.
-    init(onChange: @escaping @Sendable () -> Void) {
-        self.onChange = onChange
+    private let shared: Mutex<Shared>
+    // These mirror the state, so that the poll thread can look without taking the lock.
+    private let batches = Atomic(0)
+    private let hasWaiter = Atomic(false)
+    private let hasGathered = Atomic(false)
+    private let isRoomWanted = Atomic(false)
+    private let onRoom: @Sendable () -> Void
+
+    /// - Parameters:
+    ///   - onRoom: called when the receiver has taken a batch and ``wantsRoom`` is set, and when the receiver has gone.
+    init(gathering: sending BatchGathering, onRoom: @escaping @Sendable () -> Void) {
+        shared = Mutex(Shared(gathering: gathering))
+        self.onRoom = onRoom
     }
 
     var pendingBatches: Int { batches.load(ordering: .acquiring) }
 
+    /// Whether messages have been gathered for which the receiver is waiting.
+    var owesBatch: Bool { hasGathered.load(ordering: .acquiring) && hasWaiter.load(ordering: .acquiring) }
+
+    var isEmpty: Bool { !hasGathered.load(ordering: .acquiring) }
+
+    /// Whether the poll thread waits for the receiver to take something.
+    var wantsRoom: Bool {
+        get { isRoomWanted.load(ordering: .sequentiallyConsistent) }
+        set { isRoomWanted.store(newValue, ordering: .sequentiallyConsistent) }
+    }
+
     /// Whether somebody iterates: nobody else could acknowledge a revocation.
-    var hasReceiver: Bool { state.withLock { $0.receivers > 0 } }
+    var hasReceiver: Bool { shared.withLock { $0.state.receivers > 0 } }
+
+    /// Number of messages and batches that were given away.
+    var counts: (messages: Int64, batches: Int64) {
+        shared.withLock { ($0.gathering.messages, $0.gathering.batches) }
+    }
+
+    // MARK: The poll thread
+
+    /// Adds to the next batch; answers whether that is full.
+    func gather(_ body: (inout BatchGathering) -> Void) -> Bool {
+        shared.withLock { shared in
+            body(&shared.gathering)
+            hasGathered.store(!shared.gathering.isEmpty, ordering: .releasing)
+            return shared.gathering.isFull
+        }
+    }
+
+    var isFull: Bool { shared.withLock { $0.gathering.isFull } }
+
+    /// Puts what was gathered behind the events.
+    func flush() {
+        perform { shared in
+            guard let batch = shared.gathering.take() else { return .none }
+            return shared.state.push(.batch(batch))
+        }
+    }
 
     func push(_ event: KafkaConsumerEvent) {
-        perform { $0.push(event) }
+        perform { $0.state.push(event) }
     }
 
     /// Ends the sequence behind what is in the buffer.
     func finish(throwing error: KafkaError? = nil) {
-        perform { $0.finish(error) }
+        perform { $0.state.finish(error) }
     }
 
     /// Ends the sequence at once; what is in the buffer is lost.
     func discard() {
-        perform { state in
-            state.events.removeAll()
-            state.batches = 0
-            return state.finish(nil)
+        perform { shared in
+            shared.state.events.removeAll()
+            shared.state.batches = 0
+            _ = shared.gathering.take()
+            return shared.state.finish(nil)
         }
     }
 
-    /// Takes the records of these partitions out of the batches that wait.
+    /// Takes the records of these partitions out of the batches that wait, and out of the next one.
     func remove(_ places: Set<TopicPartition>) {
-        perform { state in
-            state.remove(places)
+        perform { shared in
+            shared.state.remove(places)
+            shared.gathering.remove(places)
             return .none
         }
     }
 
-    func attach() { state.withLock { $0.receivers += 1 } }
+    // MARK: The receiver
+
+    func attach() { shared.withLock { $0.state.receivers += 1 } }
 
     func detach() {
-        state.withLock { $0.receivers -= 1 }
-        onChange()
+        shared.withLock { $0.state.receivers -= 1 }
+        onRoom()
     }
 
     /// The next event; nil at the end, or when the task is cancelled.
     func next(isolation: isolated (any Actor)?) async throws(KafkaError) -> KafkaConsumerEvent? {
         let outcome = await withTaskCancellationHandler {
             await withCheckedContinuation(isolation: isolation) { continuation in
-                perform { $0.take(continuation) }
+                perform { shared in
+                    if shared.state.isIdle, let batch = shared.gathering.take() {
+                        return .resume(continuation, .success(.batch(batch)))
+                    }
+                    return shared.state.take(continuation)
+                }
                 // The handler below may have run before there was anything for it to resume.
-                if Task.isCancelled { perform { $0.cancelWaiter() } }
+                if Task.isCancelled { perform { $0.state.cancelWaiter() } }
             }
         } onCancel: {
-            perform { $0.cancelWaiter() }
+            perform { $0.state.cancelWaiter() }
         }
-        if case .success(.batch) = outcome { onChange() }
+        if case .success(.batch) = outcome, wantsRoom { onRoom() }
         return try outcome.get()
     }
 
     private func perform(
-        _ transition: (inout State<CheckedContinuation<Outcome, Never>>) ->
-            State<CheckedContinuation<Outcome, Never>>.Action
+        _ transition: (inout Shared) -> State<CheckedContinuation<Outcome, Never>>.Action
     ) {
-        let action = state.withLock { state in
-            let action = transition(&state)
-            batches.store(state.batches, ordering: .releasing)
+        let action = shared.withLock { shared in
+            let action = transition(&shared)
+            batches.store(shared.state.batches, ordering: .releasing)
+            hasWaiter.store(shared.state.isAwaited, ordering: .releasing)
+            hasGathered.store(!shared.gathering.isEmpty, ordering: .releasing)
             return action
         }
         // After the lock is released: resuming may run the receiver.
@@ -99,6 +160,11 @@ extension ConsumerEventBuffer {
         private var errors = 0
         private var waiter: Waiter?
         private var end: Result<Void, KafkaError>?
+
+        /// Whether a receiver is suspended.
+        var isAwaited: Bool { waiter != nil }
+        /// Whether there is nothing to take, nobody waiting, and no end.
+        var isIdle: Bool { events.isEmpty && waiter == nil && end == nil }
 
         mutating func push(_ event: KafkaConsumerEvent) -> Action {
             guard end == nil else { return .none }

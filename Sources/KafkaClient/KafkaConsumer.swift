@@ -92,7 +92,11 @@ package final class KafkaConsumer: Sendable {
     }
 
     /// What has been seen so far.
-    package var counters: KafkaConsumerCounters { loop.counters.withLock { $0 } }
+    package var counters: KafkaConsumerCounters {
+        var counters = loop.counters.withLock { $0 }
+        (counters.messages, counters.batches) = loop.buffer.counts
+        return counters
+    }
 
     /// Whether a task iterates over the events. A revocation waits only for a receiver that is there.
     package var hasReceiver: Bool { loop.buffer.hasReceiver }

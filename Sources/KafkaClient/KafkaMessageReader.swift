@@ -1,5 +1,6 @@
 /// Reads messages on the consumer's poll thread, as they are copied into a batch: so what is made of one batch overlaps
-/// with the receiver's work on the one before. Used on that thread only. It must not block.
+/// with the receiver's work on the one before. Used under a lock, by that thread and by a receiver that takes the batch. It
+/// must not block.
 package protocol KafkaMessageReader: AnyObject {
     /// A message was appended to the batch.
     ///

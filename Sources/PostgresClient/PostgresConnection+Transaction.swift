@@ -57,14 +57,17 @@ extension PostgresConnection {
 
     /// BEGIN, the statements, COMMIT, in one round trip. Rolled back when one of them fails.
     ///
-    /// A row that cannot be decoded is found only when the transaction is committed already.
+    /// Statements that were appended to follow the COMMIT run only if it succeeds, each by itself; the error of such a
+    /// statement does not undo the transaction, and says that its outcome is unknown. A row that cannot be decoded is found
+    /// only when the transaction is committed already.
     package func transaction(
         _ pipeline: PostgresPipeline, _ mode: PostgresTransactionMode = .readCommitted
     ) async throws(PostgresError) -> PostgresPipelineResults {
         try loan.validate()
         guard transaction == nil else { throw PostgresError(.misuse, "transactions do not nest") }
         guard !pipeline.isEmpty else { return PostgresPipelineResults(outcomes: []) }
-        let exchange = Exchange(pipeline.items, in: TransactionMark(mode), ending: .commit)
+        let exchange = Exchange(
+            pipeline.items, in: TransactionMark(mode), ending: .commit, followers: pipeline.followers)
         return try await loan.thread.perform { driver throws(PostgresError) in
             try driver.run(exchange)
         }

@@ -56,7 +56,10 @@ package final class PostgresConnection: Sendable {
 
     /// Runs several statements in one round trip. The error names the statement that failed.
     package func run(_ pipeline: PostgresPipeline) async throws(PostgresError) -> PostgresPipelineResults {
-        try await run(pipeline.items)
+        guard pipeline.followers == 0 else {
+            throw PostgresError(.misuse, "statements that follow a COMMIT are for transaction(_:_:)")
+        }
+        return try await run(pipeline.items)
     }
 
     private func run(_ items: [PostgresPipeline.Item]) async throws(PostgresError) -> PostgresPipelineResults {

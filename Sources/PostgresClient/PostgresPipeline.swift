@@ -19,11 +19,27 @@ package struct PostgresPipeline: Sendable {
     }
 
     private(set) var items: [Item] = []
+    /// Number of statements, the last ones, that follow the COMMIT.
+    private(set) var followers = 0
 
     package init() {}
 
     /// Appends a statement; the handle finds its results.
     package mutating func append<Statement: PostgresStatement>(_ statement: Statement) -> Handle<Statement.Row> {
+        precondition(followers == 0, "only statements that follow the COMMIT can be appended behind others that do")
+        return add(statement)
+    }
+
+    /// Appends a statement that runs after the COMMIT of ``PostgresConnection/transaction(_:_:)``, in the same round trip.
+    /// It does not run if anything before it fails, the COMMIT included.
+    package mutating func appendAfterCommit<Statement: PostgresStatement>(
+        _ statement: Statement
+    ) -> Handle<Statement.Row> {
+        followers += 1
+        return add(statement)
+    }
+
+    private mutating func add<Statement: PostgresStatement>(_ statement: Statement) -> Handle<Statement.Row> {
         items.append(Item(statement, decodes: true))
         return Handle(index: items.count - 1)
     }

@@ -48,6 +48,33 @@ extension String {
     }
 }
 
+/// text that is held as the bytes of its UTF-8, which hold no NUL: content that is passed on as it was made.
+@usableFromInline
+package struct PostgresTextBytes: PostgresValue, Hashable {
+    @usableFromInline package var bytes: [UInt8]
+
+    /// - Parameter bytes: valid UTF-8.
+    @inlinable
+    package init(_ bytes: [UInt8]) { self.bytes = bytes }
+
+    @inlinable
+    package static var postgresType: PostgresType { .text }
+
+    @inlinable
+    package var postgresByteCount: Int { bytes.count }
+
+    @inlinable
+    package var isEncodable: Bool { !bytes.contains(0) }
+
+    @inlinable
+    package func encode(into writer: inout PostgresWriter) { writer.write(bytes) }
+
+    @inlinable
+    package init?(postgresBytes bytes: RawSpan, oid: UInt32) {
+        self.bytes = unsafe bytes.withUnsafeBytes { unsafe [UInt8]($0) }
+    }
+}
+
 /// bytea. (An array of them is `[PostgresBytes]`, or `[[UInt8]]`.)
 @usableFromInline
 package struct PostgresBytes: PostgresValue, Hashable {

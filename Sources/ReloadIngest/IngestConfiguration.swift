@@ -43,11 +43,7 @@ package struct IngestConfiguration: Sendable {
     package var maximumBatch = 4096
     /// Largest number of rows of SQL input that targeted requests may come to in one transaction: it holds the locks of as
     /// many timelines at least. What is more goes into the next one.
-    package var maximumMarks = 16_384
-    /// Most transactions at a time that a batch of a backlog is applied in, each for some of its partitions.
-    package var connections = 2
-    /// Fewest messages of such a part.
-    package var leastPart = 4096
+    package var maximumMarks = 4_096
     /// An audience with more widgets than this is materialised by the sweeper, not in the transaction.
     package var audienceLimit = 10_000
     /// Largest event, in bytes; a larger one becomes a dead letter.

@@ -71,7 +71,7 @@ extension IngestService {
             statistics.update { $0.blockedBy = nil }
             positions.applied(advances)
             commitToKafka(advances, consumer)
-            onDue()
+            for work in WorkSignal.Work.allCases { onWork(work) }
             return
         }
         try await retake(positions.fenced(advances, stored: stored), &positions, consumer)

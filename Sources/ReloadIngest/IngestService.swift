@@ -23,46 +23,37 @@ package final class IngestService: Service {
     package let status = IngestStatus()
     /// Beats while events are handled.
     package let heartbeat = Heartbeat()
-    /// Signalled after every transaction that made something due, and after dead letters.
-    let onDue: @Sendable () -> Void
-    /// Told, before ``onDue``, the apps that targeted requests and lifecycle events of a transaction were of.
-    private let onTargeted: @Sendable (Set<Int32>) -> Void
-    /// Called instead of ``onDue`` with all that a transaction made due, when that is known.
-    private let onMarked: (@Sendable (Set<LaneWork>) -> Void)?
+    /// Told after every transaction that appended lists for anyone to claim, or recorded sweeps.
+    let onWork: @Sendable (WorkSignal.Work) -> Void
     private let onDeadLetters: @Sendable () -> Void
     /// Called whenever partitions have been assigned and are about to be read.
     private let onAssigned: @Sendable () -> Void
-    /// Takes what can be fetched at once, if workers of this process have room for it.
-    private let direct: (any DirectClaiming)?
+    /// The workers of this process.
+    private let workers: (any HandOverReceiving)?
     /// Told what was decided about the requests of each transaction.
     private let onDecisions: (@Sendable ([DecisionRecord]) -> Void)?
     let current = Mutex<KafkaConsumer?>(nil)
-    /// What the latest transaction with events came to.
-    let shape = Mutex(BatchShape())
     private let flow: IngestFlow
     private let tally: EventTally
     let meter: IngestMeter
 
     package init(
         configuration: IngestConfiguration, pool: PostgresPool, directory: DirectoryCache, logger: Logger,
-        onDue: @escaping @Sendable () -> Void, onTargeted: @escaping @Sendable (Set<Int32>) -> Void = { _ in },
-        onMarked: (@Sendable (Set<LaneWork>) -> Void)? = nil,
+        onWork: @escaping @Sendable (WorkSignal.Work) -> Void,
         onDeadLetters: @escaping @Sendable () -> Void,
         onAssigned: @escaping @Sendable () -> Void = {},
-        onDecisions: (@Sendable ([DecisionRecord]) -> Void)? = nil, direct: (any DirectClaiming)? = nil,
+        onDecisions: (@Sendable ([DecisionRecord]) -> Void)? = nil, workers: (any HandOverReceiving)? = nil,
         makeConsumer: @escaping @Sendable () throws -> KafkaConsumer
     ) {
         self.configuration = configuration
         self.pool = pool
         self.directory = directory
         self.logger = logger
-        self.onDue = onDue
-        self.onTargeted = onTargeted
-        self.onMarked = onMarked
+        self.onWork = onWork
         self.onDeadLetters = onDeadLetters
         self.onAssigned = onAssigned
         self.onDecisions = onDecisions
-        self.direct = direct
+        self.workers = workers
         self.makeConsumer = makeConsumer
         applier = BatchApplier(
             pool: pool, audienceLimit: configuration.audienceLimit, recordsDecisions: onDecisions != nil,
@@ -193,8 +184,8 @@ package final class IngestService: Service {
         case .batch(let batch):
             meter.received(batch)
             defer { meter.settled() }
-            let prepared = PreparedBatch(batch, topics: configuration.topics, decoder: decoder)
-            try await applyInParts(prepared, &positions, consumer)
+            var prepared = PreparedBatch(batch, topics: configuration.topics, decoder: decoder)
+            try await apply(prepared.items, of: &prepared, under: positions.epochs, &positions, consumer)
         case .revoked(let revocation):
             positions.drop(revocation.partitions)
             statistics.update { $0.assignedPartitions -= revocation.partitions.count }
@@ -235,22 +226,23 @@ package final class IngestService: Service {
                 let folded = try await folder.next(items, of: batch, ahead: prepared)
                 let fold = folded.fold
                 count = folded.count
-                let (rest, folding, current) = (Array(items[count...]), folder, batch)
-                async let next = folding.ahead(rest, of: current)
                 advances = positions.advances(to: batch.next(after: items[..<count]))
                 let begun = ContinuousClock.now
-                let outcome = try await applyDirectly(
-                    fold, advancing: advances,
-                    failures: { [tally] in tally.counts($0, in: fold) },
-                    deadLetter: { [batch] in batch.deadLetter($0) })
+                let outcome: BatchApplier.Outcome
+                if count < items.count {
+                    let (rest, folding, current) = (Array(items[count...]), folder, batch)
+                    async let next = folding.ahead(rest, of: current)
+                    outcome = try await transact(fold, advancing: advances, batch)
+                    ahead = await next
+                } else {
+                    outcome = try await transact(fold, advancing: advances, batch)
+                }
                 committed(fold, outcome, advances, &positions, consumer, batch)
                 meter.committed(
                     items[..<count], of: batch, rejected: outcome.rejected, diverted: fold.diverted,
                     took: begun.duration(to: .now))
                 onDecisions?(decisions(fold, outcome, batch))
                 if count == items.count { return }
-                // The rest, if it was too much for one transaction.
-                ahead = await next
                 attempt = 0
             } catch {
                 switch ApplyFailure(error) {
@@ -308,29 +300,25 @@ package final class IngestService: Service {
         }
     }
 
-    /// Most rows of input of a batch whose timelines are claimed as they are marked: with more there is a backlog, which is
-    /// applied first, since more of its events may be for the same timelines.
-    private static let mostDirectMarks = 64
+    /// Most marks of a batch that is handed over: with more there is a backlog, which is applied first, since more of its
+    /// events may be for the same timelines.
+    private static let mostHandedOver = 256
 
-    /// Applies a fold, and hands over what could be claimed with it.
-    private func applyDirectly(
-        _ fold: BatchFold, advancing advances: [AdvancePositions.Advance],
-        failures: @Sendable ([RejectedEvent]) -> [CountFailures.Count],
-        deadLetter: @Sendable (RejectedEvent) -> DeadLetter
+    /// Applies a fold, and hands the timelines over to this process's workers if they have room.
+    private func transact(
+        _ fold: BatchFold, advancing advances: [AdvancePositions.Advance], _ batch: PreparedBatch
     ) async throws -> BatchApplier.Outcome {
-        var grant: DirectGrant?
-        // What is decided of a mark is told by the row as the mark left it.
-        if let direct, onDecisions == nil, fold.markCount <= Self.mostDirectMarks, let marked = fold.marked {
-            grant = direct.grant(Set(marked.lazy.filter { $0.lane <= .push }.map(\.kindID)), of: fold.directory)
-        }
+        let kindIDs = fold.isPlain && fold.markCount <= Self.mostHandedOver ? fold.urgentKinds : []
+        let grant = kindIDs.isEmpty ? nil : workers?.reserve(fold.markCount, of: kindIDs)
         do {
             let outcome = try await applier.apply(
-                fold, advancing: advances, grant: grant?.marks, failures: failures, deadLetter: deadLetter)
-            if let grant { direct?.settle(grant, outcome.claimed) }
+                fold, advancing: advances, handOver: grant?.statement,
+                failures: { [tally] in tally.counts($0, in: fold) }, deadLetter: { batch.deadLetter($0) })
+            if let grant { workers?.accept(grant, outcome.claim) }
             return outcome
         } catch {
             // If the COMMIT went through all the same, the leases end by themselves.
-            if let grant { direct?.settle(grant, []) }
+            if let grant { workers?.accept(grant, nil) }
             throw error
         }
     }
@@ -361,7 +349,7 @@ package final class IngestService: Service {
 
     /// Fetches nothing and waits for an operator; the batch at hand is applied then.
     ///
-    /// - Parameter held: all partitions that were this process's when the batch came; parts of a batch pause them twice.
+    /// - Parameter held: all partitions that were this process's when the batch came.
     private func waitWhileHalted(_ held: [TopicPartition], _ consumer: KafkaConsumer) async throws {
         consumer.pause(held)
         // Halted is not hanging: a restart would only halt again. Readiness tells of it.
@@ -381,9 +369,7 @@ package final class IngestService: Service {
         positions.applied(advances)
         status.applied(advances.lazy.map { TopicPartition(topic: $0.topic, partition: $0.partition) })
         commitToKafka(advances, consumer)
-        let bumps = fold.appBumps.count + fold.kindBumps.count
-        let markInputs = fold.markCount
-        if fold.eventCount > 0 { shape.withLock { $0 = BatchShape(fold) } }
+        let (bumps, markInputs) = (fold.bumps.count, fold.markCount)
         statistics.update {
             $0.blockedBy = nil
             $0.batches += 1
@@ -391,20 +377,15 @@ package final class IngestService: Service {
             $0.deadLetters += outcome.rejected.count
             $0.diverted += fold.diverted.count
             $0.marked += outcome.marked
+            $0.handedOver += outcome.claim?.count ?? 0
             $0.markInputs += markInputs
             $0.bumps += bumps
-            $0.sweeps += outcome.sweeps + fold.sweeps.count
+            $0.sweeps += outcome.sweeps - bumps
             $0.widgets += outcome.widgets
             $0.timelines += outcome.timelines
         }
-        if outcome.due > 0 || bumps > 0 || outcome.sweeps > 0 || !fold.sweeps.isEmpty || outcome.widgets > 0 {
-            onTargeted(fold.targetedApps)
-            if let onMarked, outcome.widgets == 0, outcome.sweeps == 0, let marked = fold.marked {
-                onMarked(marked)
-            } else {
-                onDue()
-            }
-        }
+        if outcome.lists > 0 { onWork(.timelines) }
+        if outcome.sweeps > 0 { onWork(.sweeps) }
         if let first = outcome.rejected.first {
             logger.warning(
                 "events became dead letters",

@@ -5,23 +5,23 @@ package final class IngestStatistics: Sendable {
     package struct Snapshot: Hashable, Sendable {
         /// Transactions of batches that were committed.
         package var batches = 0
-        /// Polled batches that were applied in several transactions at a time.
-        package var dividedBatches = 0
         /// Events of committed batches that were accepted.
         package var events = 0
         package var deadLetters = 0
         /// Events of diverted apps: kept for replay.
         package var diverted = 0
-        /// Hot rows that targeted requests wrote.
+        /// Rows of timelines that requests, views and placements wrote.
         package var marked = 0
+        /// Timelines that were handed over to workers of the same process.
+        package var handedOver = 0
         /// Rows of SQL input that targeted requests were folded into.
         package var markInputs = 0
-        /// Rows of `app` and `kind` that reloads of everyone wrote.
+        /// Reloads of everyone, folded.
         package var bumps = 0
         package var sweeps = 0
         /// Widget rows written by lifecycle events.
         package var widgets = 0
-        /// Timelines that those created or revived.
+        /// Timelines that those created.
         package var timelines = 0
         /// Transactions that were tried again.
         package var retries = 0

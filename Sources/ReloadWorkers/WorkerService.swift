@@ -13,48 +13,56 @@ package import WidgetStore
 package struct WorkerService: Service {
     private let context: WorkerContext
     private let directory: DirectoryCache
+    private let pipeline: Pipeline
     private let isStopping = StopFlag()
+    /// Nothing was under way any more when it stopped.
+    private let hasDrained = StopFlag()
     private let heartbeat: Heartbeat
-    private let direct: DirectClaims
+    private let handOver: HandOverDesk
 
     /// - Parameters:
-    ///   - signal: told by whoever learns that there may be work: ingest in the same process, notifications of others.
+    ///   - signal: told whenever there may be work: by ingest in the same process, by notifications of others.
     ///   - clock: measures leases, intervals and time limits.
     ///   - onStored: told of every timeline whose stored content has changed, with the event that caused the reload.
     ///     Called on a worker's task: it must be quick.
     ///   - decisions: told of every decision; nil: nobody wants to know.
-    ///   - direct: by which ingest in this process hands over what it claims.
+    ///   - handOver: by which ingest in this process hands timelines over.
     ///   - heartbeat: beats at each turn of the claim loop, and rests once that stops.
     package init(
         configuration: WorkerConfiguration, pool: PostgresPool, directory: DirectoryCache,
         fetcher: any ProviderFetching, publisher: any TimelinePublishing, signal: WorkSignal = WorkSignal(),
         statistics: WorkerStatistics = WorkerStatistics(), clock: any Clock<Duration> = ContinuousClock(),
         onStored: (@Sendable (TimelineID, EventPosition?) -> Void)? = nil,
-        decisions: (any DecisionPublishing)? = nil, direct: DirectClaims = DirectClaims(),
+        decisions: (any DecisionPublishing)? = nil, handOver: HandOverDesk = HandOverDesk(),
         heartbeat: Heartbeat = Heartbeat(), logger: Logger
     ) {
         let clock = WorkerClock(clock)
         context = WorkerContext(
             configuration: configuration, pool: pool, fetcher: fetcher,
-            output: OutputGate(publisher, configuration: configuration, clock: clock),
-            inFlight: InFlight(signal: signal), signal: signal, sweepDemand: SweepDemand(signal: signal),
+            output: OutputGate(publisher, configuration: configuration, clock: clock), signal: signal,
             statistics: statistics, clock: clock, onStored: onStored, logger: logger, decisions: decisions)
+        pipeline = Pipeline(context: context, directory: directory)
         self.directory = directory
         self.heartbeat = heartbeat
-        self.direct = direct
+        self.handOver = handOver
     }
 
-    /// Works until graceful shutdown, then finishes what is in flight within the grace time and gives back the rest; so
-    /// it does, without the grace, when the task is cancelled.
+    /// Works until graceful shutdown, then finishes the timelines in flight within the grace time and gives back the rest;
+    /// so it does, without the grace, when the task is cancelled.
     ///
-    /// - Throws: what no time can mend; the leases that it held are given back all the same.
+    /// - Throws: an error that is not transient; the leases that it held are given back all the same.
     package func run() async throws {
         let outcome: Result<Void, any Error> = await withGracefulShutdownHandler {
             do {
+                try await register()
                 try await withThrowingTaskGroup(of: Void.self) { group in
-                    group.addTask { try await sweep() }
+                    group.addTask { try await untilShutdown(Sweeper(context: context, directory: directory).run) }
+                    group.addTask { try await untilShutdown(AuditWalker(context: context).run) }
+                    group.addTask {
+                        try await untilShutdown(PlaceholderLoop(context: context, directory: directory).run)
+                    }
+                    group.addTask { try await untilShutdown(stayRegistered) }
                     group.addTask { try await reload() }
-                    group.addTask { try await fetchPlaceholders() }
                     try await group.waitForAll()
                 }
                 return .success(())
@@ -66,92 +74,116 @@ package struct WorkerService: Service {
             context.signal.signal()
         }
         await giveBack()
-        if case .failure(let error) = outcome, !(error is CancellationError) { throw error }
+        // A statement that a cancelled task was waiting for fails in its own way.
+        if case .failure(let error) = outcome, !(error is CancellationError), !Task.isCancelled { throw error }
     }
 
-    private func sweep() async throws {
+    private func untilShutdown(_ body: @escaping @Sendable () async throws -> Void) async throws {
         do {
-            try await cancelWhenGracefulShutdown {
-                try await Sweeper(context: context, directory: directory).run()
-            }
+            try await cancelWhenGracefulShutdown { try await body() }
         } catch {
             guard isStopping.isSet || Task.isCancelled else { throw error }
         }
     }
 
-    private func fetchPlaceholders() async throws {
-        do {
-            try await cancelWhenGracefulShutdown {
-                try await PlaceholderLoop(context: context, directory: directory).run()
+    // MARK: Registration
+
+    /// Registers the process before its first claim, for as long as it takes.
+    private func register() async throws {
+        var failures = 0
+        while !isStopping.isSet {
+            do {
+                try await beat()
+                return
+            } catch {
+                guard error.canPass else { throw error }
+                failures += 1
+                context.logger.error("cannot register", metadata: ["error": "\(error)"])
+                try await context.clock.sleep(for: context.configuration.databaseBackoff.bound(attempt: failures))
             }
-        } catch {
-            guard isStopping.isSet || Task.isCancelled else { throw error }
         }
     }
 
-    /// The claim loop, and the batches as its children.
+    private func stayRegistered() async throws {
+        while true {
+            try await context.clock.sleep(for: WorkerClock.jittered(context.configuration.registrationInterval))
+            do {
+                try await beat()
+            } catch {
+                guard error.canPass else { throw error }
+                context.logger.debug("cannot stay registered", metadata: ["error": "\(error)"])
+            }
+        }
+    }
+
+    /// Says that the process is alive. After a failover or a restore the tokens jump, so that none of lost history is used
+    /// again; leases of lost history end by themselves.
+    private func beat() async throws(PostgresError) {
+        var pipeline = PostgresPipeline()
+        let origin = pipeline.append(CheckTokenOrigin())
+        _ = pipeline.append(RegisterWorker(context.worker))
+        guard try await context.pool.run(pipeline).rows(origin).first == true else { return }
+        context.logger.notice("the database is of another history; tokens go on beyond all that were issued")
+    }
+
+    // MARK: Reloads
+
+    /// The claim loop, and the pipeline's work as its children.
     private func reload() async throws {
         try await withThrowingDiscardingTaskGroup { group in
-            var loop = ClaimLoop(context: context, directory: directory, direct: direct)
-            direct.open(context)
             defer {
-                direct.close()
+                handOver.close()
                 heartbeat.rest()
             }
             group.addTask {
-                await withDiscardingTaskGroup { group in
-                    for await work in direct.works { group.addTask { await run(work) } }
+                await pipeline.ender.run()
+            }
+            group.addTask {
+                await withDiscardingTaskGroup { works in
+                    for await work in pipeline.works { works.addTask { await pipeline.run(work) } }
                 }
             }
+            handOver.open(pipeline)
+            var loop = ClaimLoop(context: context, directory: directory, pipeline: pipeline)
             try await loop.run {
                 // Asked at every turn.
                 heartbeat.beat()
                 return isStopping.isSet
-            } start: { work in
-                group.addTask { await run(work) }
             }
-            // Stopping: what is under way may go on for the grace time.
-            direct.close()
+            // Stopping: timelines that are under way may go on for the grace time.
+            handOver.close()
             heartbeat.rest()
-            try await context.inFlight.drained(within: context.configuration.graceTime, clock: context.clock)
-            group.cancelAll()
+            let isDrained = try await context.leases.drained(
+                within: context.configuration.graceTime, clock: context.clock)
+            pipeline.finish()
+            if isDrained { hasDrained.set() } else { group.cancelAll() }
         }
     }
 
-    private func run(_ work: ClaimLoop.Work) async {
-        switch work {
-        case .reload(let batch): await BatchRunner(context: context).run(batch)
-        case .collection(let batch): await CollectionRunner(context: context).run(batch)
-        case .deferral(let batch): await DeferralRunner(context: context).run(batch)
-        }
-        context.inFlight.finish()
-        context.output.probeEnded()
-        context.sweepDemand.backlogShrank()
-    }
-
-    /// Gives back the leases that are still held, for other workers to take at once.
+    /// Ends what is settled, and gives back the lists that are still held, for other workers to take at once.
     private func giveBack() async {
-        let claims = context.inFlight.leases.map {
-            EndedClaim(id: $0.id, claim: $0.claim, delay: .zero, decision: .released, rule: .stopped)
-        }
-        guard !claims.isEmpty else { return }
-        context.statistics.count { $0.released += claims.count }
-        // A task of its own, since this one may be cancelled and the database would not be asked any more. It is
-        // awaited, and bounded by the pool's and the statement's time limits.
-        let pool = context.pool
-        let result = await Task { try await pool.execute(ReleaseTimelines(claims)) }.result
-        switch result {
-        case .success(let count):
-            context.logger.info("gave back claimed timelines", metadata: ["count": "\(count)"])
-        case .failure(let error):
-            context.logger.warning(
-                "could not give back claimed timelines; their leases will end",
-                metadata: ["count": "\(claims.count)", "error": "\(error)"])
-        }
+        let (open, timelines) = context.leases.abandon()
+        // A task of its own, since this one may be cancelled and the database would not be asked any more. It is awaited, and
+        // bounded by the pool's and the statement's time limits.
+        await Task {
+            while await pipeline.ender.endSome() {}
+            if hasDrained.isSet { _ = try? await context.pool.execute(LeaveWorkers(context.worker)) }
+            guard !open.isEmpty else { return }
+            context.statistics.count { $0.released += timelines }
+            do {
+                let count = try await context.pool.execute(
+                    GiveBackLists(open.map { GiveBackLists.Return($0.list.hold, delay: .zero, counts: $0.hasStored) }))
+                context.logger.info("gave back lists", metadata: ["count": "\(count)"])
+            } catch {
+                context.logger.warning(
+                    "could not give back lists; their leases will end",
+                    metadata: ["count": "\(open.count)", "error": "\(error)"])
+            }
+        }.value
     }
 }
 
-/// Set once, when the service is to stop.
+/// Set once.
 private final class StopFlag: Sendable {
     private let flag = Atomic(false)
 

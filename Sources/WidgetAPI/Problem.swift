@@ -205,3 +205,12 @@ extension JSONValue {
             body: ResponseBody(byteBuffer: ByteBuffer(bytes: encoded)))
     }
 }
+
+extension Response {
+    /// A response with JSON that is encoded already.
+    init(json: [UInt8]) {
+        self.init(
+            status: .ok, headers: [.contentType: "application/json", .cacheControl: "no-store"],
+            body: ResponseBody(byteBuffer: ByteBuffer(bytes: json)))
+    }
+}

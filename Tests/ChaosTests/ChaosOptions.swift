@@ -7,7 +7,7 @@ struct ChaosOptions: Sendable {
         case random
         /// Everything of Freshet is killed and PostgreSQL crashes, again and again.
         case killAll = "kill-all"
-        /// Protections are taken away one after the other; the checker must notice each.
+        /// Wrong behaviour is injected, one after the other; the checker must notice each.
         case mutations
     }
 
@@ -25,15 +25,15 @@ struct ChaosOptions: Sendable {
     var bootstrapServers: String?
     /// Of librdkafka, for a real Kafka (TLS, SASL …). The session is as short as brokers allow, so that faults outlast it.
     var kafkaProperties = ["session.timeout.ms": "6000"]
-    /// `FRESHET_DISABLE_PROTECTION` of all processes.
-    var disabledProtection: String?
+    /// Wrong behaviour that is injected.
+    var mutation: Mutation?
     /// How long all may take to come to rest after the healing. It takes 5 to 20 seconds; this is for machines that have
     /// other things to do.
     var patience = Duration.seconds(120)
-    /// This one is to be violated: the run ends as soon as it is, and nothing is kept of it.
-    var expected: Invariant?
-    /// Of the mode `mutations`: the protections to take away; empty: each.
-    var protections: [String] = []
+    /// One of these is to be violated: the run ends as soon as it is, and nothing is kept of it. Empty: none.
+    var expected: Set<Invariant> = []
+    /// Of the mode `mutations`: names of those to inject; empty: each.
+    var mutations: [String] = []
     /// Keep the directory even of a run in which all held.
     var keeps = false
 
@@ -58,8 +58,7 @@ struct ChaosOptions: Sendable {
             let parts = property.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
             if parts.count == 2 { options.kafkaProperties[String(parts[0])] = String(parts[1]) }
         }
-        options.disabledProtection = value("WITHOUT")
-        options.protections = value("PROTECTIONS")?.split(separator: ",").map(String.init) ?? []
+        options.mutations = value("MUTATIONS")?.split(separator: ",").map(String.init) ?? []
         options.keeps = value("KEEP") != nil
         return options
     }

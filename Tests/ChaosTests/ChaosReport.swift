@@ -9,20 +9,23 @@ enum Invariant: Int, CaseIterable, Sendable, Comparable {
     case wholeTimelines = 4
     case publishedIsStored = 5
     case separateApps = 6
-    case liveness = 7
+    case appointed = 7
+    /// All comes to rest once everything is healed.
+    case liveness = 8
     /// No process ends by itself but in order.
-    case noCrash = 8
+    case noCrash = 9
 
     var title: String {
         switch self {
         case .noLostReload: "1 no lost reload"
         case .exactlyOnce: "2 exactly-once effect"
-        case .neverBack: "3 rendered never goes back"
+        case .neverBack: "3 stored never goes back"
         case .wholeTimelines: "4 stored timelines are whole"
         case .publishedIsStored: "5 published is stored"
         case .separateApps: "6 apps are separate, requests signed"
-        case .liveness: "7 liveness after healing"
-        case .noCrash: "8 no process crashes"
+        case .appointed: "7 every timeline is appointed"
+        case .liveness: "8 liveness after healing"
+        case .noCrash: "9 no process crashes"
         }
     }
 

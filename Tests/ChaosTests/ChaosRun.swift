@@ -33,7 +33,7 @@ struct ChaosRun: Sendable {
         } catch {
             report.violated(.liveness, "the run itself failed: \(error)")
         }
-        let isKept = report.violations > 0 && options.expected == nil || options.keeps
+        let isKept = report.violations > 0 && options.expected.isEmpty || options.keeps
         if isKept {
             directory.keep()
             report.say("logs are kept in \(directory.url.path)")
@@ -112,6 +112,7 @@ struct ChaosRun: Sendable {
         try await Command.run(freshet, ["migrate"], environment: environment)
         try await Command.run(freshet, ["kinds", "apply", manifest.path], environment: environment)
         try await pool.withConnection { try await $0.simple(Audit.sql) }
+        if let sql = options.mutation?.sql { try await pool.withConnection { try await $0.simple(sql) } }
     }
 
     private func act(
@@ -143,7 +144,7 @@ struct ChaosRun: Sendable {
             report.say("checking")
             try await FinalCheck(
                 world: stage.world, model: inputs.model, latest: timelines.latest, provider: stage.provider, pool: pool,
-                audit: audit, report: report
+                audit: audit, report: report, logs: fleet.workers.map(\.log)
             ).run()
             try await stop(fleet)
             group.cancelAll()
@@ -175,17 +176,20 @@ struct ChaosRun: Sendable {
     private func untilExpected(
         _ report: ChaosReport, _ body: @escaping @Sendable () async throws -> Void
     ) async throws -> Bool {
-        guard let expected = options.expected else {
+        guard !options.expected.isEmpty else {
             try await body()
             return false
         }
+        let expected = options.expected
         return try await withThrowingTaskGroup(of: Bool.self) { group in
             group.addTask {
                 try await body()
                 return false
             }
             group.addTask {
-                while report.violations(of: expected) == 0 { try await Task.sleep(for: .milliseconds(200)) }
+                while !expected.contains(where: { report.violations(of: $0) > 0 }) {
+                    try await Task.sleep(for: .milliseconds(200))
+                }
                 return true
             }
             let isViolated = try await group.next() ?? false
@@ -267,9 +271,8 @@ struct ChaosRun: Sendable {
             }
             return (
                 false,
-                "ingest is \(behind) events behind; timelines: \(row.stale) stale, \(row.leased) leased, "
-                    + "\(row.orphaned) orphaned, \(row.due) due; \(row.sweeps) sweeps, \(row.unforwarded) dead letters to "
-                    + "forward"
+                "ingest is \(behind) events behind; timelines: \(row.stale) stale, \(row.orphaned) orphaned; \(row.lists) lists, "
+                    + "\(row.sweeps) sweeps, \(row.unforwarded) dead letters to forward"
             )
         } catch {
             return (false, "\(error)")

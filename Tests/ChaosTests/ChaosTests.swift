@@ -6,7 +6,7 @@ extension Tag {
 }
 
 /// Real processes, a real PostgreSQL, Kafka over TCP, faults by a seeded schedule, and a checker that looks only from
-/// outside (see README.md, "Chaos"). Without FRESHET_CHAOS_MODE these are the short runs of every test.
+/// outside (see Tests/README.md, "Chaos"). Without FRESHET_CHAOS_MODE these are the short runs of every test.
 @Suite(.tags(.chaos), .serialized)
 struct ChaosTests {
     private static let options = ChaosOptions.environment()
@@ -40,7 +40,7 @@ struct ChaosTests {
     }
 
     @Test(
-        "every protection that is taken away is missed", .enabled(if: options.mode == .mutations),
+        "every mutation is noticed", .enabled(if: options.mode == .mutations),
         .timeLimit(.minutes(60)))
     func mutations() async throws {
         let result = try await MutationRun.run(Self.options)

@@ -1,5 +1,6 @@
 import Foundation
 import Testing
+import WidgetStore
 
 #if canImport(Glibc)
 import Glibc
@@ -43,6 +44,26 @@ struct HarnessTests {
     func realBrokers() {
         let names = schedule(seed: 1, minutes: 30, embedded: false).faults.map(\.name)
         #expect(!names.contains { $0.contains("broker") || $0.contains("request errors") })
+    }
+
+    @Test("every rewrite of a mutation is of a text that the statements have")
+    func rewrites() {
+        let texts = [StoreTimelines.sql, EndLists.sql]
+        for rewrite in Mutation.all.flatMap(\.rewrites) {
+            let pattern = String(decoding: rewrite.pattern, as: UTF8.self)
+            #expect(texts.contains { $0.contains(pattern) }, "\(pattern)")
+        }
+    }
+
+    @Test("texts are rewritten wherever chunks end", arguments: 1...9)
+    func rewriting(chunk: Int) {
+        var stream = RewrittenStream([TextRewrite("old text", "new")])
+        let bytes = Array("an old text, old tex and oold text.".utf8)
+        var out: [UInt8] = []
+        for start in stride(from: 0, to: bytes.count, by: chunk) {
+            out += stream.pass(bytes[start..<min(start + chunk, bytes.count)])
+        }
+        #expect(String(decoding: out, as: UTF8.self) == "an new     , old tex and onew     .")
     }
 
     @Test("the proxy passes, delays, holds back, swallows, refuses and cuts")

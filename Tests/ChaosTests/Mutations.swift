@@ -1,31 +1,78 @@
 import Foundation
+import WidgetStore
 
-/// A protection that is taken away, what happens then so that it would have been needed, and the invariant that breaks.
+/// Wrong behaviour that is injected from outside, what happens so that it matters, and the invariants that break.
 struct Mutation: Sendable {
-    /// As `FRESHET_DISABLE_PROTECTION` names it.
-    let protection: String
-    let invariant: Invariant
+    let name: String
+    /// Changes of functions and triggers of the run's database.
+    var sql: String?
+    /// Changes of the text of statements, on the wire.
+    var rewrites: [TextRewrite] = []
+    let invariants: Set<Invariant>
     let script: @Sendable (ChaosRun.Stage) async throws -> Void
 
-    static let all = [fencing, positions, saveBeforePublish, generationCapture]
+    static let all = [nextFromClaim, unlisted, listedLeft, endWithoutToken, storeWithoutRevision, positions]
 
-    /// What a worker has said to the database is held back until its lease is over and another worker has taken the
-    /// timelines, and is let through then; or the worker itself stands still so long.
-    private static let fencing = Mutation(protection: "fencing", invariant: .neverBack) { stage in
-        stage.provider.set(latency: .milliseconds(200))
+    /// A store computes the next time from what the claim read: requests that came during the fetch have no appointment.
+    private static let nextFromClaim = Mutation(
+        name: "nextFromClaim",
+        rewrites: [
+            TextRewrite(
+                "t.requested, greatest(t.rendered, i.captured), t.free_requested",
+                "i.captured, greatest(t.rendered, i.captured), t.free_requested")
+        ], invariants: [.appointed, .noLostReload], script: slowProviders)
+
+    /// `listed_at` is set, and its list is not appended: one list in twenty goes missing.
+    private static let unlisted = Mutation(
+        name: "unlisted",
+        sql: """
+            CREATE FUNCTION chaos_unlisted() RETURNS trigger LANGUAGE plpgsql AS $$
+            BEGIN
+                RETURN CASE WHEN NEW.generation IS NULL AND random() < 0.05 THEN NULL ELSE NEW END;
+            END $$;
+            CREATE TRIGGER chaos_unlisted BEFORE INSERT ON work FOR EACH ROW EXECUTE FUNCTION chaos_unlisted();
+            """, invariants: [.appointed, .noLostReload], script: slowProviders)
+
+    /// There is nothing to do, and `listed_at` stays as it was: later marks take it for an appointment.
+    private static let listedLeft = Mutation(
+        name: "listedLeft",
+        sql: """
+            CREATE FUNCTION chaos_left() RETURNS trigger LANGUAGE plpgsql AS $$
+            BEGIN
+                IF NEW.listed_at = 'infinity' THEN NEW.listed_at := OLD.listed_at; END IF;
+                RETURN NEW;
+            END $$;
+            CREATE TRIGGER chaos_left BEFORE UPDATE ON timeline FOR EACH ROW EXECUTE FUNCTION chaos_left();
+            """, invariants: [.appointed, .noLostReload], script: slowProviders)
+
+    /// A list is ended by its id alone: a worker that was held up ends the list that another one works on.
+    private static let endWithoutToken = Mutation(
+        name: "endWithoutToken",
+        rewrites: [TextRewrite("\(EndLists.leaseCheck) AND i.sure", "AND i.sure")],
+        invariants: [.appointed, .noLostReload, .publishedIsStored], script: heldWorkers)
+
+    /// A store does not ask whether the row is as the claim read it: of two fetches of one timeline the later one loses.
+    private static let storeWithoutRevision = Mutation(
+        name: "storeWithoutRevision",
+        rewrites: [TextRewrite("t.id = i.id AND \(StoreTimelines.revisionCheck)", "t.id = i.id")],
+        invariants: [.neverBack]
+    ) { stage in
+        stage.provider.set(latency: .milliseconds(100))
         for round in 0..<4 {
             let member = stage.fleet.workers[round % 2]
-            if round < 2 {
-                try await happen(.databaseHeld(member.name), .seconds(14), stage)
-            } else {
-                try await happen(.freeze(member.name), .seconds(14), stage)
-            }
-            try await Task.sleep(for: .seconds(2))
+            try await happen(.databaseDelay(member.name, .milliseconds(300)), .seconds(9), stage)
         }
     }
 
-    /// An ingest process is cut off in the middle of its batches until its partitions belong to another, and goes on then.
-    private static let positions = Mutation(protection: "positions", invariant: .exactlyOnce) { stage in
+    /// A transaction of ingest commits though its positions are another process's.
+    private static let positions = Mutation(
+        name: "positions",
+        sql: """
+            CREATE OR REPLACE FUNCTION require_positions(moved bigint, expected bigint) RETURNS void LANGUAGE plpgsql AS $$
+            BEGIN
+            END $$
+            """, invariants: [.exactlyOnce]
+    ) { stage in
         for round in 0..<4 {
             let member = stage.fleet.ingest[round % 2]
             if round < 2 {
@@ -42,24 +89,26 @@ struct Mutation: Sendable {
         }
     }
 
-    /// The way to the database takes long, and workers are killed.
-    private static let saveBeforePublish = Mutation(
-        protection: "saveBeforePublish", invariant: .publishedIsStored
-    ) { stage in
-        for round in 0..<4 {
-            let member = stage.fleet.workers[round % 2]
-            try await happen(.databaseDelay(member.name, .milliseconds(100)), .seconds(4), stage)
-            try await happen(.kill(member.name), .seconds(1), stage)
-        }
-    }
-
     /// Providers take so long that many events come while they answer.
-    private static let generationCapture = Mutation(
-        protection: "generationCapture", invariant: .noLostReload
-    ) { stage in
+    private static let slowProviders: @Sendable (ChaosRun.Stage) async throws -> Void = { stage in
         stage.provider.set(latency: .milliseconds(900))
         stage.report.fault("provider is slow", "every provider takes 0.9 s")
         try await Task.sleep(for: .seconds(15))
+    }
+
+    /// What a worker says to the database is held back until its lease is over and another worker has its lists, and is let
+    /// through then; or the worker itself stands still so long.
+    private static let heldWorkers: @Sendable (ChaosRun.Stage) async throws -> Void = { stage in
+        stage.provider.set(latency: .milliseconds(200))
+        for round in 0..<6 {
+            let member = stage.fleet.workers[round % 2]
+            if round % 4 < 2 {
+                try await happen(.databaseHeld(member.name), .seconds(14), stage)
+            } else {
+                try await happen(.freeze(member.name), .seconds(14), stage)
+            }
+            try await Task.sleep(for: .seconds(2))
+        }
     }
 
     private static func happen(_ sort: Fault.Sort, _ length: Duration, _ stage: ChaosRun.Stage) async throws {
@@ -68,33 +117,34 @@ struct Mutation: Sendable {
     }
 }
 
-/// Shows that the checker can fail: without each protection it must, and with all of them it must not.
+/// Shows that the checker can fail: it must with each mutation, and must not with the same faults alone.
 enum MutationRun {
-    /// Attempts, with a seed each, to expose what is missing.
+    /// Attempts, with a seed each, to notice a mutation.
     private static let attempts = 3
 
     /// - Returns: whether all were noticed, and the table.
     static func run(_ options: ChaosOptions) async throws -> (isCaught: Bool, table: String) {
         var lines = [
-            "", "  protection taken away   noticed as                    seed   after     with all in place",
+            "", "  mutation                noticed as                    seed   after     without it",
         ]
-        let known = Set(Mutation.all.map(\.protection))
-        var isCaught = options.protections.allSatisfy(known.contains)
-        for mutation in Mutation.all
-        where options.protections.isEmpty || options.protections.contains(mutation.protection) {
-            var found: Duration?
+        let known = Set(Mutation.all.map(\.name))
+        var isCaught = options.mutations.allSatisfy(known.contains)
+        for mutation in Mutation.all where options.mutations.isEmpty || options.mutations.contains(mutation.name) {
+            var found: (invariant: Invariant, after: Duration)?
             var seed = options.seed
             for attempt in 0..<attempts where found == nil {
                 seed = options.seed + UInt64(attempt)
                 let report = try await run(mutation, seed: seed, isMutated: true, options)
-                found = report.firstViolation(of: mutation.invariant)
+                found = mutation.invariants.compactMap { invariant in
+                    report.firstViolation(of: invariant).map { (invariant, $0) }
+                }.min { $0.1 < $1.1 }
             }
             let control = try await run(mutation, seed: seed, isMutated: false, options)
             isCaught = isCaught && found != nil && control.violations == 0
             lines.append(
-                "  " + padded(mutation.protection, 24)
-                    + padded(found == nil ? "NOT NOTICED" : mutation.invariant.title, 30) + padded("\(seed)", 7)
-                    + padded(found.map { "\(ChaosReport.seconds($0)) s" } ?? "-", 10)
+                "  " + padded(mutation.name, 24)
+                    + padded(found?.invariant.title ?? "NOT NOTICED", 30) + padded("\(seed)", 7)
+                    + padded(found.map { "\(ChaosReport.seconds($0.after)) s" } ?? "-", 10)
                     + (control.violations == 0 ? "nothing found" : "\(control.violations) VIOLATIONS"))
         }
         return (isCaught, lines.joined(separator: "\n"))
@@ -105,10 +155,10 @@ enum MutationRun {
     ) async throws -> ChaosReport {
         var options = options
         options.seed = seed
-        options.disabledProtection = isMutated ? mutation.protection : nil
+        options.mutation = isMutated ? mutation : nil
         options.patience = isMutated ? .seconds(30) : options.patience
-        options.expected = isMutated ? mutation.invariant : nil
-        let label = isMutated ? "without \(mutation.protection)" : "with \(mutation.protection)"
+        options.expected = isMutated ? mutation.invariants : []
+        let label = isMutated ? mutation.name : "without \(mutation.name)"
         return try await ChaosRun(options: options, label: label, script: mutation.script).run()
     }
 

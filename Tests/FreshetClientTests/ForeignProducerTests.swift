@@ -48,12 +48,12 @@ private enum Programs {
     }
 }
 
-/// The README's examples for other languages publish what Freshet reads.
+/// The examples of deploy/publishing.md for other languages publish what Freshet reads.
 @Suite(.timeLimit(.minutes(5)))
 struct ForeignProducerTests {
     private static func example(_ name: String) throws -> String {
-        let blocks = try Snippets.blocks("README.md").filter { $0.mark == "example: \(name)" }
-        try #require(blocks.count == 1, "README.md has \(blocks.count) examples marked \(name)")
+        let blocks = try Snippets.blocks("deploy/publishing.md").filter { $0.mark == "example: \(name)" }
+        try #require(blocks.count == 1, "deploy/publishing.md has \(blocks.count) examples marked \(name)")
         return blocks[0].text
     }
 

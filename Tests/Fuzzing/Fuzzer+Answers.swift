@@ -21,10 +21,15 @@ extension Fuzzer {
     func timelines(_ random: inout InputGenerator) throws(FuzzFinding) -> FuzzOutcome {
         let bytes = random.json(of: corpus.provider["timelines.response"] ?? [])
         let requested = requested("timelines.response")
+        // Timelines of several kinds, as a batch has them.
+        let volatileFields = ["", "/lines", "/light/sky", "/0"].map {
+            VolatileFields([JSONPointer($0)].compactMap(\.self))
+        }
+        let timelines = requested.map { RequestedTimeline($0, volatileFields: random.any([.none] + volatileFields)) }
         let limits = ProviderLimits(
             maximumEntries: random.any([3, 1000]), maximumContentBytes: random.any([500, 262_144]))
         return try answer(bytes, of: requested) { () throws(JSONError) in
-            try ProviderResponse.parse(bytes, requested: requested, limits: limits)
+            try ProviderResponse.parse(bytes, requested: timelines, limits: limits)
         } check: { (outcome) throws(FuzzFinding) in
             switch outcome {
             case .timeline(let timeline):

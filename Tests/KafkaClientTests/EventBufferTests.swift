@@ -123,7 +123,9 @@ struct EventBufferTests {
 
     @Test("cancelling the task ends the iteration")
     func cancelledTask() async throws {
-        let buffer = ConsumerEventBuffer {}
+        let buffer = ConsumerEventBuffer(
+            gathering: BatchGathering(builder: BatchBuilder(maximumMessages: 10, maximumBytes: 1_000))
+        ) {}
         let task = Task {
             var count = 0
             for try await _ in KafkaConsumerEvents(buffer: buffer) { count += 1 }

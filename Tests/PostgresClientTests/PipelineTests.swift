@@ -139,6 +139,74 @@ struct PipelineTests {
         }
     }
 
+    /// Its sequence number tells whether a statement has run.
+    private struct Next: PostgresStatement {
+        static let sql =
+            "SELECT nextval('number') AS number, (SELECT count(*) FROM item) AS items, txid_current() AS id"
+        static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> [Int] {
+            [try row.value("number"), try row.value("items"), try row.value("id")]
+        }
+    }
+
+    @Test("a statement that follows the COMMIT runs behind it, in a transaction of its own")
+    func followers() async throws {
+        try await withDatabase(template: items) { database in
+            try await database.pool.withConnection { try await $0.simple("CREATE SEQUENCE number") }
+            for round in 1...2 {
+                var pipeline = PostgresPipeline()
+                _ = pipeline.append(Insert(ids: [round]))
+                let within = pipeline.append(Next())
+                let after = pipeline.appendAfterCommit(Next())
+                let last = pipeline.appendAfterCommit(SelectOne(value: 7))
+                let results = try await database.pool.transaction(pipeline)
+                let (inside, outside) = (results.rows(within)[0], results.rows(after)[0])
+                #expect(Array(inside[..<2]) == [2 * round - 1, round])
+                #expect(Array(outside[..<2]) == [2 * round, round])
+                #expect(inside[2] != outside[2])
+                #expect(results.rows(last) == [7])
+            }
+            var pipeline = PostgresPipeline()
+            _ = pipeline.appendAfterCommit(Next())
+            let (alone, pool) = (pipeline, database.pool)
+            let error = await postgresError { try await pool.run(alone) }
+            #expect(error?.kind == .misuse)
+            #expect(pool.statistics.open == 1)
+        }
+    }
+
+    @Test("when a statement or the COMMIT fails, nothing that follows it runs")
+    func failedCommitHasNoFollowers() async throws {
+        try await withDatabase(template: items) { database in
+            try await database.pool.withConnection { try await $0.simple("CREATE SEQUENCE number") }
+            for (ids, divisor) in [([1, 1], 1), ([2], 0)] {
+                var pipeline = PostgresPipeline()
+                _ = pipeline.append(Insert(ids: ids))
+                _ = pipeline.append(Divide(by: divisor))
+                _ = pipeline.appendAfterCommit(Next())
+                let (failing, pool) = (pipeline, database.pool)
+                let error = await postgresError { try await pool.transaction(failing) }
+                #expect(
+                    error?.statement == (divisor == 0 ? "Divide" : "COMMIT") && error?.commitOutcomeUnknown == false)
+            }
+            try await #expect(database.pool.query(Next())[0].prefix(2) == [1, 0])
+            #expect(database.pool.statistics.open == 1)
+        }
+    }
+
+    @Test("when what follows the COMMIT fails, the transaction stands, and the error does not say that it is undone")
+    func failedFollower() async throws {
+        try await withDatabase(template: items) { database in
+            var pipeline = PostgresPipeline()
+            _ = pipeline.append(Insert(ids: [1]))
+            _ = pipeline.appendAfterCommit(Divide(by: 0))
+            let (failing, pool) = (pipeline, database.pool)
+            let error = await postgresError { try await pool.transaction(failing) }
+            #expect(error?.statement == "Divide" && error?.commitOutcomeUnknown == true)
+            try await #expect(pool.query(Ids()) == [1])
+            #expect(pool.statistics.open == 1)
+        }
+    }
+
     /// Tasks that share a lent connection take turns.
     @Test func concurrentCallsOnOneConnectionTakeTurns() async throws {
         try await withDatabase { database in

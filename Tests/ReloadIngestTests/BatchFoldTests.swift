@@ -13,12 +13,12 @@ struct BatchFoldTests {
         for offset in 0..<5 { fold.add(.push(user: "u1", kinds: ["Purchases"], offset: offset)) }
         fold.add(.push(user: "u2", kinds: ["Purchases"], offset: 5))
         #expect(fold.markCount == 2)
-        let mark = try #require(fold.userMarks.values.first { $0.audienceID == "u1" })
+        let mark = try #require(fold.marks.first { $0.audienceID == "u1" })
         #expect(mark.events == 5)
         #expect(mark.kindID == SampleKind.purchases)
         #expect(mark.cause.offset == 4)
         #expect(mark.urgency == .budgeted)
-        #expect(mark.lane == ReloadLane.push.rawValue)
+        #expect(mark.lane == .push)
         #expect(fold.accepted == 6)
     }
 
@@ -28,11 +28,11 @@ struct BatchFoldTests {
         fold.add(.push(user: "u1", kinds: ["Purchases"], offset: 0))
         fold.add(.appChange(user: "u1", kinds: ["Purchases"], reason: .foreground, offset: 1))
         fold.add(.appChange(user: "u1", kinds: ["Purchases"], reason: .background, offset: 2))
-        let mark = try #require(fold.userMarks.values.first)
+        let mark = try #require(fold.marks.first)
         #expect(fold.markCount == 1)
         #expect(mark.events == 3)
         #expect(mark.urgency == .free)
-        #expect(mark.lane == ReloadLane.interactive.rawValue)
+        #expect(mark.lane == .interactive)
         #expect(mark.cause.offset == 2)
     }
 
@@ -44,9 +44,9 @@ struct BatchFoldTests {
                 app: SampleKind.appName, audience: audience, kinds: .kinds(["Purchases"]), reason: .operator)
             fold.add(BatchEvent(record: offset, position: .at(offset), time: nil, event: .operatorReload(request)))
         }
-        let mark = try #require(fold.userMarks.values.first)
-        #expect(mark.urgency == .forced && mark.lane == ReloadLane.interactive.rawValue)
-        #expect(fold.kindBumps[SampleKind.purchases]?.urgency == .forced)
+        let mark = try #require(fold.marks.first)
+        #expect(mark.urgency == .forced && mark.lane == .interactive)
+        #expect(fold.bumps.map(\.urgency) == [.forced])
         #expect(fold.accepted == 2)
     }
 
@@ -58,17 +58,37 @@ struct BatchFoldTests {
         fold.add(.push(user: "u1", kinds: ["Purchases", "DueDate"], offset: 1))
         fold.add(.push(user: "u1", kinds: ["Purchases"], matching: acme, offset: 2))
         #expect(fold.markCount == 4)
-        #expect(Set(fold.userMarks.values.map(\.kindID)) == [nil, SampleKind.purchases, SampleKind.dueDate])
-        #expect(fold.userMarks.values.compactMap(\.matching) == [#"{"card":"acme"}"#])
+        #expect(Set(fold.marks.map(\.kindID)) == [nil, SampleKind.purchases, SampleKind.dueDate])
+        #expect(fold.marks.compactMap(\.matching) == [#"{"card":"acme"}"#])
     }
 
-    @Test("The apps of targeted requests and of lifecycle events are known, not those of reloads of everyone")
-    func targetedApps() {
+    @Test("The kinds of urgent requests are known; a request for all kinds is for those that are not retired")
+    func urgentKinds() {
         var fold = BatchFold(directory: .sample)
         fold.add(.everyone(kinds: [], offset: 0))
-        #expect(fold.targetedApps.isEmpty)
+        #expect(fold.urgentKinds.isEmpty)
         fold.add(.push(user: "u1", kinds: ["Purchases"], offset: 1))
-        #expect(fold.targetedApps == [SampleKind.app])
+        #expect(fold.urgentKinds == [SampleKind.purchases])
+        fold.add(.push(user: "u1", kinds: [], offset: 2))
+        #expect(fold.urgentKinds == [SampleKind.purchases, SampleKind.dueDate, SampleKind.weather])
+    }
+
+    @Test("Marks of all audiences, and bumps, are in the order of the log")
+    func order() {
+        var fold = BatchFold(directory: .sample)
+        for (offset, audience) in [Audience.widget("w"), .user("u"), .device("d"), .user("v")].enumerated() {
+            let request = ReloadRequest(
+                app: SampleKind.appName, audience: audience, kinds: .kinds(["Purchases"]), reason: .push)
+            fold.add(BatchEvent(record: offset, position: .at(offset), time: nil, event: .push(request)))
+        }
+        fold.add(.push(user: "u", kinds: ["Purchases"], offset: 4))
+        #expect(fold.marks.map(\.audienceID) == ["w", "d", "v", "u"])
+        #expect(fold.marks.map(\.audience) == [.widget, .device, .user, .user])
+        fold.add(.everyone(kinds: ["DueDate"], offset: 5))
+        fold.add(.everyone(kinds: [], offset: 6))
+        fold.add(.everyone(kinds: ["DueDate"], offset: 7))
+        #expect(fold.bumps.map(\.kindID) == [nil, SampleKind.dueDate])
+        #expect(fold.bumps.map(\.events) == [1, 2])
     }
 
     @Test("Ids that Swift takes for equal, but PostgreSQL does not, are two targets")
@@ -79,16 +99,15 @@ struct BatchFoldTests {
         #expect(fold.markCount == 2)
     }
 
-    @Test("Everyone is a generation bump: of the app for all kinds, else of each kind")
+    @Test("Everyone is a generation bump: of all of the app's kinds, or of each named one")
     func everyone() throws {
         var fold = BatchFold(directory: .sample)
         fold.add(.everyone(kinds: [], offset: 0))
         fold.add(.everyone(kinds: [], offset: 1))
         fold.add(.everyone(kinds: ["Purchases", "DueDate"], offset: 2))
         #expect(fold.markCount == 0)
-        #expect(fold.appBumps[SampleKind.app]?.events == 2)
-        #expect(fold.kindBumps[SampleKind.purchases]?.events == 1)
-        #expect(fold.kindBumps[SampleKind.dueDate]?.events == 1)
+        let events = Dictionary(uniqueKeysWithValues: fold.bumps.map { ($0.kindID, $0.events) })
+        #expect(events == [nil: 2, SampleKind.purchases: 1, SampleKind.dueDate: 1])
         #expect(fold.sweeps.isEmpty)
     }
 
@@ -98,26 +117,24 @@ struct BatchFoldTests {
         let acme = try WidgetConfiguration(json: Array(#"{"card":"acme"}"#.utf8))
         fold.add(.everyone(kinds: ["Purchases"], matching: acme, offset: 0))
         fold.add(.everyone(kinds: ["Purchases"], matching: acme, offset: 1))
-        let sweep = try #require(fold.sweeps.values.first)
+        let sweep = try #require(fold.sweeps.first)
         #expect(fold.sweeps.count == 1)
         #expect(sweep.events == 2)
         #expect(sweep.cause.offset == 1)
-        #expect(fold.appBumps.isEmpty && fold.kindBumps.isEmpty)
+        #expect(fold.bumps.isEmpty)
     }
 
-    @Test("Views of a widget are gathered, each with its time")
+    @Test("Views stay in their order; one that is no later than another of its widget never counts")
     func views() throws {
         var fold = BatchFold(directory: .sample)
-        for (offset, second) in [(0, 30), (1, 90), (2, 60)] {
+        for (offset, second) in [(0, 30), (1, 90), (2, 60), (3, 90), (4, 91)] {
             fold.add(
                 BatchEvent(
                     record: offset, position: .at(offset), time: Timestamp(microseconds: Int64(second) * 1_000_000),
                     event: .viewed(app: SampleKind.appName, widget: "w1")))
         }
-        let views = try #require(fold.views.values.first)
-        #expect(fold.views.count == 1)
-        #expect(views.times.count == 3)
-        #expect(views.times.max() == Timestamp(microseconds: 90_000_000))
+        #expect(fold.views.map(\.time.microseconds) == [30_000_000, 90_000_000, 91_000_000])
+        #expect(fold.accepted == 5)
     }
 
     @Test(
@@ -177,7 +194,7 @@ struct BatchFoldTests {
                         significantTimeChange: isSignificant)))
         }
         #expect(fold.lifecycle.count == 2)
-        let mark = try #require(fold.deviceMarks.values.first)
+        let mark = try #require(fold.marks.first)
         #expect(mark.events == 1)
         #expect(mark.urgency == .free)
         #expect(mark.kindID == nil)
@@ -191,7 +208,7 @@ struct BatchFoldTests {
                 fold.add(.push(user: "u\((batch * 4000 + index) % 1000)", kinds: ["Purchases"], offset: index))
             }
             #expect(fold.markCount == 1000)
-            #expect(fold.userMarks.values.map(\.events).reduce(0, +) == 4000)
+            #expect(fold.marks.map(\.events).reduce(0, +) == 4000)
         }
     }
 }

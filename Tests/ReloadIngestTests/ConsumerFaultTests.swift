@@ -218,7 +218,7 @@ struct ConsumerFaultTests {
                 try await ingest.publish((0..<200).map { ingest.push("u\($0 % 20)") })
                 try await ingest.waitUntilApplied(200)
                 try await ingest.store.pool.withTransaction { connection in
-                    try await connection.simple("SELECT 1 FROM timeline_state ORDER BY timeline_id FOR UPDATE")
+                    try await connection.simple("SELECT 1 FROM timeline ORDER BY id FOR UPDATE")
                     try await ingest.publish((0..<200).map { ingest.push("u\($0 % 20)") })
                     try await ingest.store.waitUntilBlocked()
                 }
@@ -234,7 +234,7 @@ struct ConsumerFaultTests {
                     }
                 }
                 try await ingest.store.pool.withTransaction { connection in
-                    try await connection.simple("SELECT 1 FROM timeline_state ORDER BY timeline_id FOR UPDATE")
+                    try await connection.simple("SELECT 1 FROM timeline ORDER BY id FOR UPDATE")
                     try await ingest.publish((0..<200).map { ingest.push("u\($0 % 20)") })
                     try await ingest.store.waitUntilBlocked()
                     try await eventually("partitions are given up under it", within: .seconds(30)) {

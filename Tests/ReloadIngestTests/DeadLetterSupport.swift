@@ -32,8 +32,13 @@ extension IngestHarness {
     /// Names a kind that its app does not have.
     func bad(_ app: String = TestKinds.app) -> FreshetEvent { everyone(app, kinds: .kinds(["Later"])) }
 
+    /// How often all of an app's kinds were reloaded for everyone.
     func generation(of app: String) async throws -> Int {
-        try await store.integer("SELECT generation FROM app WHERE name = '\(app)'")
+        try await store.integer(
+            """
+            SELECT k.generation FROM kind k JOIN app a ON a.id = k.app_id
+            WHERE a.name = '\(app)' AND k.name = 'Purchases'
+            """)
     }
 
     func letters(_ condition: String) async throws -> Int {

@@ -13,7 +13,7 @@ import WidgetStore
 struct ExactlyOnceTests {
     /// How many events are applied to the timelines, beyond the one that each timeline starts with.
     private func counted(_ ingest: IngestHarness) async throws -> Int {
-        try await ingest.store.integer("SELECT coalesce(sum(requested) - count(*), 0) FROM timeline_state")
+        try await ingest.store.integer("SELECT coalesce(sum(requested) - count(*), 0) FROM timeline")
     }
 
     private func place(_ count: Int, _ ingest: IngestHarness) async throws {

@@ -26,7 +26,7 @@ extension IngestHarness {
         adjustConsumer(&consumer)
         return IngestService(
             configuration: configuration, pool: store.pool, directory: DirectoryCache(pool: store.pool),
-            logger: logger, onDue: {}, onDeadLetters: {},
+            logger: logger, onWork: { _ in }, onDeadLetters: {},
             makeConsumer: { [consumer] in
                 let made = try KafkaConsumer(configuration: consumer, logger: logger)
                 onConsumer(made)
@@ -36,7 +36,7 @@ extension IngestHarness {
 
     /// How many events are applied to the timelines, beyond the one that each timeline starts with.
     func counted() async throws -> Int {
-        try await store.integer("SELECT coalesce(sum(requested) - count(*), 0) FROM timeline_state")
+        try await store.integer("SELECT coalesce(sum(requested) - count(*), 0) FROM timeline")
     }
 
     func place(users: Int) async throws {

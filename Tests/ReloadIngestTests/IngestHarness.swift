@@ -63,7 +63,8 @@ struct IngestHarness: Sendable {
         onConsumer: @escaping @Sendable (KafkaConsumer) -> Void = { _ in },
         onDecisions: (@Sendable ([DecisionRecord]) -> Void)? = nil,
         configure: ((inout IngestConfiguration) -> Void)? = nil, properties: [String: String] = [:],
-        direct: (any DirectClaiming)? = nil, onDue: @escaping @Sendable () -> Void = {}
+        workers: (any HandOverReceiving)? = nil,
+        onWork: @escaping @Sendable (WorkSignal.Work) -> Void = { _ in }
     ) -> IngestService {
         var configuration = configuration
         configure?(&configuration)
@@ -76,7 +77,8 @@ struct IngestHarness: Sendable {
         consumer.makeReader = IngestService.makeReader(configuration)
         return IngestService(
             configuration: configuration, pool: pool, directory: DirectoryCache(pool: pool),
-            logger: logger, onDue: onDue, onDeadLetters: {}, onAssigned: {}, onDecisions: onDecisions, direct: direct,
+            logger: logger, onWork: onWork, onDeadLetters: {}, onAssigned: {}, onDecisions: onDecisions,
+            workers: workers,
             makeConsumer: { [consumer] in
                 let made = try KafkaConsumer(configuration: consumer, logger: Self.quiet)
                 onConsumer(made)

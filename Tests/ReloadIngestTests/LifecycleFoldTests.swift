@@ -26,7 +26,7 @@ struct LifecycleFoldTests {
         #expect(rejected.isEmpty)
         let write = try #require(writes.inserts.first)
         #expect(writes.updates.isEmpty)
-        #expect(write.timelineID == writes.placements.first?.id)
+        #expect(write.timeline == writes.placements.first?.id && write.write.timelineID == nil)
         #expect(writes.placements.first?.lane == .interactive)
         #expect(writes.placements.first?.identity.user == "u1")
         #expect(writes.departures.isEmpty)
@@ -51,9 +51,9 @@ struct LifecycleFoldTests {
         let configuration = try WidgetConfiguration(json: Array(#"{"card":"globex"}"#.utf8))
         let (writes, _) = try fold([stored], [.widget("w1", .configured(configuration, at: at(2)))])
         #expect(writes.inserts.isEmpty)
-        #expect(writes.updates.first?.timelineID != stored.timelineID)
-        #expect(writes.placements.map(\.id) == writes.updates.compactMap(\.timelineID))
-        #expect(writes.departures == [stored.timelineID])
+        #expect(writes.updates.first?.timeline != stored.timeline?.id)
+        #expect(writes.placements.map(\.id) == writes.updates.compactMap(\.timeline))
+        #expect(writes.departures == [stored.timeline?.row])
     }
 
     @Test("An older event never overrides a newer one; nothing is written for it")
@@ -74,9 +74,9 @@ struct LifecycleFoldTests {
                 .widget("w1", .placed(.sample("w1"), at: at(4))),
             ])
         #expect(writes.updates.count == 1)
-        #expect(writes.updates.first?.timelineID == nil)
-        #expect(writes.updates.first?.changedAt == at(5))
-        #expect(writes.departures == [stored.timelineID])
+        #expect(writes.updates.first?.timeline == nil && writes.updates.first?.write.timelineID == nil)
+        #expect(writes.updates.first?.write.changedAt == at(5))
+        #expect(writes.departures == [stored.timeline?.row])
         #expect(writes.placements.isEmpty)
     }
 
@@ -86,13 +86,13 @@ struct LifecycleFoldTests {
         let stored = StoredWidget.sample("w1", changedAt: at(1))
         let (writes, _) = try fold(
             [stored], [.widget("w1", .removed(at: at(5))), .widget("w1", .placed(.sample("w1"), at: at(6)))])
-        #expect(writes.updates.map(\.isBack) == [true])
-        #expect(writes.updates.first?.timelineID == stored.timelineID)
-        #expect(writes.placements.map(\.id) == [stored.timelineID] && writes.departures.isEmpty)
+        #expect(writes.updates.map(\.write.isBack) == [true])
+        #expect(writes.updates.first?.write.timelineID == stored.timeline?.row)
+        #expect(writes.placements.map(\.id) == [stored.timeline?.id] && writes.departures.isEmpty)
 
         // Placed once more as it stands: nothing is learnt anew, but a timeline that sleeps wakes.
         let (again, _) = try fold([stored], [.widget("w1", .placed(.sample("w1"), at: at(6)))])
-        #expect(again.updates.map(\.isBack) == [false] && again.placements.count == 1)
+        #expect(again.updates.map(\.write.isBack) == [false] && again.placements.count == 1)
     }
 
     @Test("Placed and removed in one batch is stored as a tombstone at once")
@@ -100,7 +100,7 @@ struct LifecycleFoldTests {
         let (writes, _) = try fold(
             [], [.widget("w1", .placed(.sample("w1"), at: at(1))), .widget("w1", .removed(at: at(2)))])
         #expect(writes.inserts.count == 1)
-        #expect(writes.inserts.first?.timelineID == nil)
+        #expect(writes.inserts.first?.timeline == nil && writes.inserts.first?.write.timelineID == nil)
         #expect(writes.placements.isEmpty && writes.departures.isEmpty)
     }
 
@@ -117,7 +117,7 @@ struct LifecycleFoldTests {
                 .device("d1", environment, at: at(3)),
             ])
         let environments = Dictionary(
-            (writes.inserts + writes.updates).map { ($0.id, $0.environment) }, uniquingKeysWith: { $1 })
+            (writes.inserts + writes.updates).map { ($0.write.id, $0.write.environment) }, uniquingKeysWith: { $1 })
         #expect(environments["w1"] == environment)
         #expect(environments["w3"] == environment)
         #expect(environments["w2"] != environment)
@@ -152,7 +152,7 @@ struct LifecycleFoldTests {
 
         let (removal, none) = try fold([stored], [.widget("w1", .removed(at: at(2)))])
         #expect(none.isEmpty)
-        #expect(removal.updates.map(\.timelineID) == [nil] && removal.departures == [stored.timelineID])
+        #expect(removal.updates.map(\.write.timelineID) == [nil] && removal.departures == [stored.timeline?.row])
 
         let (other, _) = try fold(
             [stored],
@@ -160,6 +160,6 @@ struct LifecycleFoldTests {
                 .widget("w1", .placed(.sample("w1", kind: "DueDate"), at: at(2))),
                 .widget("w1", .configured(.empty, at: at(3))),
             ])
-        #expect(other.updates.map(\.kindID) == [SampleKind.dueDate], "placed anew, it is of a kind that lives")
+        #expect(other.updates.map(\.write.kindID) == [SampleKind.dueDate], "placed anew, it is of a kind that lives")
     }
 }

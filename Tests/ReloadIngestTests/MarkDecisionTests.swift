@@ -1,3 +1,4 @@
+import PostgresClient
 import Synchronization
 import TestSupport
 import Testing
@@ -10,49 +11,53 @@ import WidgetStore
 /// What ingest decides about requests: merged, deferred, refused.
 @Suite(.serialized, .timeLimit(.minutes(5)))
 struct MarkDecisionTests {
-    private static let now = Timestamp(rfc3339: "2026-06-22T10:00:00Z") ?? .distantPast
-
-    private static func marked(
-        events: Int64 = 1, requested: Int64 = 5, rendered: Int64 = 4, isLeased: Bool = false,
-        dueIn: Duration = .zero, retryIn: Duration? = nil, renderedAgo: Duration? = .seconds(100)
-    ) -> MarkedTimeline {
-        MarkedTimeline(
-            id: TimelineID(high: 1, low: 2), kindID: 7, user: "u1", events: events, requested: requested,
-            rendered: rendered, lane: .push, isLeased: isLeased, dueAt: now + dueIn, eligibleAt: now,
-            retryAt: retryIn.map { now + $0 } ?? .distantPast, renderedAt: renderedAgo.map { now - $0 },
-            cause: EventPosition(topic: 0, partition: 1, offset: 2), reason: .push, markedAt: now)
+    /// A timeline's row before a request, and the decision.
+    private struct Case {
+        var row: String
+        var decision: Decision?
+        var rule: ReloadRule?
     }
 
-    private static let directory = KindDirectory(
-        apps: [],
-        kinds: [
-            RegisteredKind(
-                id: 7, appID: 1, app: "a", isDeveloperMode: false,
-                definition: KindDefinition(name: "K", providerURL: "https://x.example.com", placeholder: [:]))
-        ])
+    private static let cases = [
+        Case(row: "rendered = requested"),
+        Case(row: "requested = 6, rendered = 5", decision: .merged, rule: .coalescing),
+        Case(row: waiting("290 s"), decision: .deferred, rule: .spacing),
+        Case(row: waiting("1 h"), decision: .deferred, rule: .budget),
+        Case(row: waiting("290 s") + ", requested = 6, rendered = 5", decision: .merged, rule: .coalescing),
+        Case(row: waiting("290 s", rendered: "NULL"), decision: .deferred, rule: .spacing),
+        Case(row: "retry_at = now() + interval '60 s'", decision: .deferred, rule: .backoff),
+    ]
+
+    private static func waiting(_ interval: String, rendered: String = "now() - interval '10 s'") -> String {
+        "rendered_at = \(rendered), eligible_at = now() + interval '\(interval)'"
+    }
 
     @Test("the table of decisions")
-    func table() {
-        let cases: [(MarkedTimeline, Decision?, ReloadRule?)] = [
-            (Self.marked(), nil, nil),
-            (Self.marked(requested: 6), .merged, .coalescing),
-            (Self.marked(events: 2, requested: 6), nil, nil),
-            (Self.marked(events: 2, requested: 7, dueIn: .seconds(200)), .merged, .coalescing),
-            (Self.marked(dueIn: .seconds(200)), .deferred, .spacing),
-            (Self.marked(dueIn: .seconds(900)), .deferred, .budget),
-            (Self.marked(dueIn: .seconds(60), retryIn: .seconds(60)), .deferred, .backoff),
-            (Self.marked(requested: 9, isLeased: true, dueIn: .seconds(30)), .deferred, .inFlight),
-            (Self.marked(dueIn: .seconds(60), renderedAgo: nil), .deferred, .spacing),
-        ]
-        for (index, (timeline, decision, rule)) in cases.enumerated() {
-            let records = MarkDecisions.records(of: [timeline], directory: Self.directory)
-            #expect(records.first?.decision == decision && records.first?.rule == rule, "case \(index)")
+    func table() async throws {
+        try await withStore { store in
+            let ids = try await store.place(Self.cases.indices.map { .test("w\($0)", user: "u\($0)") })
+            try await store.settle()
+            for (id, row) in zip(ids, Self.cases.map(\.row)) {
+                try await store.sql("UPDATE timeline SET \(row) WHERE identity = '\(id)'")
+            }
+            let directory = try await store.directory()
+            let app = try #require(directory.apps[TestKinds.app])
+            for (index, expected) in Self.cases.enumerated() {
+                var input = MarkInput()
+                input.marks = [
+                    TimelineMark(
+                        audience: .user, appID: app.id, audienceID: "u\(index)", kindID: nil, matching: nil, events: 1,
+                        urgency: .budgeted, lane: .push, cause: .at(index), reason: .push)
+                ]
+                let rows = try await store.pool.query(MarkTimelines(input, limit: 10, reports: true))
+                let records = MarkDecisions.records(of: rows.compactMap(\.timeline), directory: directory)
+                #expect(records.count == (expected.decision == nil ? 0 : 1), "case \(index)")
+                guard let record = records.first else { continue }
+                #expect(record.decision == expected.decision && record.rule == expected.rule, "case \(index)")
+                #expect(record.app == TestKinds.app && record.kind == "Purchases" && record.user == "u\(index)")
+                #expect(record.timeline == ids[index] && record.cause == .at(index) && record.dueAt != nil)
+            }
         }
-        let record = MarkDecisions.records(of: [Self.marked(dueIn: .seconds(200))], directory: Self.directory).first
-        #expect(record?.app == "a" && record?.kind == "K" && record?.user == "u1" && record?.requested == 5)
-        #expect(record?.dueAt == Self.now + .seconds(200) && record?.claim == nil)
-        let leased = MarkDecisions.records(of: [Self.marked(isLeased: true)], directory: Self.directory).first
-        #expect(leased?.dueAt == nil, "the end of the lease is no due time")
     }
 
     @Test("requests through Kafka and the database: merged, deferred and refused are told, once, after the commit")
@@ -62,8 +67,8 @@ struct MarkDecisionTests {
             try await harness.store.settle()
             try await harness.store.sql(
                 """
-                UPDATE timeline_state SET rendered_at = now() - interval '10 s', eligible_at = now() + interval '290 s'
-                WHERE timeline_id = '\(ids[1])'
+                UPDATE timeline SET rendered_at = now() - interval '10 s', eligible_at = now() + interval '290 s'
+                WHERE identity = '\(ids[1])'
                 """)
             let told = Mutex<[DecisionRecord]>([])
             let service = harness.service(onDecisions: { records in told.withLock { $0 += records } })

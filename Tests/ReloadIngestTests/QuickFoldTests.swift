@@ -41,13 +41,10 @@ struct QuickFoldTests {
     }
 
     private func summary(_ fold: BatchFold) -> [String] {
-        let marks = [fold.userMarks.values, fold.deviceMarks.values, fold.widgetMarks.values]
-        return marks.map {
-            "\($0.sorted { $0.audienceID + "\($0.kindID ?? 0)" < $1.audienceID + "\($1.kindID ?? 0)" })"
-        } + [
-            "\(fold.kindBumps.sorted { $0.key < $1.key })", "\(fold.appBumps.sorted { $0.key < $1.key })",
+        [
+            "\(fold.marks)", "\(fold.bumps)", "\(fold.urgentKinds.sorted())",
             "\(fold.rejected)", "\(fold.accepted)", "\(fold.eventCount)", "\(fold.events.sorted { $0.key < $1.key })",
-            "\(fold.hasUnknownNames)", "\(fold.diverted)", "\(fold.targetedApps)",
+            "\(fold.hasUnknownNames)", "\(fold.diverted)",
         ]
     }
 

@@ -184,7 +184,7 @@ struct ReplayPropertyTests {
                     case 4...7:
                         let app = apps.randomElement(using: &random) ?? late
                         generations[app, default: 0] += 1
-                        events.append(ingest.everyone(app))
+                        events.append(ingest.everyone(app, kinds: .kinds(["Purchases"])))
                     case 8:
                         laterGenerations += 1
                         events.append(ingest.bad(TestKinds.otherApp))
@@ -238,7 +238,7 @@ struct ReplayPropertyTests {
             }
             #expect(
                 try await ingest.store.integer("SELECT generation FROM kind WHERE name = 'Later'") == laterGenerations)
-            let requested = try await ingest.store.integer("SELECT sum(requested) - count(*) FROM timeline_state")
+            let requested = try await ingest.store.integer("SELECT sum(requested) - count(*) FROM timeline")
             #expect(requested == pushes.values.reduce(0, +), "seed \(seed)")
             #expect(try await ingest.letters("replayed_at IS NULL AND error NOT LIKE '%Never%'") == 0)
             #expect(try await ingest.store.integer("SELECT count(*) FROM diversion") == 0)

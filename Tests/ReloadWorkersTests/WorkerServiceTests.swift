@@ -10,16 +10,6 @@ import WidgetStore
 /// The whole service: woken, stopped, cancelled.
 @Suite(.serialized, .tags(.database), .timeLimit(.minutes(5)))
 struct WorkerServiceTests {
-    private func service(
-        of worker: TestWorker, _ configuration: WorkerConfiguration, _ signal: WorkSignal,
-        fetching wrap: (any ProviderFetching) -> any ProviderFetching = { $0 }
-    ) -> WorkerService {
-        WorkerService(
-            configuration: configuration, pool: worker.store.pool, directory: worker.directory,
-            fetcher: wrap(worker.context.fetcher), publisher: worker.publisher, signal: signal,
-            statistics: worker.context.statistics, logger: .silent)
-    }
-
     /// A service that looks by itself only every hour, so that a test sees what wakes it.
     private func withService(
         graceTime: Duration = .seconds(20), pollInterval: Duration = .seconds(3_600), maxBatch: Int = 100,
@@ -27,16 +17,15 @@ struct WorkerServiceTests {
         _ body: @escaping @Sendable (TestWorker, WorkSignal, ServiceGroup) async throws -> Void
     ) async throws {
         try await withWorker(maxBatch: maxBatch) { worker in
-            var configuration = worker.context.configuration
-            configuration.graceTime = graceTime
-            configuration.pollInterval = pollInterval
-            let signal = WorkSignal()
-            let group = ServiceGroup(
-                services: [service(of: worker, configuration, signal, fetching: wrap)], logger: .silent)
+            let service = TestService(beside: worker, fetcher: wrap(worker.context.fetcher)) {
+                $0.graceTime = graceTime
+                $0.pollInterval = pollInterval
+            }
+            let group = ServiceGroup(services: [service.service], logger: .silent)
             try await withThrowingTaskGroup(of: Void.self) { tasks in
                 tasks.addTask { try await group.run() }
                 do {
-                    try await body(worker, signal, group)
+                    try await body(worker, service.signal, group)
                 } catch {
                     tasks.cancelAll()
                     throw error
@@ -44,6 +33,7 @@ struct WorkerServiceTests {
                 await group.triggerGracefulShutdown()
                 try await tasks.waitForAll()
             }
+            #expect(try await worker.store.integer("SELECT count(*) FROM work WHERE lease IS NOT NULL") == 0)
         }
     }
 
@@ -115,23 +105,23 @@ struct WorkerServiceTests {
 
     @Test func whatIsNotDoneWithinTheGraceTimeIsGivenBack() async throws {
         try await withWorker { worker in
-            var configuration = worker.context.configuration
-            configuration.graceTime = .milliseconds(50)
             let id = try await worker.store.place([.test("w1")])[0]
             worker.provider.respond { _ in
                 try await Gate().pass()
                 return .status(200)
             }
-            let group = ServiceGroup(
-                services: [service(of: worker, configuration, WorkSignal())], logger: .silent)
+            let service = TestService(beside: worker) { $0.graceTime = .milliseconds(50) }
+            let group = ServiceGroup(services: [service.service], logger: .silent)
             async let running: Void = group.run()
             try await worker.provider.received.reaches(1)
             await group.triggerGracefulShutdown()
             try await running
-            let detail = try await worker.store.detail(id)
-            #expect(!detail.isLeased && detail.decision == .released && detail.attempts == 0)
-            #expect(try #require(detail.secondsToDue) <= 0, "another worker may take it at once")
-            #expect(worker.counts.released == 1 && worker.counts.failed.isEmpty)
+            #expect(try await worker.store.detail(id).attempts == 0)
+            #expect(
+                try await worker.store.integer(
+                    "SELECT count(*) FROM work WHERE lease IS NULL AND leases = 0 AND ready_at <= now()") == 1,
+                "another worker may take it at once, as if it had never been leased")
+            #expect(service.counts.released == 1 && service.counts.failed.isEmpty)
         }
     }
 
@@ -142,30 +132,83 @@ struct WorkerServiceTests {
                 try await Gate().pass()
                 return .status(200)
             }
-            let service = service(of: worker, worker.context.configuration, WorkSignal())
-            let running = Task { try await service.run() }
+            let service = TestService(beside: worker)
+            let running = Task { try await service.service.run() }
             try await worker.provider.received.reaches(1)
             running.cancel()
             try await running.value
-            for id in ids {
-                let detail = try await worker.store.detail(id)
-                #expect(!detail.isLeased && detail.decision == .released)
-            }
+            for id in ids { #expect(try await !worker.store.isLeased(id)) }
+            #expect(try await worker.store.lists(ready: .interactive) == 1)
+            #expect(service.counts.released == 2)
         }
     }
 
-    @Test func twoServicesShareTheWork() async throws {
-        try await withWorker(maxBatch: 10) { worker in
-            let ids = try await worker.store.place((0..<300).map { .test("w\($0)", user: "u\($0)") })
-            let other = worker.another()
-            let services = [worker, other].map { service(of: $0, worker.context.configuration, WorkSignal()) }
-            let group = ServiceGroup(services: services, logger: .silent)
-            async let running: Void = group.run()
-            try await worker.publisher.published.reaches(300)
-            await group.triggerGracefulShutdown()
-            try await running
-            #expect(Set(worker.provider.requestedIDs) == Set(ids))
-            #expect(worker.provider.requestedIDs.count == 300, "none of them twice")
+    @Test("Any number of requests before a fetch are one, and those during it are exactly one more")
+    func coalescing() async throws {
+        try await withService { worker, signal, _ in
+            let gate = Gate()
+            worker.provider.respond { request in
+                try await gate.pass()
+                return .timelines(request.ids.map { .stubTimeline($0) })
+            }
+            // The service may look at once: requests that come after its claim come during the fetch.
+            let id = try await worker.store.place([.test("w1")])[0]
+            for _ in 0..<5 { try await worker.store.markUser("u1") }
+            signal.signal()
+            try await worker.provider.received.reaches(1)
+            for _ in 0..<5 {
+                try await worker.store.markUser("u1")
+                signal.signal()
+            }
+            gate.open()
+            try await worker.store.settles()
+            #expect(worker.provider.requests.count == 2)
+            #expect(try await worker.store.detail(id).rendered == 11)
+            #expect(try await worker.store.unappointed() == 0)
+        }
+    }
+
+    @Test("A service with work of all sorts leaves no list leased, no room held and nothing for the audit")
+    func leavesNothing() async throws {
+        try await withWorker(maxBatch: 7, minimumSpacing: .zero) {
+            $0.publishRetryDelay = .milliseconds(20)
+            $0.providerBackoff = Backoff(base: .milliseconds(20), cap: .milliseconds(50))
+            $0.pollInterval = .milliseconds(50)
+            $0.maximumTimelinesInFlight = 30
+        } _: { worker in
+            let failing = Tally()
+            worker.provider.respond { request in
+                failing.add()
+                if failing.count.isMultiple(of: 5) { return .status(500) }
+                return .timelines(request.ids.map { .stubTimeline($0, content: .string("\(failing.count)")) })
+            }
+            let lost = Tally()
+            worker.publisher.respond { _ in
+                lost.add()
+                return lost.count.isMultiple(of: 6) ? .testTimeout : nil
+            }
+            let services = (0..<2).map { _ in
+                TestService(beside: worker) { $0.outputBackoff = Backoff(base: .zero, cap: .zero) }
+            }
+            let ids = try await worker.store.placeApart(40)
+            try await serving(services) {
+                for round in 0..<6 {
+                    for user in 0..<40 where (user + round).isMultiple(of: 2) {
+                        try await worker.store.markUser("u\(user)", lane: round == 3 ? .interactive : .push)
+                    }
+                    if round == 2 { try await worker.store.bumpKind("Purchases") }
+                    if round == 4 { for id in ids[..<10] { try await worker.store.removeWidgets(showing: id) } }
+                    for service in services { service.signal.signal() }
+                }
+                try await worker.store.settles(within: .seconds(60))
+            }
+            #expect(try await worker.store.integer("SELECT count(*) FROM timeline") == 30)
+            for id in ids[10...] {
+                let detail = try await worker.store.detail(id)
+                #expect(worker.publisher.messages(of: id).last?.revision == detail.revision)
+            }
+            for id in ids[..<10] { #expect(worker.publisher.messages(of: id).last?.value == nil) }
+            #expect(try await worker.store.unappointed() == 0)
         }
     }
 }

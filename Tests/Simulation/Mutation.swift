@@ -1,41 +1,66 @@
 /// A protection that is switched off, to show that the simulation would notice.
 package enum Mutation: String, CaseIterable, Sendable {
-    /// `AdvancePositions` compares nothing.
+    // Ingest.
+
+    /// A transaction compares no positions.
     case positionsUnchecked
-    /// `AdvancePositions` compares the epoch only: a COMMIT of unknown outcome that is tried again.
+    /// It compares the epoch only: a COMMIT of unknown outcome that is tried again.
     case positionsWithoutOffset
     /// An older lifecycle event overrides a newer one.
     case lifecycleIgnoresTime
-    /// `SaveContent` does not look at the claim.
-    case saveUnfenced
-    /// `CompleteTimelines` does not look at the claim.
-    case completionUnfenced
-    /// The worker announces what it has not stored yet.
-    case publishBeforeSave
-    /// The generations that a completion renders are those of its end, not of its claim.
-    case generationsAtCompletion
-    /// Consumers take any message that comes.
-    case consumersIgnoreRevision
-    /// A mark moves `due_at` of a leased row.
-    case markMovesLeased
-    /// The chunk of a recorded sweep passes over leased rows, and its cursor moves on.
-    case sweepSkipsLeased
-    /// `SaveContent` leaves `published_hash` alone when the content comes back to it.
-    case saveKeepsPublishedHash
-    /// A worker whose claim was gone when it had published does nothing about it.
-    case fencedPublisherIsSilent
-    /// `CollectTimelines` does not look whether a widget shows the timeline again.
-    case collectionUnchecked
-    /// A failed fetch forgets what was asked for.
-    case failureForgetsRequests
-    /// A completion forgets what was asked for while it fetched.
-    case completionForgetsLateRequests
-    /// Cancelling bulk work takes timelines along that were asked for by themselves.
-    case cancelTakesRequests
-    /// A timeline goes to sleep with something stored that was not published.
-    case sleepUnpublished
-    /// The same when bulk work is cancelled.
-    case cancelUnpublished
-    /// A completion takes the generations of its claim's snapshot, even if an earlier claim has rendered later ones.
-    case renderedGoesBack
+    /// A mark sets `listed_at` and appends no list.
+    case listedWithoutList
+    /// The check whether a widget shows a timeline has the mark's snapshot.
+    case orphanCheckInMark
+    /// An orphaned timeline that is shown again keeps its hash: nothing is published after its tombstone.
+    case revivalKeepsHash
+    /// A raise of a walk's generation leaves the walk where it is.
+    case raiseDoesNotGoRound
+    /// The revision of what is handed over is the token that the mark has taken.
+    case tokenBeforeCommit
+
+    // Sweepers and operators.
+
+    /// A walk goes on with the snapshot of before a raise.
+    case walkIgnoresRaise
+    /// Cancelling deletes lists that somebody has leased.
+    case cancelDeletesLeased
+
+    // Workers.
+
+    /// The next appointment is not computed from the locked row.
+    case nextFromSnapshot
+    /// A store does not look at the row's revision.
+    case storeUnchecked
+    /// `rendered` becomes the requests at the store, not those at the claim.
+    case requestsOfStore
+    /// The same of the kind's generation.
+    case generationOfStore
+    /// Content is published before it is stored.
+    case publishBeforeStore
+    /// Nothing to do, and `listed_at` left as it was.
+    case nothingKeepsAppointment
+    /// Budgeted work waits, and the policy's time stays as it was.
+    case waitLeavesPolicy
+    /// A timeline goes to sleep whatever came in between.
+    case sleepUnchecked
+    /// A timeline that waited for another claim of its process is stored with the older token.
+    case rereadKeepsToken
+    /// A collection looks for widgets in the statement that locks the rows.
+    case collectInOneStatement
+    /// A timeline is deleted that was revived, published and orphaned again since its tombstone.
+    case collectsRevived
+    /// A list is ended without comparing what was published with what is stored.
+    case endBeforeComparison
+    /// The comparison looks for the row, not for the identity, which may have a new row.
+    case comparedByRow
+    /// The comparison takes an orphaned timeline's content for what must have been published last: a tombstone may stand
+    /// before it, and the row be deleted next.
+    case orphanComparesAsShown
+    /// A list is ended by whoever worked on it.
+    case endWithoutToken
+    /// A store whose acknowledgement was lost is taken for another worker's when it is tried again.
+    case ownStoreIsForeign
+    /// A tombstone's revision is the token of its claim: above that of the content that may have to follow it.
+    case tombstoneHasToken
 }

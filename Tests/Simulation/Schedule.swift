@@ -26,6 +26,13 @@ package struct Schedule: Sendable {
         return simulation.run(steps)
     }
 
+    /// What happens in it, line by line.
+    package func journal(mutation: Mutation? = nil) -> [String] {
+        var simulation = Simulation(world: world, mutation: mutation, random: healing, keepsJournal: true)
+        _ = simulation.run(steps)
+        return simulation.database.witness.journal ?? []
+    }
+
     /// The fewest steps found that still break the same invariant: drops ever smaller parts while it does.
     package func minimised(mutation: Mutation? = nil) -> Schedule {
         guard let violation = run(mutation: mutation) else { return self }

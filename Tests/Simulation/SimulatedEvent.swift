@@ -1,19 +1,15 @@
 import WidgetModel
 
-/// An event in the log, with what the store has to know of it.
+/// An event in the log.
 enum SimulatedEvent: Hashable, Sendable {
     /// Placed, or configured to show another timeline.
-    case place(widget: Int, timeline: Int, changedAt: Int)
+    case place(widget: Int, identity: Int, changedAt: Int)
     case remove(widget: Int, changedAt: Int)
     case view(widget: Int)
-    case reloadUser(Int, kind: Int?, urgency: RequestUrgency)
-    case reloadWidget(Int, urgency: RequestUrgency)
-    /// Everyone, one kind: O(1).
-    case reloadKind(Int, urgency: RequestUrgency)
-    /// Everyone, all kinds: O(1).
-    case reloadApp(urgency: RequestUrgency)
-    /// Everyone whose configuration matches: a recorded sweep.
-    case reloadMatching(parity: Int, urgency: RequestUrgency)
+    case reloadUser(Int, reason: ReloadReason)
+    case reloadWidget(Int, reason: ReloadReason)
+    /// Everyone, one kind or all: O(1).
+    case reloadKind(Int?, reason: ReloadReason)
 }
 
 /// An event as a process has read it.
@@ -22,14 +18,14 @@ struct ReadEvent: Hashable, Sendable {
     let offset: Int
     let event: SimulatedEvent
     /// The epoch under which it was read.
-    let epoch: Int64
+    let epoch: Int
 }
 
-/// What there is: an app with a kind whose timelines belong to users, and one whose timelines are shared.
+/// The kinds' rules, and which liberties the implementation takes.
 struct SimulatedWorld: Hashable, Sendable {
-    static let timelines = 8
+    static let identities = 4
     static let kinds = 2
-    static let widgets = 6
+    static let widgets = 5
     static let users = 2
     static let partitions = 2
     static let ingests = 2
@@ -40,28 +36,62 @@ struct SimulatedWorld: Hashable, Sendable {
     static let start = Timestamp(microseconds: 1_592_820_000_000_000)
 
     let rules: [ReloadRules]
+    /// Whether no two steps happen within one microsecond.
+    let ticks: Bool
 
     init(_ random: inout SeededGenerator) {
         rules = (0..<Self.kinds).map { kind in
-            let daily = 1 + random.below(40)
+            // The budget shrinks when the learning period is over.
+            let daily = 1 + random.below(12)
+            let most = daily + random.below(2) * 10
             return ReloadRules(
                 schedule: ReloadSchedule(
                     minimumSpacing: .seconds([0, 5, 300][random.below(3)]), developerMode: random.chance(1, of: 8)),
-                budget: DailyBudget(minimum: daily, maximum: daily), dormantAfter: .seconds(14 * 86_400),
-                isShared: kind == 1)
+                budget: DailyBudget(minimum: daily, maximum: most),
+                dormantAfter: .seconds([3_600, 14 * 86_400][random.below(2)]), isShared: kind == 1)
         }
+        ticks = random.chance(2, of: 3)
     }
 
-    static func kind(of timeline: Int) -> Int { timeline / 4 }
+    static func kind(of identity: Int) -> Int { identity / 2 }
     static func user(of widget: Int) -> Int { widget % users }
-    /// Timelines of the first kind belong to a user, those of the second to everybody.
-    static func timeline(of widget: Int, choice: Int) -> Int {
-        let choice = choice % 6
-        return choice < 2 ? user(of: widget) * 2 + choice : 2 + choice
+    static func id(of identity: Int) -> TimelineID {
+        TimelineID(high: UInt64(identity), low: UInt64(identity) &* 0x9E37_79B9_7F4A_7C15)
     }
-    static func parity(of timeline: Int) -> Int { timeline % 2 }
-    static func hash(of value: UInt8) -> ContentHash { ContentHash(high: 1, low: UInt64(value)) }
-    static func id(of timeline: Int) -> TimelineID {
-        TimelineID(high: UInt64(timeline), low: UInt64(timeline) &* 0x9E37_79B9_7F4A_7C15)
+}
+
+/// A batch of events, folded as ingest folds it.
+struct FoldedBatch {
+    /// By widget, its latest state.
+    var widgets: [(widget: Int, identity: Int?, changedAt: Int)] = []
+    var requests: [(widgets: [Int], reason: ReloadReason)] = []
+    var views: [Int] = []
+    var bumps: [(kind: Int, reason: ReloadReason)] = []
+
+    init(_ events: [SimulatedEvent]) {
+        for event in events {
+            switch event {
+            case .place(let widget, let identity, let time): change(widget, identity, time)
+            case .remove(let widget, let time): change(widget, nil, time)
+            case .view(let widget): views.append(widget)
+            case .reloadUser(let user, let reason):
+                let widgets = (0..<SimulatedWorld.widgets).filter { SimulatedWorld.user(of: $0) == user }
+                requests.append((widgets, reason))
+            case .reloadWidget(let widget, let reason): requests.append(([widget], reason))
+            case .reloadKind(let kind, let reason):
+                for kind in kind.map({ [$0] }) ?? Array(0..<SimulatedWorld.kinds) { bumps.append((kind, reason)) }
+            }
+        }
+        widgets.sort { $0.widget < $1.widget }
+        bumps.sort { $0.kind < $1.kind }
+    }
+
+    private mutating func change(_ widget: Int, _ identity: Int?, _ time: Int) {
+        if let place = widgets.firstIndex(where: { $0.widget == widget }) {
+            guard time >= widgets[place].changedAt else { return }
+            widgets[place] = (widget, identity, time)
+        } else {
+            widgets.append((widget, identity, time))
+        }
     }
 }

@@ -5,12 +5,13 @@ import WidgetModel
 struct SimulatedIngest {
     /// Assigned, but not taken yet.
     var pending: [Int] = []
-    /// Where it stands in the partitions that it has taken (`PartitionPositions`).
-    var positions: [SimulatedStore.Position?] = Array(repeating: nil, count: SimulatedWorld.partitions)
+    /// Its positions in the partitions that it has taken.
+    private(set) var positions: [Position?] = Array(repeating: nil, count: SimulatedWorld.partitions)
     /// By partition, the offset of the next message that its consumer reads.
-    var reading = Array(repeating: 0, count: SimulatedWorld.partitions)
-    /// What it is about to apply.
-    var batch: [ReadEvent] = []
+    private var reading = Array(repeating: 0, count: SimulatedWorld.partitions)
+    /// Events that it is about to apply.
+    private(set) var batch: [ReadEvent] = []
+    private(set) var transaction: IngestTransaction?
 
     mutating func assign(_ partition: Int) {
         if !pending.contains(partition) { pending.append(partition) }
@@ -21,14 +22,24 @@ struct SimulatedIngest {
         positions[partition] = nil
     }
 
-    /// `IngestService.take`: a new epoch, and reading goes on from what is stored.
-    mutating func take(_ store: inout SimulatedStore) {
-        for partition in pending {
-            let position = store.take(partition)
+    mutating func crash(_ database: inout Database) {
+        if let transaction { database.rollBack(transaction.transaction) }
+        self = SimulatedIngest()
+    }
+
+    /// A new epoch for each, and reading goes on from what is stored.
+    mutating func take(_ database: inout Database, at now: Timestamp) {
+        pending.removeAll { partition in
+            var transaction = database.begin(at: now)
+            guard database.lock(.position(partition), .noKeyUpdate, transaction) else { return false }
+            var position = database.tables.positions[partition]
+            position.epoch += 1
+            transaction.writes.append(.position(partition, position))
+            database.commit(transaction, at: now)
             positions[partition] = position
             reading[partition] = position.next ?? 0
+            return true
         }
-        pending = []
     }
 
     /// Reads a batch, unless it has one.
@@ -36,77 +47,78 @@ struct SimulatedIngest {
         guard batch.isEmpty else { return }
         for partition in positions.indices {
             guard let position = positions[partition] else { continue }
-            let end = min(log[partition].count, reading[partition] + count)
-            for offset in reading[partition]..<max(end, reading[partition]) {
+            let end = max(min(log[partition].count, reading[partition] + count), reading[partition])
+            for offset in reading[partition]..<end {
                 batch.append(
                     ReadEvent(
                         partition: partition, offset: offset, event: log[partition][offset], epoch: position.epoch))
             }
-            reading[partition] = max(end, reading[partition])
+            reading[partition] = end
         }
     }
 
-    /// `IngestService.apply`: one attempt, and what its failure calls for.
-    mutating func apply(_ store: inout SimulatedStore, fault: Fault, at now: Timestamp) {
+    /// One step of the batch's transaction.
+    ///
+    /// - Parameters:
+    ///   - hasRoom: the workers of the process take what is marked.
+    /// - Returns: what was handed over, once it is known to be committed.
+    mutating func apply(_ database: inout Database, hasRoom: Bool, fault: Fault, at now: Timestamp) -> Job? {
+        guard var current = transaction ?? begin(&database, hasRoom: hasRoom, at: now) else { return nil }
+        transaction = nil
+        switch current.step(&database, fault: fault, at: now) {
+        case .going: transaction = current
+        case .again: database.rollBack(current.transaction)
+        case .fenced: resolveFence(current.advances, &database, at: now)
+        case .committed:
+            // A COMMIT of unknown outcome is tried again, and meets its own positions.
+            guard fault == .none else { return nil }
+            applied(current.advances)
+            batch = []
+            return current.handed
+        }
+        return nil
+    }
+
+    private mutating func begin(_ database: inout Database, hasRoom: Bool, at now: Timestamp) -> IngestTransaction? {
         batch.removeAll { item in
             guard let position = positions[item.partition], position.epoch == item.epoch else { return true }
             return item.offset < position.next ?? 0
         }
-        guard !batch.isEmpty else { return }
-        let advances = advances()
-        switch fault {
-        case .lostBefore: return
-        case .lostAfter:
-            _ = store.apply(batch, advancing: advances, at: now)
-        case .none:
-            if store.apply(batch, advancing: advances, at: now) {
-                applied(advances)
-                batch = []
-            } else {
-                resolveFence(advances, &store)
-            }
-        }
+        guard !batch.isEmpty else { return nil }
+        return IngestTransaction(batch, advancing: advances(), hasRoom: hasRoom, database.begin(at: now))
     }
 
-    private func advances() -> [SimulatedStore.Advance] {
+    private func advances() -> [Advance] {
         var next: [Int?] = Array(repeating: nil, count: SimulatedWorld.partitions)
         for item in batch { next[item.partition] = item.offset + 1 }
-        var advances: [SimulatedStore.Advance] = []
-        for partition in next.indices {
-            if let next = next[partition], let position = positions[partition] {
-                advances.append(
-                    SimulatedStore.Advance(
-                        partition: partition, epoch: position.epoch, expected: position.next, next: next))
-            }
+        return next.indices.compactMap { partition in
+            guard let next = next[partition], let position = positions[partition] else { return nil }
+            return Advance(partition: partition, epoch: position.epoch, expected: position.next, next: next)
         }
-        return advances
     }
 
-    private mutating func applied(_ advances: [SimulatedStore.Advance]) {
-        for advance in advances { positions[advance.partition]?.next = advance.next }
+    private mutating func applied(_ advances: [Advance]) {
+        for advance in advances where positions[advance.partition]?.epoch == advance.epoch {
+            positions[advance.partition]?.next = advance.next
+        }
     }
 
-    /// `IngestService.resolveFence`: the stored positions tell whether a COMMIT of unknown outcome went through.
-    private mutating func resolveFence(_ advances: [SimulatedStore.Advance], _ store: inout SimulatedStore) {
-        let isApplied = advances.allSatisfy {
-            store.positions[$0.partition] == SimulatedStore.Position(epoch: $0.epoch, next: $0.next)
+    /// The stored positions tell whether a COMMIT of unknown outcome went through.
+    private mutating func resolveFence(_ advances: [Advance], _ database: inout Database, at now: Timestamp) {
+        let stored = database.tables.positions
+        if advances.allSatisfy({ stored[$0.partition] == Position(epoch: $0.epoch, next: $0.next) }) {
+            applied(advances)
+            batch = []
+            return
         }
-        if isApplied { return applied(advances) }
         for advance in advances {
-            let expected = SimulatedStore.Position(epoch: advance.epoch, next: advance.expected)
-            guard store.positions[advance.partition] != expected else { continue }
+            // Unless it was revoked meanwhile.
+            guard positions[advance.partition] != nil,
+                stored[advance.partition] != Position(epoch: advance.epoch, next: advance.expected)
+            else { continue }
             positions[advance.partition] = nil
             assign(advance.partition)
         }
-        take(&store)
+        take(&database, at: now)
     }
-}
-
-/// What happens to a statement, a transaction, a request, or an acknowledgement.
-package enum Fault: UInt8, Hashable, Sendable, CaseIterable {
-    case none
-    /// It never arrives.
-    case lostBefore
-    /// It has its effect, and nobody is told.
-    case lostAfter
 }

@@ -1,53 +1,77 @@
-/// The topic `freshet.timelines`: messages are on their way for any time, in any order, and land at least once or never.
+import WidgetModel
+
+/// The topic `freshet.timelines`: messages are on their way for at most the delivery timeout, in any order, and land
+/// once or never.
 struct SimulatedOutput {
-    struct Message: Hashable {
+    struct Flight {
         let id: Int
-        let timeline: Int
-        let revision: Int64
-        /// nil: a tombstone.
-        let value: UInt8?
+        let identity: Int
+        let message: Message
+        let sender: Sender
+        /// Until then it has landed, or never will.
+        let deadline: Timestamp
     }
 
-    /// What is known of a timeline by its messages.
-    struct View: Hashable {
-        let revision: Int64
-        let value: UInt8?
+    /// A job of a worker process.
+    struct Sender: Hashable {
+        let worker: Int
+        let job: Int
+        /// Sent when the lease could end before the message lands: only a process that was stopped does that.
+        let isLate: Bool
     }
 
     /// Not there yet.
-    private(set) var network: [Message] = []
-    private var hasLanded: [Bool] = []
+    private(set) var flights: [Flight] = []
+    private var fates: [Bool?] = []
     /// What a consumer shows that ignores lower revisions.
-    private(set) var shown: [View?] = Array(repeating: nil, count: SimulatedWorld.timelines)
+    private(set) var shown: [Message?] = Array(repeating: nil, count: SimulatedWorld.identities)
     /// The last message of each key: what compaction leaves.
-    private(set) var last: [View?] = Array(repeating: nil, count: SimulatedWorld.timelines)
+    private(set) var last: [(message: Message, sender: Sender)?] = Array(
+        repeating: nil, count: SimulatedWorld.identities)
+    /// Jobs that were killed, and those that ended without a comparison: killed or given back.
+    private var killed: Set<Sender> = []
+    private var uncompared: Set<Sender> = []
 
     /// - Returns: the message's id.
-    mutating func send(_ timeline: Int, revision: Int64, value: UInt8?) -> Int {
-        let id = hasLanded.count
-        hasLanded.append(false)
-        network.append(Message(id: id, timeline: timeline, revision: revision, value: value))
+    mutating func send(_ identity: Int, _ message: Message, by sender: Sender, at now: Timestamp) -> Int {
+        let id = fates.count
+        fates.append(nil)
+        flights.append(
+            Flight(
+                id: id, identity: identity, message: message, sender: sender,
+                deadline: now + SimulatedWorld.longestPublish))
         return id
     }
 
-    func isAcknowledged(_ id: Int) -> Bool { hasLanded[id] }
-
-    func position(of id: Int) -> Int? { network.firstIndex { $0.id == id } }
+    /// Whether it has landed; nil: that is open.
+    func fate(_ id: Int) -> Bool? { fates[id] }
 
     mutating func lose(at index: Int) {
-        network.remove(at: index)
+        fates[flights.remove(at: index).id] = false
     }
 
-    mutating func land(at index: Int, mutation: Mutation?, _ witness: inout Witness) {
-        let message = network.remove(at: index)
-        hasLanded[message.id] = true
-        let known = shown[message.timeline]
-        witness.landed(
-            message.timeline, revision: message.revision, value: message.value, after: known?.revision ?? 0)
-        let view = View(revision: message.revision, value: message.value)
-        last[message.timeline] = view
-        if message.revision >= known?.revision ?? 0 || mutation == .consumersIgnoreRevision {
-            shown[message.timeline] = view
+    mutating func land(at index: Int, _ witness: inout Witness) {
+        let flight = flights.remove(at: index)
+        fates[flight.id] = true
+        witness.note("message of identity \(flight.identity) lands: \(flight.message)")
+        witness.landed(flight.identity, flight.message)
+        last[flight.identity] = (flight.message, flight.sender)
+        if flight.message.revision >= shown[flight.identity]?.revision ?? 0 { shown[flight.identity] = flight.message }
+    }
+
+    mutating func noteUncompared(_ worker: Int, _ job: Int, isKilled: Bool) {
+        for isLate in [false, true] {
+            let sender = Sender(worker: worker, job: job, isLate: isLate)
+            uncompared.insert(sender)
+            if isKilled { killed.insert(sender) }
         }
+    }
+
+    /// Whether the last message may be an old one: its sender was stopped for longer than its lease and killed
+    /// afterwards. Or its list came back uncompared, and the timeline was collected while the message was on its way: an
+    /// id without a row does not tell whose it was.
+    func mayEndLate(_ identity: Int, isCollected: Bool) -> Bool {
+        guard let sender = last[identity]?.sender else { return false }
+        return isCollected ? uncompared.contains(sender) : sender.isLate && killed.contains(sender)
     }
 }

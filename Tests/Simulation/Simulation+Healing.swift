@@ -4,161 +4,156 @@ import WidgetModel
 
 extension Simulation {
     /// Rounds in which all must be quiet. A round is everything that can be done at one time.
-    private static let rounds = 200
+    private static let rounds = 300
+    /// Rounds for which providers go on to want reloads by policy, in some schedules.
+    private static let busyRounds = 40
+    /// Steps of one round.
+    private static let steps = 2_000
 
     mutating func heal() {
         isHealed = true
-        for kind in store.kinds.indices { store.kinds[kind].isPaused = false }
         for partition in owners.indices {
             let owner = owners[partition] ?? random.below(SimulatedWorld.ingests)
             if owners[partition] == nil { ingests[owner].assign(partition) }
             owners[partition] = owner
             for process in ingests.indices where process != owner { ingests[process].revoke(partition) }
         }
-        var rounds = 0
-        while rounds < Self.rounds {
-            rounds += 1
+        let busy = random.chance(1, of: 4) ? Self.busyRounds : 0
+        for round in 0..<Self.rounds {
+            isCalm = round >= busy
             let isBusy = doAll()
-            if store.witness.violation != nil { return }
+            checkLists()
+            if database.witness.violation != nil { return }
             if isBusy { continue }
-            guard let next = nextDue() else { return }
-            now = max(now, next)
+            guard let next = database.tables.work.entries.map(\.row.readyAt).min() else { return }
+            pass(max(next - now, .zero))
         }
-        store.witness.violated(.liveness, "not quiet after \(rounds) rounds, at \(now)")
+        database.witness.violated(.liveness, "not quiet after \(Self.rounds) rounds, at \(now)")
     }
 
     /// Everything that can be done now; false when there was nothing.
     private mutating func doAll() -> Bool {
+        for kind in database.tables.kinds.indices where database.tables.kinds[kind].isPaused { setPaused(kind, false) }
         var isBusy = false
-        while !output.network.isEmpty {
-            output.land(at: random.below(output.network.count), mutation: mutation, &store.witness)
+        for _ in 0..<Self.steps {
+            if database.witness.violation != nil { return false }
+            if world.ticks { now = now + .microseconds(1) }
+            guard doOne() else { return isBusy }
             isBusy = true
         }
-        for worker in workers.indices {
-            workers[worker].claiming = nil
-            workers[worker].sweeping = nil
-            while !workers[worker].jobs.isEmpty {
-                _ = finish(worker, random.below(workers[worker].jobs.count), how: 1 + random.below(100))
-                isBusy = true
-                if store.witness.violation != nil { return false }
-            }
+        database.witness.violated(.liveness, "not quiet after \(Self.steps) steps at \(now)")
+        return false
+    }
+
+    /// One step of everybody; false when nobody has anything to do.
+    private mutating func doOne() -> Bool {
+        var isBusy = false
+        while !output.flights.isEmpty {
+            output.land(at: random.below(output.flights.count), &database.witness)
+            isBusy = true
         }
         for process in ingests.indices {
-            ingests[process].take(&store)
+            ingests[process].take(&database, at: now)
             ingests[process].poll(log, count: 100)
-            if !ingests[process].batch.isEmpty {
-                ingests[process].apply(&store, fault: .none, at: now)
+            if !ingests[process].batch.isEmpty || ingests[process].transaction != nil {
+                apply(process, fault: .none, hasRoom: random.chance(1, of: 2))
                 isBusy = true
             }
         }
-        for kind in store.kinds.indices where store.sweep(kind, to: store.scope(of: kind), limit: 100, at: now) > 0 {
-            isBusy = true
+        for worker in workers.indices {
+            for place in workers[worker].jobs.indices.reversed() {
+                work(worker, place, fault: .none, how: random.below(1_000))
+                isBusy = true
+            }
         }
-        while store.sweepRecorded(random.below(8), limit: 3, at: now) { isBusy = true }
         let worker = random.below(workers.count)
-        endClaim(worker, from: random.below(SimulatedWorld.timelines), limit: SimulatedWorld.timelines)
+        for kind in database.tables.kinds.indices {
+            workers[worker].beginWalk(kind, &database, at: now)
+            if workers[worker].endWalk(&database, limit: 1 + random.below(4), fault: .none, at: now) { isBusy = true }
+        }
+        workers[worker].beginClaim(&database, takesTokenFirst: random.chance(1, of: 2), at: now)
+        workers[worker].endClaim(&database, limit: 1 + random.below(8), fault: .none, at: now)
         return isBusy || !workers[worker].jobs.isEmpty
     }
 
-    private func nextDue() -> Timestamp? {
-        var next = Timestamp.distantFuture
-        for case let row? in store.timelines { next = min(next, row.state.dueAt) }
-        return next == .distantFuture ? nil : next
+    // MARK: What must hold on the way and in the end
+
+    /// Superseded lists lie at most a day ahead, and each timeline has few.
+    private mutating func checkLists() {
+        let count = database.tables.work.entries.count
+        if count > 60 { database.witness.violated(.liveness, "there are \(count) lists at \(now)") }
     }
 
-    // MARK: What must hold in the end
-
     mutating func checkQuiet() {
-        var witness = store.witness
-        for partition in log.indices {
-            if witness.applied[partition] != log[partition].count {
-                witness.violated(
-                    .exactlyOnce,
-                    "partition \(partition): \(witness.applied[partition]) of \(log[partition].count) events were applied"
-                )
-            }
+        var witness = database.witness
+        for partition in log.indices where witness.applied[partition] != log[partition].count {
+            witness.violated(
+                .exactlyOnce,
+                "partition \(partition): \(witness.applied[partition]) of \(log[partition].count) events were applied")
         }
         checkGenerations(&witness)
         checkWidgets(&witness)
-        for timeline in store.timelines.indices { check(timeline, &witness) }
-        store.witness = witness
+        for identity in 0..<SimulatedWorld.identities { check(identity, &witness) }
+        database.witness = witness
     }
 
     private func checkGenerations(_ witness: inout Witness) {
         var kinds: [Int64] = Array(repeating: 0, count: SimulatedWorld.kinds)
-        var app: Int64 = 0
-        for event in log.joined() {
-            switch event {
-            case .reloadKind(let kind, _): kinds[kind] += 1
-            case .reloadApp: app += 1
-            default: break
-            }
+        for case .reloadKind(let kind, _) in log.joined() {
+            for kind in kind.map({ [$0] }) ?? Array(kinds.indices) { kinds[kind] += 1 }
         }
-        let found = store.kinds.map(\.generation.current)
-        if found != kinds || store.app.current != app {
-            witness.violated(.exactlyOnce, "generations are \(found) and \(store.app.current), not \(kinds) and \(app)")
-        }
+        let found = database.tables.kinds.map(\.generations.current)
+        if found != kinds { witness.violated(.exactlyOnce, "generations are \(found), not \(kinds)") }
     }
 
     private func checkWidgets(_ witness: inout Witness) {
-        var newest: [(time: Int, timeline: Int?)?] = Array(repeating: nil, count: SimulatedWorld.widgets)
+        var newest: [(time: Int, identity: Int?)?] = Array(repeating: nil, count: SimulatedWorld.widgets)
         for event in log.joined() {
             switch event {
-            case .place(let widget, let timeline, let time) where time >= newest[widget]?.time ?? .min:
-                newest[widget] = (time, timeline)
-            case .remove(let widget, let time) where newest[widget] != nil && time >= newest[widget]?.time ?? .min:
+            case .place(let widget, let identity, let time) where time >= newest[widget]?.time ?? .min:
+                newest[widget] = (time, identity)
+            case .remove(let widget, let time) where time >= newest[widget]?.time ?? .min:
                 newest[widget] = (time, nil)
             default: break
             }
         }
         for widget in newest.indices {
-            let found = store.widgets[widget]?.timeline
-            let expected = newest[widget]?.timeline
+            let timeline = database.tables.widgets[widget]?.timeline
+            let found = timeline.flatMap { database.tables.timelines[$0]?.identity }
+            let expected = newest[widget]?.identity
             if found != expected {
                 witness.violated(
-                    .exactlyOnce,
-                    "widget \(widget) shows \(found.map(String.init) ?? "nothing"), not \(expected.map(String.init) ?? "nothing")"
-                )
-            }
-            if let found {
-                if store.timelines[found] == nil {
-                    witness.violated(.noLostReload, "the timeline of widget \(widget) was collected")
-                }
+                    timeline != nil && found == nil ? .noLostReload : .exactlyOnce,
+                    "widget \(widget) shows \(found.map(String.init) ?? "nothing"), not "
+                        + "\(expected.map(String.init) ?? "nothing")")
             }
         }
     }
 
-    private func check(_ timeline: Int, _ witness: inout Witness) {
-        let (shown, last) = (output.shown[timeline], output.last[timeline])
-        guard let row = store.timelines[timeline] else {
-            if shown?.value != nil {
-                witness.violated(.publishedIsStored, "timeline \(timeline) was collected and is still shown")
-            }
-            if last?.value != nil, !witness.mayEndLate(timeline) {
+    private func check(_ identity: Int, _ witness: inout Witness) {
+        let last = output.last[identity]?.message
+        guard let (id, row) = database.tables.timeline(of: identity) else {
+            if last?.value != nil, !output.mayEndLate(identity, isCollected: true) {
                 witness.violated(
-                    .publishedIsStored, "timeline \(timeline) was collected, and the last message says otherwise")
+                    .publishedIsStored, "identity \(identity) was collected, and its last message says otherwise")
             }
             return
         }
-        if !store.isShown(timeline) {
-            witness.violated(.liveness, "timeline \(timeline) is shown by nothing, and is there")
+        if !database.tables.isShown(id) {
+            witness.violated(.liveness, "timeline \(id) is shown by nothing, and is there")
         }
-        witness.expectServed(timeline)
-        let value = row.content?.value
-        if value == nil || shown?.value != value {
+        witness.expectServed(id, row)
+        let stored = Message(revision: row.contentRevision, value: row.content)
+        if output.shown[identity] != stored {
             witness.violated(
                 .publishedIsStored,
-                "timeline \(timeline): stored is \(row.content as Any), the highest revision published \(shown as Any)")
+                "timeline \(id): stored is \(stored), the highest revision published "
+                    + "\(output.shown[identity].map { "\($0)" } ?? "none")")
         }
-        if last?.value != value, !witness.mayEndLate(timeline) {
+        if last != stored, !output.mayEndLate(identity, isCollected: false) {
             witness.violated(
                 .publishedIsStored,
-                "timeline \(timeline): stored is \(row.content as Any), the last message is \(last as Any)")
-        }
-        if !row.state.isDormant, row.state.policyAt != .distantFuture {
-            witness.violated(
-                .noLostReload,
-                "timeline \(timeline): its policy wants it at \(row.state.policyAt), and nothing makes it due")
+                "timeline \(id): stored is \(stored), the last message is \(last.map { "\($0)" } ?? "none")")
         }
     }
 }

@@ -8,35 +8,43 @@ struct Simulation {
     let world: SimulatedWorld
     let mutation: Mutation?
     var now = SimulatedWorld.start
-    var store: SimulatedStore
+    var database: Database
     var output = SimulatedOutput()
     var log: [[SimulatedEvent]] = Array(repeating: [], count: SimulatedWorld.partitions)
     private var produced = 0
     /// Which process the group has given a partition to.
     var owners: [Int?] = Array(repeating: nil, count: SimulatedWorld.partitions)
     var ingests = Array(repeating: SimulatedIngest(), count: SimulatedWorld.ingests)
-    var workers = Array(repeating: SimulatedWorker(), count: SimulatedWorld.workers)
+    var workers: [SimulatedWorker] = (0..<SimulatedWorld.workers).map { SimulatedWorker(id: $0) }
+    private var registrations = SimulatedWorld.workers
+    /// Registrations of processes that were killed, with the time.
+    private var killed: [(id: Int, time: Timestamp)] = []
     /// Decides what is not in the steps: in which order all is healed.
     var random: SeededGenerator
-    /// From here on nothing goes wrong, and providers want no reload by policy.
+    /// From here on nothing goes wrong.
     var isHealed = false
+    /// From here on providers want no reload by policy.
+    var isCalm = false
 
-    init(world: SimulatedWorld, mutation: Mutation?, random: SeededGenerator) {
+    init(world: SimulatedWorld, mutation: Mutation?, random: SeededGenerator, keepsJournal: Bool = false) {
         self.world = world
         self.mutation = mutation
         self.random = random
-        store = SimulatedStore(mutation: mutation)
+        database = Database(world, mutation: mutation, keepsJournal: keepsJournal)
     }
 
+    /// - Parameter trace: receives each step, before it happens.
     /// - Returns: what did not hold, first.
     mutating func run(_ steps: [Step]) -> Violation? {
         for step in steps {
+            if world.ticks { now = now + .microseconds(1) }
+            database.witness.note("\(step)")
             happen(step)
-            if let violation = store.witness.violation { return violation }
+            if let violation = database.witness.violation { return violation }
         }
         heal()
-        if store.witness.violation == nil { checkQuiet() }
-        return store.witness.violation
+        if database.witness.violation == nil { checkQuiet() }
+        return database.witness.violation
     }
 
     private mutating func happen(_ step: Step) {
@@ -47,50 +55,46 @@ struct Simulation {
             ingests[Int(process)].assign(Int(partition))
         case .tell(let process): tell(Int(process))
         case .crashIngest(let process):
-            ingests[Int(process)] = SimulatedIngest()
+            ingests[Int(process)].crash(&database)
             for partition in owners.indices where owners[partition] == Int(process) { owners[partition] = nil }
-        case .moveEpoch(let partition): store.moveEpoch(of: Int(partition))
         case .poll(let process, let count):
-            ingests[Int(process)].take(&store)
+            ingests[Int(process)].take(&database, at: now)
             ingests[Int(process)].poll(log, count: Int(count))
-        case .apply(let process, let fault, let lag):
-            ingests[Int(process)].apply(&store, fault: fault, at: now - .seconds(Int(lag)))
+        case .apply(let process, let steps, let fault, let hasRoom):
+            for step in 1...max(1, steps) {
+                apply(Int(process), fault: step == steps ? fault : .none, hasRoom: hasRoom)
+            }
 
-        case .beginSweep(let worker, let kind): workers[Int(worker)].sweeping = (Int(kind), snapshot())
-        case .endSweep(let worker, let limit): endSweep(Int(worker), limit: Int(limit))
-        case .sweepRecorded(let pick, let limit): _ = store.sweepRecorded(Int(pick), limit: Int(limit), at: now)
-
-        case .beginClaim(let worker): workers[Int(worker)].claiming = snapshot()
-        case .endClaim(let worker, let from, let limit): endClaim(Int(worker), from: Int(from), limit: Int(limit))
+        case .beginWalk(let worker, let kind): workers[Int(worker)].beginWalk(Int(kind), &database, at: now)
+        case .endWalk(let worker, let limit, let fault):
+            _ = workers[Int(worker)].endWalk(&database, limit: Int(limit), fault: fault, at: now)
+        case .beginClaim(let worker, let takesTokenFirst):
+            workers[Int(worker)].beginClaim(&database, takesTokenFirst: takesTokenFirst, at: now)
+        case .endClaim(let worker, let limit, let fault):
+            workers[Int(worker)].endClaim(&database, limit: Int(limit), fault: fault, at: now)
         case .work(let worker, let pick, let steps, let fault, let how):
-            guard !workers[Int(worker)].jobs.isEmpty else { return }
-            let (worker, index) = (Int(worker), Int(pick) % workers[Int(worker)].jobs.count)
-            guard finish(worker, index, steps: Int(steps) - 1, how: Int(how)) else { return }
-            work(worker, index, fault, how: Int(how))
-        case .finish(let worker, let pick, let how):
-            guard !workers[Int(worker)].jobs.isEmpty else { return }
-            _ = finish(Int(worker), Int(pick) % workers[Int(worker)].jobs.count, how: Int(how))
-        case .crashWorker(let worker): workers[Int(worker)] = SimulatedWorker()
+            let count = workers[Int(worker)].jobs.count
+            guard count > 0 else { return }
+            // The same job, for as long as it lasts.
+            let number = workers[Int(worker)].jobs[Int(pick) % count].number
+            for step in 0..<max(1, Int(steps)) {
+                guard let place = workers[Int(worker)].jobs.firstIndex(where: { $0.number == number }) else { return }
+                let isLast = step == Int(steps) - 1
+                work(Int(worker), place, fault: isLast ? fault : .none, how: Int(how) + step)
+            }
+        case .crashWorker(let worker): crashWorker(Int(worker))
         case .stopWorker(let worker):
-            for job in workers[Int(worker)].jobs { store.release(job.timeline, job.claim, delay: .zero, at: now) }
-            workers[Int(worker)] = SimulatedWorker()
-
+            for job in workers[Int(worker)].jobs.indices { workers[Int(worker)].jobs[job].isGivingBack = true }
         case .land(let pick):
-            if !output.network.isEmpty {
-                output.land(at: Int(pick) % output.network.count, mutation: mutation, &store.witness)
-            }
+            guard !output.flights.isEmpty else { return }
+            output.land(at: Int(pick) % output.flights.count, &database.witness)
         case .lose(let pick):
-            if !output.network.isEmpty { output.lose(at: Int(pick) % output.network.count) }
-
-        case .pause(let kind): store.kinds[Int(kind)].isPaused = true
-        case .resume(let kind): store.kinds[Int(kind)].isPaused = false
-        case .cancel(let kind):
-            // Waits for sweeps under way, and they for it: see `SweepKind`.
-            for worker in workers.indices where workers[worker].sweeping?.kind == Int(kind) {
-                workers[worker].sweeping = nil
-            }
-            store.cancel(Int(kind))
-        case .pass(let seconds): now = now + .seconds(seconds)
+            guard !output.flights.isEmpty else { return }
+            output.lose(at: Int(pick) % output.flights.count)
+        case .pause(let kind): setPaused(Int(kind), true)
+        case .resume(let kind): setPaused(Int(kind), false)
+        case .cancel(let kind): cancel(Int(kind))
+        case .pass(let seconds): pass(.seconds(seconds))
         }
     }
 
@@ -98,70 +102,93 @@ struct Simulation {
 
     private mutating func produce(_ what: Int, _ of: Int, _ how: Int) {
         produced += 1
+        // Some carry an older time than one that came before.
+        let time = produced - [0, 0, 0, 2, 5][how % 5]
         let widget = of % SimulatedWorld.widgets
-        let user = of % SimulatedWorld.users
-        // Lifecycle events carry the time at which they happened, and may come late.
-        let changedAt = produced - (how & 0xC0 == 0xC0 ? 4 : 0)
-        let urgency = RequestUrgency.allCases[how % 3]
-        let kind = how / 3 % 3
-        let event: SimulatedEvent
-        var partition = user
-        switch what % 14 {
-        case 0...3:
-            event = .place(
-                widget: widget, timeline: SimulatedWorld.timeline(of: widget, choice: how), changedAt: changedAt)
-            partition = SimulatedWorld.user(of: widget)
-        case 4:
-            event = .remove(widget: widget, changedAt: changedAt)
-            partition = SimulatedWorld.user(of: widget)
-        case 5:
-            event = .view(widget: widget)
-            partition = SimulatedWorld.user(of: widget)
-        case 6...7: event = .reloadUser(user, kind: kind == 2 ? nil : kind, urgency: urgency)
-        case 8:
-            event = .reloadWidget(widget, urgency: urgency)
-            partition = SimulatedWorld.user(of: widget)
-        case 9...10: event = .reloadKind(kind % 2, urgency: urgency)
-        case 11: event = .reloadApp(urgency: urgency)
-        default: event = .reloadMatching(parity: kind % 2, urgency: urgency)
+        let user = SimulatedWorld.user(of: widget)
+        let reasons: [ReloadReason] = [.push, .background, .foreground, .environment, .operator, .push, .push]
+        let reason = reasons[how % reasons.count]
+        let anywhere = how / 7 % SimulatedWorld.partitions
+        switch what % 12 {
+        case 0...2:
+            log[user].append(
+                .place(widget: widget, identity: how / 5 % SimulatedWorld.identities, changedAt: time))
+        case 3, 4: log[user].append(.remove(widget: widget, changedAt: time))
+        case 5: log[user].append(.view(widget: widget))
+        case 6, 7: log[anywhere].append(.reloadUser(user, reason: reason))
+        case 8, 9: log[anywhere].append(.reloadWidget(widget, reason: reason))
+        case 10: log[anywhere].append(.reloadKind(of % SimulatedWorld.kinds, reason: reason))
+        default: log[anywhere].append(.reloadKind(nil, reason: reason))
         }
-        log[partition].append(event)
     }
 
-    /// Tells a process what the group has given to others.
     private mutating func tell(_ process: Int) {
         for partition in owners.indices where owners[partition] != process { ingests[process].revoke(partition) }
     }
 
-    // MARK: Statements with a snapshot
-
-    private func snapshot() -> SimulatedWorker.Snapshot {
-        SimulatedWorker.Snapshot(now: now, scopes: store.kinds.indices.map { store.scope(of: $0) })
-    }
-
-    private mutating func endSweep(_ worker: Int, limit: Int) {
-        // Without a beginning it is all at once.
-        let sweeping = workers[worker].sweeping ?? (limit % 2, snapshot())
-        workers[worker].sweeping = nil
-        _ = store.sweep(
-            sweeping.kind, to: sweeping.snapshot.scopes[sweeping.kind], limit: limit, at: sweeping.snapshot.now)
-    }
-
-    mutating func endClaim(_ worker: Int, from first: Int, limit: Int) {
-        let snapshot = workers[worker].claiming ?? snapshot()
-        workers[worker].claiming = nil
-        var left = limit
-        for index in 0..<SimulatedWorld.timelines where left > 0 {
-            let timeline = (first + index) % SimulatedWorld.timelines
-            let kind = SimulatedWorld.kind(of: timeline)
-            guard !store.kinds[kind].isPaused,
-                let claim = store.claim(timeline, in: snapshot.scopes[kind], at: snapshot.now)
-            else { continue }
-            left -= 1
-            workers[worker].jobs.append(
-                SimulatedWorker.Job(
-                    timeline: timeline, claim: claim, plan: world.rules[kind].plan(claim.state, at: claim.claimedAt),
-                    leaseEnds: claim.claimedAt + SimulatedWorld.lease))
+    /// An ingest process shares the process of the worker of its number.
+    mutating func apply(_ process: Int, fault: Fault, hasRoom: Bool) {
+        if let handed = ingests[process].apply(&database, hasRoom: hasRoom, fault: fault, at: now) {
+            workers[process].accept(handed)
         }
+    }
+
+    // MARK: Workers
+
+    mutating func work(_ worker: Int, _ place: Int, fault: Fault, how: Int) {
+        let context = JobContext(world: world, now: now, fault: fault, how: how, isCalm: isCalm)
+        workers[worker].step(place, context, &database, &output)
+    }
+
+    private mutating func crashWorker(_ worker: Int) {
+        workers[worker].crash(&database, &output)
+        killed.append((workers[worker].id, now))
+        registrations += 1
+        workers[worker] = SimulatedWorker(id: registrations)
+    }
+
+    // MARK: Operators, and time
+
+    mutating func setPaused(_ kind: Int, _ isPaused: Bool) {
+        var transaction = database.begin(at: now)
+        if database.lock(.kind(kind), .noKeyUpdate, transaction) {
+            var row = database.tables.kinds[kind]
+            row.isPaused = isPaused
+            transaction.writes.append(.kind(kind, row))
+            database.commit(transaction, at: now)
+        } else {
+            database.rollBack(transaction)
+        }
+    }
+
+    /// Voids the reloads of everyone so far, with the lists of their walk that nobody has leased.
+    private mutating func cancel(_ kind: Int) {
+        var transaction = database.begin(at: now)
+        guard database.lock(.kind(kind), .noKeyUpdate, transaction), database.lock(.sweep(kind), .update, transaction)
+        else { return database.rollBack(transaction) }
+        var row = database.tables.kinds[kind]
+        row.generations.cancelled = row.generations.current
+        transaction.writes.append(.kind(kind, row))
+        transaction.writes.append(.sweep(kind, nil))
+        for (id, list) in database.tables.work.entries where list.kind == kind && list.generation != nil {
+            guard list.leases == 0 || mutation == .cancelDeletesLeased else { continue }
+            if database.lock(.work(id), .update, transaction) { transaction.writes.append(.work(id, nil)) }
+        }
+        database.commit(transaction, at: now)
+        for (id, row) in database.tables.timelines.entries where row.kind == kind { database.witness.cancelled(id) }
+    }
+
+    /// Messages on their way land or are lost before their deadlines; killed processes are forgotten.
+    mutating func pass(_ duration: Duration) {
+        now = now + duration
+        while let late = output.flights.firstIndex(where: { $0.deadline <= now }) {
+            if output.flights[late].id % 4 == 0 {
+                output.lose(at: late)
+            } else {
+                output.land(at: late, &database.witness)
+            }
+        }
+        for process in killed where now - process.time > .seconds(600) { database.forget(process.id) }
+        killed.removeAll { now - $0.time > .seconds(600) }
     }
 }

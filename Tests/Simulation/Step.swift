@@ -9,26 +9,21 @@ package enum Step: Hashable, Sendable {
     /// The process is told of all that it has lost.
     case tell(UInt8)
     case crashIngest(UInt8)
-    /// An operator sets a position to where it is.
-    case moveEpoch(UInt8)
     case poll(ingest: UInt8, count: UInt8)
-    /// The transaction began `lag` seconds ago.
-    case apply(ingest: UInt8, fault: Fault, lag: UInt8)
+    /// So many steps of the batch's transaction, of which the last has the fault.
+    case apply(ingest: UInt8, steps: UInt8, fault: Fault, hasRoom: Bool)
 
     // Sweepers.
 
-    case beginSweep(worker: UInt8, kind: UInt8)
-    case endSweep(worker: UInt8, limit: UInt8)
-    case sweepRecorded(pick: UInt8, limit: UInt8)
+    case beginWalk(worker: UInt8, kind: UInt8)
+    case endWalk(worker: UInt8, limit: UInt8, fault: Fault)
 
     // Workers.
 
-    case beginClaim(UInt8)
-    case endClaim(worker: UInt8, from: UInt8, limit: UInt8)
+    case beginClaim(worker: UInt8, takesTokenFirst: Bool)
+    case endClaim(worker: UInt8, limit: UInt8, fault: Fault)
     /// So many steps of a job, of which the last has the fault.
     case work(worker: UInt8, pick: UInt8, steps: UInt8, fault: Fault, how: UInt8)
-    /// A job to its end, without a fault.
-    case finish(worker: UInt8, pick: UInt8, how: UInt8)
     case crashWorker(UInt8)
     /// It gives back what it holds.
     case stopWorker(UInt8)
@@ -50,34 +45,32 @@ package enum Step: Hashable, Sendable {
 /// Makes schedules. Each has its own taste: what never happens in one happens all the time in another.
 struct StepGenerator {
     private enum Sort: Int, CaseIterable {
-        case produce, assign, tell, crashIngest, moveEpoch, poll, apply, beginSweep, endSweep, sweepRecorded
-        case beginClaim, endClaim, work, finish, crashWorker, stopWorker, land, lose, pause, resume, cancel, pass
+        case produce, assign, tell, crashIngest, poll, apply, beginWalk, endWalk, beginClaim, endClaim, work, finish
+        case crashWorker, stopWorker, land, lose, pause, resume, cancel, pass
 
         /// How often it happens, and whether a schedule may do without.
         var weight: (usual: Int, isOptional: Bool) {
             switch self {
-            case .produce: (14, false)
-            case .assign: (3, true)
-            case .tell: (2, true)
+            case .produce: (10, false)
+            case .assign: (2, true)
+            case .tell: (1, true)
             case .crashIngest: (1, true)
-            case .moveEpoch: (1, true)
-            case .poll: (7, false)
-            case .apply: (8, false)
-            case .beginSweep: (4, true)
-            case .endSweep: (5, false)
-            case .sweepRecorded: (4, true)
-            case .beginClaim: (6, true)
-            case .endClaim: (8, false)
-            case .work: (26, false)
-            case .finish: (6, true)
-            case .crashWorker: (1, true)
+            case .poll: (8, false)
+            case .apply: (30, false)
+            case .beginWalk: (4, true)
+            case .endWalk: (5, false)
+            case .beginClaim: (9, false)
+            case .endClaim: (10, false)
+            case .work: (40, false)
+            case .finish: (8, true)
+            case .crashWorker: (2, true)
             case .stopWorker: (1, true)
-            case .land: (7, true)
+            case .land: (10, true)
             case .lose: (1, true)
             case .pause: (1, true)
             case .resume: (1, false)
             case .cancel: (2, true)
-            case .pass: (9, false)
+            case .pass: (8, false)
             }
         }
     }
@@ -88,13 +81,16 @@ struct StepGenerator {
     private let events: [UInt8]
     private let faults: Int
     private let daring: Int
+    /// How often the workers of ingest's process have room, in quarters.
+    private let handOvers: Int
 
     init(_ random: SeededGenerator) {
         var random = random
         faults = [0, 1, 3, 8][random.below(4)]
         daring = random.below(3)
+        handOvers = [0, 1, 4][random.below(3)]
         var events: [UInt8] = []
-        for _ in 0..<[2, 3, 14, 14][random.below(4)] { events.append(UInt8(random.below(14))) }
+        for _ in 0..<[2, 3, 12, 12][random.below(4)] { events.append(UInt8(random.below(12))) }
         self.events = events
         for sort in Sort.allCases {
             let (usual, isOptional) = sort.weight
@@ -112,7 +108,7 @@ struct StepGenerator {
         for widget in 0..<SimulatedWorld.widgets where random.chance(2, of: 3) {
             steps.append(.produce(what: 0, of: UInt8(widget), how: random.byte()))
         }
-        let count = 40 + random.below(160)
+        let count = 40 + random.below(260)
         steps.reserveCapacity(count + 16)
         for _ in 0..<count { steps.append(next()) }
         return steps
@@ -128,19 +124,20 @@ struct StepGenerator {
         case .assign: return .assign(partition: pick % 2, to: process % 2)
         case .tell: return .tell(process % 2)
         case .crashIngest: return .crashIngest(process % 2)
-        case .moveEpoch: return .moveEpoch(pick % 2)
         case .poll: return .poll(ingest: process % 2, count: 1 + pick % 4)
-        case .apply: return .apply(ingest: process % 2, fault: fault(), lag: [0, 0, 0, 1, 20][random.below(5)])
-        case .beginSweep: return .beginSweep(worker: process, kind: pick % 2)
-        case .endSweep: return .endSweep(worker: process, limit: 1 + random.byte() % 4)
-        case .sweepRecorded: return .sweepRecorded(pick: pick, limit: 1 + random.byte() % 4)
-        case .beginClaim: return .beginClaim(process)
-        case .endClaim: return .endClaim(worker: process, from: pick % 8, limit: 1 + random.byte() % 8)
+        case .apply:
+            return .apply(
+                ingest: process % 2, steps: UInt8([1, 1, 2, 3, 5, 7, 16, 16][random.below(8)]), fault: fault(),
+                hasRoom: random.chance(handOvers, of: 4))
+        case .beginWalk: return .beginWalk(worker: process, kind: pick % 2)
+        case .endWalk: return .endWalk(worker: process, limit: 1 + random.byte() % 4, fault: fault())
+        case .beginClaim: return .beginClaim(worker: process, takesTokenFirst: pick % 2 == 0)
+        case .endClaim: return .endClaim(worker: process, limit: 1 + random.byte() % 6, fault: fault())
         case .work:
             return .work(
                 worker: process, pick: pick, steps: UInt8([1, 1, 1, 2, 3, 4, 5][random.below(7)]), fault: fault(),
                 how: random.byte())
-        case .finish: return .finish(worker: process, pick: pick, how: random.byte())
+        case .finish: return .work(worker: process, pick: pick, steps: 30, fault: .none, how: random.byte())
         case .crashWorker: return .crashWorker(process)
         case .stopWorker: return .stopWorker(process)
         case .land: return .land(pick)
@@ -159,10 +156,10 @@ struct StepGenerator {
 
     private mutating func time() -> Int {
         switch (daring, random.below(10)) {
-        case (_, 0...4): random.below(5)
-        case (_, 5...6): 20 + random.below(60)
-        case (0, _): random.below(20)
-        case (_, 7...8): 60 + random.below(600)
+        case (_, 0...4): random.below(3)
+        case (_, 5): 20 + random.below(60)
+        case (0, _): random.below(8)
+        case (_, 6...7): 60 + random.below(600)
         case (1, _): 3_600 + random.below(86_400)
         default: [3_600, 86_400, 15 * 86_400][random.below(3)]
         }

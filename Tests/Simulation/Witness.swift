@@ -5,11 +5,11 @@ package enum Invariant: Int, Hashable, Sendable {
     case noLostReload = 1
     case exactlyOnce = 2
     case neverBack = 3
+    case failureKeeps = 4
     case publishedIsStored = 5
-    /// All quiet within a bound, once everything is healed.
-    case liveness = 7
-    /// A lease holds until it ends: one fetch at a time.
-    case singleFlight = 8
+    case appointed = 7
+    /// All quiet within a bound, once everything is healed, with as few lists as there are timelines to look at.
+    case liveness = 8
 }
 
 /// An invariant that did not hold.
@@ -22,43 +22,50 @@ package struct Violation: Error, Hashable, Sendable, CustomStringConvertible {
 
 /// Watches from outside and remembers what the system may forget: it never tells the system anything.
 struct Witness {
+    private struct Timeline {
+        /// When the latest request to a person or a widget was applied, and the latest reload of everyone.
+        var asked = 0
+        var askedOfAll = 0
+        /// Events that were applied to it since it was placed.
+        var events: Int64 = 0
+        /// When the latest fetch began whose result was stored, or found unchanged.
+        var served = 0
+    }
+
     /// The first thing that went wrong.
     private(set) var violation: Violation?
     /// Counts applied requests and started fetches, so that it is known which was first.
-    private(set) var clock = 0
-
-    /// By timeline, when the latest request to a person or a device was applied; 0: none.
-    private var asked: [Int]
-    /// The same of reloads of everyone. An operator may cancel these.
-    private var askedOfAll: [Int]
-    /// By timeline, when the latest fetch began whose completion was accepted.
-    private var served: [Int]
-    /// By timeline, when the fetch began whose result is stored.
-    private var stored: [Int]
-    /// By timeline, the latest claim.
-    private var claims: [Int64]
-    /// By timeline, the end of the latest claim's lease; nil once it was ended.
-    private var leases: [Timestamp?]
+    private var clock = 0
+    private var timelines = Table<Timeline>()
     /// By partition, how many events were applied.
-    private(set) var applied: [Int]
-    /// Values that may be published: stored, or found equal to what is, under that claim.
-    private var announceable: [Int64: UInt8] = [:]
-    /// Messages that landed after one with a higher revision, whose sender has not mended it.
-    private var late: [Int: Set<Int64>] = [:]
+    private(set) var applied = Array(repeating: 0, count: SimulatedWorld.partitions)
+    /// Every content that was stored, by identity.
+    private var contents: [[Message]] = Array(repeating: [], count: SimulatedWorld.identities)
 
-    init(timelines: Int, partitions: Int) {
-        asked = Array(repeating: 0, count: timelines)
-        askedOfAll = asked
-        served = asked
-        stored = asked
-        claims = Array(repeating: 0, count: timelines)
-        leases = Array(repeating: nil, count: timelines)
-        applied = Array(repeating: 0, count: partitions)
+    /// What happened, in words, if anybody wants to read it.
+    private(set) var journal: [String]?
+
+    /// By kind, the time after which a timeline may sleep.
+    private let dormantAfter: [Duration]
+
+    init(_ world: SimulatedWorld, keepsJournal: Bool) {
+        journal = keepsJournal ? [] : nil
+        dormantAfter = world.rules.map(\.dormantAfter)
+    }
+
+    mutating func note(_ text: @autoclosure () -> String) {
+        if journal != nil { journal?.append(text()) }
     }
 
     /// Only the first counts: what follows may follow from it.
     mutating func violated(_ invariant: Invariant, _ message: String) {
         if violation == nil { violation = Violation(invariant: invariant, message: message) }
+    }
+
+    private mutating func change(_ id: Int, _ body: (inout Timeline) -> Void) {
+        var timeline = timelines[id] ?? Timeline()
+        body(&timeline)
+        timelines[id] = timeline
     }
 
     // MARK: Ingest
@@ -72,119 +79,107 @@ struct Witness {
         applied[partition] = max(applied[partition], offset + 1)
     }
 
-    mutating func asked(_ timeline: Int) {
+    mutating func asked(_ id: Int, events: Int64) {
         clock += 1
-        asked[timeline] = clock
+        let clock = clock
+        change(id) {
+            $0.asked = clock
+            $0.events += events
+        }
     }
 
-    mutating func askedOfAll(_ timeline: Int) {
+    mutating func askedOfAll(_ id: Int) {
         clock += 1
-        askedOfAll[timeline] = clock
+        let clock = clock
+        change(id) { $0.askedOfAll = clock }
     }
 
-    mutating func cancelled(_ timeline: Int) {
-        askedOfAll[timeline] = 0
+    mutating func cancelled(_ id: Int) {
+        change(id) { $0.askedOfAll = 0 }
     }
 
     // MARK: Workers
-
-    mutating func claimed(_ timeline: Int, _ claim: Int64, until end: Timestamp, at now: Timestamp) {
-        if claim <= claims[timeline] {
-            violated(.neverBack, "claim \(claim) of timeline \(timeline) is not a new one")
-        }
-        if let lease = leases[timeline] {
-            if lease > now { violated(.singleFlight, "timeline \(timeline) was claimed while it was leased") }
-        }
-        claims[timeline] = claim
-        leases[timeline] = end
-    }
-
-    /// Whoever has it leased may have lost the claim.
-    mutating func ended(_ timeline: Int, claim: Int64) {
-        claims[timeline] = max(claims[timeline], claim)
-        leases[timeline] = nil
-    }
 
     mutating func fetchBegins() -> Int {
         clock += 1
         return clock
     }
 
-    mutating func stored(_ timeline: Int, claim: Int64, value: UInt8, fetchedAt: Int) {
-        if claim != claims[timeline] {
-            violated(
-                .neverBack,
-                "timeline \(timeline): what claim \(claim) fetched was stored after claim \(claims[timeline])")
-        }
-        if fetchedAt < stored[timeline] {
-            violated(.neverBack, "timeline \(timeline): the result of an earlier fetch was stored over a later one")
-        }
-        stored[timeline] = fetchedAt
-        announceable[claim] = value
+    mutating func stored(_ id: Int, fetchedAt: Int) {
+        change(id) { $0.served = max($0.served, fetchedAt) }
     }
 
-    mutating func completed(
-        _ timeline: Int, claim: Int64, fetchedAt: Int, from before: TimelineStateMachine, to after: TimelineStateMachine
-    ) {
-        if claim != claims[timeline] {
-            violated(.neverBack, "timeline \(timeline): claim \(claim) was completed after claim \(claims[timeline])")
+    /// A row as a transaction found it, and as it left it.
+    mutating func wrote(_ id: Int, from old: TimelineRow?, to new: TimelineRow?, at now: Timestamp) {
+        guard let new else { return }
+        guard let old else {
+            change(id) { $0.events = 1 }
+            return
         }
-        if after.rendered < before.rendered || after.renderedKindGeneration < before.renderedKindGeneration
-            || after.renderedAppGeneration < before.renderedAppGeneration
+        if new.revision < old.revision || new.contentRevision < old.contentRevision {
+            violated(.neverBack, "timeline \(id): revision \(new.revision) was stored over \(old.revision)")
+        }
+        if new.state.rendered < old.state.rendered || new.state.generation < old.state.generation {
+            violated(.neverBack, "timeline \(id): what was rendered went back")
+        }
+        if new.state.requested < old.state.requested {
+            violated(.exactlyOnce, "timeline \(id): requests went back")
+        }
+        let lastActive = max(new.viewedAt ?? .distantPast, new.requestedAt ?? .distantPast, new.placedAt)
+        if new.state.isAsleep, !old.state.isAsleep, now - lastActive < dormantAfter[new.kind] {
+            violated(.noLostReload, "timeline \(id) sleeps, and somebody looked at it at \(lastActive)")
+        }
+        if new.content == nil && old.content != nil
+            || new.content != old.content && new.contentRevision == old.contentRevision
         {
-            violated(.neverBack, "timeline \(timeline): a rendered generation went back")
+            violated(.failureKeeps, "timeline \(id): its content was replaced, and not by a store")
         }
-        served[timeline] = max(served[timeline], fetchedAt)
-        leases[timeline] = nil
+        if new.contentRevision != old.contentRevision {
+            contents[new.identity].append(Message(revision: new.contentRevision, value: new.content))
+        }
     }
 
-    /// It is deleted, and with it all that was wanted of it.
-    mutating func collected(_ timeline: Int, claim: Int64) {
-        asked[timeline] = 0
-        askedOfAll[timeline] = 0
-        stored[timeline] = 0
-        ended(timeline, claim: claim)
+    /// Invariant 7: whatever is to do for a row, a list will look at it in time.
+    mutating func checkAppointments(_ tables: Tables, at now: Timestamp) {
+        for (id, row) in tables.timelines.entries {
+            let kind = tables.kinds[row.kind].generations
+            guard let next = row.state.nextLook(kind, at: now) else { continue }
+            let lists = tables.work.entries.lazy.map(\.row).filter { $0.timelines.contains(id) }
+            let isListed = lists.contains { $0.generation == nil && $0.dueAt == row.listedAt }
+            if isListed, row.listedAt <= next { continue }
+            // A reload of everyone is no appointment: its rows are in its lists, or ahead of its walk.
+            let isSwept =
+                tables.sweeps[row.kind]?.isAhead(of: id) == true
+                || lists.contains { $0.generation.map { $0 > row.state.generation } ?? false }
+            let targeted = row.state.nextLook(KindGenerations(), at: now)
+            if targeted.map({ isListed && row.listedAt <= $0 }) ?? true, isSwept { continue }
+            violated(
+                .appointed,
+                "timeline \(id) is to be looked at \(next - now) from now, and \(isListed ? "a" : "no") list does so at "
+                    + "\(row.listedAt)")
+        }
     }
 
     // MARK: Output
 
-    /// - Parameters:
-    ///   - value: nil for a tombstone.
-    ///   - highest: the highest revision that had landed before.
-    mutating func landed(_ timeline: Int, revision: Int64, value: UInt8?, after highest: Int64) {
-        if let value {
-            if announceable[revision] != value {
-                violated(.publishedIsStored, "timeline \(timeline): revision \(revision) was published and not stored")
-            }
-        }
-        if revision < highest {
-            late[timeline, default: []].insert(revision)
-        } else {
-            late[timeline] = nil
-        }
+    mutating func landed(_ identity: Int, _ message: Message) {
+        guard message.value != nil, !contents[identity].contains(message) else { return }
+        violated(
+            .publishedIsStored, "timeline \(identity): revision \(message.revision) was published and not stored")
     }
-
-    /// The sender of a message has seen that its claim was gone, and did what there is to do.
-    mutating func mended(_ timeline: Int, revision: Int64) {
-        late[timeline]?.remove(revision)
-    }
-
-    /// Whether the last message in the log may be an old one, whose sender died before it could mend that. Consumers
-    /// that compare revisions do not care.
-    func mayEndLate(_ timeline: Int) -> Bool { !(late[timeline] ?? []).isEmpty }
 
     // MARK: In the end
 
-    mutating func expectServed(_ timeline: Int) {
-        if served[timeline] < asked[timeline] {
-            violated(
-                .noLostReload,
-                "timeline \(timeline): no fetch has completed that began after its last request was applied")
+    mutating func expectServed(_ id: Int, _ row: TimelineRow) {
+        guard let timeline = timelines[id] else { return }
+        if timeline.served < timeline.asked {
+            violated(.noLostReload, "timeline \(id): no fetch was stored that began after its last request")
         }
-        if served[timeline] < askedOfAll[timeline] {
-            violated(
-                .noLostReload,
-                "timeline \(timeline): no fetch has completed that began after the last reload of everyone was applied")
+        if timeline.served < timeline.askedOfAll {
+            violated(.noLostReload, "timeline \(id): no fetch was stored that began after the last reload of everyone")
+        }
+        if timeline.events != row.state.requested {
+            violated(.exactlyOnce, "timeline \(id): \(row.state.requested) requests, not \(timeline.events)")
         }
     }
 }

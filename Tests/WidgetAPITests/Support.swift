@@ -191,15 +191,21 @@ extension TestAPI {
 extension TestStore {
     /// Stores content for a timeline, as the workers do.
     func saveContent(_ id: TimelineID, hash: Int, content: String = "1") async throws {
+        try await saveStored(
+            """
+            {"entries":[{"content":\(content),"date":"2020-01-01T00:00:00Z"},\
+            {"content":"later","date":"2030-01-01T00:00:00Z"}],"policy":"never"}
+            """, id, hash: hash)
+    }
+
+    /// Stores JSON of policy and entries for a timeline.
+    func saveStored(_ json: String, _ id: TimelineID, hash: Int) async throws {
         let digits = "00000000-0000-0000-0000-\(String(repeating: "0", count: 12 - "\(hash)".count))\(hash)"
         try await sql(
             """
-            INSERT INTO timeline_content (timeline_id, hash, revision, content)
-            VALUES ('\(id)', '\(digits)', \(hash),
-                    '{"entries":[{"content":\(content),"date":"2020-01-01T00:00:00Z"},
-                                 {"content":"later","date":"2030-01-01T00:00:00Z"}],"policy":"never"}')
-            ON CONFLICT (timeline_id) DO UPDATE
-                SET hash = excluded.hash, revision = excluded.revision, content = excluded.content
+            UPDATE timeline SET hash = '\(digits)', content_revision = \(hash), revision = \(hash), content = '\(json)',
+                stored_at = now()
+            WHERE identity = '\(id)'
             """)
     }
 }

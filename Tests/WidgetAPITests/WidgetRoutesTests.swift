@@ -53,17 +53,16 @@ struct WidgetRoutesTests {
                 #expect(before["currentEntry"] == .null)
 
                 try await store.settle()
-                try await store.sql(
+                try await store.saveStored(
                     """
-                    INSERT INTO timeline_content (timeline_id, hash, revision, content) VALUES
-                        ('\(id)', '\(id)', 7, '{"entries":[{"content":1,"date":"2020-01-01T00:00:00Z"},
-                            {"content":2,"date":"2021-01-01T00:00:00Z"},{"content":3,"date":"2999-01-01T00:00:00Z"}],
-                            "policy":"never"}')
-                    """)
+                    {"entries":[{"content":1,"date":"2020-01-01T00:00:00Z"},
+                        {"content":{"date":"2010-01-01T00:00:00Z","entries":[{"a":"}]\\""}]},"date":"2021-01-01T00:00:00Z"},
+                        {"content":3,"date":"2999-01-01T00:00:00Z"}], "policy":"never"}
+                    """, id, hash: 7)
                 let after = try await client.json(path).document
                 #expect(after["state"]?["stale"] == false)
                 #expect(after["revision"] == 7)
-                #expect(after["currentEntry"]?["content"] == 2)
+                #expect(after["currentEntry"]?["content"]?["date"] == "2010-01-01T00:00:00Z")
                 #expect(after["content"]?["entries"]?.arrayValue?.count == 3)
             }
         }
@@ -73,16 +72,14 @@ struct WidgetRoutesTests {
     func beforeTheFirst() async throws {
         try await withStore { store in
             let id = try await store.place([.test("w1")])[0]
-            try await store.sql(
-                """
-                INSERT INTO timeline_content (timeline_id, hash, revision, content) VALUES
-                    ('\(id)', '\(id)', 1, '{"entries":[{"content":1,"date":"2020-01-01T00:00:00Z"}],"policy":"never"}')
-                """)
+            try await store.saveStored(
+                #"{"entries":[{"content":1,"date":"2020-01-01T00:00:00Z"}],"policy":"never"}"#, id, hash: 1)
             let detail = try #require(try await store.timeline(id))
             let early = try #require(Timestamp(rfc3339: "2019-12-31T23:59:59Z"))
             let late = try #require(Timestamp(rfc3339: "2020-01-01T00:00:00Z"))
-            #expect(try detail.currentEntry(at: early) == nil)
-            #expect(try detail.currentEntry(at: late)?["content"] == 1)
+            #expect(detail.currentEntry(at: early) == nil)
+            let entry = try #require(detail.currentEntry(at: late))
+            #expect(String(decoding: entry, as: UTF8.self) == #"{"content":1,"date":"2020-01-01T00:00:00Z"}"#)
         }
     }
 

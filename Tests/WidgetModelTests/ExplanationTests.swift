@@ -10,10 +10,11 @@ struct ExplanationTests {
     /// Rendered two hours ago, often viewed, with a policy time in three hours.
     private static func facts(_ change: (inout ReloadFacts) -> Void = { _ in }) -> ReloadFacts {
         var facts = ReloadFacts(readAt: now)
-        facts.targeted = ReloadFacts.Generation(current: 4, rendered: 4)
+        facts.timeline.requested = 4
+        facts.timeline.rendered = 4
         facts.renderedAt = now - hour * 2
-        facts.policyAt = now + hour * 3
-        facts.dueAt = now + hour * 3
+        facts.timeline.policyAt = now + hour * 3
+        facts.listedAt = now + hour * 3
         facts.isStored = true
         facts.views = ViewStatistics(
             viewsADay: 50, lastActive: now - hour, lastPlaced: now - hour * 24 * 30)
@@ -68,97 +69,92 @@ struct ExplanationTests {
     static let states: [Case] = [
         Case("idle", .waiting, .policy, ["policy's time", "2026-06-22T13:00:00Z", "in 3 h 0 min"]) { _ in },
         Case("never, only on request", .onRequest, .policy, ["only a request"]) {
-            $0.policyAt = .distantFuture
-            $0.dueAt = .distantFuture
+            $0.timeline.policyAt = .distantFuture
+            $0.listedAt = .distantFuture
         },
         Case("budgeted request, spacing", .waiting, .spacing, ["spacing of 5 min", "in 3 min 20 s"]) {
-            $0.targeted.current = 5
+            $0.timeline.requested = 5
             $0.renderedAt = now - .seconds(100)
-            $0.dueAt = now + .seconds(200)
+            $0.timeline.eligibleAt = now + .seconds(200)
         },
         Case("budgeted request, no token", .waiting, .budget, ["waits for a token: next at", "in 30 min"]) {
-            $0.targeted.current = 5
+            $0.timeline.requested = 5
             $0.ledger = spent(60, of: 50)
-            $0.dueAt = now + .seconds(1_800)
-        },
-        Case("policy's time, no token", .waiting, .budget, ["waits for a token"]) {
-            $0.ledger = spent(60, of: 50)
-            $0.policyAt = now + .seconds(60)
-            $0.dueAt = now + .seconds(1_700)
+            $0.timeline.eligibleAt = now + .seconds(1_800)
         },
         Case("after failures", .waiting, .backoff, ["after 3 failures", "in 1 min 30 s"]) {
-            $0.targeted.current = 5
-            $0.targeted.free = 5
+            $0.timeline.requested = 5
+            $0.timeline.freeRequested = 5
             $0.attempts = 3
-            $0.retryAt = now + .seconds(90)
-            $0.dueAt = now + .seconds(90)
+            $0.timeline.retryAt = now + .seconds(90)
         },
         Case("free request of a shared kind", rules: rules(shared: true), .waiting, .spacing, ["spacing of 5 min"]) {
-            $0.targeted.current = 5
-            $0.targeted.free = 5
-            $0.dueAt = now + .seconds(60)
-            $0.freeAt = now + .seconds(60)
+            $0.timeline.requested = 5
+            $0.timeline.freeRequested = 5
+            $0.timeline.freeAt = now + .seconds(60)
         },
         Case("due by a free request", .due, .free, ["interactive lane", "as soon as a worker has room"]) {
-            $0.targeted.current = 5
-            $0.targeted.free = 5
+            $0.timeline.requested = 5
+            $0.timeline.freeRequested = 5
             $0.lane = .interactive
-            $0.dueAt = now - .seconds(2)
+            $0.listedAt = now - .seconds(2)
         },
         Case("due for the first time", .due, .first, ["never been rendered"]) {
             $0.renderedAt = nil
-            $0.targeted = ReloadFacts.Generation(current: 1, rendered: 0, free: 1)
-            $0.dueAt = now
+            $0.timeline.requested = 1
+            $0.timeline.rendered = 0
+            $0.timeline.freeRequested = 1
+            $0.listedAt = now
         },
         Case("due, budgeted, with a token", .due, .paced, ["as soon as"]) {
-            $0.targeted.current = 5
-            $0.dueAt = now
+            $0.timeline.requested = 5
+            $0.listedAt = now
         },
         Case("due, budgeted, without a token", .due, .budget, ["will be deferred: waits for a token"]) {
-            $0.targeted.current = 5
+            $0.timeline.requested = 5
             $0.ledger = spent(60, of: 50)
-            $0.dueAt = now
+            $0.listedAt = now
         },
         Case("due in developer mode", rules: rules(developerMode: true), .due, .developerMode, ["developer mode"]) {
-            $0.targeted.current = 5
+            $0.timeline.requested = 5
             $0.ledger = spent(60, of: 50)
-            $0.dueAt = now
+            $0.listedAt = now
         },
         Case("due by policy, nobody looks", .due, .dormant, ["will sleep: not viewed since 2026-06-01"]) {
             $0.views.lastActive = time("2026-06-01T00:00:00Z")
-            $0.dueAt = now
+            $0.timeline.policyAt = now
+            $0.listedAt = now
         },
         Case("asleep", .sleeping, .dormant, ["sleeps: not viewed since 2026-06-01T00:00:00Z", "wakes"]) {
             $0.views.lastActive = time("2026-06-01T00:00:00Z")
             $0.decision = .slept
-            $0.dueAt = .distantFuture
+            $0.timeline.isAsleep = true
+            $0.listedAt = .distantFuture
         },
         Case("being fetched", .fetching, .inFlight, ["a worker is fetching it", "in 20 s"]) {
-            $0.isLeased = true
-            $0.targeted.current = 5
-            $0.dueAt = now + .seconds(20)
+            $0.lease = ReloadFacts.Lease(token: 7, endsAt: now + .seconds(20))
+            $0.timeline.requested = 5
         },
         Case("its worker is gone", .leaseEnded, .inFlight, ["did not come back"]) {
-            $0.isLeased = true
-            $0.dueAt = now - .seconds(1)
+            $0.lease = ReloadFacts.Lease(token: 7, endsAt: now - .seconds(1))
         },
         Case(
             "paused kind", .paused, .operatorCommand, ["reloads of the kind are paused", "since 2026-06-22T09:00:00Z"]
         ) {
             $0.kindPausedAt = now - hour
-            $0.dueAt = now
+            $0.listedAt = now
         },
         Case("paused app", .paused, .operatorCommand, ["reloads of the app are paused"]) {
             $0.appPausedAt = now - hour
         },
         Case("reload of everyone, not swept", .waiting, nil, ["waits for the sweeper"]) {
-            $0.kind = ReloadFacts.Generation(current: 3, rendered: 2)
-            $0.swept = 2
-            $0.policyAt = .distantFuture
-            $0.dueAt = .distantFuture
+            $0.kind.current = 3
+            $0.timeline.generation = 2
+            $0.timeline.policyAt = .distantFuture
+            $0.listedAt = .distantFuture
         },
         Case("retired", .retired, nil, ["retired"]) { $0.isRetired = true },
-        Case("collected", .orphaned, nil, ["no widget shows it"]) { $0.isOrphaned = true },
+        Case("collected", .orphaned, nil, ["no widget shows it"]) { $0.timeline.isOrphaned = true },
     ]
 
     @Test("what comes next is told in words, with its rule", arguments: states)
@@ -191,7 +187,7 @@ struct ExplanationTests {
             (.reloaded, .free, "a free reason takes no budget"), (.unchanged, .paced, "spared a write and a message"),
             (.failed, .providerTimeout, "the provider did not answer in time; what was shown before stays"),
             (.deferred, .budget, "deferred at"), (.deferred, .spacing, "spacing"), (.released, .stopped, "given back"),
-            (.slept, .dormant, "put to sleep"), (.cancelled, .operatorCommand, "cancelled"),
+            (.slept, .dormant, "put to sleep"),
             (.merged, .coalescing, "merged"), (.refused, .invalidEvent, "none that can be applied"),
         ])
     func decisions(decision: Decision, rule: ReloadRule, text: String) {
@@ -207,7 +203,7 @@ struct ExplanationTests {
     @Test("a decision that was stored without a rule has the one that it always has")
     func usualRules() {
         let usual: [(Decision, ReloadRule?)] = [
-            (.unchanged, .gate), (.slept, .dormant), (.released, .stopped), (.cancelled, .operatorCommand),
+            (.unchanged, .gate), (.slept, .dormant), (.released, .stopped),
             (.merged, .coalescing), (.refused, .invalidEvent), (.none, nil), (.reloaded, nil),
         ]
         for (decision, rule) in usual { #expect(Self.explain { $0.decision = decision }.last.rule == rule) }
@@ -223,40 +219,35 @@ struct ExplanationTests {
     @Test("many requests are one reload")
     func merged() {
         let explanation = Self.explain {
-            $0.targeted.current = 7
-            $0.kind = ReloadFacts.Generation(current: 3, rendered: 1)
-            $0.swept = 3
+            $0.timeline.requested = 7
+            $0.kind.current = 3
+            $0.timeline.generation = 1
+            $0.listedAt = Self.now
         }
         #expect(explanation.notes == [.init("merged: 5 requests are one reload", .coalescing)])
-        #expect(Self.explain { $0.targeted.current = 5 }.notes.isEmpty)
+        #expect(Self.explain { $0.timeline.requested = 5 }.notes.isEmpty)
     }
 
-    @Test("reloads of everyone: pending, not swept, cancelled")
+    @Test("reloads of everyone: pending, and cancelled")
     func everyone() {
         let waiting = Self.explain {
-            $0.kind = ReloadFacts.Generation(current: 5, rendered: 2)
-            $0.app = ReloadFacts.Generation(current: 2, rendered: 2)
-            $0.swept = 5
+            $0.kind = KindGenerations(current: 5)
+            $0.timeline.generation = 2
         }
-        #expect(waiting.facts.everyonePending == 3 && waiting.facts.unswept == 2 && waiting.facts.pending == 3)
-        #expect(waiting.notes.map(\.text).contains { $0.hasPrefix("2 reloads of everyone not swept yet") })
+        #expect(waiting.facts.everyonePending == 3 && waiting.facts.pending == 3)
         #expect(waiting.facts.need == .budgeted)
 
         let cancelled = Self.explain {
-            $0.kind = ReloadFacts.Generation(current: 5, rendered: 2, free: 5)
-            $0.app = ReloadFacts.Generation(current: 2, rendered: 2)
-            $0.swept = 4
-            $0.cancelled = 7
+            $0.kind = KindGenerations(current: 5, free: 5, cancelled: 5)
+            $0.timeline.generation = 2
         }
         #expect(cancelled.facts.isEveryoneCancelled && cancelled.facts.pending == 0)
-        #expect(cancelled.facts.isStale, "what is shown is as old as ever")
-        #expect(cancelled.facts.wait == .policy && cancelled.next.rule == .policy)
-        #expect(cancelled.facts.need == .free, "rendered with whatever makes it due")
+        #expect(!cancelled.facts.isStale && cancelled.facts.need == .policy)
         #expect(cancelled.notes == [.init("3 reloads of everyone cancelled by an operator", .operatorCommand)])
 
         let since = Self.explain {
-            $0.kind = ReloadFacts.Generation(current: 6, rendered: 2)
-            $0.cancelled = 5
+            $0.kind = KindGenerations(current: 6, cancelled: 5)
+            $0.timeline.generation = 2
         }
         #expect(!since.facts.isEveryoneCancelled, "one came after the cancelling")
     }
@@ -265,18 +256,18 @@ struct ExplanationTests {
     func need() {
         #expect(Self.explain { $0.renderedAt = nil }.facts.need == .first)
         #expect(Self.explain().facts.need == .policy)
-        #expect(Self.explain { $0.targeted.current = 5 }.facts.need == .budgeted)
+        #expect(Self.explain { $0.timeline.requested = 5 }.facts.need == .budgeted)
         #expect(
             Self.explain {
-                $0.targeted.current = 6
-                $0.targeted.free = 5
+                $0.timeline.requested = 6
+                $0.timeline.freeRequested = 5
             }.facts.need == .free, "one of them is free")
         #expect(
             Self.explain {
-                $0.targeted.current = 5
-                $0.targeted.free = 4
+                $0.timeline.requested = 5
+                $0.timeline.freeRequested = 4
             }.facts.need == .budgeted, "the free one was rendered")
-        #expect(Self.explain { $0.app = ReloadFacts.Generation(current: 1, rendered: 0, free: 1) }.facts.need == .free)
+        #expect(Self.explain { $0.kind = KindGenerations(current: 1, free: 1) }.facts.need == .free)
     }
 
     @Test("the budget: what is left, and when there is more")

@@ -32,7 +32,7 @@ struct FillTests {
             },
             widgets: indices,
             widget: { index in
-                FilledWidget(placement: placement(index), kind: kind, timeline: identity(index).id)
+                FilledWidget(placement: placement(index), kind: kind, timeline: index)
             })
     }
 
@@ -44,7 +44,7 @@ struct FillTests {
     func everything() async throws {
         try await withStore { store in
             let before = try await indexes(store)
-            #expect(before.count >= 10 && Set(before.map(\.table)).count == 4)
+            #expect(before.count >= 9 && Set(before.map(\.table)).count == 3)
             let seen = Mutex(0)
             let counts = try await store.store.fill(Self.population(store, 0..<25_000), connections: 3) { rows in
                 seen.withLock { $0 = max($0, rows) }
@@ -53,15 +53,23 @@ struct FillTests {
             #expect(try await indexes(store) == before)
             #expect(try await store.integer("SELECT count(*) FROM timeline") == 25_000)
             #expect(try await store.integer("SELECT count(*) FROM widget") == 25_000)
-            #expect(try await store.integer("SELECT count(*) FROM timeline_content") == 12_500)
+            #expect(try await store.integer("SELECT count(*) FROM timeline WHERE content IS NOT NULL") == 12_500)
+            #expect(try await store.integer("SELECT count(*) FROM timeline WHERE listed_at = 'infinity'") == 16_666)
+            #expect(try await store.integer("SELECT sum(cardinality(timelines)) FROM work") == 8_334)
+            #expect(try await store.lists("cardinality(timelines) = 200") >= 41)
+            #expect(try await store.unappointed() == 0)
             #expect(
-                try await store.integer("SELECT count(*) FROM timeline_state WHERE due_at = 'infinity'") == 16_666)
+                try await store.integer(
+                    "SELECT count(*) FROM widget w JOIN timeline t ON t.id = w.timeline_id AND t.user_id = w.user_id")
+                    == 25_000)
             let overview = try #require(try await store.pool.query(Overview()).first)
             #expect(overview.due == 0 && overview.stale == 0 && overview.leased == 0)
             // What an event would find by its identity.
             let id = try await Self.population(store, 0..<1).timeline(4).identity.id
-            #expect(try await store.timeline(id)?.content == #"{"entries":[]}"#)
-            #expect(try await store.pool.query(KindsToSweep(highWater: 1)).isEmpty)
+            #expect(
+                try await store.timeline(id)?.content.map { String(decoding: $0, as: UTF8.self) } == #"{"entries":[]}"#)
+            // Others come behind them.
+            try await store.place([.test("later", user: "later")])
         }
     }
 
@@ -69,12 +77,11 @@ struct FillTests {
     func claimable() async throws {
         try await withStore { store in
             _ = try await store.store.fill(Self.population(store, 0..<10), connections: 1)
-            let app = try #require(try await store.directory().apps[TestKinds.app])
-            let mark = TimelineMark(
-                appID: app.id, audienceID: "u3", kindID: nil, matching: nil, events: 1, urgency: .budgeted, lane: 1,
-                cause: EventPosition(topic: 0, partition: 0, offset: 1), reason: .push)
-            let outcome = try await store.pool.query(MarkUsers([mark], limit: 10)).first
-            #expect(outcome?.marked == 1 && outcome?.due == 1)
+            let row = try await store.apply([try await store.mark(.user, "u3")])
+            #expect(row.marked == 1 && row.due == 1)
+            let list = try #require(try await store.claim(.push).first)
+            #expect(list.timelines.map(\.user) == ["u3"])
+            #expect(try await store.complete(list).count == 1)
         }
     }
 
@@ -86,7 +93,8 @@ struct FillTests {
             await #expect(throws: FillRefusal.notEmpty) { _ = try await store.store.fill(population, connections: 1) }
             let before = try await indexes(store)
             _ = try await store.store.fill(Self.population(store, 5..<9), connections: 1, isExtension: true)
-            #expect(try await store.integer("SELECT count(*) FROM timeline_state") == 9)
+            #expect(try await store.integer("SELECT count(*) FROM timeline") == 9)
+            #expect(try await store.unappointed() == 0)
             #expect(try await indexes(store) == before)
         }
     }

@@ -87,7 +87,8 @@ struct KindChurnTests {
                     group.addTask {
                         while !Task.isCancelled {
                             try await persistently {
-                                _ = try await store.store.moveChunk(kindID: kindID, limit: 5, settling: .seconds(3_600))
+                                _ = try await store.store.changeChunk(
+                                    kindID: kindID, limit: 5, settling: .seconds(3_600))
                             }
                             try await Task.sleep(for: .milliseconds(1))
                         }
@@ -122,9 +123,9 @@ struct KindChurnTests {
             }
             // Everybody knows by now.
             try await store.sql(
-                "UPDATE kind_move SET pass_begins_at = now() - interval '1 s', started_at = now() - interval '1 h'")
-            while try await store.store.moveChunk(kindID: kindID, limit: 5, settling: .zero) != nil {}
-            #expect(try await store.integer("SELECT count(*) FROM kind_move") == 0)
+                "UPDATE kind_change SET pass_begins_at = now() - interval '1 s', started_at = now() - interval '1 h'")
+            while try await store.store.changeChunk(kindID: kindID, limit: 5, settling: .zero) != nil {}
+            #expect(try await store.integer("SELECT count(*) FROM kind_change") == 0)
 
             let definition = try await weather(store).definition
             for (widget, configuration) in truth.all {
@@ -164,18 +165,19 @@ struct KindChurnTests {
                     group.addTask {
                         for _ in 0..<60 {
                             try await persistently {
-                                _ = try await store.store.retireChunk(kindID: kindID, timelines: 3, widgets: 4)
+                                _ = try await store.store.changeChunk(
+                                    kindID: kindID, limit: 4, settling: .seconds(3_600))
                             }
                         }
                     }
                 }
                 try await group.waitForAll()
             }
-            while try await !store.pool.query(KindsToChange(highWater: 1)).isEmpty {
-                _ = try await store.store.retireChunk(kindID: kindID, timelines: 3, widgets: 4)
-            }
+            try await store.sql(
+                "UPDATE kind_change SET pass_begins_at = now() - interval '1 s', started_at = now() - interval '1 h'")
+            while try await store.store.changeChunk(kindID: kindID, limit: 4, settling: .zero) != nil {}
             #expect(try await store.integer("SELECT count(*) FROM widget WHERE timeline_id IS NOT NULL") == 0)
-            #expect(try await store.integer("SELECT count(*) FROM timeline_state WHERE NOT orphaned") == 0)
+            #expect(try await store.integer("SELECT count(*) FROM timeline WHERE NOT orphaned") == 0)
             try await expectNothingLeftBehind(store)
         }
     }
@@ -185,14 +187,15 @@ struct KindChurnTests {
         #expect(
             try await store.integer(
                 """
-                SELECT count(*) FROM timeline_state s
-                WHERE s.orphaned = EXISTS (SELECT 1 FROM widget w WHERE w.timeline_id = s.timeline_id)
+                SELECT count(*) FROM timeline s
+                WHERE s.orphaned = EXISTS (SELECT 1 FROM widget w WHERE w.timeline_id = s.id)
                 """) == 0)
         #expect(
             try await store.integer(
                 """
                 SELECT count(*) FROM widget w WHERE w.timeline_id IS NOT NULL
-                    AND NOT EXISTS (SELECT 1 FROM timeline_state s WHERE s.timeline_id = w.timeline_id)
+                    AND NOT EXISTS (SELECT 1 FROM timeline s WHERE s.id = w.timeline_id)
                 """) == 0)
+        #expect(try await store.unappointed() == 0)
     }
 }

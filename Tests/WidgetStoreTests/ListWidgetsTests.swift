@@ -114,7 +114,7 @@ struct ListWidgetsTests {
                 """
                 INSERT INTO widget (app_id, id, kind_id, family, timeline_id, user_id, device_id, locale, time_zone,
                                     placed_at, changed_at)
-                SELECT k.app_id, 'w' || n, k.id, 0, gen_random_uuid(), 'u' || n % 1000, 'd' || n % 1000, 'en-GB',
+                SELECT k.app_id, 'w' || n, k.id, 0, n, 'u' || n % 1000, 'd' || n % 1000, 'en-GB',
                        'Europe/London', now(), now()
                 FROM generate_series(1, 20000) n, (SELECT min(id) AS id, min(app_id) AS app_id FROM kind) k;
                 ANALYZE widget;

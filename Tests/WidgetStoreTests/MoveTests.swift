@@ -21,7 +21,7 @@ struct MoveTests {
         _ kindID: Int32, _ store: TestStore, limit: Int = 100, settling: Duration = .zero
     ) async throws -> Int {
         var chunks = 0
-        while try await store.store.moveChunk(kindID: kindID, limit: limit, settling: settling) != nil {
+        while try await store.store.changeChunk(kindID: kindID, limit: limit, settling: settling) != nil {
             chunks += 1
             try #require(chunks < 1_000, "it ends")
         }
@@ -29,7 +29,7 @@ struct MoveTests {
     }
 
     private func moves(_ store: TestStore) async throws -> Int {
-        try await store.integer("SELECT count(*) FROM kind_move")
+        try await store.integer("SELECT count(*) FROM kind_change WHERE NOT retires")
     }
 
     private func shown(_ widget: String, _ store: TestStore) async throws -> TimelineDetail {
@@ -51,19 +51,20 @@ struct MoveTests {
             #expect(details.count == 12 && Set(details.compactMap(\.timelineID)).count == 2)
             for widget in details {
                 let timeline = try await shown(widget.id, store)
-                #expect(timeline.user == nil && timeline.configuration == widget.configuration)
-                #expect(timeline.configuration == #"{"card":"c\#((Int(widget.id.dropFirst()) ?? 0) % 2)"}"#)
-                #expect(timeline.lane == .bulk && timeline.dueAt.microseconds <= timeline.readAt.microseconds)
-                #expect(timeline.locale == "en-GB" && timeline.family == .systemSmall)
+                let row = timeline.timeline
+                #expect(row.user == nil && row.configuration.canonical == widget.configuration)
+                #expect(row.configuration.canonical == #"{"card":"c\#((Int(widget.id.dropFirst()) ?? 0) % 2)"}"#)
+                #expect(timeline.lane == .bulk && row.listedAt <= timeline.readAt)
+                #expect(row.locale == "en-GB" && row.family == .systemSmall)
             }
-            for id in before { #expect(try await store.timeline(id)?.isOrphaned == true) }
+            for id in before { #expect(try await store.timeline(id)?.timeline.state.isOrphaned == true) }
             #expect(try await moves(store) == 0)
 
             _ = try await change(store) { $0.sharing = .perUser }
             try await moveAll(kindID, store, limit: 5)
             let back = try await store.pool.query(ListWidgets(WidgetFilter(app: TestKinds.app), limit: 100))
             #expect(Set(back.compactMap(\.timelineID)) == Set(before))
-            for id in before { #expect(try await store.timeline(id)?.isOrphaned == false) }
+            for id in before { #expect(try await store.timeline(id)?.timeline.state.isOrphaned == false) }
         }
     }
 
@@ -102,7 +103,7 @@ struct MoveTests {
             let widgets = try await store.pool.query(ListWidgets(WidgetFilter(app: TestKinds.app), limit: 100))
             #expect(widgets.count == 6 && Set(widgets.compactMap(\.timelineID)) == expected)
             #expect(
-                try await store.integer("SELECT count(*) FROM timeline_state WHERE NOT orphaned") == expected.count)
+                try await store.integer("SELECT count(*) FROM timeline WHERE NOT orphaned") == expected.count)
         }
     }
 
@@ -114,15 +115,15 @@ struct MoveTests {
             var moved = 0
             while moved < 25 {
                 let chunk = try #require(
-                    try await store.store.moveChunk(kindID: kindID, limit: 10, settling: .zero))
-                #expect(chunk.widgets <= 10 && chunk.isProgress)
+                    try await store.store.changeChunk(kindID: kindID, limit: 10, settling: .zero))
+                #expect(chunk.widgets <= 10)
                 moved += chunk.widgets
-                let old = try await store.integer("SELECT count(*) FROM timeline_state WHERE orphaned")
+                let old = try await store.integer("SELECT count(*) FROM timeline WHERE orphaned")
                 #expect(old == (moved < 25 ? 0 : 1), "it is read until the last has moved")
             }
             try await moveAll(kindID, store)
-            #expect(try await store.integer("SELECT count(*) FROM timeline_state WHERE NOT orphaned") == 25)
-            #expect(try await store.integer("SELECT count(*) FROM timeline_state WHERE orphaned") == 1)
+            #expect(try await store.integer("SELECT count(*) FROM timeline WHERE NOT orphaned") == 25)
+            #expect(try await store.integer("SELECT count(*) FROM timeline WHERE orphaned") == 1)
         }
     }
 
@@ -131,16 +132,16 @@ struct MoveTests {
         try await withStore { store in
             try await store.place((0..<20).map { .test("w\($0)", user: "u\($0)") })
             let kindID = try await change(store) { $0.variesBy = [] }
-            _ = try await store.store.moveChunk(kindID: kindID, limit: 5, settling: .zero)
+            _ = try await store.store.changeChunk(kindID: kindID, limit: 5, settling: .zero)
             let before = try await store.pool.query(ListMoves())
             #expect(before[0].moved == 5 && before[0].passProgress > 0)
             // The next chunk waits for a lock, and its connection is lost.
             try await store.pool.withTransaction { connection in
-                try await connection.simple("SELECT 1 FROM timeline_state FOR UPDATE")
+                try await connection.simple("SELECT 1 FROM timeline FOR UPDATE")
                 try await withThrowingTaskGroup(of: Bool.self) { group in
                     group.addTask {
                         do {
-                            _ = try await store.store.moveChunk(kindID: kindID, limit: 5, settling: .zero)
+                            _ = try await store.store.changeChunk(kindID: kindID, limit: 5, settling: .zero)
                             return true
                         } catch {
                             return false
@@ -157,7 +158,7 @@ struct MoveTests {
             }
             #expect(try await store.pool.query(ListMoves()) == before)
             try await moveAll(kindID, store, limit: 5)
-            #expect(try await store.integer("SELECT count(*) FROM timeline_state WHERE NOT orphaned") == 20)
+            #expect(try await store.integer("SELECT count(*) FROM timeline WHERE NOT orphaned") == 20)
             #expect(try await store.integer("SELECT count(*) FROM widget WHERE timeline_id IS NOT NULL") == 20)
         }
     }
@@ -172,17 +173,17 @@ struct MoveTests {
             let waiting = try #require(try await store.pool.query(ListMoves()).first)
             #expect(waiting.movedInAll == 10 && waiting.moved == 0)
             #expect(waiting.passBeginsAt == waiting.startedAt + .seconds(3_600))
-            #expect(try await store.pool.query(KindsToChange(highWater: 10)).isEmpty, "nobody looks meanwhile")
-            #expect(try await store.store.moveChunk(kindID: kindID, limit: 10, settling: .seconds(3_600)) == nil)
+            #expect(try await store.pool.query(KindsToChange(maximumLists: 10)).isEmpty, "nobody looks meanwhile")
+            #expect(try await store.store.changeChunk(kindID: kindID, limit: 10, settling: .seconds(3_600)) == nil)
 
             // A process that knows only the old definition.
             try await store.place([.test("late", user: "late")], known: old)
             try await store.sql(
-                "UPDATE kind_move SET started_at = started_at - interval '2 h', pass_begins_at = pass_begins_at - interval '2 h'"
+                "UPDATE kind_change SET started_at = started_at - interval '2 h', pass_begins_at = pass_begins_at - interval '2 h'"
             )
-            #expect(try await store.pool.query(KindsToChange(highWater: 10)).map(\.change) == [.move])
+            #expect(try await store.pool.query(KindsToChange(maximumLists: 10)) == [kindID])
             try await moveAll(kindID, store, settling: .seconds(3_600))
-            #expect(try await shown("late", store).locale == nil)
+            #expect(try await shown("late", store).timeline.locale == nil)
             #expect(try await moves(store) == 0)
         }
     }
@@ -192,10 +193,10 @@ struct MoveTests {
         try await withStore { store in
             let before = try await store.place((0..<10).map { .test("w\($0)", user: "u\($0)") })
             let kindID = try await change(store) { $0.variesBy = [] }
-            _ = try await store.store.moveChunk(kindID: kindID, limit: 4, settling: .zero)
+            _ = try await store.store.changeChunk(kindID: kindID, limit: 4, settling: .zero)
             _ = try await change(store) { $0.variesBy = .all }
             let move = try #require(try await store.pool.query(ListMoves()).first)
-            #expect(move.cursor == TimelineID(high: 0, low: 0) && move.movedInAll == 0)
+            #expect(move.passProgress == 0 && move.movedInAll == 0)
             try await moveAll(kindID, store)
             let widgets = try await store.pool.query(ListWidgets(WidgetFilter(app: TestKinds.app), limit: 100))
             #expect(Set(widgets.compactMap(\.timelineID)) == Set(before))
@@ -214,7 +215,7 @@ struct MoveTests {
                 try await store.configure(
                     "w1", isConfigured ? #"{"card":"new"}"# : nil, at: Timestamp(microseconds: 9), known: old
                 ) {
-                    group.addTask { _ = try await store.store.moveChunk(kindID: kindID, limit: 10, settling: .zero) }
+                    group.addTask { _ = try await store.store.changeChunk(kindID: kindID, limit: 10, settling: .zero) }
                     try await store.waitUntilBlocked()
                 }
                 try await group.waitForAll()
@@ -224,12 +225,13 @@ struct MoveTests {
             #expect(widget.changedAt == Timestamp(microseconds: 9))
             if isConfigured {
                 let timeline = try await shown("w1", store)
-                #expect(timeline.configuration == #"{"card":"new"}"# && timeline.locale == nil)
+                #expect(
+                    timeline.timeline.configuration.canonical == #"{"card":"new"}"# && timeline.timeline.locale == nil)
             } else {
                 #expect(widget.timelineID == nil)
             }
             #expect(
-                try await store.integer("SELECT count(*) FROM timeline_state WHERE NOT orphaned")
+                try await store.integer("SELECT count(*) FROM timeline WHERE NOT orphaned")
                     == (isConfigured ? 2 : 1))
         }
     }
@@ -243,8 +245,8 @@ struct MoveTests {
             try await withThrowingTaskGroup(of: Void.self) { group in
                 try await store.pool.withTransaction { connection in
                     // The chunk has locked and read the widget by the time that it waits for this.
-                    _ = try await connection.query(LockTimelines([id]))
-                    group.addTask { _ = try await store.store.moveChunk(kindID: kindID, limit: 10, settling: .zero) }
+                    try await connection.simple("SELECT FROM timeline WHERE identity = '\(id)' FOR NO KEY UPDATE")
+                    group.addTask { _ = try await store.store.changeChunk(kindID: kindID, limit: 10, settling: .zero) }
                     try await store.waitUntilBlocked()
                     group.addTask {
                         try await store.configure(
@@ -258,12 +260,13 @@ struct MoveTests {
             try await moveAll(kindID, store)
             if isConfigured {
                 let timeline = try await shown("w1", store)
-                #expect(timeline.configuration == #"{"card":"new"}"# && timeline.locale == nil)
+                #expect(
+                    timeline.timeline.configuration.canonical == #"{"card":"new"}"# && timeline.timeline.locale == nil)
             } else {
                 #expect(try await store.widget("w1")?.timelineID == nil)
             }
             #expect(
-                try await store.integer("SELECT count(*) FROM timeline_state WHERE NOT orphaned")
+                try await store.integer("SELECT count(*) FROM timeline WHERE NOT orphaned")
                     == (isConfigured ? 1 : 0))
             #expect(try await moves(store) == 0)
         }
@@ -274,18 +277,19 @@ struct MoveTests {
         try await withStore { store in
             let old = try await store.directory()
             let id = try await store.place([.test("w1")])[0]
+            let row = try await store.row(of: id)
             let kindID = try await change(store) { $0.variesBy = [] }
             try await withThrowingTaskGroup(of: Void.self) { group in
                 try await store.pool.withTransaction { connection in
-                    _ = try await connection.query(LockTimelines([id]))
-                    group.addTask { _ = try await store.store.moveChunk(kindID: kindID, limit: 10, settling: .zero) }
+                    try await connection.simple("SELECT FROM timeline WHERE identity = '\(id)' FOR NO KEY UPDATE")
+                    group.addTask { _ = try await store.store.changeChunk(kindID: kindID, limit: 10, settling: .zero) }
                     try await store.waitUntilBlocked()
                     // Another widget of the same timeline, by a process with the old definition, in this transaction.
                     let app = try #require(old.apps[TestKinds.app])
                     _ = try await connection.query(
                         InsertWidgets([
                             WidgetWrite(
-                                appID: app.id, id: "late", kindID: kindID, family: .systemSmall, timelineID: id,
+                                appID: app.id, id: "late", kindID: kindID, family: .systemSmall, timelineID: row,
                                 user: "u1", device: "d2",
                                 environment: WidgetEnvironment(storedLocale: "en-GB", timeZone: "Europe/London"),
                                 changedAt: Timestamp(microseconds: 3))
@@ -293,9 +297,9 @@ struct MoveTests {
                 }
                 try await group.waitForAll()
             }
-            #expect(try await store.timeline(id)?.isOrphaned == false)
+            #expect(try await store.timeline(id)?.timeline.state.isOrphaned == false)
             try await moveAll(kindID, store)
-            #expect(try await store.timeline(id)?.isOrphaned == true)
+            #expect(try await store.timeline(id)?.timeline.state.isOrphaned == true)
             #expect(try await store.widget("late")?.timelineID == store.widget("w1")?.timelineID)
         }
     }
@@ -307,7 +311,8 @@ struct MoveTests {
             #expect(try await moves(store) == 1)
             _ = try await store.store.retire(app: TestKinds.app, kind: "Purchases")
             #expect(try await moves(store) == 0)
-            #expect(try await store.store.moveChunk(kindID: kindID, limit: 10, settling: .zero) == nil)
+            #expect(try await store.store.changeChunk(kindID: kindID, limit: 10, settling: .zero)?.isEnd == true)
+            #expect(try await store.store.changeChunk(kindID: kindID, limit: 10, settling: .zero) == nil)
             try await store.apply(TestKinds.apps())
             #expect(try await moves(store) == 1, "a process may still place by what it was")
         }
@@ -323,7 +328,7 @@ struct MoveTests {
             _ = try await store.store.importWidgets([
                 ImportedWidget(placement: .test("w1"), kind: kind, time: Timestamp(microseconds: 1))
             ])
-            #expect(try await shown("w1", store).locale == nil)
+            #expect(try await shown("w1", store).timeline.locale == nil)
         }
     }
 }

@@ -52,49 +52,29 @@ struct PauseTests {
         }
     }
 
-    @Test("What is paused is not counted as due and cannot be claimed; marks go on")
-    func due() async throws {
-        try await withStore { store in
-            try await store.place([
-                .test("w1"), .test("w2", kind: "DueDate"), .test("w1", app: TestKinds.otherApp),
-            ])
-            func due() async throws -> Int {
-                try await store.pool.query(DueWork(limit: 10)).reduce(0) { $0 + $1.count }
-            }
-            #expect(try await due() == 3)
-            _ = try await store.store.pause(app: TestKinds.app, kind: "Purchases")
-            #expect(try await due() == 2)
-            let directory = try await store.directory()
-            let app = try #require(directory.apps[TestKinds.app])
-            let purchases = try #require(directory.kind("Purchases", of: app)).id
-            let claim = ClaimTimelines(
-                [ClaimWish(kindID: purchases, lane: .interactive, count: 10)], lease: .seconds(30))
-            #expect(try await store.pool.query(claim).isEmpty)
-            _ = try await store.store.pause(app: TestKinds.app)
-            _ = try await store.store.resume(app: TestKinds.app, kind: "Purchases")
-            #expect(try await due() == 1, "the app's pause holds all its kinds")
-            #expect(try await store.pool.query(claim).isEmpty)
-            _ = try await store.store.resume(app: TestKinds.app)
-            #expect(try await due() == 3)
-            #expect(try await store.pool.query(claim).count == 1)
-        }
-    }
-
-    @Test("Neither a bump nor a placement is lost while the kind is paused; it is only not swept")
-    func sweep() async throws {
+    @Test("Neither a bump nor a placement nor a mark is lost while the kind is paused")
+    func nothingLost() async throws {
         try await withStore { store in
             try await store.place([.test("w1"), .test("w2", kind: "DueDate")])
             try await store.settle()
             _ = try await store.store.pause(app: TestKinds.app, kind: "Purchases")
-            let app = try #require(try await store.directory().apps[TestKinds.app])
-            _ = try await store.pool.execute(BumpApps([GenerationBump(id: app.id, events: 1, reason: .foreground)]))
-            let kinds = try await store.pool.query(KindsToSweep(highWater: 10)).map(\.kindID)
-            #expect(kinds.count == 1)
-            let paused = try #require(try await store.directory().kind("Purchases", of: app)).id
-            #expect(try await store.pool.execute(SweepKind(kindID: paused, limit: 10)) == 0)
+            let kind = try await store.kind()
+            _ = try await store.pool.query(BumpKinds([GenerationBump(appID: kind.appID, kindID: nil)]))
+            for sweep in try await store.pool.query(ListSweeps(limit: 10)) {
+                _ = try await store.pool.query(WalkKind(sweep.id, limit: 10, maximumLists: 10))
+            }
+            try await store.place([.test("w3", user: "u3")])
+            try await store.apply([try await store.mark(.user, "u1")])
+            let dueDate = try await store.kind("DueDate").id
+            for lane in ReloadLane.allCases {
+                #expect(try await store.claim(lane).allSatisfy { $0.kindID == dueDate })
+            }
+            let depths = QueueDepths(limit: 100, overdueAfter: .zero)
+            #expect(try await store.pool.query(depths).allSatisfy { $0.kindID == dueDate })
             _ = try await store.store.resume(app: TestKinds.app, kind: "Purchases")
-            #expect(try await store.pool.query(KindsToSweep(highWater: 10)).count == 2)
-            #expect(try await store.pool.execute(SweepKind(kindID: paused, limit: 10)) == 1)
+            var claimed = 0
+            for lane in ReloadLane.allCases { claimed += try await store.claim(lane).flatMap(\.timelines).count }
+            #expect(claimed == 3, "w1 by its mark and by the sweep, w3 by its placement")
         }
     }
 }

@@ -168,22 +168,24 @@ struct PlaceholderTests {
             let weather = try await kind("Weather", store)
             #expect(key(weather).timeZone == nil && key(purchases).timeZone == "Europe/Berlin")
             _ = try await record([key(purchases), key(weather)], store)
-            func standIn(_ index: Int, _ widget: String? = nil) async throws -> StandIn? {
-                let filter = WidgetFilter(app: TestKinds.app, widget: widget ?? "none")
-                let shownBy = try await store.pool.query(ListWidgets(filter, limit: 1)).first
-                return try await store.store.timeline(ids[index], of: TestKinds.app, shownBy: shownBy)?.standIn
+            func fallback(_ index: Int, _ widget: String? = nil) async throws -> FallbackContent? {
+                if let widget {
+                    let statement = ReadWidgetTimeline(app: TestKinds.app, widget: widget)
+                    return try await store.pool.query(statement).first?.fallback
+                }
+                return try await store.timeline(ids[index])?.fallback
             }
-            #expect(try await standIn(0) == .placeholder(content: "{}", fetchedAt: nil), "not fetched yet")
+            #expect(try await fallback(0) == .placeholder(content: "{}", fetchedAt: nil), "not fetched yet")
             for kind in [purchases, weather] { _ = try await finish(try await claim(kind, store), store) }
-            guard case .placeholder(#"{"a":1}"#, .some) = try await standIn(0) else {
-                Issue.record("\(String(describing: try await standIn(0)))")
+            guard case .placeholder(#"{"a":1}"#, .some) = try await fallback(0) else {
+                Issue.record("\(String(describing: try await fallback(0)))")
                 return
             }
-            #expect(try await standIn(1) == .placeholder(content: "{}", fetchedAt: nil), "another environment")
+            #expect(try await fallback(1) == .placeholder(content: "{}", fetchedAt: nil), "another environment")
             // The timeline of a kind that varies by nothing has no environment: the widget's counts.
-            #expect(try await standIn(2) == .placeholder(content: "{}", fetchedAt: nil))
-            guard case .placeholder(#"{"a":1}"#, .some) = try await standIn(2, "w3") else {
-                Issue.record("\(String(describing: try await standIn(2, "w3")))")
+            #expect(try await fallback(2) == .placeholder(content: "{}", fetchedAt: nil))
+            guard case .placeholder(#"{"a":1}"#, .some) = try await fallback(2, "w3") else {
+                Issue.record("\(String(describing: try await fallback(2, "w3")))")
                 return
             }
         }

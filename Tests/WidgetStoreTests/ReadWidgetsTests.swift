@@ -17,9 +17,9 @@ struct ReadWidgetsTests {
             try await store.pool.withTransaction { mover in
                 try await mover.simple(
                     """
-                    INSERT INTO timeline (id, kind_id, configuration)
-                    SELECT '\(new)', kind_id, '{"card":"globex"}' FROM timeline WHERE id = '\(old)';
-                    UPDATE widget SET timeline_id = '\(new)' WHERE id = 'w1'
+                    INSERT INTO timeline (id, identity, kind_id, configuration)
+                    SELECT 999, '\(new)', kind_id, '{"card":"globex"}' FROM timeline WHERE identity = '\(old)';
+                    UPDATE widget SET timeline_id = 999 WHERE id = 'w1'
                     """)
                 async let read = store.pool.withTransaction { connection in
                     var pipeline = PostgresPipeline()
@@ -34,7 +34,7 @@ struct ReadWidgetsTests {
                 }
                 try await mover.simple("COMMIT; BEGIN")
                 let widget = try #require(try await read.first)
-                #expect(widget.timelineID?.description == new)
+                #expect(widget.timeline?.id.description == new && widget.timeline?.row == 999)
                 #expect(widget.configuration == #"{"card":"globex"}"#)
             }
         }

@@ -13,16 +13,31 @@ struct RetireTests {
         return id
     }
 
-    private func chunk(_ kindID: Int32, _ store: TestStore, timelines: Int = 100, widgets: Int = 100) async throws
-        -> KindChunk
-    {
-        try #require(try await store.store.retireChunk(kindID: kindID, timelines: timelines, widgets: widgets))
+    /// A chunk; nil when there is nothing to do now.
+    private func chunk(
+        _ kindID: Int32, _ store: TestStore, limit: Int = 100, settling: Duration = .zero
+    ) async throws -> KindChunk? {
+        try await store.store.changeChunk(kindID: kindID, limit: limit, settling: settling)
     }
 
-    @Test("It is retired once; its widgets and timelines are not found any more, and nothing that is shown is claimed")
+    /// Chunks until nothing is to be done now.
+    private func chunks(
+        _ kindID: Int32, _ store: TestStore, limit: Int = 100, settling: Duration = .zero
+    ) async throws -> [KindChunk] {
+        var chunks: [KindChunk] = []
+        while let chunk = try await chunk(kindID, store, limit: limit, settling: settling) {
+            chunks.append(chunk)
+            try #require(chunks.count < 1_000, "it ends")
+        }
+        return chunks
+    }
+
+    @Test("It is retired once; its widgets and timelines are not found any more, its sweeps are deleted")
     func retired() async throws {
         try await withStore { store in
             let id = try await store.place([.test("w1"), .test("w2", user: "u2"), .test("w3", kind: "DueDate")])[0]
+            let kind = try await store.kind()
+            _ = try await store.pool.query(BumpKinds([GenerationBump(appID: kind.appID, kindID: kind.id)]))
             let kindID = try await retire(store)
             let again = try #require(try await store.store.retire(app: TestKinds.app, kind: "Purchases"))
             #expect(!again.isChanged && again.timelines == 2)
@@ -33,9 +48,9 @@ struct RetireTests {
             #expect(try await store.widget("w3") != nil)
             let filter = WidgetFilter(app: TestKinds.app)
             #expect(try await store.pool.query(ListWidgets(filter, limit: 10)).map(\.id) == ["w3"])
-            #expect(try await store.pool.query(DueWork(limit: 10)).allSatisfy { $0.kindID != kindID })
-            let claims = try await store.claim(lane: .interactive)
-            #expect(claims.count == 1 && claims[0].kindID != kindID)
+            let depths = QueueDepths(limit: 10, overdueAfter: .zero)
+            #expect(try await store.pool.query(depths).allSatisfy { $0.kindID != kindID })
+            #expect(try await store.integer("SELECT count(*) FROM sweep") == 0)
         }
     }
 
@@ -46,24 +61,15 @@ struct RetireTests {
             try await store.place((0..<25).map { .test("w\($0)", user: "u\($0)", kind: "Weather") })
             try await store.place([.test("x", kind: "Weather", configuration: #"{"city":"x"}"#)])
             let kindID = try await retire(store, "Weather")
-            let work = try await store.pool.query(KindsToChange(highWater: 10))
-            #expect(work.map(\.kindID) == [kindID] && work[0].change == .retire)
-
-            var chunks: [KindChunk] = []
-            while true {
-                let chunk = try await chunk(kindID, store, timelines: 10, widgets: 10)
-                guard chunk.isProgress else { break }
-                chunks.append(chunk)
-                #expect(chunk.widgets <= 10)
-            }
+            #expect(try await store.pool.query(KindsToChange(maximumLists: 10)) == [kindID])
+            let chunks = try await chunks(kindID, store, limit: 10)
+            #expect(chunks.allSatisfy { $0.widgets <= 10 } && chunks.count >= 3 && chunks.last?.isEnd == true)
             #expect(chunks.map(\.widgets).reduce(0, +) == 26)
             #expect(chunks.map(\.orphans).reduce(0, +) == 2)
-            #expect(chunks.count >= 3)
-            #expect(try await store.pool.query(KindsToChange(highWater: 10)).isEmpty)
+            #expect(try await store.pool.query(KindsToChange(maximumLists: 10)).isEmpty)
             #expect(try await store.integer("SELECT count(*) FROM widget WHERE timeline_id IS NULL") == 26)
-            #expect(try await store.integer("SELECT count(*) FROM timeline_state WHERE orphaned AND lane = 3") == 2)
-            let claims = try await store.claim(lane: .bulk)
-            #expect(claims.count == 2 && claims.allSatisfy(\.isOrphaned))
+            let claimed = try await store.claimAll().flatMap(\.timelines)
+            #expect(claimed.count == 2 && claimed.allSatisfy(\.state.isOrphaned))
         }
     }
 
@@ -81,13 +87,9 @@ struct RetireTests {
                 (error as? KindConflict)?.message.hasPrefix("is being retired: 1 timelines left") == true
             }
             await #expect(throws: KindConflict.self) { _ = try await store.store.difference(apps) }
-            _ = try await chunk(kindID, store)
+            _ = try await chunks(kindID, store)
             await #expect(throws: KindConflict.self) { _ = try await store.apply(apps) }
-            let claims = try await store.claim(lane: .bulk)
-            try await store.pool.withTransaction { connection in
-                _ = try await connection.query(LockTimelines([id]))
-                _ = try await connection.query(CollectTimelines(claims.map { ($0.id, $0.claim) }))
-            }
+            for list in try await store.claimAll() { _ = try await store.collect(list) }
             let changes = try await store.apply(apps)
             #expect(changes.first { $0.app == TestKinds.app && $0.kind == "Purchases" }?.action == .add)
             let app = try #require(try await store.directory().apps[TestKinds.app])
@@ -102,25 +104,29 @@ struct RetireTests {
         }
     }
 
-    @Test("What a process places that does not know yet is found and removed, whenever it comes")
+    @Test("What a process places that does not know yet is found and removed")
     func stragglers() async throws {
         try await withStore { store in
             let old = try await store.directory()
             try await store.place([.test("w1"), .test("w2", user: "u2")])
             let kindID = try await retire(store)
-            _ = try await chunk(kindID, store)
-            #expect(try await store.pool.query(KindsToChange(highWater: 10)).isEmpty)
+            _ = try await chunks(kindID, store, settling: .seconds(60))
+            #expect(try await store.pool.query(KindsToChange(maximumLists: 10)).isEmpty, "it waits for the others")
 
             // A new timeline; one that was left to be collected; another configuration of a widget that is still there.
             try await store.place([.test("w3", user: "u3"), .test("w4")], known: old)
-            #expect(try await store.integer("SELECT count(*) FROM timeline_state WHERE NOT orphaned") == 2)
-            #expect(try await store.pool.query(KindsToChange(highWater: 10)).map(\.kindID) == [kindID])
+            #expect(try await store.integer("SELECT count(*) FROM timeline WHERE NOT orphaned") == 2)
             try await store.configure(
                 "w3", #"{"card":"x"}"#, at: Timestamp(microseconds: 5), known: old)
-            #expect(try await chunk(kindID, store).widgets == 2)
-            #expect(try await store.integer("SELECT count(*) FROM timeline_state WHERE NOT orphaned") == 0)
+            try await store.sql(
+                """
+                UPDATE kind_change
+                SET started_at = started_at - interval '2 min', pass_begins_at = pass_begins_at - interval '2 min'
+                """)
+            let chunks = try await chunks(kindID, store, settling: .seconds(60))
+            #expect(chunks.map(\.widgets).reduce(0, +) == 2 && chunks.last?.isEnd == true)
+            #expect(try await store.integer("SELECT count(*) FROM timeline WHERE NOT orphaned") == 0)
             #expect(try await store.integer("SELECT count(*) FROM widget WHERE timeline_id IS NOT NULL") == 0)
-            #expect(try await store.pool.query(KindsToChange(highWater: 10)).isEmpty)
         }
     }
 
@@ -142,8 +148,8 @@ struct RetireTests {
             }
             // It was moved before the chunk got it, to a timeline that another chunk finds.
             #expect(try await store.integer("SELECT count(*) FROM widget WHERE timeline_id IS NOT NULL") == 1)
-            #expect(try await chunk(kindID, store).widgets == 1)
-            #expect(try await store.integer("SELECT count(*) FROM timeline_state WHERE NOT orphaned") == 0)
+            #expect(try await chunks(kindID, store).map(\.widgets).reduce(0, +) == 1)
+            #expect(try await store.integer("SELECT count(*) FROM timeline WHERE NOT orphaned") == 0)
         }
     }
 
@@ -153,11 +159,11 @@ struct RetireTests {
             try await store.place([.test("w1")])
             let kindID = try await retire(store)
             try await store.pool.withTransaction { connection in
-                _ = try await connection.query(LockRetiredKind(kindID: kindID))
-                #expect(try await store.store.retireChunk(kindID: kindID, timelines: 10, widgets: 10) == nil)
+                _ = try await connection.query(LockKindChange(kindID: kindID))
+                #expect(try await chunk(kindID, store) == nil)
             }
             _ = try await store.store.pause(app: TestKinds.app, kind: "Purchases")
-            #expect(try await store.pool.query(KindsToChange(highWater: 10)).isEmpty)
+            #expect(try await store.pool.query(KindsToChange(maximumLists: 10)).isEmpty)
             #expect(try await store.store.retire(app: TestKinds.app, kind: "Purchases")?.isPaused == true)
             await #expect {
                 _ = try await store.apply(TestKinds.apps())
@@ -165,7 +171,7 @@ struct RetireTests {
                 (error as? KindConflict)?.message.contains("freshet resume") == true
             }
             _ = try await store.store.resume(app: TestKinds.app, kind: "Purchases")
-            #expect(try await store.pool.query(KindsToChange(highWater: 10)).count == 1)
+            #expect(try await store.pool.query(KindsToChange(maximumLists: 10)).count == 1)
         }
     }
 }

@@ -8,67 +8,49 @@ import WidgetStore
 struct SnapshotTests {
     private static let entry = #"{"content":"at once","date":"2026-01-01T00:00:00Z"}"#
 
-    private func save(_ claims: [ClaimedTimeline], _ store: TestStore, entry: String = entry) async throws -> Int64? {
+    private func save(_ list: LeasedList, _ store: TestStore, entry: String = entry) async throws -> Int64? {
         try await store.pool.query(
-            SaveSnapshots(claims.map { SnapshotWrite(id: $0.id, claim: $0.claim, entry: entry) })
+            SaveSnapshots(list.timelines.map { SnapshotWrite(row: $0.row, token: list.lease, entry: entry) })
         ).first
-    }
-
-    private func content(_ claims: [ClaimedTimeline], _ store: TestStore) async throws {
-        _ = try await store.pool.query(
-            SaveContent(
-                claims.map {
-                    ContentWrite(id: $0.id, claim: $0.claim, hash: ContentHash(high: 1, low: 1), content: "stored")
-                }))
     }
 
     @Test("First the manifest's placeholder, then the snapshot, then the timeline alone")
     func order() async throws {
         try await withStore { store in
             let id = try await store.place([.test("w1")])[0]
-            let first = try #require(try await store.store.timeline(id, of: TestKinds.app))
-            #expect(first.standIn == .placeholder(content: "{}", fetchedAt: nil))
-            #expect(try await store.store.timeline(id, of: TestKinds.otherApp) == nil)
+            let first = try #require(try await store.timeline(id))
+            #expect(first.fallback == .placeholder(content: "{}", fetchedAt: nil))
+            #expect(try await store.timeline(id, app: TestKinds.otherApp) == nil)
 
-            let claims = try await store.claim(lane: .interactive)
-            #expect(claims.map(\.renderedAt) == [nil])
-            #expect(try await save(claims, store) == 1)
-            guard
-                case .snapshot(Self.entry, let storedAt)? = try await store.store.timeline(id, of: TestKinds.app)?
-                    .standIn
-            else {
+            let list = try #require(try await store.claim(.interactive).first)
+            #expect(list.timelines.map(\.renderedAt) == [nil])
+            #expect(try await save(list, store) == 1)
+            guard case .snapshot(Self.entry, let storedAt)? = try await store.timeline(id)?.fallback else {
                 Issue.record("no snapshot")
                 return
             }
-            #expect(storedAt >= first.detail.readAt)
+            #expect(storedAt >= first.readAt)
 
-            try await content(claims, store)
-            let last = try #require(try await store.store.timeline(id, of: TestKinds.app))
-            #expect(last.standIn == nil && last.detail.content == "stored")
+            try await store.complete(list, content: "stored")
+            let last = try #require(try await store.timeline(id))
+            #expect(last.fallback == nil && last.content.map { String(decoding: $0, as: UTF8.self) } == "stored")
             #expect(try await store.integer("SELECT count(*) FROM snapshot") == 0)
-            // A snapshot that comes after its timeline changes nothing.
-            #expect(try await save(claims, store) == 0)
-            _ = try await store.complete(claims)
-            try await store.sql("UPDATE timeline_state SET due_at = now(), lane = 0")
-            #expect(try await store.claim(lane: .interactive).first?.renderedAt != nil)
+            #expect(try await save(list, store) == 0, "it comes after its timeline")
         }
     }
 
-    @Test("It is stored only under the claim that is still held; a later one replaces it")
-    func fenced() async throws {
+    @Test("That of a later fetch replaces it, that of an earlier one does not")
+    func ordered() async throws {
         try await withStore { store in
-            let id = try await store.place([.test("w1"), .test("w2", user: "u2")])[0]
-            let first = try await store.claim(lane: .interactive)
-            try await store.sql("UPDATE timeline_state SET due_at = now() WHERE timeline_id = '\(id)'")
-            let second = try await store.claim(lane: .interactive)
-            #expect(second.map(\.id) == [id])
-            #expect(try await save(first, store, entry: "old") == 1, "only the other one's")
+            try await store.place([.test("w1")])
+            let first = try #require(try await store.claim(.interactive, lease: .zero).first)
+            let second = try #require(try await store.claim(.interactive).first)
             #expect(try await save(second, store) == 1)
+            #expect(try await save(first, store, entry: "old") == 0)
             #expect(try await save(second, store, entry: #"{"content":2,"date":"2026-01-01T00:00:00Z"}"#) == 1)
             #expect(
                 try await store.integer(
-                    "SELECT count(*) FROM snapshot WHERE timeline_id = '\(id)' AND entry LIKE '%2,%' AND revision = "
-                        + "\(second[0].claim)") == 1)
+                    "SELECT count(*) FROM snapshot WHERE entry LIKE '%2,%' AND revision = \(second.lease)") == 1)
         }
     }
 
@@ -78,25 +60,25 @@ struct SnapshotTests {
             let ids = try await store.place([
                 .test("w1", user: "me"), .test("w2", user: "you"), .test("w3", user: "them"),
             ])
-            let claims = try await store.claim(lane: .interactive)
-            #expect(try await save(claims, store) == 3)
+            func snapshots(_ id: TimelineID) async throws -> Int {
+                try await store.integer(
+                    "SELECT count(*) FROM snapshot s JOIN timeline t ON t.id = s.timeline_id WHERE identity = '\(id)'")
+            }
+            let list = try #require(try await store.claim(.interactive).first)
+            #expect(try await save(list, store) == 3)
             _ = try await store.store.erase(user: "me", of: TestKinds.app)
-            #expect(try await store.integer("SELECT count(*) FROM snapshot WHERE timeline_id = '\(ids[0])'") == 0)
+            #expect(try await snapshots(ids[0]) == 0)
 
-            try await store.pool.withTransaction { connection in
-                _ = try await connection.query(LockTimelines([ids[1]]))
-                try await connection.simple("UPDATE widget SET timeline_id = NULL WHERE id = 'w2'")
-                _ = try await connection.execute(OrphanTimelines([ids[1]]))
-                let claim = try #require(claims.first { $0.id == ids[1] })
-                // Nobody will look at it.
-                let late = try await connection.query(
-                    SaveSnapshots([SnapshotWrite(id: claim.id, claim: claim.claim, entry: "late")]))
-                #expect(late == [0])
-                let collected = try await connection.query(CollectTimelines([(claim.id, claim.claim)]))
-                #expect(collected == [1])
+            try await store.remove(["w2"])
+            #expect(try await save(list, store) == 1, "nobody will look at the others")
+            try await store.sql("UPDATE work SET ready_at = now()")
+            for orphans in try await store.claimAll() {
+                var orphans = orphans
+                orphans.timelines.removeAll { !$0.state.isOrphaned }
+                #expect(try await store.collect(orphans).isEmpty)
             }
             #expect(try await store.integer("SELECT count(*) FROM snapshot") == 1)
-            #expect(try await store.integer("SELECT count(*) FROM snapshot WHERE timeline_id = '\(ids[2])'") == 1)
+            #expect(try await snapshots(ids[2]) == 1)
         }
     }
 }

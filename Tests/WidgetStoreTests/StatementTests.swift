@@ -1,55 +1,45 @@
 import PostgresClient
 import TestSupport
 import Testing
-import WidgetStore
+
+@testable import WidgetStore
 
 @Suite("Every statement is one that PostgreSQL takes", .timeLimit(.minutes(5)))
 struct StatementTests {
     /// Every statement of the store: a new one belongs here.
     static let all: [any PostgresStatement.Type] = [
-        TakePartitions.self, AdvancePositions.self, ListPositions.self, SetPosition.self,
-        BumpApps.self, BumpKinds.self, MarkUsers.self, MarkDevices.self, MarkWidgets.self, MarkTimelines.self,
-        MarkAndClaimUsers.self, MarkAndClaimDevices.self, MarkAndClaimWidgets.self,
-        MarkAndClaimTimelines.self,
-        LockWidgets.self, ReadWidgets.self, LockTimelines.self, PlaceTimelines.self, OrphanTimelines.self,
-        InsertWidgets.self, UpdateWidgets.self, RecordViews.self,
-        InsertDeadLetter.self, DeadLettersToForward.self, DeadLettersForwarded.self, InsertSweep.self,
-        DueWork.self, DueSince.self, ClaimTimelines.self, ClaimTimelinesSince.self, PlanInOrder.self, SaveContent.self,
-        SaveContentInPlace.self,
-        CompleteTimelines.self, CompleteTimelinesInPlace.self,
-        FailTimelines.self, DeferTimelines.self, ReleaseTimelines.self, RepublishTimelines.self, CollectTimelines.self,
-        KindsToSweep.self, SweepKind.self, StartSweeps.self, NextSweep.self, SweepEveryoneChunk.self,
-        SweepAudienceChunk.self, MoveSweep.self, FinishSweep.self,
-        ListKinds.self, ListApps.self, UpsertApp.self, UpsertKind.self, LockManifests.self,
-        ListWidgets.self, ReadTimeline.self, Overview.self, RenderTimes.self, TakesWrites.self,
-        DeleteWidgetsOfUser.self, DeleteContentOfUser.self, DeleteDeadLettersOfUser.self,
-        NotifyDue.self,
-        SaveSnapshots.self, ReadStandIn.self, RecordPlaceholders.self, RenewPlaceholders.self,
+        ListAppDeadLetters.self, ReadAppDeadLetter.self, ReadDeadLetter.self, DatabaseTime.self,
+        InsertDeadLetter.self, DeadLettersToForward.self, DeadLettersForwarded.self, DeadLettersRefused.self,
+        RequireFlow.self, CountFailures.self, ListDiversions.self, LockDiversion.self, EndDiversion.self,
+        ForgetFailures.self, ReadIngestHalt.self, LockIngestState.self, HaltForApps.self, HaltIngest.self,
+        ResumeIngest.self, CountUnregistered.self, DeadLettersToReplay.self, DeadLettersReplayed.self,
+        DeadLettersFailedAgain.self, DeleteOldDeadLetters.self,
         NextPlaceholderKind.self, ClaimPlaceholders.self, FinishPlaceholders.self, DropPlaceholders.self,
-        ExpirePlaceholders.self, ListPlaceholders.self,
-        ReadExplanation.self, RefusedRequests.self,
-        ReadKind.self, PauseApp.self, PauseKind.self, KindStates.self,
-        CancelKind.self, CancelSweeps.self, CancelTimelines.self, SplitSweep.self,
-        RetireKind.self, CountTimelines.self, KindsToChange.self, LockRetiredKind.self, TimelinesToRetire.self,
-        WidgetsShowing.self, RemoveWidgets.self, MarkRetired.self,
-        CountStrays.self, BeginMove.self, LockMove.self, MovePage.self, AdvanceMove.self, EndMovePass.self,
-        ListMoves.self,
-        AddKindStatistics.self, PruneKindStatistics.self, MarkedTimelines.self, LockMarked.self,
-        ReadKindStatistics.self,
-        ForecastDue.self,
-        DeadLettersRefused.self, RequireFlow.self, CountFailures.self, ListDiversions.self, LockDiversion.self,
-        EndDiversion.self, ForgetFailures.self, ReadIngestHalt.self, LockIngestState.self, HaltForApps.self,
-        HaltIngest.self, ResumeIngest.self, CountUnregistered.self, ListDeadLetters.self, ListAllDeadLetters.self,
-        CountDeadLetters.self, ReadDeadLetter.self, DeadLettersToReplay.self, DeadLettersReplayed.self,
-        DeadLettersFailedAgain.self, DiscardDeadLetters.self, DeleteOldDeadLetters.self, DatabaseTime.self,
-        FillIndexes.self, FillIsEmpty.self, FillGenerations.self, FillSizes.self, WalPosition.self, HoldSnapshot.self,
-        DatabaseVitals.self, TableSizes.self, TakeSnapshot.self, StoredTimelines.self, TimelinesUnderWay.self,
-        CheckTimeline.self, DeviceTimelines.self, ReadKindPlaceholder.self, ListAppDeadLetters.self,
-        ReadAppDeadLetter.self, FindApp.self,
-        QueueDepths.self, TimelineEstimate.self, TimelineAges.self, WaitingWork.self, OldestSnapshot.self,
-        InsertEventTraces.self, EventTracesExist.self, ReadEventTraces.self, DeleteOldEventTraces.self,
-        ServerSettings.self, ServerSessions.self, OddIndexes.self,
-        ReadSecrets.self, KeepSecret.self, ReplaceSecret.self, ForgetSecret.self,
+        ExpirePlaceholders.self, ListPlaceholders.self, ReadKindPlaceholder.self, RecordPlaceholders.self,
+        RenewPlaceholders.self, SaveSnapshots.self,
+        FillIndexes.self, FillIsEmpty.self, BeginFill.self, AppointFilled.self, FillSizes.self,
+        TakePartitions.self, AdvancePositions.self, ListPositions.self, SetPosition.self, InsertEventTraces.self,
+        EventTracesExist.self, ReadEventTraces.self, DeleteOldEventTraces.self,
+        CancelKind.self, CountStrays.self, BeginMove.self, KindsToChange.self, LockKindChange.self,
+        KindChangePage.self, WidgetsShowing.self, RemoveWidgets.self, AdvanceKindChange.self, EndKindChangePass.self,
+        ListMoves.self, ListKinds.self, ReadKind.self, ListApps.self, UpsertApp.self, UpsertKind.self,
+        LockManifests.self, PauseApp.self, PauseKind.self, KindStates.self, RetireKind.self, CountTimelines.self,
+        ReadSecrets.self, KeepSecret.self, ReplaceSecret.self, ForgetSecret.self, FindApp.self,
+        CheckTokenOrigin.self, ClaimLists.self, ReadyLists.self, NotifyDue.self, EndLists.self,
+        CommitAsynchronously.self, GiveBackLists.self, AppendSuspects.self, ReadWorkLists.self, CountSweeps.self,
+        RegisterWorker.self, LeaveWorkers.self, OtherWorkers.self, NextToken.self,
+        Overview.self, RenderTimes.self, ReadExplanation.self, ReadTimeline.self, ReadWidgetTimeline.self,
+        ListWidgets.self, RefusedRequests.self, CheckTimeline.self, DeviceTimelines.self, TakesWrites.self,
+        DatabaseVitals.self, ForecastDue.self, AddKindStatistics.self, PruneKindStatistics.self,
+        ReadKindStatistics.self, OldestSnapshot.self, QueueDepths.self, ServerSettings.self, ServerSessions.self,
+        OddIndexes.self, StoredTimelines.self, TimelinesUnderWay.self, TableSizes.self, TakeSnapshot.self,
+        TimelineEstimate.self, TimelineAges.self, WaitingWork.self,
+        BumpKinds.self, RecordSweep.self, ListSweeps.self, WalkKind.self, SweepMarks.self,
+        AuditTimelines.self, LockOrphans.self, CollectTimelines.self, ComparePublished.self, MarkTimelines.self,
+        InsertTimelines.self, LockPlacedTimelines.self, OrphanTimelines.self, SettleTimelines.self,
+        StoreTimelines.self, ReadTimelinesAgain.self,
+        DeleteWidgetsOfUser.self, DeleteContentOfUser.self, DeleteDeadLettersOfUser.self, LockWidgets.self,
+        ReadWidgets.self, InsertWidgets.self, UpdateWidgets.self,
     ]
 
     @Test("utility statements, which PREPARE does not take, can be run")
@@ -59,7 +49,7 @@ struct StatementTests {
                 // A checkpoint waits for the disk with all that the tests beside have written: minutes on a slow one.
                 try await connection.simple("SET statement_timeout = 0")
                 _ = try await connection.execute(TidyTimelines())
-                _ = try await connection.execute(CompactTimelineState())
+                _ = try await connection.execute(CompactTimelines())
                 _ = try await connection.execute(WriteCheckpoint())
             }
         }
@@ -86,12 +76,12 @@ struct StatementTests {
         }
     }
 
-    @Test("The hot table has three indexes and no more")
+    @Test("The table of timelines has three indexes and no more, none on a column that a reload changes")
     func indexes() async throws {
         try await withStore { store in
-            let count = try await store.integer(
-                "SELECT count(*) FROM pg_indexes WHERE tablename = 'timeline_state'")
-            #expect(count == 3)
+            let count = try await store.integer("SELECT count(*) FROM pg_indexes WHERE tablename = 'timeline'")
+            let odd = try await store.pool.query(OddIndexes())
+            #expect(count == 3 && odd.isEmpty)
         }
     }
 }

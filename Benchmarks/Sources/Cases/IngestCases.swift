@@ -83,8 +83,10 @@ struct IngestCases {
         return MeasuredCase(name: "fold", items: Self.count, expected: 600) { [directory, batch] in
             let prepared = PreparedBatch(batch, topics: Self.topics, decoder: EventDecoder())
             let (fold, count) = prepared.fold(prepared.items, directory)
+            var input = MarkInput()
+            input.marks = fold.marks
             var pipeline = PostgresPipeline()
-            _ = pipeline.append(MarkUsers(fold.userMarks.values, limit: 10_000, isStrict: true))
+            _ = pipeline.append(MarkTimelines(input, limit: 10_000))
             guard count == Self.count, fold.accepted == Self.count, pipeline.count == 1 else { return 0 }
             return fold.markCount
         }

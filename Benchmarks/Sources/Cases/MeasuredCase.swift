@@ -13,8 +13,7 @@ public struct MeasuredCase: Sendable {
         let ingest = IngestCases()
         let workers = WorkerCases()
         return [
-            ingest.decode, ingest.decodeWidgets, ingest.fold, ingest.identity, workers.plan, workers.parse,
-            workers.bookkeeping, try workers.producer(),
+            ingest.decode, ingest.decodeWidgets, ingest.fold, ingest.identity, workers.parse, try workers.producer(),
         ]
     }
 }

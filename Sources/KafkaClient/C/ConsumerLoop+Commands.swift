@@ -65,7 +65,6 @@ extension ConsumerLoop {
     private func seek(_ offsets: [TopicPartition: KafkaOffset]) -> KafkaError? {
         let assigned = offsets.filter { tracker[$0.key] != nil }
         let places = Set(assigned.keys)
-        forget(places)
         buffer.remove(places)
 
         let byPhase = Dictionary(grouping: assigned) { tracker[$0.key]?.phase ?? .waiting }
@@ -122,7 +121,7 @@ extension ConsumerLoop {
         if stopReason == .abandon {
             buffer.discard()
         } else {
-            flush()
+            buffer.flush()
             hasLeft = leaveGroup()
             if stopReason == .abandon { buffer.discard() }
         }
@@ -192,6 +191,21 @@ extension ConsumerLoop {
         "socket.keepalive.enable": "true",
         // A fetch is a small request that nothing else carries: it must not wait for an acknowledgement.
         "socket.nagle.disable": "true",
+        // A fetch is answered as soon as there is anything: messages are gathered here, while the receiver is busy.
+        "fetch.min.bytes": "1",
+        // One fetch at a time is under way to each broker, and it names the partitions that could be fetched when it was sent. A
+        // partition that came back since (after a pause, a full queue, a new leader) waits until it is answered, at most so
+        // long; so do all messages, where a broker answers only at the end of the wait. librdkafka's own is half a second.
+        "fetch.wait.max.ms": "20",
+        // Values that are prefetched are bounded in bytes (above). The number of messages must not stop fetching before that:
+        // a queue that was full is looked at again only after a pause.
+        "queued.min.messages": "1000000",
+        // How soon a partition is fetched again after an error, such as a leader that has moved: librdkafka's own is half a second.
+        "fetch.error.backoff.ms": "50",
+        // A broker that was away is tried again at least so often: librdkafka's own is 10 seconds.
+        "reconnect.backoff.max.ms": "1000",
+        // After a leader has moved, how often metadata is asked for until the new one is known.
+        "topic.metadata.refresh.fast.interval.ms": "100",
     ]
 
     /// librdkafka looks only so often whether a full prefetch queue has room again. Where this is not known it is every

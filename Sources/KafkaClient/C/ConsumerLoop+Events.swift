@@ -48,7 +48,7 @@ extension ConsumerLoop: ClientEvents {
         let named = unsafe message.pointee.offset
         let offset = named >= 0 ? named : state.next ?? named
         tracker.stall(state.place)
-        flush()
+        buffer.flush()
         logger.error(
             "the log does not have the offset; the partition stands still until it is moved",
             metadata: [

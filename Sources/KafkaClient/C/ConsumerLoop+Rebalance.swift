@@ -36,12 +36,14 @@ extension ConsumerLoop {
         assignments += 1
         let assignment = assignments
         tracker.assign(places, assignment: assignment)
+        let topics = tracker.topics
+        _ = buffer.gather { $0.topics = topics }
         if isCooperative { add([:]) } else { replaceAll(with: [:]) }
         pulse.withLock { $0.isMember = true }
         guard !places.isEmpty else { return }
         logger.info("partitions assigned", metadata: ["partitions": "\(places)"])
 
-        flush()
+        buffer.flush()
         let mailbox = mailbox
         let logger = logger
         buffer.push(
@@ -65,7 +67,7 @@ extension ConsumerLoop {
             revocations += 1
             let revocation = revocations
             let mailbox = mailbox
-            flush()
+            buffer.flush()
             buffer.push(
                 .revoked(
                     KafkaRevocation(partitions: places, lost: isLost) {

@@ -21,12 +21,12 @@ final class ConsumerLoop: @unchecked Sendable {
     let callbacks: ClientCallbacks
 
     var tracker = PartitionTracker()
-    var builder: BatchBuilder
-    private let reader: (any KafkaMessageReader)?
     var indexCache = PartitionIndexCache()
     /// Fetching is paused because the receiver is slow.
     var isHolding = false
     private var fullSince: ContinuousClock.Instant?
+    /// The batch that is being gathered was full after its last message.
+    private var isFull = false
     private var batchBegun = ContinuousClock.now
     private var starvation = Starvation()
 
@@ -48,9 +48,6 @@ final class ConsumerLoop: @unchecked Sendable {
         logger[metadataKey: "kafka-group"] = "\(configuration.group)"
         self.configuration = configuration
         self.logger = logger
-        builder = BatchBuilder(
-            maximumMessages: max(configuration.maximumBatchMessages, 1), maximumBytes: configuration.maximumBatchBytes)
-        reader = configuration.makeReader?()
         callbacks = ClientCallbacks(logger: logger, configuration: configuration.kafka)
         let properties = try ClientProperties(
             .consumer, configuration.kafka, defaults: Self.defaults(configuration.kafka), newer: Self.newerDefaults,
@@ -65,7 +62,12 @@ final class ConsumerLoop: @unchecked Sendable {
         let wakeup = unsafe Wakeup(polling: rd_kafka_queue_get_consumer(client.pointer))
         self.wakeup = wakeup
         mailbox = ConsumerMailbox(wakeup: wakeup)
-        buffer = ConsumerEventBuffer { wakeup.signal() }
+        let gathering = BatchGathering(
+            builder: BatchBuilder(
+                maximumMessages: max(configuration.maximumBatchMessages, 1),
+                maximumBytes: configuration.maximumBatchBytes),
+            reader: configuration.makeReader?())
+        buffer = ConsumerEventBuffer(gathering: gathering) { wakeup.signal() }
 
         let topics = PartitionList(configuration.topics.map { TopicPartition(topic: $0, partition: -1) })
         let response = unsafe rd_kafka_subscribe(client.pointer, topics.pointer)
@@ -92,7 +94,7 @@ final class ConsumerLoop: @unchecked Sendable {
             guard stopReason == nil else { break }
             // Not only when a batch waits for room: a rebalance hands over what there is, and nothing more would come.
             if isHolding, buffer.pendingBatches < configuration.bufferedBatches { release() }
-            if builder.isFull { makeRoom() } else { fill() }
+            if buffer.isFull { makeRoom() } else { fill() }
         }
         close()
         callbacks.owner = nil
@@ -117,19 +119,20 @@ final class ConsumerLoop: @unchecked Sendable {
     /// Polls until there is something else to do.
     private func fill() {
         var polled = 0
-        while !builder.isFull, !wakeup.isPending, stopReason == nil {
-            // The receiver is waiting, or will be without having anything else: what there is goes out now.
-            let isWanted = !builder.isEmpty && buffer.pendingBatches == 0
+        isFull = false
+        while !isFull, !wakeup.isPending, stopReason == nil {
+            // The receiver is waiting: what there is goes out now. While it is busy, messages gather until it comes for them.
+            let isWanted = buffer.owesBatch
             if poll(isWanted ? 0 : starvation.wait(atMost: Self.pollMilliseconds)) {
                 polled += 1
                 starvation.ended()
                 if polled % Self.messagesPerLook == 0, isWanted,
                     batchBegun.duration(to: .now) >= configuration.maximumWait
                 {
-                    flush()
+                    buffer.flush()
                 }
             } else if isWanted {
-                flush()
+                buffer.flush()
             } else {
                 // Woken for something else, not for want of messages.
                 if !wakeup.isPending, starvation.mayAsk { starvation.asked(isHolding ? false : wakeFetcher()) }
@@ -160,9 +163,12 @@ final class ConsumerLoop: @unchecked Sendable {
 
     /// The batch is full: hands it over, or waits for the receiver.
     private func makeRoom() {
+        // Before the look, so that a receiver that takes something after it tells.
+        buffer.wantsRoom = true
         if buffer.pendingBatches < configuration.bufferedBatches {
-            flush()
+            buffer.flush()
             fullSince = nil
+            buffer.wantsRoom = isHolding
         } else if isHolding {
             // Serves the group, and keeps this consumer in it.
             _ = poll(Self.pollMilliseconds)
@@ -211,18 +217,12 @@ final class ConsumerLoop: @unchecked Sendable {
             return
         }
         guard let index else { return }
-        if builder.isEmpty { batchBegun = .now }
-        unsafe builder.append(message, topicIndex: tracker.topicIndex(at: index))
-        if let reader { builder.readLast(with: reader, topics: tracker.topics) }
-    }
-
-    /// Forgets what was gathered of these partitions.
-    func forget(_ places: Set<TopicPartition>) {
-        builder.remove(places, topics: tracker.topics)
-        guard let reader else { return }
-        // What was made of the others has their places in it.
-        _ = reader.take()
-        builder.readAll(with: reader, topics: tracker.topics)
+        if buffer.isEmpty { batchBegun = .now }
+        let topicIndex = tracker.topicIndex(at: index)
+        isFull = buffer.gather { gathering in
+            unsafe gathering.builder.append(message, topicIndex: topicIndex)
+            gathering.readLast()
+        }
     }
 
     /// A hole right behind a moved position: reads again from where it begins.
@@ -235,22 +235,11 @@ final class ConsumerLoop: @unchecked Sendable {
         reposition([state.place: .at(next)])
     }
 
-    /// Hands the batch to the receiver's buffer, whether there is room or not.
-    func flush() {
-        guard !builder.isEmpty else { return }
-        var batch = builder.take(topics: tracker.topics)
-        batch.annotation = reader?.take()
-        counters.withLock {
-            $0.batches += 1
-            $0.messages += Int64(batch.count)
-        }
-        buffer.push(.batch(batch))
-    }
-
     // MARK: Back-pressure
 
     private func hold() {
         isHolding = true
+        buffer.wantsRoom = true
         counters.withLock { $0.pauses += 1 }
         setPaused(true, tracker.started.filter { !$0.isPausedByReceiver }.map(\.place))
         logger.debug("fetching is paused: the receiver is slow")
@@ -258,6 +247,7 @@ final class ConsumerLoop: @unchecked Sendable {
 
     private func release() {
         isHolding = false
+        buffer.wantsRoom = false
         // What had been prefetched is thrown away and fetched again: check that it goes on where it was.
         tracker.distrustPositions()
         setPaused(false, tracker.started.filter { !$0.isPausedByReceiver }.map(\.place))

@@ -25,8 +25,9 @@ struct LibpqResult: ~Copyable {
 
     /// Lends each row in turn.
     func forEachRow(_ body: (borrowing PostgresRow) throws(PostgresError) -> Void) throws(PostgresError) {
+        let names = unsafe ColumnNames(of: result)
         for index in 0..<Int32(rowCount) {
-            try body(unsafe PostgresRow(of: result, at: index))
+            try body(unsafe PostgresRow(of: result, at: index, names: names))
         }
     }
 

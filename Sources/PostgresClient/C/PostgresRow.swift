@@ -8,10 +8,12 @@ import CLibpq
 package struct PostgresRow: ~Copyable {
     private let result: OpaquePointer
     private let index: Int32
+    @usableFromInline let names: ColumnNames
 
-    init(of result: OpaquePointer, at index: Int32) {
+    init(of result: OpaquePointer, at index: Int32, names: ColumnNames) {
         unsafe self.result = unsafe result
         self.index = index
+        self.names = names
     }
 
     package var columnCount: Int { Int(unsafe PQnfields(result)) }

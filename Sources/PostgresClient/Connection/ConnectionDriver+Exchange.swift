@@ -36,6 +36,11 @@ extension ConnectionDriver {
             let error = failure.error.of(statement: name(of: failure.unit, in: units, of: exchange))
             let isStale = isStalePlan(error, at: failure.unit, in: units)
             if isStale { mustPrepareAnew = true }
+            if let commit = units.firstIndex(where: \.isCommit), failure.unit > commit {
+                // The transaction stands; only what follows it failed.
+                begun = nil
+                throw error.replacing(commitOutcomeUnknown: true)
+            }
             if joinsTransaction {
                 if exchange.ending == .commit { begun = nil }
                 if transactionFailure == nil { transactionFailure = error }
@@ -125,7 +130,9 @@ extension ConnectionDriver {
             units.append(.begin(transaction.begin))
         }
         var fresh: [StatementKey: String] = [:]
+        let last = exchange.items.count - exchange.followers
         for (index, item) in exchange.items.enumerated() {
+            if index == last, exchange.ending == .commit { units.append(.commit) }
             let key = StatementKey(sql: item.sql, types: item.parameters.fields.map(\.oid))
             if let name = prepared[key] {
                 units.append(.execute(item: index, name: name, isOld: true))
@@ -138,7 +145,7 @@ extension ConnectionDriver {
                 units.append(.execute(item: index, name: name, isOld: false))
             }
         }
-        if exchange.ending == .commit { units.append(.commit) }
+        if exchange.ending == .commit, exchange.followers == 0 { units.append(.commit) }
         return units
     }
 
@@ -269,7 +276,7 @@ extension ConnectionDriver {
     ) -> PostgresError {
         let commits = exchange.ending == .commit || exchange.transaction == nil && !exchange.items.isEmpty
         // An error before the COMMIT, or before the sync that stands for it, is certain to have undone everything.
-        let lastUnit = exchange.ending == .commit ? units.count - 1 : units.count
+        let lastUnit = units.firstIndex(where: \.isCommit) ?? units.count
         let isUndone = progress.failure.map { $0.unit < lastUnit } ?? false
         let unit = progress.failure?.unit ?? progress.position
         // What the server said last, such as "terminating connection due to administrator command", is the reason.

@@ -34,18 +34,24 @@ struct Exchange: Sendable {
     enum Ending: Sendable {
         /// The statements belong to an open transaction, or commit by themselves.
         case none
-        /// COMMIT follows.
+        /// COMMIT follows the statements, but for ``Exchange/followers``.
         case commit
     }
 
     var items: [PostgresPipeline.Item]
     var transaction: TransactionMark?
     var ending: Ending
+    /// Number of the last statements that are sent after the COMMIT.
+    var followers: Int
 
-    init(_ items: [PostgresPipeline.Item], in transaction: TransactionMark? = nil, ending: Ending = .none) {
+    init(
+        _ items: [PostgresPipeline.Item], in transaction: TransactionMark? = nil, ending: Ending = .none,
+        followers: Int = 0
+    ) {
         self.items = items
         self.transaction = transaction
         self.ending = ending
+        self.followers = followers
     }
 
     /// One message to the server, in the order in which they are sent and answered.
@@ -57,5 +63,7 @@ struct Exchange: Sendable {
         case prepare(item: Int, key: StatementKey, name: String)
         /// `isOld`: the statement was prepared in an earlier exchange.
         case execute(item: Int, name: String, isOld: Bool)
+
+        var isCommit: Bool { if case .commit = self { true } else { false } }
     }
 }

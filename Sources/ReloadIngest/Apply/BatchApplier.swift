@@ -3,14 +3,17 @@ import WidgetModel
 import WidgetStore
 
 /// Applies a folded batch in one transaction, the consumer positions included (design, section 4).
+///
+/// Existing timelines are written by one statement of the transaction, in id order (``MarkTimelines``).
 struct BatchApplier: Sendable {
     /// What a committed batch wrote.
     struct Outcome: Sendable {
         var marked = 0
-        /// Timelines that are due now, at least.
-        var due = 0
+        /// Lists that were appended, are ready, and were not handed over.
+        var lists = 0
         var widgets = 0
         var timelines = 0
+        /// Sweeps that were recorded or raised.
         var sweeps = 0
         var rejected: [RejectedEvent] = []
         /// The timelines that were marked, if decisions are recorded.
@@ -19,85 +22,61 @@ struct BatchApplier: Sendable {
         var failures: [CountFailures.Row] = []
         /// The batch was the last one before ingest halted.
         var isHalting = false
-        /// Timelines that were claimed as they were marked.
-        var claimed: [ClaimedTimeline] = []
+        /// Lists that were appended leased to this process; nil: none.
+        var claim: Claim?
     }
 
     let pool: PostgresPool
     let audienceLimit: Int
-    /// Also read what was marked: a second statement for the marks of a batch.
+    /// Whether every marked timeline is named in the outcome.
     var recordsDecisions = false
     var limits = DeadLetterLimits()
-    private let order = LockOrder()
-    private let large = LargeAudiences()
-
-    init(pool: PostgresPool, audienceLimit: Int, recordsDecisions: Bool = false, limits: DeadLetterLimits = .init()) {
-        self.pool = pool
-        self.audienceLimit = audienceLimit
-        self.recordsDecisions = recordsDecisions
-        self.limits = limits
-    }
 
     /// Applies a batch of the consumer's, and moves the positions.
     ///
     /// - Parameters:
-    ///   - grant: what may be claimed, if the batch is nothing but reload requests.
+    ///   - handOver: room of this process's workers, if the batch is nothing but reload requests and views.
     ///   - failures: counts the rejected events by app.
     ///   - deadLetter: makes the dead letter of a rejected event from the polled batch.
     /// - Throws: `PostgresError`, ``LifecycleFoldError``.
     func apply(
-        _ fold: BatchFold, advancing advances: [AdvancePositions.Advance], grant: MarkGrant? = nil,
+        _ fold: BatchFold, advancing advances: [AdvancePositions.Advance], handOver: HandOver? = nil,
         failures: @Sendable ([RejectedEvent]) -> [CountFailures.Count] = { _ in [] },
         deadLetter: @Sendable (RejectedEvent) -> DeadLetter
     ) async throws -> Outcome {
-        do {
-            if fold.isPlain, large.areRare, let outcome = try await applyAtOnce(fold, advances, grant) {
-                return outcome
+        var first = PostgresPipeline()
+        _ = first.append(AdvancePositions(advances))
+        _ = first.append(RequireFlow(apps: fold.events.keys, diverted: fold.divertedAppsOfBatch))
+        appendTraces(of: fold, to: &first)
+        guard !fold.isPlain else { return try await applyAtOnce(fold, behind: first, handOver) }
+        let pipeline = first
+        return try await pool.withTransaction { connection in
+            var outcome = try await write(fold, behind: pipeline, on: connection) { rejected, pipeline in
+                for event in fold.diverted + rejected { _ = pipeline.append(InsertDeadLetter(deadLetter(event))) }
+                let counts = failures(rejected)
+                return counts.isEmpty ? nil : pipeline.append(CountFailures(counts, limits: limits))
             }
-            return try await pool.withTransaction { connection in
-                var first = PostgresPipeline()
-                _ = first.append(AdvancePositions(advances))
-                _ = first.append(RequireFlow(apps: fold.events.keys, diverted: fold.divertedAppsOfBatch))
-                appendTraces(of: fold, to: &first)
-                var outcome = try await write(fold, behind: first, on: connection) { rejected, pipeline in
-                    append((fold.diverted + rejected).map(deadLetter), to: &pipeline)
-                    let counts = failures(rejected)
-                    return counts.isEmpty ? nil : pipeline.append(CountFailures(counts, limits: limits))
-                }
-                outcome.isHalting = try await halt(after: outcome, deadLetter, on: connection)
-                return outcome
-            }
-        } catch {
-            order.note(error)
-            throw error
+            outcome.isHalting = try await halt(after: outcome, deadLetter, on: connection)
+            return outcome
         }
     }
 
     /// Applies a batch of nothing but reload requests and views, all of them accepted, in one round trip with its COMMIT.
-    ///
-    /// - Returns: nil when nothing was applied, because an audience has too many widgets for that.
     private func applyAtOnce(
-        _ fold: BatchFold, _ advances: [AdvancePositions.Advance], _ grant: MarkGrant?
-    ) async throws -> Outcome? {
-        var pipeline = PostgresPipeline()
-        _ = pipeline.append(AdvancePositions(advances))
-        _ = pipeline.append(RequireFlow(apps: fold.events.keys, diverted: []))
-        appendTraces(of: fold, to: &pipeline)
-        appendBumps(of: fold, to: &pipeline)
-        if order.isWanted() { appendLock(of: fold, to: &pipeline) }
-        let marks =
-            grant.map { appendClaims(of: fold, to: &pipeline, $0) }
-            ?? appendMarks(of: fold, to: &pipeline, isStrict: true)
-        do throws(PostgresError) {
-            let results = try await pool.transaction(pipeline)
-            var outcome = Outcome()
-            count(marks, results, &outcome)
-            return outcome
-        } catch {
-            guard error.sqlState == LargeAudience.state else { throw error }
-            large.met()
-            return nil
+        _ fold: BatchFold, behind first: PostgresPipeline, _ handOver: HandOver?
+    ) async throws -> Outcome {
+        var (pipeline, outcome) = (first, Outcome())
+        appendReloadsOfEveryone(fold, to: &pipeline, &outcome)
+        let marks = appendMarks(input(fold), to: &pipeline, handOver)
+        // After the COMMIT, so that it is above every revision that the mark has read.
+        let token = marks == nil || handOver == nil ? nil : pipeline.appendAfterCommit(NextToken())
+        let results = try await pool.transaction(pipeline)
+        count(marks, results, &outcome)
+        if let marks, let token = token.flatMap({ results.rows($0).first }) {
+            outcome.claim = Claim(results.rows(marks).compactMap(\.timeline), token: token)
+            outcome.lists -= outcome.claim?.lists.count ?? 0
         }
+        return outcome
     }
 
     /// Halts ingest in the transaction of the batch that was too much: its events are kept, and it is the last one.
@@ -117,7 +96,7 @@ struct BatchApplier: Sendable {
         return try await connection.run(pipeline).affected(halts) > 0
     }
 
-    /// Writes what a batch was folded to, in the caller's transaction.
+    /// Writes a fold in the caller's transaction.
     ///
     /// - Parameters:
     ///   - pipeline: what goes before it, in one round trip with its beginning.
@@ -127,48 +106,29 @@ struct BatchApplier: Sendable {
         _ fold: BatchFold, behind pipeline: PostgresPipeline, on connection: PostgresConnection,
         settle: ([RejectedEvent], inout PostgresPipeline) -> PostgresPipeline.Handle<CountFailures.Row>?
     ) async throws -> Outcome {
-        var outcome = Outcome()
-        var first = pipeline
-        appendBumps(of: fold, to: &first)
-        let locksFirst = order.isWanted()
-        guard !fold.lifecycle.isEmpty else {
-            if locksFirst { appendLock(of: fold, to: &first) }
-            let marks = appendMarks(of: fold, to: &first)
-            outcome.rejected = fold.rejected
-            let failures = settle(outcome.rejected, &first)
-            guard !first.isEmpty else { return outcome }
-            let results = try await connection.run(first)
-            outcome.failures = failures.map { results.rows($0) } ?? []
-            try await finish(marks, results, &outcome, on: connection)
-            return outcome
+        var (last, outcome) = (pipeline, Outcome())
+        appendReloadsOfEveryone(fold, to: &last, &outcome)
+        outcome.rejected = fold.rejected
+        var (input, writes) = (input(fold), LifecycleWrites())
+        if !fold.lifecycle.isEmpty {
+            let lifecycle = try await read(fold, behind: last, on: connection)
+            writes = try lifecycle.writes()
+            outcome.rejected += lifecycle.rejected
+            outcome.widgets = writes.inserts.count + writes.updates.count
+            last = PostgresPipeline()
+            try await place(writes, on: connection, followedBy: &last, &input, &outcome)
+            input.departed = writes.departures
         }
-        let needed = LifecycleFold.needed(fold.lifecycle)
-        let scope = WidgetScope(
-            widgets: needed.widgets, devices: needed.devices, deviceLimit: LifecycleFold.deviceLimit + 1)
-        _ = first.append(LockWidgets(scope))
-        let stored = first.append(ReadWidgets(scope))
-        let read = try await connection.run(first)
-
-        var lifecycle = try LifecycleFold(stored: read.rows(stored), directory: fold.directory)
-        for step in fold.lifecycle { lifecycle.apply(step) }
-        let writes = try lifecycle.writes()
-        outcome.rejected = fold.rejected + lifecycle.rejected
-        outcome.widgets = writes.inserts.count + writes.updates.count
-
-        var second = PostgresPipeline()
-        if locksFirst { appendLock(of: fold, writes.placements.map(\.id) + writes.departures, to: &second) }
-        let placed = append(writes, to: &second)
-        let marks = appendMarks(of: fold, to: &second)
-        let failures = settle(outcome.rejected, &second)
-        // Last: whoever waits for one of these rows holds nothing that their owner still needs.
-        if !writes.placeholders.isEmpty { _ = second.append(RecordPlaceholders(writes.placeholders)) }
-        if !second.isEmpty {
-            let results = try await connection.run(second)
-            outcome.timelines = placed.flatMap { results.rows($0).first }.map { Int($0) } ?? 0
-            outcome.due = outcome.timelines
-            outcome.failures = failures.map { results.rows($0) } ?? []
-            try await finish(marks, results, &outcome, on: connection)
-        }
+        let marks = appendMarks(input, to: &last)
+        let orphaned = input.departed.isEmpty ? nil : last.append(OrphanTimelines(input.departed))
+        let failures = settle(outcome.rejected, &last)
+        // Last: a transaction that waits for one of these rows holds nothing that their owner still needs.
+        if !writes.placeholders.isEmpty { _ = last.append(RecordPlaceholders(writes.placeholders)) }
+        guard !last.isEmpty else { return outcome }
+        let results = try await connection.run(last)
+        count(marks, results, &outcome)
+        outcome.lists += orphaned.flatMap { results.rows($0).first }.map { Int($0) } ?? 0
+        outcome.failures = failures.map { results.rows($0) } ?? []
         return outcome
     }
 
@@ -180,126 +140,92 @@ struct BatchApplier: Sendable {
         _ = pipeline.append(InsertEventTraces(Array(fold.traces.suffix(Self.maximumTraces))))
     }
 
-    private func appendBumps(of fold: BatchFold, to pipeline: inout PostgresPipeline) {
-        if !fold.appBumps.isEmpty { _ = pipeline.append(BumpApps(Array(fold.appBumps.values))) }
-        if !fold.kindBumps.isEmpty { _ = pipeline.append(BumpKinds(Array(fold.kindBumps.values))) }
-        // In one order everywhere: equal sweeps of two processes are one row.
-        for sweep in fold.sweeps.values.sorted(by: SweepRequest.areInOrder) { _ = pipeline.append(InsertSweep(sweep)) }
+    private func appendReloadsOfEveryone(
+        _ fold: BatchFold, to pipeline: inout PostgresPipeline, _ outcome: inout Outcome
+    ) {
+        let (bumps, sweeps) = (fold.bumps, fold.sweeps)
+        if !bumps.isEmpty { _ = pipeline.append(BumpKinds(bumps)) }
+        if !sweeps.isEmpty { _ = pipeline.append(RecordSweep(sweeps)) }
+        outcome.sweeps = bumps.count + sweeps.count
     }
 
-    private func append(
-        _ writes: LifecycleWrites, to pipeline: inout PostgresPipeline
-    ) -> PostgresPipeline.Handle<Int64>? {
-        let touched = writes.placements.map(\.id) + writes.departures
-        // Locked before anything is looked at: so the last of several removals sees the others, and nothing is
-        // collected that is placed here.
-        if !touched.isEmpty { _ = pipeline.append(LockTimelines(touched)) }
-        let placed = writes.placements.isEmpty ? nil : pipeline.append(PlaceTimelines(writes.placements))
-        if !writes.inserts.isEmpty { _ = pipeline.append(InsertWidgets(writes.inserts)) }
-        if !writes.updates.isEmpty { _ = pipeline.append(UpdateWidgets(writes.updates)) }
-        if !writes.departures.isEmpty { _ = pipeline.append(OrphanTimelines(writes.departures)) }
-        return placed
+    // MARK: Widgets
+
+    /// Locks and reads the widgets that the batch's lifecycle events name, and folds the events into them.
+    private func read(
+        _ fold: BatchFold, behind pipeline: PostgresPipeline, on connection: PostgresConnection
+    ) async throws -> LifecycleFold {
+        var pipeline = pipeline
+        let needed = LifecycleFold.needed(fold.lifecycle)
+        let scope = WidgetScope(
+            widgets: needed.widgets, devices: needed.devices, deviceLimit: LifecycleFold.deviceLimit + 1)
+        _ = pipeline.append(LockWidgets(scope))
+        let stored = pipeline.append(ReadWidgets(scope))
+        let results = try await connection.run(pipeline)
+        var lifecycle = try LifecycleFold(stored: results.rows(stored), directory: fold.directory)
+        for step in fold.lifecycle { lifecycle.apply(step) }
+        return lifecycle
     }
 
-    private func append(_ letters: [DeadLetter], to pipeline: inout PostgresPipeline) {
-        for letter in letters { _ = pipeline.append(InsertDeadLetter(letter)) }
+    /// Inserts the timelines that widgets come to show, protects those that exist from being collected, and appends the
+    /// statements that write the widgets.
+    private func place(
+        _ writes: LifecycleWrites, on connection: PostgresConnection, followedBy last: inout PostgresPipeline,
+        _ input: inout MarkInput, _ outcome: inout Outcome
+    ) async throws {
+        let placed = try await connection.place(writes.placements)
+        outcome.timelines = placed.inserted
+        outcome.lists += placed.inserted
+        input.revived = placed.stale
+        let stale = Set(placed.stale)
+        for placement in writes.placements {
+            guard let cause = placement.cause, let row = placed.rows[placement.id], stale.contains(row),
+                input.revival?.cause.precedes(cause) ?? true
+            else { continue }
+            input.revival = (cause, placement.reason)
+        }
+        let inserts = writes.inserts.map { $0.resolved(placed.rows) }
+        let updates = writes.updates.map { $0.resolved(placed.rows) }
+        if !inserts.isEmpty { _ = last.append(InsertWidgets(inserts)) }
+        if !updates.isEmpty { _ = last.append(UpdateWidgets(updates)) }
     }
 
     // MARK: Marks
 
-    /// What of a pipeline's answers is of its marks.
-    private struct Marks {
-        /// To name the audiences that have too many widgets.
-        let input: MarkAudiences
-        var outcome: PostgresPipeline.Handle<MarkOutcome>?
-        /// Instead of the outcome, where the statement also claims.
-        var claims: PostgresPipeline.Handle<MarkedClaim>?
-        var views: PostgresPipeline.Handle<RecordViews.Outcome>?
-        var marked: PostgresPipeline.Handle<MarkedTimeline>?
-    }
-
-    /// What the marks, the views and these lifecycle events may lock.
-    private func appendLock(of fold: BatchFold, _ ids: [TimelineID] = [], to pipeline: inout PostgresPipeline) {
-        let audiences = fold.locked
-        guard !ids.isEmpty || !audiences.isEmpty else { return }
-        _ = pipeline.append(LockMarked(audiences, ids: ids, limit: audienceLimit))
+    private func input(_ fold: BatchFold) -> MarkInput {
+        var input = MarkInput()
+        input.marks = fold.marks
+        input.views = fold.views
+        return input
     }
 
     private func appendMarks(
-        of fold: BatchFold, to pipeline: inout PostgresPipeline, isStrict: Bool = false
-    ) -> Marks {
-        var marks = Marks(input: fold.marks)
-        if !marks.input.isEmpty {
-            let input = marks.input.marks
-            marks.outcome =
-                switch marks.input.onlySort {
-                case .user: pipeline.append(MarkUsers(input, limit: audienceLimit, isStrict: isStrict))
-                case .device: pipeline.append(MarkDevices(input, limit: audienceLimit, isStrict: isStrict))
-                case .widget: pipeline.append(MarkWidgets(input))
-                case nil: pipeline.append(MarkTimelines(marks.input, limit: audienceLimit, isStrict: isStrict))
-                }
-            if recordsDecisions {
-                marks.marked = pipeline.append(MarkedTimelines(marks.input, limit: audienceLimit))
-            }
-        }
-        if !fold.views.isEmpty { marks.views = pipeline.append(RecordViews(Array(fold.views.values))) }
-        return marks
+        _ input: MarkInput, to pipeline: inout PostgresPipeline, _ handOver: HandOver? = nil
+    ) -> PostgresPipeline.Handle<MarkRow>? {
+        guard !input.isEmpty else { return nil }
+        return pipeline.append(
+            MarkTimelines(input, limit: audienceLimit, handOver: handOver, reports: recordsDecisions))
     }
 
-    /// Marks, and claims what is granted.
-    private func appendClaims(
-        of fold: BatchFold, to pipeline: inout PostgresPipeline, _ grant: MarkGrant
-    ) -> Marks {
-        var marks = Marks(input: fold.marks)
-        let input = marks.input.marks
-        guard !input.isEmpty else { return marks }
-        marks.claims =
-            switch marks.input.onlySort {
-            case .user: pipeline.append(MarkAndClaimUsers(input, limit: audienceLimit, grant: grant))
-            case .device: pipeline.append(MarkAndClaimDevices(input, limit: audienceLimit, grant: grant))
-            case .widget: pipeline.append(MarkAndClaimWidgets(input, grant: grant))
-            case nil: pipeline.append(MarkAndClaimTimelines(marks.input, limit: audienceLimit, grant: grant))
-            }
-        return marks
+    private func count(
+        _ marks: PostgresPipeline.Handle<MarkRow>?, _ results: PostgresPipelineResults, _ outcome: inout Outcome
+    ) {
+        guard let marks, let first = results.rows(marks).first else { return }
+        outcome.marked = Int(first.marked)
+        outcome.lists += Int(first.due)
+        outcome.sweeps += Int(first.swept)
+        if recordsDecisions { outcome.marks = results.rows(marks).compactMap(\.timeline) }
     }
+}
 
-    /// Sums what the marks did.
-    private func count(_ marks: Marks, _ results: PostgresPipelineResults, _ outcome: inout Outcome) {
-        if let views = marks.views, let done = results.rows(views).first { outcome.due += Int(done.woken) }
-        if let marked = marks.marked { outcome.marks = results.rows(marked) }
-        var done = marks.outcome.flatMap { results.rows($0).first }
-        if let claims = marks.claims {
-            let rows = results.rows(claims)
-            outcome.claimed = rows.compactMap(\.timeline)
-            done = rows.first?.outcome
-        }
-        guard let done else { return }
-        outcome.marked += Int(done.marked)
-        outcome.due += Int(done.due)
-    }
-
-    /// Sums what the marks did, and records the audiences that were too large as sweeps.
-    private func finish(
-        _ marks: Marks, _ results: PostgresPipelineResults, _ outcome: inout Outcome, on connection: PostgresConnection
-    ) async throws {
-        count(marks, results, &outcome)
-        var sweeps = PostgresPipeline()
-        for index in marks.outcome.flatMap({ results.rows($0).first })?.tooMany ?? [] {
-            let mark = marks.input.marks[index]
-            let target: SweepRequest.Audience
-            switch marks.input.sorts[index] {
-            case .user: target = .user(mark.audienceID)
-            case .device: target = .device(mark.audienceID)
-            case .widget: continue
-            }
-            _ = sweeps.append(
-                InsertSweep(
-                    SweepRequest(
-                        appID: mark.appID, audience: target, kindIDs: mark.kindID.map { [$0] } ?? [],
-                        matching: mark.matching, events: mark.events, urgency: mark.urgency, cause: mark.cause,
-                        reason: mark.reason)))
-            outcome.sweeps += 1
-        }
-        if !sweeps.isEmpty { _ = try await connection.run(sweeps) }
+extension LifecycleWrites.Widget {
+    /// The row to write.
+    ///
+    /// - Parameter rows: row ids of the timelines that were placed.
+    fileprivate func resolved(_ rows: [TimelineID: Int64]) -> WidgetWrite {
+        guard let timeline else { return write }
+        var write = write
+        write.timelineID = rows[timeline]
+        return write
     }
 }

@@ -1,34 +1,36 @@
 import WidgetModel
 import WidgetStore
 
-/// What is decided about requests at the time of the request: merged with a reload that is wanted already, or deferred.
-/// A request whose timeline is due at once is decided when a worker takes it. Pure.
+/// Decisions that are made at the time of a request: merged with a reload that is wanted already, or deferred. A request
+/// whose timeline is due at once is decided when a worker takes it. Pure.
 enum MarkDecisions {
     static func records(of marked: [MarkedTimeline], directory: KindDirectory) -> [DecisionRecord] {
-        marked.compactMap { timeline in
+        marked.compactMap { marked in
+            let timeline = marked.timeline
             let kind = directory.kinds[timeline.kindID]
-            guard let (decision, rule) = decision(on: timeline, kind) else { return nil }
+            guard let (decision, rule) = decision(on: marked, kind) else { return nil }
             return DecisionRecord(
                 timeline: timeline.id, app: kind?.app, kind: kind?.definition.name, user: timeline.user,
-                decision: decision, rule: rule, reason: timeline.reason, lane: timeline.lane,
-                requested: timeline.requested, rendered: timeline.rendered, cause: timeline.cause,
-                // A leased row's is the end of the lease.
-                dueAt: timeline.isLeased ? nil : timeline.dueAt, eligibleAt: timeline.eligibleAt)
+                decision: decision, rule: rule, reason: timeline.reason, lane: marked.lane,
+                requested: timeline.state.requested, rendered: timeline.state.rendered, cause: timeline.cause,
+                dueAt: marked.listedAt, eligibleAt: timeline.state.eligibleAt)
         }
     }
 
     private static func decision(
-        on timeline: MarkedTimeline, _ kind: RegisteredKind?
+        on marked: MarkedTimeline, _ kind: RegisteredKind?
     ) -> (Decision, ReloadRule)? {
-        // Whether the fetch that is under way answers what was pending, only its worker knows; it does not answer this.
-        if timeline.isLeased { return (.deferred, .inFlight) }
-        if timeline.requested - timeline.events > timeline.rendered { return (.merged, .coalescing) }
-        guard timeline.dueAt > timeline.markedAt else { return nil }
-        if timeline.retryAt > timeline.markedAt { return (.deferred, .backoff) }
+        let (timeline, state) = (marked.timeline, marked.timeline.state)
+        // Written for a view or a placement.
+        guard marked.events > 0 else { return nil }
+        if state.requested - marked.events > state.rendered { return (.merged, .coalescing) }
+        guard marked.listedAt > timeline.readAt else { return nil }
+        if state.retryAt > timeline.readAt { return (.deferred, .backoff) }
         guard let kind, let renderedAt = timeline.renderedAt else { return (.deferred, .spacing) }
-        let spaced = ReloadRules(kind.definition, developerMode: kind.isDeveloperMode).schedule
-            .eligible(after: renderedAt)
-        return (.deferred, timeline.dueAt > spaced ? .budget : .spacing)
+        let schedule = ReloadRules(kind.definition, developerMode: kind.isDeveloperMode).schedule
+        // On the grid, spacing ends later by less than a tenth.
+        let spaced = schedule.eligible(after: renderedAt) + schedule.spacing / 10
+        return (.deferred, state.eligibleAt > spaced ? .budget : .spacing)
     }
 
     /// Requests that became dead letters.

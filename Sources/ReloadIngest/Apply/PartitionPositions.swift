@@ -11,31 +11,23 @@ struct PartitionPositions: Sendable {
     }
 
     private(set) var positions: [TopicPartition: Position] = [:]
+    /// The epochs under which a batch is received.
+    private(set) var epochs: [TopicPartition: Int64] = [:]
 
     mutating func take(_ rows: [TakePartitions.Row]) {
         for row in rows {
-            positions[TopicPartition(topic: row.topic, partition: row.partition)] = Position(
-                epoch: row.epoch, next: row.nextOffset)
+            let partition = TopicPartition(topic: row.topic, partition: row.partition)
+            positions[partition] = Position(epoch: row.epoch, next: row.nextOffset)
+            epochs[partition] = row.epoch
         }
     }
 
     mutating func drop(_ partitions: some Sequence<TopicPartition>) {
-        for partition in partitions { positions[partition] = nil }
+        for partition in partitions {
+            positions[partition] = nil
+            epochs[partition] = nil
+        }
     }
-
-    /// Takes the positions of these partitions out, for somebody who gives them back by ``merge(_:)``.
-    mutating func split(off partitions: some Sequence<TopicPartition>) -> PartitionPositions {
-        var part = PartitionPositions()
-        for partition in partitions { part.positions[partition] = positions.removeValue(forKey: partition) }
-        return part
-    }
-
-    mutating func merge(_ part: PartitionPositions) {
-        positions.merge(part.positions) { $1 }
-    }
-
-    /// The epochs under which a batch is received.
-    var epochs: [TopicPartition: Int64] { positions.mapValues(\.epoch) }
 
     /// The first offset of a partition that is still to be applied, of what was received under this epoch; nil for none.
     /// Once the partition has been taken anew it is none: reading goes on from the stored position, and what is at hand may

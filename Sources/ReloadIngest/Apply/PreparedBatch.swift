@@ -55,42 +55,6 @@ struct PreparedBatch: Sendable {
     /// All messages, by their indices.
     var items: [Int32] { (0..<Int32(truncatingIfNeeded: batch.count)).map { $0 } }
 
-    /// Some of the partitions, and all of the batch's messages that are of them.
-    struct Part: Sendable {
-        var places: [TopicPartition] = []
-        var items: [Int32] = []
-    }
-
-    /// The messages in parts of whole partitions, about as large each as the others; none if they are not to be divided.
-    ///
-    /// Only reload requests are: what people do with their widgets comes in an order that goes beyond one partition where
-    /// topics are shared.
-    ///
-    /// - Parameters:
-    ///   - limit: most parts.
-    ///   - least: fewest messages of a part, on average.
-    func parts(limit: Int, least: Int) -> [Part] {
-        let number = min(limit, places.count, batch.count / max(1, least))
-        guard number > 1, read.contents.isEmpty else { return [] }
-        var sizes = places.map { _ in 0 }
-        for place in placeIndices { sizes[Int(place)] += 1 }
-        var parts = Array(repeating: Part(), count: number)
-        // The largest first, each to the part that has the least so far.
-        var filled = Array(repeating: 0, count: number)
-        var partOf = places.map { _ in 0 }
-        for place in places.indices.sorted(by: { (sizes[$0], $1) > (sizes[$1], $0) }) {
-            let part = filled.indices.min { filled[$0] < filled[$1] } ?? 0
-            partOf[place] = part
-            filled[part] += sizes[place]
-            parts[part].places.append(places[place])
-        }
-        for (part, count) in filled.enumerated() { parts[part].items.reserveCapacity(count) }
-        for (item, place) in placeIndices.enumerated() {
-            parts[partOf[Int(place)]].items.append(Int32(truncatingIfNeeded: item))
-        }
-        return parts
-    }
-
     /// Of the items, in order, those that are still to be applied.
     ///
     /// - Parameter next: by place: the first offset that is, or nil when none is.

@@ -46,21 +46,23 @@ package struct RejectedEvent: Hashable, Sendable {
 
 /// Folds a polled batch in memory: many events for one target become one row of SQL input (design, section 4). Pure.
 package struct BatchFold: Sendable {
-    struct SweepKey: Hashable {
+    /// Kinds of a reload of everyone; a nil kind: all of the app.
+    private struct Scope: Hashable {
         let appID: Int32
-        let kindIDs: [Int32]
-        let matching: WidgetConfiguration
+        let kindID: Int32?
+        var matching: WidgetConfiguration?
     }
 
     let directory: KindDirectory
-    /// Generation bumps by app and by kind.
-    private(set) var appBumps: [Int32: GenerationBump] = [:]
-    private(set) var kindBumps: [Int32: GenerationBump] = [:]
-    private(set) var userMarks = MarkTable()
-    private(set) var deviceMarks = MarkTable()
-    private(set) var widgetMarks = MarkTable()
-    private(set) var sweeps: [SweepKey: SweepRequest] = [:]
-    private(set) var views: [ScopedIdentifier: WidgetViews] = [:]
+    private var bumpsByScope: [Scope: GenerationBump] = [:]
+    private var sweepsByScope: [Scope: MatchingSweep] = [:]
+    private var userMarks = MarkTable(.user)
+    private var deviceMarks = MarkTable(.device)
+    private var widgetMarks = MarkTable(.widget)
+    /// In the order in which they came.
+    private(set) var views: [WidgetView] = []
+    /// The latest view of each widget.
+    private var latestViews: [ScopedIdentifier: Timestamp] = [:]
     /// Lifecycle events in log order.
     private(set) var lifecycle: [LifecycleStep] = []
     /// The sampled trace contexts of events that were accepted, in the order in which they came.
@@ -111,46 +113,40 @@ package struct BatchFold: Sendable {
         divertedApps.isEmpty ? [] : appSlots.filter { $0.isDiverted && $0.events > 0 }.compactMap(\.id)
     }
 
-    /// The audiences whose timelines its marks and views may lock.
-    var locked: MarkAudiences {
-        guard !views.isEmpty else { return marks }
-        let viewed = views.values.map { view in
-            TimelineMark(
-                appID: view.appID, audienceID: view.widget, kindID: nil, matching: nil, events: 0, urgency: .budgeted,
-                lane: 0, cause: EventPosition(topic: 0, partition: 0, offset: 0), reason: .push)
-        }
-        return MarkAudiences(
-            users: userMarks.values, devices: deviceMarks.values, widgets: widgetMarks.values + viewed)
-    }
-
     /// Whether it is reload requests and views, all of them accepted, and nothing else.
     var isPlain: Bool { lifecycle.isEmpty && rejected.isEmpty && diverted.isEmpty }
 
     /// Rows of SQL input that the targeted requests came down to.
     package var markCount: Int { userMarks.count + deviceMarks.count + widgetMarks.count }
 
-    /// The targeted requests, folded.
-    var marks: MarkAudiences {
-        MarkAudiences(users: userMarks.values, devices: deviceMarks.values, widgets: widgetMarks.values)
+    /// The targeted requests, folded, in the order of the log.
+    var marks: [TimelineMark] {
+        let tables = [userMarks, deviceMarks, widgetMarks].filter { !$0.isEmpty }
+        let marks = tables.flatMap(\.values)
+        return tables.count > 1 ? marks.sorted { $0.cause.precedes($1.cause) } : marks
     }
 
-    /// The apps that targeted requests and lifecycle events are of.
-    var targetedApps: Set<Int32> {
-        var apps = Set(lifecycle.lazy.map(\.app.id))
-        for marks in [userMarks, deviceMarks, widgetMarks] { apps.formUnion(marks.appIDs) }
-        return apps
-    }
-
-    /// What its targeted requests make due, if they name their kinds and nothing else in the batch makes anything due.
-    var marked: Set<LaneWork>? {
-        guard isPlain, views.isEmpty, sweeps.isEmpty, appBumps.isEmpty, kindBumps.isEmpty else { return nil }
-        var work: Set<LaneWork> = []
-        for marks in [userMarks, deviceMarks, widgetMarks] {
-            guard let some = marks.laneWork else { return nil }
-            work.formUnion(some)
+    /// The kinds of its targeted requests that are interactive or for a push.
+    var urgentKinds: Set<Int32> {
+        var kinds: Set<Int32> = []
+        for table in [userMarks, deviceMarks, widgetMarks] {
+            table.forEachScope { appID, kindID, lane in
+                guard lane <= .push else { return }
+                if let kindID {
+                    kinds.insert(kindID)
+                } else {
+                    kinds.formUnion(directory.kinds.values.lazy.filter { $0.appID == appID && !$0.isRetired }.map(\.id))
+                }
+            }
         }
-        return work
+        return kinds
     }
+
+    /// The reloads of everyone, folded, in the order of the log.
+    var bumps: [GenerationBump] { bumpsByScope.values.sorted { $0.cause.precedes($1.cause) } }
+
+    /// The reloads of everyone that match, folded, in the order of the log.
+    var sweeps: [MatchingSweep] { sweepsByScope.values.sorted { $0.cause.precedes($1.cause) } }
 
     package mutating func reject(_ event: RejectedEvent) {
         eventCount += 1
@@ -232,32 +228,22 @@ extension BatchFold {
     private mutating func addForEveryone(
         _ request: ReloadRequest, app: RegisteredApp, kindIDs: [Int32], at position: EventPosition
     ) {
-        if let matching = request.matching {
-            let key = SweepKey(appID: app.id, kindIDs: kindIDs, matching: matching)
-            var sweep = SweepRequest(
-                appID: app.id, audience: .everyone, kindIDs: kindIDs, matching: matching.canonical, events: 1,
-                urgency: request.reason.urgency, cause: position, reason: request.reason)
-            if let earlier = sweeps[key] {
-                sweep.events += earlier.events
-                sweep.urgency = max(sweep.urgency, earlier.urgency)
+        for kindID in kindIDs.isEmpty ? [nil] : kindIDs.map(Optional.some) {
+            let scope = Scope(appID: app.id, kindID: kindID, matching: request.matching)
+            if let matching = request.matching {
+                let earlier = sweepsByScope[scope]
+                sweepsByScope[scope] = MatchingSweep(
+                    appID: app.id, kindID: kindID, matching: matching.canonical, events: 1 + (earlier?.events ?? 0),
+                    urgency: max(request.reason.urgency, earlier?.urgency ?? .budgeted), cause: position,
+                    reason: request.reason)
+            } else {
+                let earlier = bumpsByScope[scope]
+                bumpsByScope[scope] = GenerationBump(
+                    appID: app.id, kindID: kindID, events: 1 + (earlier?.events ?? 0),
+                    urgency: max(request.reason.urgency, earlier?.urgency ?? .budgeted), cause: position,
+                    reason: request.reason)
             }
-            sweeps[key] = sweep
-        } else if kindIDs.isEmpty {
-            Self.bump(app.id, request.reason, at: position, in: &appBumps)
-        } else {
-            for id in kindIDs { Self.bump(id, request.reason, at: position, in: &kindBumps) }
         }
-    }
-
-    private static func bump(
-        _ id: Int32, _ reason: ReloadReason, at position: EventPosition, in bumps: inout [Int32: GenerationBump]
-    ) {
-        var bump = GenerationBump(id: id, events: 1, urgency: reason.urgency, cause: position, reason: reason)
-        if let earlier = bumps[id] {
-            bump.events += earlier.events
-            bump.urgency = max(bump.urgency, earlier.urgency)
-        }
-        bumps[id] = bump
     }
 }
 
@@ -343,8 +329,12 @@ extension BatchFold {
     ) throws(RejectedEvent.Reason) {
         let app = try app(appName)
         guard let time = event.time else { throw .missingTime(app: appName) }
+        // A view that is no later than an earlier one of the widget never counts: that one counted, or came within the hour
+        // after one that did. Whether a later one counts, the timeline's row must tell.
         let key = ScopedIdentifier(app.id, widget)
-        views[key, default: WidgetViews(appID: app.id, widget: widget, times: [])].times.append(time)
+        if let latest = latestViews[key], time <= latest { return }
+        latestViews[key] = time
+        views.append(WidgetView(appID: app.id, widget: widget, time: time))
     }
 }
 

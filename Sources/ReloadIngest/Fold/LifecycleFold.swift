@@ -53,7 +53,7 @@ struct LifecycleFold {
             let record = WidgetRecord(
                 widget: widget.id, user: widget.user, device: widget.device, kind: kind.definition.name,
                 family: widget.family, configuration: WidgetConfiguration(storedCanonical: widget.configuration),
-                environment: widget.environment, changedAt: widget.changedAt, removed: widget.timelineID == nil)
+                environment: widget.environment, changedAt: widget.changedAt, removed: widget.timeline == nil)
             let key = ScopedIdentifier(widget.appID, widget.id)
             widgets[key] = State(record: record, stored: widget)
             move(key, from: nil, to: record)
@@ -63,7 +63,7 @@ struct LifecycleFold {
     /// The widgets and devices whose rows must be read before the steps can be folded.
     static func needed(
         _ steps: [LifecycleStep]
-    ) -> (widgets: [(appID: Int32, id: String)], devices: [(appID: Int32, id: String)]) {
+    ) -> (widgets: [WidgetScope.Name], devices: [WidgetScope.Name]) {
         var widgets: Set<ScopedIdentifier> = []
         var devices: Set<ScopedIdentifier> = []
         for step in steps {
@@ -150,16 +150,24 @@ struct LifecycleFold {
     }
 }
 
-/// What the lifecycle events of a batch write.
+/// What the lifecycle events of a batch write. Timelines are named by identity; the row ids are known once they are
+/// inserted and locked.
 struct LifecycleWrites: Sendable {
+    /// A widget's new row.
+    struct Widget: Sendable {
+        var write: WidgetWrite
+        /// Timeline to look up; nil: the row is known, or the widget is removed.
+        var timeline: TimelineID?
+    }
+
     /// Widgets that were not stored.
-    var inserts: [WidgetWrite] = []
+    var inserts: [Widget] = []
     /// Widgets whose rows were read.
-    var updates: [WidgetWrite] = []
+    var updates: [Widget] = []
     /// Timelines that are shown from now on.
     var placements: [TimelinePlacement] = []
-    /// Timelines that a widget has stopped showing.
-    var departures: [TimelineID] = []
+    /// Rows that a widget has stopped showing.
+    var departures: [Int64] = []
     /// Placeholders of the environments that widgets were moved into.
     var placeholders: [PlaceholderKey] = []
 }
@@ -168,24 +176,24 @@ extension LifecycleFold {
     func writes() throws(LifecycleFoldError) -> LifecycleWrites {
         var writes = LifecycleWrites()
         var placed: [TimelineID: TimelinePlacement] = [:]
-        var departed: Set<TimelineID> = []
+        var departed: Set<Int64> = []
         var placeholders: Set<PlaceholderKey> = []
         let apps = Dictionary(directory.apps.values.map { ($0.id, $0) }, uniquingKeysWith: { $1 })
         for (key, state) in widgets where state.isWritten {
             guard let record = state.record else { continue }
             guard let app = apps[key.appID], let kind = kind(of: record, state, app) else { throw .directoryIsBehind }
-            var timelineID: TimelineID?
+            var id: TimelineID?
             if !record.removed {
                 let identity = TimelineIdentity(
                     app: app.name, kind: record.kind, sharing: kind.definition.sharing,
                     variesBy: kind.definition.variesBy, family: record.family, configuration: record.configuration,
                     environment: record.environment, user: record.user)
-                let id = identity.id
-                timelineID = id
+                let shown = identity.id
+                id = shown
                 // Placing leaves a timeline alone that is neither new, nor about to be collected, nor asleep.
-                if state.stored?.timelineID != id || state.isPlaced {
-                    placed[id] = TimelinePlacement(
-                        id: id, kindID: kind.id, identity: identity, lane: .interactive, cause: state.cause,
+                if state.stored?.timeline?.id != shown || state.isPlaced {
+                    placed[shown] = TimelinePlacement(
+                        id: shown, kindID: kind.id, identity: identity, lane: .interactive, cause: state.cause,
                         reason: state.reason)
                 }
             }
@@ -193,17 +201,19 @@ extension LifecycleFold {
                 placeholders.insert(
                     PlaceholderKey(kind: kind, family: record.family, environment: record.environment))
             }
-            if let old = state.stored?.timelineID, old != timelineID {
-                departed.insert(old)
-            }
-            let write = WidgetWrite(
-                appID: key.appID, id: record.widget, kindID: kind.id, family: record.family, timelineID: timelineID,
-                user: record.user, device: record.device, environment: record.environment,
-                changedAt: record.changedAt, isBack: state.isBack)
+            let old = state.stored?.timeline
+            if let old, old.id != id { departed.insert(old.row) }
+            let isKept = id != nil && old?.id == id
+            let widget = LifecycleWrites.Widget(
+                write: WidgetWrite(
+                    appID: key.appID, id: record.widget, kindID: kind.id, family: record.family,
+                    timelineID: isKept ? old?.row : nil, user: record.user, device: record.device,
+                    environment: record.environment, changedAt: record.changedAt, isBack: state.isBack),
+                timeline: isKept ? nil : id)
             if state.stored == nil {
-                writes.inserts.append(write)
+                writes.inserts.append(widget)
             } else {
-                writes.updates.append(write)
+                writes.updates.append(widget)
             }
         }
         writes.placements = Array(placed.values)

@@ -13,7 +13,7 @@ struct MarkTable: Sendable {
         var partition: Int32
         var topic: Int16
         var urgency: RequestUrgency
-        var lane: Int16
+        var lane: ReloadLane
         var reason: ReloadReason
     }
 
@@ -27,6 +27,7 @@ struct MarkTable: Sendable {
     /// Stands for all kinds; the database's ids are positive.
     private static let allKinds: Int32 = -1
 
+    private let audience: TimelineMark.Audience
     private var keys = ByteTable()
     private var rows: [Row] = []
     private var matches: [MatchKey: TimelineMark] = [:]
@@ -34,30 +35,18 @@ struct MarkTable: Sendable {
     var count: Int { rows.count + matches.count }
     var isEmpty: Bool { rows.isEmpty && matches.isEmpty }
 
-    var appIDs: Set<Int32> {
-        var ids: Set<Int32> = []
-        var last: Int32?
-        for row in rows where row.appID != last {
-            ids.insert(row.appID)
-            last = row.appID
-        }
-        return ids.union(matches.values.lazy.map(\.appID))
+    init(_ audience: TimelineMark.Audience) {
+        self.audience = audience
     }
 
-    /// The kinds and lanes of all requests; nil when some are for all kinds.
-    var laneWork: Set<LaneWork>? {
-        var work: Set<LaneWork> = []
-        var last: (kindID: Int32, lane: Int16)?
-        for row in rows where last?.kindID != row.kindID || last?.lane != row.lane {
-            guard row.kindID != Self.allKinds, let lane = ReloadLane(rawValue: row.lane) else { return nil }
-            work.insert(LaneWork(kindID: row.kindID, lane: lane))
-            last = (row.kindID, row.lane)
+    /// Calls `body` with the app, the kind (nil: all) and the lane of requests; of those in a row that are equal, once.
+    func forEachScope(_ body: (Int32, Int32?, ReloadLane) -> Void) {
+        var last: (appID: Int32, kindID: Int32, lane: ReloadLane)?
+        for row in rows where last.map({ $0 != (row.appID, row.kindID, row.lane) }) ?? true {
+            last = (row.appID, row.kindID, row.lane)
+            body(row.appID, row.kindID == Self.allKinds ? nil : row.kindID, row.lane)
         }
-        for mark in matches.values {
-            guard let id = mark.kindID, let lane = ReloadLane(rawValue: mark.lane) else { return nil }
-            work.insert(LaneWork(kindID: id, lane: lane))
-        }
-        return work
+        for mark in matches.values { body(mark.appID, mark.kindID, mark.lane) }
     }
 
     /// Adds a request for the audience whose id lies in `bytes`; later ones must come later.
@@ -69,7 +58,7 @@ struct MarkTable: Sendable {
         let tag = UInt64(UInt32(bitPattern: appID)) << 32 | UInt64(UInt32(bitPattern: kind))
         let number = keys.number(of: audience, in: bytes, tag: tag)
         let urgency = reason.urgency
-        let lane = reason.lane.rawValue
+        let lane = reason.lane
         if number < rows.count {
             rows[number].events += 1
             rows[number].offset = position.offset
@@ -98,8 +87,9 @@ struct MarkTable: Sendable {
             return
         }
         var mark = TimelineMark(
-            appID: appID, audienceID: audience, kindID: kindID, matching: matching.canonical, events: 1,
-            urgency: reason.urgency, lane: reason.lane.rawValue, cause: position, reason: reason)
+            audience: self.audience, appID: appID, audienceID: audience, kindID: kindID,
+            matching: matching.canonical, events: 1, urgency: reason.urgency, lane: reason.lane, cause: position,
+            reason: reason)
         let key = MatchKey(audience: ScopedIdentifier(appID, audience), kindID: kindID, matching: matching)
         if let earlier = matches[key] {
             mark.events += earlier.events
@@ -117,7 +107,8 @@ struct MarkTable: Sendable {
             let row = rows[number]
             marks.append(
                 TimelineMark(
-                    appID: row.appID, audienceID: String(decoding: keys.key(number), as: UTF8.self),
+                    audience: audience, appID: row.appID,
+                    audienceID: String(decoding: keys.key(number), as: UTF8.self),
                     kindID: row.kindID == Self.allKinds ? nil : row.kindID, matching: nil, events: row.events,
                     urgency: row.urgency, lane: row.lane,
                     cause: EventPosition(topic: row.topic, partition: row.partition, offset: row.offset),
@@ -125,7 +116,7 @@ struct MarkTable: Sendable {
         }
         guard !matches.isEmpty else { return marks }
         marks += matches.values
-        return marks.sorted { Self.precedes($0.cause, $1.cause) }
+        return marks.sorted { $0.cause.precedes($1.cause) }
     }
 
     private func order() -> [Int] {
@@ -136,8 +127,11 @@ struct MarkTable: Sendable {
             return left.offset < right.offset
         }
     }
+}
 
-    private static func precedes(_ left: EventPosition, _ right: EventPosition) -> Bool {
-        (left.topic, left.partition, left.offset) < (right.topic, right.partition, right.offset)
+extension EventPosition {
+    /// The order in which a batch's requests are written: that of the log, within a partition.
+    func precedes(_ other: EventPosition) -> Bool {
+        (topic, partition, offset) < (other.topic, other.partition, other.offset)
     }
 }

@@ -8,15 +8,10 @@ struct ClaimRoom {
         let lane: ReloadLane
     }
 
-    /// What shares requests: a kind's urgent lanes, and its patient ones.
+    /// Queues that share requests: the urgent lanes of a provider's kinds, and their patient ones.
     private struct Group: Hashable {
-        let kindID: Int32
+        let provider: ProviderKey
         let isUrgent: Bool
-
-        init(_ queue: Queue) {
-            kindID = queue.kindID
-            isUrgent = queue.lane.isUrgent
-        }
     }
 
     /// Timelines that may still be claimed, and how many of them for patient lanes.
@@ -35,7 +30,7 @@ struct ClaimRoom {
     /// The queues with due work and room for it.
     private(set) var eligible: [Queue: ClaimTarget] = [:]
 
-    init(due rows: [DueWork.Row], targets: [Int32: ClaimTarget], capacity: ClaimCapacity) {
+    init(due rows: [DueTimelines], targets: [Int32: ClaimTarget], capacity: ClaimCapacity) {
         timelines = capacity.timelines
         patientTimelines = min(capacity.timelines, capacity.patientTimelines)
         requests = capacity.requests
@@ -70,6 +65,10 @@ struct ClaimRoom {
         return target
     }
 
+    private func group(_ queue: Queue, _ target: ClaimTarget) -> Group {
+        Group(provider: target.provider, isUrgent: queue.lane.isUrgent)
+    }
+
     private func places(for queue: Queue, _ target: ClaimTarget) -> Int {
         min(queue.lane.isUrgent ? timelines : min(timelines, patientTimelines), seats(for: queue, target))
     }
@@ -78,7 +77,7 @@ struct ClaimRoom {
     private func seats(for queue: Queue, _ target: ClaimTarget) -> Int {
         let free = min(
             requests, held.room(queue.lane, of: capacity.concurrency), room(of: target, queue.lane))
-        let seats = openPlaces[Group(queue), default: 0] + max(0, free) * target.maxBatch
+        let seats = openPlaces[group(queue, target), default: 0] + max(0, free) * target.maxBatch
         return target.asksProvider ? min(seats, probes[target.provider] ?? seats) : seats
     }
 
@@ -94,15 +93,15 @@ struct ClaimRoom {
     mutating func take(from queue: Queue, atMost limit: Int) -> Int {
         let target = target(of: queue)
         let count = min(due[queue, default: 0], limit, places(for: queue, target))
-        let beyond = count - openPlaces[Group(queue), default: 0]
+        let beyond = count - openPlaces[group(queue, target), default: 0]
         if beyond > 0 {
             let opened = (beyond + target.maxBatch - 1) / target.maxBatch
             requests -= opened
             held.add(opened, queue.lane)
             heldOfProvider[target.provider, default: HeldSlots()].add(opened, queue.lane)
-            openPlaces[Group(queue)] = opened * target.maxBatch - beyond
+            openPlaces[group(queue, target)] = opened * target.maxBatch - beyond
         } else {
-            openPlaces[Group(queue)] = -beyond
+            openPlaces[group(queue, target)] = -beyond
         }
         timelines -= count
         if !queue.lane.isUrgent { patientTimelines -= count }

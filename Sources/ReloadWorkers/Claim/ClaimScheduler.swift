@@ -83,10 +83,24 @@ struct HeldSlots: Hashable, Sendable {
     }
 }
 
+/// Ready timelines of one kind and lane.
+struct DueTimelines: Sendable, Hashable {
+    let kindID: Int32
+    let lane: ReloadLane
+    let count: Int
+}
+
+/// Number of timelines of one kind and lane to claim.
+struct ClaimShare: Sendable, Hashable {
+    let kindID: Int32
+    let lane: ReloadLane
+    var count: Int
+}
+
 /// What to claim.
 struct ClaimPlan: Sendable, Equatable {
     /// At most one for each kind and lane.
-    var wishes: [ClaimWish] = []
+    var wishes: [ClaimShare] = []
     /// Due work stays behind because its provider, or the worker, is busy.
     var isHeldBack = false
     /// Due work stays behind because this claim is full.
@@ -119,10 +133,10 @@ struct ClaimScheduler: Sendable {
     /// - Parameters:
     ///   - due: what is due, by kind and lane.
     ///   - targets: the kinds that may be claimed; others (retired, unknown) get nothing.
-    mutating func plan(due: [DueWork.Row], targets: [Int32: ClaimTarget], capacity: ClaimCapacity) -> ClaimPlan {
+    mutating func plan(due: [DueTimelines], targets: [Int32: ClaimTarget], capacity: ClaimCapacity) -> ClaimPlan {
         var room = ClaimRoom(due: due, targets: targets, capacity: capacity)
         begin(room.eligible)
-        var granted: [ClaimWish] = []
+        var granted: [ClaimShare] = []
         var index: [ClaimRoom.Queue: Int] = [:]
         while let queue = next(among: room.eligible, room) {
             let count = room.take(from: queue, atMost: Self.grain)
@@ -131,7 +145,7 @@ struct ClaimScheduler: Sendable {
                 granted[at].count += count
             } else {
                 index[queue] = granted.count
-                granted.append(ClaimWish(kindID: queue.kindID, lane: queue.lane, count: count))
+                granted.append(ClaimShare(kindID: queue.kindID, lane: queue.lane, count: count))
             }
         }
         return ClaimPlan(

@@ -41,27 +41,18 @@ struct ClaimWatermarks: Sendable {
         if took <= Self.slow { times.removeAll() }
     }
 
-    /// A claim of a queue has left nothing behind that was due before the latest of these, but what others had locked or just
-    /// written.
-    mutating func claimed(_ timelines: [ClaimedTimeline]) {
+    /// A claim of a queue has left nothing behind that was ready before the latest of these, but lists that others had locked
+    /// or just written.
+    mutating func claimed(_ rows: [ClaimRow]) {
         guard let full, full.took > Self.slow else { return }
-        for timeline in timelines {
-            let queue = Queue(kindID: timeline.kindID, lane: timeline.lane)
-            times[queue] = max(times[queue] ?? .distantPast, timeline.dueAt - Self.slack)
+        for row in rows {
+            let queue = Queue(kindID: row.kindID, lane: row.lane)
+            times[queue] = max(times[queue] ?? .distantPast, row.readySince - Self.slack)
         }
     }
 
-    /// From when on to look; nil: for all.
-    func since(kindID: Int32, lane: ReloadLane) -> Timestamp? {
-        times[Queue(kindID: kindID, lane: lane)]
-    }
-
-    /// All queues of some kinds, to look at.
-    func queues(of kinds: some Sequence<Int32>) -> [ClaimWish] {
-        kinds.flatMap { kindID in
-            ReloadLane.allCases.map { lane in
-                ClaimWish(kindID: kindID, lane: lane, count: 0, since: since(kindID: kindID, lane: lane))
-            }
-        }
+    /// The time from which on to look.
+    func since(kindID: Int32, lane: ReloadLane) -> Timestamp {
+        times[Queue(kindID: kindID, lane: lane)] ?? .distantPast
     }
 }

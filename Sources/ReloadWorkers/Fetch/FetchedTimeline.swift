@@ -1,10 +1,10 @@
 import WidgetModel
 import WidgetStore
 
-/// A claimed timeline with what its provider answered.
+/// A timeline with its provider's answer.
 struct FetchedTimeline: Sendable {
-    let timeline: ClaimedTimeline
-    /// Canonical JSON, as it is stored.
+    let item: FetchItem
+    /// Canonical JSON, as it is stored and published.
     let content: [UInt8]
     let hash: ContentHash
     let policy: ReloadPolicy
@@ -14,70 +14,81 @@ struct FetchedTimeline: Sendable {
     let fetchTime: Duration
 }
 
-/// What came of the request for a batch.
+/// Outcome of the requests for a batch.
 struct FetchOutcome: Sendable {
     var fetched: [FetchedTimeline] = []
-    var failed: [(timeline: ClaimedTimeline, failure: ProviderFailure)] = []
-    /// Timelines that were not asked for after all, through no fault of theirs: when they are due again, and why.
-    var deferred: [(timeline: ClaimedTimeline, delay: Duration, rule: ReloadRule)] = []
+    var failed: [(item: FetchItem, failure: ProviderFailure)] = []
+    /// Timelines that were not asked for after all, through no fault of theirs: their lists go back after the delay.
+    var postponed: [(item: FetchItem, delay: Duration, rule: ReloadRule)] = []
     /// Timelines in the answer that nobody had asked for; they are ignored.
     var foreign = 0
 
     init() {}
 
-    /// Adds what came of another part.
+    /// Adds the outcome of another part.
     mutating func append(_ other: FetchOutcome) {
         fetched += other.fetched
         failed += other.failed
-        deferred += other.deferred
+        postponed += other.postponed
         foreign += other.foreign
     }
 
     /// The same failure for all of a batch.
-    init(_ failure: ProviderFailure, of batch: ReloadBatch) {
-        failed = batch.timelines.map { ($0, failure) }
+    init(_ failure: ProviderFailure, of batch: FetchBatch) {
+        failed = batch.items.map { ($0, failure) }
     }
 
-    /// Reads an answer. What is wrong with one timeline costs only that one; an answer that is wrong as a whole is
-    /// none.
+    /// Reads an answer. An error of one timeline costs only that one; an answer that is wrong as a whole is none.
     ///
     /// - Throws: ``ProviderFailure`` for an answer that is wrong as a whole.
-    init(
-        answer: [UInt8], to batch: ReloadBatch, after fetchTime: Duration = .zero
-    ) throws(ProviderFailure) {
+    init(answer: [UInt8], to batch: FetchBatch, after fetchTime: Duration = .zero) throws(ProviderFailure) {
         let response: ProviderResponse
         do throws(JSONError) {
-            response = try ProviderResponse.parse(
-                answer, requested: batch.timelines.map(\.id), volatileFields: batch.kind.definition.volatilePointers)
+            response = try ProviderResponse.parse(answer, requested: batch.requested)
         } catch {
             throw ProviderFailure(.invalid, "the answer is not what the contract says: \(error)")
         }
         self.init()
-        defer { for index in failed.indices { failed[index].failure.fetchTime = fetchTime } }
         foreign = response.foreignCount
-        for (timeline, outcome) in zip(batch.timelines, response.outcomes) {
+        fetched.reserveCapacity(batch.items.count)
+        for (item, outcome) in zip(batch.items, response.outcomes) {
             switch outcome {
             case .timeline(let parsed):
                 fetched.append(
                     FetchedTimeline(
-                        timeline: timeline, content: parsed.content, hash: parsed.hash, policy: parsed.policy,
+                        item: item, content: parsed.content, hash: parsed.hash, policy: parsed.policy,
                         lastEntry: parsed.lastEntryDate, lints: parsed.lints, fetchTime: fetchTime))
             case .failed(let code, let message, let retryAfter):
-                failed.append((timeline, ProviderFailure(.provider, "\(code): \(message)", retryAfter: retryAfter)))
+                failed.append((item, ProviderFailure(.provider, "\(code): \(message)", retryAfter: retryAfter)))
             case .missing:
-                failed.append((timeline, ProviderFailure(.missing, "the answer leaves it out")))
+                failed.append((item, ProviderFailure(.missing, "the answer leaves it out")))
             case .duplicate:
-                failed.append((timeline, ProviderFailure(.duplicate, "the answer has it more than once")))
+                failed.append((item, ProviderFailure(.duplicate, "the answer has it more than once")))
             case .invalid(let error):
-                failed.append((timeline, ProviderFailure(.invalid, "\(error)")))
+                failed.append((item, ProviderFailure(.invalid, "\(error)")))
             }
         }
+        for index in failed.indices { failed[index].failure.fetchTime = fetchTime }
     }
 }
 
-extension ReloadBatch {
-    /// The body of the request for it.
-    var requestBody: [UInt8] { requestBody(for: timelines) }
+extension FetchBatch {
+    /// The body of a request for some of its timelines, or for their snapshots.
+    func requestBody(for items: [FetchItem]) -> [UInt8] {
+        ProviderRequest(
+            items: items.map { ProviderRequest.Item(id: $0.timeline.id, identity: $0.timeline.identity(of: $0.kind)) }
+        ).encode()
+    }
+
+    fileprivate var requested: [RequestedTimeline] {
+        var fields: [Int32: VolatileFields] = [:]
+        return items.map { item in
+            if let known = fields[item.kind.id] { return RequestedTimeline(item.timeline.id, volatileFields: known) }
+            let made = VolatileFields(item.kind.definition.volatilePointers)
+            fields[item.kind.id] = made
+            return RequestedTimeline(item.timeline.id, volatileFields: made)
+        }
+    }
 }
 
 extension ClaimedTimeline {

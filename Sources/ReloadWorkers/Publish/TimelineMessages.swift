@@ -10,15 +10,20 @@ struct TimelineMessages: Sendable {
 
     let topic: String
 
-    /// A timeline's content, with the claim as its revision.
+    typealias Message = KafkaMessage
+
+    /// A timeline's content.
     ///
-    /// - Parameter headers: the trace that it belongs to.
+    /// - Parameters:
+    ///   - revision: the token that stored it.
+    ///   - headers: the trace that it belongs to.
     func updated(
-        _ timeline: ClaimedTimeline, of kind: RegisteredKind, content: [UInt8], headers: [String: String] = [:]
+        _ timeline: ClaimedTimeline, of kind: RegisteredKind, revision: Int64, content: [UInt8],
+        headers: [String: String] = [:]
     ) -> KafkaMessage {
         var message = message(
             TimelineUpdatedEvent(
-                timeline: timeline.id, identity: timeline.identity(of: kind), revision: timeline.claim, storedAt: nil,
+                timeline: timeline.id, identity: timeline.identity(of: kind), revision: revision, storedAt: nil,
                 content: content
             ).encode(source: Self.source))
         for (name, value) in headers.sorted(by: { $0.key < $1.key }) {

@@ -3,26 +3,18 @@ import PostgresClient
 import WidgetModel
 import WidgetStore
 
-/// Turns reloads of everyone into due work, in paced chunks: timelines behind their kind's or app's generation, and the
-/// recorded sweeps. Any number of processes may do it at once; a row that one works on is passed over by the others.
+/// Turns reloads of everyone, and of very large audiences, into lists, in paced chunks; and changes the widgets of kinds that
+/// are retired or moved. Any number of processes may do it at once: a sweep that one works on is passed over by the others.
 struct Sweeper {
-    /// What a pass over all that is to be swept has done.
-    struct Pass: Equatable {
-        var marked = 0
-        /// Something is left that has to wait: for room in the bulk lane, for a lease to end, for another process.
-        var isHeldBack = false
-        /// Chunks of work on retired kinds, and on those whose widgets move.
-        var changed = 0
-
-        var isProgress: Bool { marked + changed > 0 }
-    }
+    /// Sweeps that are looked at in one pass.
+    private static let sweeps = 1_000
 
     let context: WorkerContext
     let directory: DirectoryCache
 
     /// Sweeps until the task is cancelled.
     ///
-    /// - Throws: `CancellationError`; what no time can mend.
+    /// - Throws: `CancellationError`; an error that is not transient.
     func run() async throws {
         var failures = 0
         while true {
@@ -30,8 +22,7 @@ struct Sweeper {
             let mark = context.signal.mark(.sweeps)
             let began = context.clock.elapsed
             do {
-                // What was swept may not be due yet, for spacing or a back-off, and then takes no room: look again.
-                while try await pass().isProgress {}
+                while try await pass() {}
                 failures = 0
                 context.sweepSize.ended(begun: began, isInTime: true, at: context.clock.elapsed)
             } catch let error as PostgresError {
@@ -53,49 +44,24 @@ struct Sweeper {
         }
     }
 
-    /// Makes due what there is to sweep and room for.
-    func pass() async throws -> Pass {
-        context.sweepDemand.passBegan()
-        var pass = try await sweepKinds()
-        let requests = try await sweepRequests()
-        pass.marked += requests.marked
-        let changes = try await changeKinds()
-        pass.changed = changes.changed
-        pass.isHeldBack = pass.isHeldBack || requests.isHeldBack || changes.isHeldBack
-        context.sweepDemand.passEnded(isHeldBack: pass.isHeldBack)
-        return pass
-    }
-
-    /// A chunk of each kind in turn, until all are done or have no room.
-    private func sweepKinds() async throws -> Pass {
-        var pass = Pass()
-        let kinds = try await context.pool.query(KindsToSweep(highWater: context.configuration.bulkHighWater))
-        var room = SweepRoom(
-            context.sweepConfiguration, backlogs: Dictionary(kinds.map { ($0.kindID, $0.backlog) }) { $1 })
-        var waiting = kinds.map(\.kindID)
-        while !waiting.isEmpty {
-            var next: [Int32] = []
-            for kindID in waiting {
-                try Task.checkCancellation()
-                guard let chunk = room.chunk(of: kindID) else {
-                    pass.isHeldBack = true
-                    continue
-                }
-                let marked = try await context.pool.execute(SweepKind(kindID: kindID, limit: chunk))
-                count(marked, of: [kindID], &room, &pass)
-                // Fewer than asked for: what is left, if anything, is leased or being swept by another process.
-                if marked == chunk { next.append(kindID) } else { pass.isHeldBack = true }
-            }
-            waiting = next
+    /// One chunk of each sweep that has room; answers whether any made progress.
+    func pass() async throws -> Bool {
+        let configuration = context.configuration
+        let chunk = context.sweepSize.share(of: configuration.sweepChunk)
+        let lists = max(1, configuration.bulkHighWater / Appending.limit)
+        var isProgress = false
+        for sweep in try await context.pool.query(ListSweeps(limit: Self.sweeps)) {
+            try Task.checkCancellation()
+            let done =
+                sweep.isWalk
+                ? try await context.pool.query(WalkKind(sweep.id, limit: chunk, maximumLists: lists)).first
+                : try await context.pool.query(SweepMarks(sweep.id, limit: chunk, maximumLists: lists)).first
+            guard let done else { continue }
+            isProgress = true
+            guard done.timelines > 0 else { continue }
+            context.statistics.count { $0.swept += done.timelines }
+            context.signal.signal(.timelines)
         }
-        return pass
-    }
-
-    func count(_ marked: Int, of kindIDs: [Int32], _ room: inout SweepRoom, _ pass: inout Pass) {
-        guard marked > 0 else { return }
-        pass.marked += marked
-        room.marked(marked, of: kindIDs)
-        context.statistics.count { $0.swept += marked }
-        context.signal.signal(.timelines)
+        return try await changeKinds() || isProgress
     }
 }

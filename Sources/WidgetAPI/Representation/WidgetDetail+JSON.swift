@@ -17,7 +17,7 @@ extension WidgetDetail {
         object["removed"] = .bool(timelineID == nil)
         object["placedAt"] = .string(placedAt.rfc3339)
         object["changedAt"] = .string(changedAt.rfc3339)
-        object["lastViewedAt"] = lastViewedAt.map { .string($0.rfc3339) } ?? .null
+        object["lastViewedAt"] = viewedAt.map { .string($0.rfc3339) } ?? .null
         object["views"] = .number(JSONNumber(Int(views)))
         return .object(object)
     }

@@ -16,7 +16,7 @@ extension WidgetExplanation {
         object["family"] = .string(family.name)
         object["user"] = .string(user)
         object["device"] = .string(device)
-        object["removed"] = .bool(timelineID == nil)
+        object["removed"] = .bool(isRemoved)
         object["timeline"] = .text(timelineID?.description)
         if let timeline, let explanation {
             let facts = timeline.facts
@@ -32,12 +32,11 @@ extension WidgetExplanation {
             object["age"] = .seconds(facts.age)
             object["lane"] = .string(facts.lane.name)
             object["lease"] =
-                facts.isLeased
-                ? ["claim": .count(timeline.claim), "endsAt": .time(facts.dueAt)] : .null
+                facts.lease.map { ["claim": .count($0.token), "endsAt": .time($0.endsAt)] } ?? .null
             object["pausedAt"] = ["kind": .time(facts.kindPausedAt), "app": .time(facts.appPausedAt)]
             object["shows"] = timeline.shownJSON
         } else {
-            object["status"] = .string(timelineID == nil ? "removed" : "replaced")
+            object["status"] = .string(isRemoved ? "removed" : "replaced")
         }
         object["refused"] = .array(refused.map(\.json))
         object["readAt"] = .time(readAt)
@@ -47,9 +46,9 @@ extension WidgetExplanation {
     private func viewsJSON(_ timeline: Timeline, _ explanation: Explanation) -> JSONValue {
         let views = timeline.facts.views
         return [
-            "widgetViewsADay": .rounded(viewsADay), "viewsADay": .rounded(views.viewsADay),
-            "widgets": .count(Int64(timeline.widgets)), "class": .text(timeline.facts.viewClass?.name),
-            "lastViewedAt": .time(lastViewedAt), "placedAt": .time(placedAt), "lastActive": .time(views.lastActive),
+            "viewsADay": .rounded(views.viewsADay), "widgets": .count(Int64(timeline.widgets)),
+            "lastViewedAt": .time(timeline.viewedAt), "placedAt": .time(placedAt),
+            "lastActive": .time(views.lastActive),
             "learning": .bool(views.isLearning(at: readAt)), "dormant": .bool(explanation.isDormant),
             "dormantAfter": .seconds(kind.dormantAfter),
         ]
@@ -78,10 +77,11 @@ extension Explanation {
         object["at"] = .time(nextAt)
         object["eligibleAt"] = .time(eligibleAt)
         object["eligibleRule"] = eligibleAt > facts.readAt ? .string(eligibleRule.name) : .null
-        object["freeEligibleAt"] = .time(max(facts.freeAt, facts.readAt))
-        object["policyAt"] = .time(facts.policyAt)
-        object["dueAt"] = .time(facts.isLeased ? .distantFuture : facts.dueAt)
-        object["retryAt"] = facts.retryAt > facts.readAt ? .time(facts.retryAt) : .null
+        object["freeEligibleAt"] = .time(max(facts.timeline.freeAt, facts.readAt))
+        object["policyAt"] = .time(facts.timeline.policyAt)
+        object["dueAt"] = .time(facts.lease == nil ? facts.dueAt : nil)
+        object["listedAt"] = .time(facts.listedAt)
+        object["retryAt"] = facts.timeline.retryAt > facts.readAt ? .time(facts.timeline.retryAt) : .null
         return .object(object)
     }
 
@@ -111,9 +111,14 @@ extension ReloadFacts {
         [
             "pending": .count(pending), "stale": .bool(isStale),
             "need": .string(need.name),
-            "targeted": targeted.json, "kind": kind.json, "app": app.json,
+            "targeted": [
+                "requested": .count(timeline.requested), "rendered": .count(timeline.rendered),
+                "pending": .count(targetedPending), "free": .bool(timeline.freeRequested > timeline.rendered),
+            ],
             "everyone": [
-                "pending": .count(everyonePending), "unswept": .count(unswept), "cancelled": .bool(isEveryoneCancelled),
+                "requested": .count(kind.current), "rendered": .count(timeline.generation),
+                "pending": .count(everyonePending), "free": .bool(kind.free > timeline.generation),
+                "unswept": .bool(waitsForSweeper), "cancelled": .bool(isEveryoneCancelled),
             ],
         ]
     }
@@ -133,12 +138,6 @@ extension ReloadFacts {
     }
 }
 
-extension ReloadFacts.Generation {
-    fileprivate var json: JSONValue {
-        ["requested": .count(current), "rendered": .count(rendered), "pending": .count(pending), "free": .bool(isFree)]
-    }
-}
-
 extension ReloadNeed {
     package var name: String {
         switch self {
@@ -146,17 +145,6 @@ extension ReloadNeed {
         case .free: "free"
         case .budgeted: "budgeted"
         case .policy: "policy"
-        }
-    }
-}
-
-extension ViewClass {
-    package var name: String {
-        switch self {
-        case .often: "often"
-        case .regular: "regular"
-        case .seldom: "seldom"
-        case .dormant: "dormant"
         }
     }
 }

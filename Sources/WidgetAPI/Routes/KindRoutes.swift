@@ -108,24 +108,19 @@ struct KindRoutes: Sendable {
         try call.allowQuery("family", "locale", "timeZone")
         let name = try call.path("kind")
         let (family, environment) = try place(call)
-        return try await placeholder(call, name, family, environment).response()
+        return try await placeholder(call, name, family, environment)
     }
 
     private func placeholder(
         _ call: APICall, _ kind: String, _ family: WidgetFamily, _ environment: WidgetEnvironment
-    ) async throws -> JSONValue {
+    ) async throws -> Response {
         let statement = ReadKindPlaceholder(app: call.app, kind: kind, family: family, environment: environment)
-        guard case .placeholder(let content, let fetchedAt)? = try await parts.store.pool.query(statement).first else {
-            throw Problem.notFound
-        }
-        return [
-            "state": "placeholder", "entry": ["content": try JSONValue.parse(content)],
-            "source": fetchedAt == nil ? "manifest" : "provider",
-        ]
+        guard let placeholder = try await parts.store.pool.query(statement).first else { throw Problem.notFound }
+        return Response(json: placeholder.encoded)
     }
 
-    /// What a widget that is not placed yet would show: the current entry where there is a timeline already, of somebody
-    /// else for a shared kind, else what stands in for one.
+    /// The content that a widget would show which is not placed yet: the current entry where there is a timeline already, of
+    /// somebody else for a shared kind, else the fallback content.
     private func snapshot(_ call: APICall) async throws -> Response {
         try call.allowQuery("family", "locale", "timeZone", "configuration", "user")
         let name = try call.path("kind")
@@ -149,12 +144,10 @@ struct KindRoutes: Sendable {
                 app: call.app, widget: "gallery", user: user ?? "", device: "gallery", kind: name, family: family,
                 configuration: configuration, environment: environment)
             let id = kind.definition.identity(of: placement).id
-            if let (timeline, standIn) = try await parts.store.timeline(id, of: call.app),
-                case let shown = try timeline.shown(at: timeline.readAt, standIn: standIn), shown != .null
-            {
-                return shown.response()
+            if let timeline = try await parts.store.pool.query(ReadTimeline(id: id, app: call.app)).first {
+                return Response(json: timeline.shown())
             }
         }
-        return try await placeholder(call, name, family, environment).response()
+        return try await placeholder(call, name, family, environment)
     }
 }

@@ -52,7 +52,7 @@ struct TimelineRoutes: Sendable {
             if let tag = shown.tag, known.contain(tag) {
                 guard left > .zero else { return notModified(shown, tag) }
             } else if shown.hash != nil || left <= .zero {
-                return try await timeline(call, widget, id, shown, at, known)
+                return try await timeline(call, widget, at, known)
             }
             // Looked at once more after the watch has begun, so that nothing is missed between.
             let hadWatch = watch != nil
@@ -83,25 +83,20 @@ struct TimelineRoutes: Sendable {
     }
 
     private func timeline(
-        _ call: APICall, _ widget: String, _ id: TimelineID, _ shown: ShownTimeline, _ at: Timestamp?,
-        _ known: EntityTags
+        _ call: APICall, _ widget: String, _ at: Timestamp?, _ known: EntityTags
     ) async throws -> Response {
-        let filter = WidgetFilter(app: call.app, user: call.user, widget: widget)
-        guard let detail = try await parts.store.pool.query(ListWidgets(filter, limit: 1)).first,
-            let (timeline, standIn) = try await parts.store.timeline(
-                detail.timelineID ?? id, of: call.app, shownBy: detail)
-        else { throw Problem.notFound }
-        let json = try timeline.json(at: at, standIn: standIn)
+        let statement = ReadWidgetTimeline(app: call.app, widget: widget, user: call.user)
+        guard let timeline = try await parts.store.pool.query(statement).first else { throw Problem.notFound }
         var headers: HTTPFields = [
             .contentType: "application/json", .cacheControl: "private, no-cache", .vary: "Accept-Encoding",
         ]
-        let tag = timeline.storedHash.map(EntityTags.tag) ?? EntityTags.standIn(json["shown"] ?? .null)
+        let tag = timeline.storedHash.map(EntityTags.tag) ?? EntityTags.fallback(timeline.shown(at: at))
         headers[.eTag] = tag
         headers[.freshetStale] = timeline.isStale ? "true" : "false"
         headers[.freshetRevision] = timeline.revision.map { "\($0)" }
         headers[.age] = timeline.age.map { "\($0.components.seconds)" }
         if known.contain(tag) { return Response(status: .notModified, headers: headers.withoutContent) }
-        var bytes = json.encoded
+        var bytes = timeline.encoded(at: at)
         if bytes.count >= Self.leastCompressed, AcceptedEncoding.isGzip(call.request.headers[values: .acceptEncoding]),
             let compressed = Gzip.compress(bytes)
         {
@@ -175,6 +170,6 @@ struct EntityTags: Sendable {
 
     static func tag(_ hash: ContentHash) -> String { "W/\"\(hash)\"" }
 
-    /// Of what stands in for a timeline that was never stored.
-    static func standIn(_ shown: JSONValue) -> String { "W/\"standin-\(ContentHash(of: shown.canonicalBytes))\"" }
+    /// The tag of what is shown in place of a timeline that was never stored.
+    static func fallback(_ shown: [UInt8]) -> String { "W/\"fallback-\(ContentHash(of: shown))\"" }
 }

@@ -7,10 +7,10 @@ extension Explanation {
         case .retired: Sentence("its kind was retired: nothing is reloaded")
         case .orphaned: Sentence("no widget shows it any more: it is being collected")
         case .fetching:
-            Sentence("a worker is fetching it; its lease ends \(facts.dueAt.words(from: now))", .inFlight)
+            Sentence("a worker is fetching it; its lease ends \(leaseEnd.words(from: now))", .inFlight)
         case .leaseEnded:
             Sentence(
-                "the worker that was fetching it did not come back before \(facts.dueAt.wholeSeconds): "
+                "the worker that was fetching it did not come back before \(leaseEnd.wholeSeconds): "
                     + "the next one takes it", .inFlight)
         case .paused:
             Sentence(
@@ -27,8 +27,10 @@ extension Explanation {
         facts.views.lastActive.map { "not viewed since \($0.wholeSeconds)" } ?? "nobody looks at it"
     }
 
+    private var leaseEnd: Timestamp { facts.lease?.endsAt ?? now }
+
     private var due: Sentence {
-        let place = "due since \(facts.dueAt.wholeSeconds) in the \(facts.lane.name) lane"
+        let place = "due since \((facts.dueAt ?? now).wholeSeconds) in the \(facts.lane.name) lane"
         switch rules.plan(state, at: now) {
         case .reload(let rule, _):
             return Sentence("\(place): reloaded as soon as a worker has room; \(rule.meaning)", rule)
@@ -40,26 +42,24 @@ extension Explanation {
     }
 
     private var waiting: Sentence {
-        guard facts.dueAt != .distantFuture else {
+        guard !facts.waitsForSweeper, let dueAt = facts.dueAt else {
             return Sentence("waits for the sweeper, which takes a kind's timelines in paced chunks")
         }
-        let (time, rule) = holdingBack
-        return Sentence(wait(for: rule, until: time), rule)
+        let rule = holdingBack(until: dueAt)
+        return Sentence(wait(for: rule, until: dueAt), rule)
     }
 
-    /// What keeps it from being due now. Not before its time of the row, whatever the rules say by now.
-    private var holdingBack: (time: Timestamp, rule: ReloadRule) {
-        if facts.retryAt > now { return (facts.dueAt, .backoff) }
-        switch facts.wait {
-        case .first: return (facts.dueAt, facts.attempts > 0 ? .backoff : facts.storedWait)
-        case .free: return (facts.dueAt, .spacing)
+    /// The rule that keeps it from being due now.
+    private func holdingBack(until dueAt: Timestamp) -> ReloadRule {
+        if facts.timeline.retryAt > now { return .backoff }
+        switch facts.need {
+        case .first: return facts.attempts > 0 ? .backoff : facts.storedWait
+        case .free: return .spacing
         case .budgeted:
+            guard dueAt < facts.timeline.policyAt else { return .policy }
             let (time, rule) = eligible
-            return time > now ? (facts.dueAt, rule) : (facts.dueAt, facts.storedWait)
-        case .policy:
-            guard facts.dueAt > facts.policyAt else { return (facts.dueAt, .policy) }
-            let (time, rule) = eligible
-            return (facts.dueAt, time > facts.policyAt ? rule : facts.storedWait)
+            return time > now ? rule : facts.storedWait
+        case .policy: return .policy
         }
     }
 
@@ -91,14 +91,13 @@ extension Explanation {
         case .deferred: return Sentence("deferred\(when)\(why)", rule)
         case .released: return Sentence("given back\(when) without a fetch that counts\(why)", rule)
         case .slept: return Sentence("put to sleep\(when)\(why)", rule)
-        case .cancelled: return Sentence("the reload that it waited for was cancelled\(when)\(why)", rule)
         case .merged: return Sentence("merged\(when) with a reload that was wanted already", rule)
         case .refused: return Sentence("a request was refused\(when)\(why)", rule)
         }
     }
 
-    /// What is shown in a timeline's stead.
-    private var standIn: String {
+    /// Content that is shown while there is no timeline.
+    private var fallback: String {
         if let time = facts.snapshotAt { return "the snapshot that was taken \(time.words(from: now))" }
         guard let time = facts.placeholderAt else { return "the manifest's placeholder" }
         return "the placeholder that the provider made \(time.words(from: now))"
@@ -107,7 +106,7 @@ extension Explanation {
     /// What else is worth knowing, the most important first.
     package var notes: [Sentence] {
         var notes: [Sentence] = []
-        if !facts.isStored { notes.append(Sentence("there is no timeline yet: devices show \(standIn)")) }
+        if !facts.isStored { notes.append(Sentence("there is no timeline yet: devices show \(fallback)")) }
         if facts.pending > 1 {
             notes.append(Sentence("merged: \(facts.pending) requests are one reload", .coalescing))
         }
@@ -116,9 +115,10 @@ extension Explanation {
                 Sentence(
                     "\(counted(facts.everyonePending, "reload")) of everyone cancelled by an operator", .operatorCommand
                 ))
-        } else if facts.unswept > 0 {
+        } else if facts.waitsForSweeper {
             notes.append(
-                Sentence("\(counted(facts.unswept, "reload")) of everyone not swept yet: it is not due for that"))
+                Sentence(
+                    "\(counted(facts.everyonePending, "reload")) of everyone not swept yet: it is not due for that"))
         }
         if facts.attempts > 0 {
             notes.append(Sentence("\(counted(facts.attempts, "failure")) since the last success", .backoff))
@@ -146,7 +146,6 @@ extension Decision {
         case .unchanged: .gate
         case .slept: .dormant
         case .released: .stopped
-        case .cancelled: .operatorCommand
         case .merged: .coalescing
         case .refused: .invalidEvent
         case .none, .reloaded, .failed, .deferred: nil

@@ -60,14 +60,14 @@ package struct Explanation: Hashable, Sendable {
 
     package var status: Status {
         if facts.isRetired { return .retired }
-        if facts.isOrphaned { return .orphaned }
-        if facts.isLeased { return facts.dueAt > now ? .fetching : .leaseEnded }
+        if facts.timeline.isOrphaned { return .orphaned }
+        if let lease = facts.lease { return lease.endsAt > now ? .fetching : .leaseEnded }
         if pausedAt != nil { return .paused }
-        if facts.dueAt <= now { return .due }
-        guard facts.dueAt == .distantFuture else { return .waiting }
-        if facts.unswept > 0, !facts.isEveryoneCancelled { return .waiting }
-        let hasPolicyTime = facts.policyAt != .distantFuture
-        return facts.decision == .slept || hasPolicyTime && isDormant ? .sleeping : .onRequest
+        if facts.waitsForSweeper { return .waiting }
+        guard let dueAt = facts.dueAt else {
+            return facts.timeline.isAsleep && facts.timeline.policyAt != .distantFuture ? .sleeping : .onRequest
+        }
+        return dueAt <= now ? .due : .waiting
     }
 
     /// Since when its kind's or its app's reloads wait for an operator.
@@ -88,8 +88,8 @@ package struct Explanation: Hashable, Sendable {
     package var nextAt: Timestamp? {
         switch status {
         case .due, .leaseEnded: now
-        case .waiting where facts.dueAt != .distantFuture: facts.dueAt
-        case .waiting, .retired, .orphaned, .fetching, .paused, .sleeping, .onRequest: nil
+        case .waiting: facts.waitsForSweeper ? nil : facts.dueAt
+        case .retired, .orphaned, .fetching, .paused, .sleeping, .onRequest: nil
         }
     }
 

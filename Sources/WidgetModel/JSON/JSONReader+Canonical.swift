@@ -83,11 +83,16 @@ extension JSONReader {
         return order
     }
 
+    /// Appends bytes of the document as they are; without a slice, which would hold the document.
+    func copy(_ range: Range<Int>, to out: inout [UInt8]) {
+        bytes.withUnsafeBufferPointer { out.append(contentsOf: UnsafeBufferPointer(rebasing: $0[range])) }
+    }
+
     /// Appends the canonical form of a string.
     func append(_ token: JSONStringToken, to out: inout [UInt8]) {
         guard token.hasEscapes else {
             // Without escapes the string, quotes included, is canonical as it stands.
-            out.append(contentsOf: bytes[(token.range.lowerBound - 1)..<(token.range.upperBound + 1)])
+            copy((token.range.lowerBound - 1)..<(token.range.upperBound + 1), to: &out)
             return
         }
         out.append(UInt8(ascii: "\""))

@@ -92,7 +92,7 @@ package enum MetricCatalogue {
     // MARK: Workers
 
     package static let claims = MetricDefinition(
-        "freshet_workers_claims_total", .counter, "Claims that took at least one timeline.")
+        "freshet_workers_claims_total", .counter, "Claims that leased at least one work list.")
     package static let claimed = MetricDefinition(
         "freshet_workers_claimed_timelines_total", .counter, "Timelines that were claimed.")
     package static let decisions = MetricDefinition(
@@ -105,7 +105,8 @@ package enum MetricCatalogue {
         "freshet_reload_latency_seconds", .histogram(MetricDefinition.seconds), labels: ["reason"],
         "From when a reload was asked for, or the rules let it be, until its content was stored or found unchanged.")
     package static let fenced = MetricDefinition(
-        "freshet_workers_fenced_timelines_total", .counter, "Results that came after their claim had moved on.")
+        "freshet_workers_fenced_timelines_total", .counter,
+        "Results that were discarded: their list was leased to another worker, or a newer result was stored.")
     package static let published = MetricDefinition(
         "freshet_workers_published_timelines_total", .counter, "Timelines that Kafka has acknowledged.")
     package static let unpublished = MetricDefinition(
@@ -115,7 +116,10 @@ package enum MetricCatalogue {
     package static let collected = MetricDefinition(
         "freshet_workers_collected_timelines_total", .counter, "Timelines that no widget showed, and that are gone.")
     package static let swept = MetricDefinition(
-        "freshet_workers_swept_timelines_total", .counter, "Timelines that the sweeper has made due.")
+        "freshet_workers_swept_timelines_total", .counter, "Timelines that the sweeper has listed or marked.")
+    package static let auditAppointed = MetricDefinition(
+        "freshet_audit_appointed_total", .counter,
+        "Timelines with something to do and no work list, which the audit has appointed anew. Above 0: a defect.")
     package static let databaseErrors = MetricDefinition(
         "freshet_workers_database_errors_total", .counter, "Statements that failed and were tried again.")
     package static let gateTimelines = MetricDefinition(
@@ -130,7 +134,7 @@ package enum MetricCatalogue {
 
     private static let workers = [
         claims, claimed, decisions, deferrals, reloadLatency, fenced, published, unpublished, stored, collected, swept,
-        databaseErrors, gateTimelines, gateMessages, gateBytes, storedBytes,
+        auditAppointed, databaseErrors, gateTimelines, gateMessages, gateBytes, storedBytes,
     ]
 
     // MARK: Providers
@@ -166,15 +170,18 @@ package enum MetricCatalogue {
 
     // MARK: What the database holds
 
+    package static let readyLists = MetricDefinition(
+        "freshet_work_lists_ready", .gauge, labels: ["lane"],
+        "Work lists that are ready, paused kinds left out. Counted up to a bound in each kind: then at least so many.")
     package static let due = MetricDefinition(
         "freshet_timelines_due", .gauge, labels: ["lane"],
-        "Timelines that are due, paused kinds left out. Counted up to a bound in each kind: then at least so many.")
+        "Timelines in ready work lists, paused kinds left out; counted up to the same bound.")
     package static let overdue = MetricDefinition(
         "freshet_timelines_overdue", .gauge, labels: ["lane"],
-        "Timelines that have been due for longer than metrics.overdueAfter; counted up to a bound.")
+        "Timelines in work lists that have been ready for longer than metrics.overdueAfter; counted up to a bound.")
     package static let oldestOverdue = MetricDefinition(
         "freshet_timelines_oldest_due_seconds", .gauge, labels: ["lane"],
-        "For how long the oldest due timeline has been due; 0: none is.")
+        "Time since the oldest ready work list became ready; 0: none is.")
     package static let kindOldestDue = MetricDefinition(
         "freshet_kind_oldest_due_seconds", .gauge, labels: ["app", "kind"],
         "The same by kind; of the kinds beyond the bound the largest, as other.")
@@ -202,7 +209,8 @@ package enum MetricCatalogue {
         "Age of the oldest transaction that this role can see.")
 
     private static let store = [
-        due, overdue, oldestOverdue, kindOldestDue, timelineAge, deadLettersWaiting, divertedApps, sweepsWaiting,
+        readyLists, due, overdue, oldestOverdue, kindOldestDue, timelineAge, deadLettersWaiting, divertedApps,
+        sweepsWaiting,
         deadTuples, liveTuples, tableBytes, xminAge, xminSeconds,
     ]
 }

@@ -20,7 +20,7 @@ struct CanonicalEntry {
         buffer.append(contentsOf: Self.start)
         var contentEnd: Int?
         var date: Timestamp?
-        var dateText: ArraySlice<UInt8>?
+        var dateText: Range<Int>?
         var relevance: Relevance?
         var url: JSONStringToken?
         var object = try reader.beginObject()
@@ -29,7 +29,7 @@ struct CanonicalEntry {
                 _ = try reader.peek()
                 let dateStart = reader.position + 1
                 date = try reader.timestamp()
-                dateText = reader.bytes[dateStart..<(reader.position - 1)]
+                dateText = dateStart..<(reader.position - 1)
             } else if reader.matches(key, "content") {
                 try reader.canonicalize(into: &buffer)
                 contentEnd = buffer.count
@@ -52,16 +52,28 @@ struct CanonicalEntry {
         self.contentEnd = contentEnd
     }
 
+    private init(date: Timestamp, range: Range<Int>, contentEnd: Int) {
+        self.date = date
+        self.range = range
+        self.contentEnd = contentEnd
+    }
+
+    /// The entry with its bytes at another place of a buffer.
+    func moved(to start: Int) -> CanonicalEntry {
+        CanonicalEntry(
+            date: date, range: start..<(start + range.count), contentEnd: contentEnd - range.lowerBound + start)
+    }
+
     /// Appends what follows the content in the canonical order of members.
     private static func appendRest(
-        date: Timestamp, dateText: ArraySlice<UInt8>, relevance: Relevance?, url: JSONStringToken?,
+        date: Timestamp, dateText: Range<Int>, relevance: Relevance?, url: JSONStringToken?,
         reader: inout JSONReader, to buffer: inout [UInt8]
     ) {
         buffer.append(contentsOf: ",\"date\":\"".utf8)
-        if Self.isCanonicalDate(dateText) {
-            buffer.append(contentsOf: dateText)
+        if Self.isCanonicalDate(reader.bytes, dateText) {
+            reader.copy(dateText, to: &buffer)
         } else {
-            buffer.append(contentsOf: date.rfc3339.utf8)
+            date.appendRFC3339(to: &buffer)
         }
         buffer.append(UInt8(ascii: "\""))
         if let relevance {
@@ -83,11 +95,11 @@ struct CanonicalEntry {
     }
 
     /// Whether the text of a valid date is what `Timestamp.rfc3339` would write: UTC, whole seconds, no leap second.
-    private static func isCanonicalDate(_ text: ArraySlice<UInt8>) -> Bool {
+    private static func isCanonicalDate(_ bytes: [UInt8], _ text: Range<Int>) -> Bool {
         guard text.count == 20 else { return false }
-        let start = text.startIndex
-        return text[start + 10] == UInt8(ascii: "T") && text[start + 19] == UInt8(ascii: "Z")
-            && text[start + 17] != UInt8(ascii: "6")
+        let start = text.lowerBound
+        return bytes[start + 10] == UInt8(ascii: "T") && bytes[start + 19] == UInt8(ascii: "Z")
+            && bytes[start + 17] != UInt8(ascii: "6")
     }
 
     /// Number literals of a relevance; a duration of zero is left out.

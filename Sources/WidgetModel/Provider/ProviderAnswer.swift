@@ -13,7 +13,32 @@ protocol ElementParser {
     associatedtype Outcome: ElementOutcome
 
     /// Reads the next element: its id, if it has one, and what it says.
-    mutating func read(from reader: inout JSONReader) throws(JSONError) -> (id: ElementID?, outcome: Outcome)
+    mutating func read(
+        from reader: inout JSONReader, requested: RequestedElements
+    ) throws(JSONError) -> (id: ElementID?, outcome: Outcome)
+}
+
+/// Places of the elements that were asked for, by their ids. An id that was asked for twice has the first place.
+struct RequestedElements {
+    private var places: [TimelineID: Int] = [:]
+
+    init(_ ids: some Collection<TimelineID>) {
+        places.reserveCapacity(ids.count)
+        for (place, id) in ids.enumerated() where places[id] == nil { places[id] = place }
+    }
+
+    /// The requested element that an id in the answer names.
+    func element(_ id: ArraySlice<UInt8>) -> ElementID {
+        TimelineID(bytes: id).flatMap { places[$0] }.map(ElementID.requested) ?? .foreign(id)
+    }
+}
+
+/// The id of an element of an answer.
+enum ElementID {
+    /// Place of an element that was asked for.
+    case requested(Int)
+    /// Id that nobody asked for, as it is in the answer.
+    case foreign(ArraySlice<UInt8>)
 }
 
 /// A provider's answer to a batch, `{"<list>": [{"id", …}]}`, read without a tree.
@@ -39,12 +64,10 @@ package struct ProviderAnswer<Outcome: ElementOutcome>: Sendable {
     ///   - list: name of the member with the elements.
     ///   - requested: what was asked for.
     init<Parser: ElementParser>(
-        _ bytes: [UInt8], in range: Range<Int>?, list: StaticString, requested: [TimelineID], parser: Parser
+        _ bytes: [UInt8], in range: Range<Int>?, list: StaticString, requested: some Collection<TimelineID>,
+        parser: Parser
     ) throws(JSONError) where Parser.Outcome == Outcome {
-        var places: [TimelineID: Int] = [:]
-        places.reserveCapacity(requested.count)
-        for (index, id) in requested.enumerated() where places[id] == nil { places[id] = index }
-
+        let elements = RequestedElements(requested)
         outcomes = Array(repeating: .missing, count: requested.count)
         var reader = JSONReader(bytes, in: range)
         try reader.expect(.object)
@@ -64,7 +87,7 @@ package struct ProviderAnswer<Outcome: ElementOutcome>: Sendable {
                 _ = try reader.peek()
                 // So that many bad elements do not cost a reading of all before them each.
                 reader.origin = .init(start: reader.position, array: pointer, index: array.index)
-                try readElement(from: &reader, with: &parser, places: places)
+                try readElement(from: &reader, with: &parser, requested: elements)
             }
             reader.origin = nil
         }
@@ -73,7 +96,7 @@ package struct ProviderAnswer<Outcome: ElementOutcome>: Sendable {
     }
 
     private mutating func readElement<Parser: ElementParser>(
-        from reader: inout JSONReader, with parser: inout Parser, places: [TimelineID: Int]
+        from reader: inout JSONReader, with parser: inout Parser, requested: RequestedElements
     ) throws(JSONError) where Parser.Outcome == Outcome {
         let start = reader.checkpoint
         let offset = reader.position
@@ -81,48 +104,26 @@ package struct ProviderAnswer<Outcome: ElementOutcome>: Sendable {
         let outcome: Outcome
         var complaint: ModelError?
         do throws(JSONError) {
-            (id, outcome) = try parser.read(from: &reader)
+            (id, outcome) = try parser.read(from: &reader, requested: requested)
         } catch {
             // A syntax error leaves no way to find the next element. After any other the brackets still tell.
             guard error.kind != .syntax else { throw error }
             reader.rewind(to: start)
-            id = reader.looseMember("id").flatMap(ElementID.init)
+            id = reader.looseMember("id").map(requested.element)
             try reader.looseSkip()
             complaint = error.modelError
             outcome = .invalid(error.modelError)
         }
         switch id {
-        case .timeline(let id):
-            guard let place = places[id] else {
-                addForeign(id.description)
-                return
-            }
+        case .requested(let place):
             outcomes[place] = outcomes[place] == .missing ? outcome : .duplicate
-        case .other(let text):
-            addForeign(text)
+        case .foreign(let id):
+            foreignCount += 1
+            guard foreignIDs.count < Self.keptComplaints else { return }
+            foreignIDs.append(Text.printable(String(decoding: id.prefix(256), as: UTF8.self), maximum: 64))
         case nil:
             guard unreadable.count < Self.keptComplaints else { return }
             unreadable.append(complaint ?? reader.missing("id", inObjectAt: offset).modelError)
-        }
-    }
-
-    private mutating func addForeign(_ id: String) {
-        foreignCount += 1
-        if foreignIDs.count < Self.keptComplaints { foreignIDs.append(Text.printable(id, maximum: 64)) }
-    }
-}
-
-/// The id of an element of an answer.
-enum ElementID {
-    case timeline(TimelineID)
-    /// Not even of the right form.
-    case other(String)
-
-    init(_ bytes: ArraySlice<UInt8>) {
-        if let id = TimelineID(bytes: bytes) {
-            self = .timeline(id)
-        } else {
-            self = .other(String(decoding: bytes.prefix(256), as: UTF8.self))
         }
     }
 }

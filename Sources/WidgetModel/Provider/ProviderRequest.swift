@@ -1,5 +1,5 @@
-/// Body of a request to a provider:
-/// `{"kind", "requests": [{"id", "family"?, "configuration", "environment"?, "user"?}]}`.
+/// Body of a request to a provider, for timelines of any of the app's kinds that share its URL:
+/// `{"requests": [{"id", "kind", "configuration", "family"?, "environment"?, "user"?}]}`.
 package struct ProviderRequest: Sendable {
     package struct Item: Sendable {
         package let id: TimelineID
@@ -11,11 +11,9 @@ package struct ProviderRequest: Sendable {
         }
     }
 
-    package let kind: String
     package let items: [Item]
 
-    package init(kind: String, items: [Item]) {
-        self.kind = kind
+    package init(items: [Item]) {
         self.items = items
     }
 
@@ -23,10 +21,8 @@ package struct ProviderRequest: Sendable {
     /// answer by what the timeline's identity does not hold.
     package func encode() -> [UInt8] {
         var out: [UInt8] = []
-        out.reserveCapacity(64 + items.count * 192)
-        out.append(contentsOf: "{\"kind\":".utf8)
-        JSONWriter.append(kind, to: &out)
-        out.append(contentsOf: ",\"requests\":[".utf8)
+        out.reserveCapacity(64 + items.count * 224)
+        out.append(contentsOf: "{\"requests\":[".utf8)
         for index in items.indices {
             if index > 0 { out.append(UInt8(ascii: ",")) }
             Self.append(items[index], to: &out)
@@ -39,7 +35,9 @@ package struct ProviderRequest: Sendable {
         let identity = item.identity
         out.append(contentsOf: "{\"id\":\"".utf8)
         out.append(contentsOf: item.id.description.utf8)
-        out.append(contentsOf: "\",\"configuration\":".utf8)
+        out.append(contentsOf: "\",\"kind\":".utf8)
+        JSONWriter.append(identity.kind, to: &out)
+        out.append(contentsOf: ",\"configuration\":".utf8)
         out.append(contentsOf: identity.configuration.canonical.utf8)
         if let family = identity.family {
             out.append(contentsOf: ",\"family\":\"".utf8)

@@ -10,6 +10,18 @@ package struct ProviderLimits: Hashable, Sendable {
     }
 }
 
+/// A timeline that a provider was asked for.
+package struct RequestedTimeline: Sendable {
+    package let id: TimelineID
+    /// Of its kind.
+    package let volatileFields: VolatileFields
+
+    package init(_ id: TimelineID, volatileFields: VolatileFields = .none) {
+        self.id = id
+        self.volatileFields = volatileFields
+    }
+}
+
 /// A timeline as a provider gave it, ready to be stored.
 package struct ParsedTimeline: Hashable, Sendable {
     package let policy: ReloadPolicy
@@ -45,16 +57,13 @@ package typealias ProviderResponse = ProviderAnswer<ProviderOutcome>
 extension ProviderAnswer where Outcome == ProviderOutcome {
     /// Reads a response body; see ``init(_:in:list:requested:parser:)``.
     ///
-    /// - Parameters:
-    ///   - requested: what was asked for.
-    ///   - volatileFields: pointers into an entry's content that do not count as a change.
+    /// - Parameter requested: what was asked for, of any kinds.
     package static func parse(
-        _ bytes: [UInt8], in range: Range<Int>? = nil, requested: [TimelineID], limits: ProviderLimits = .init(),
-        volatileFields: [JSONPointer] = []
+        _ bytes: [UInt8], in range: Range<Int>? = nil, requested: [RequestedTimeline], limits: ProviderLimits = .init()
     ) throws(JSONError) -> ProviderResponse {
         try ProviderResponse(
-            bytes, in: range, list: "timelines", requested: requested,
-            parser: TimelineParser(limits: limits, volatileFields: VolatileFields(volatileFields)))
+            bytes, in: range, list: "timelines", requested: requested.lazy.map(\.id),
+            parser: TimelineParser(limits: limits, requested: requested))
     }
 }
 

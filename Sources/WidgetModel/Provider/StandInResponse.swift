@@ -57,7 +57,9 @@ struct StandInParser: ElementParser {
     /// Of the canonical form.
     let maximumBytes: Int
 
-    func read(from reader: inout JSONReader) throws(JSONError) -> (id: ElementID?, outcome: StandInOutcome) {
+    func read(
+        from reader: inout JSONReader, requested: RequestedElements
+    ) throws(JSONError) -> (id: ElementID?, outcome: StandInOutcome) {
         try reader.expect(.object)
         let offset = reader.position
         var id: ElementID?
@@ -67,7 +69,7 @@ struct StandInParser: ElementParser {
         while let key = try reader.nextKey(&object) {
             if reader.matches(key, "id") {
                 let token = try reader.stringToken()
-                id = ElementID(reader.utf8(of: token))
+                id = requested.element(reader.utf8(of: token))
             } else if reader.matches(key, form.name) {
                 value = try readValue(from: &reader)
             } else if reader.matches(key, "error") {

@@ -1,23 +1,29 @@
-/// Reads elements of a provider's response, one after the other, reusing its buffers.
+/// Reads elements of a provider's response, one after the other.
+///
+/// The canonical form of a timeline is written once, into the array that is hashed, stored and published.
 struct TimelineParser: ElementParser {
     let limits: ProviderLimits
-    let volatileFields: VolatileFields
+    let requested: [RequestedTimeline]
 
-    /// Canonical entries of the current timeline, in the order in which they came.
-    private var buffer: [UInt8] = []
+    /// Canonical form of the current timeline up to the entries that were read, in the order in which they came.
+    private var content: [UInt8] = []
     private var entries: [CanonicalEntry] = []
+    /// Capacity of the next timeline's content: a little more than the last one took.
+    private var capacity = 1024
 
-    init(limits: ProviderLimits, volatileFields: VolatileFields) {
+    private static let start = Array("{\"entries\":[".utf8)
+
+    init(limits: ProviderLimits, requested: [RequestedTimeline]) {
         self.limits = limits
-        self.volatileFields = volatileFields
+        self.requested = requested
     }
 
     /// Reads the next element: its id, if it has one, and what it says.
-    mutating func read(from reader: inout JSONReader) throws(JSONError) -> (id: ElementID?, outcome: ProviderOutcome) {
+    mutating func read(
+        from reader: inout JSONReader, requested elements: RequestedElements
+    ) throws(JSONError) -> (id: ElementID?, outcome: ProviderOutcome) {
         try reader.expect(.object)
         let offset = reader.position
-        buffer.removeAll(keepingCapacity: true)
-        entries.removeAll(keepingCapacity: true)
         var id: ElementID?
         var policy: ReloadPolicy?
         var hasEntries = false
@@ -26,7 +32,7 @@ struct TimelineParser: ElementParser {
         while let key = try reader.nextKey(&object) {
             if reader.matches(key, "id") {
                 let token = try reader.stringToken()
-                id = ElementID(reader.utf8(of: token))
+                id = elements.element(reader.utf8(of: token))
             } else if reader.matches(key, "policy") {
                 guard try !reader.takeNull() else { continue }
                 policy = try reader.reloadPolicy()
@@ -49,7 +55,10 @@ struct TimelineParser: ElementParser {
         }
         guard hasEntries else { throw reader.missing("entries", inObjectAt: offset) }
         guard let policy else { throw reader.missing("policy", inObjectAt: offset) }
-        return (id, .timeline(try timeline(policy: policy, reader: &reader, offset: offset)))
+        // Only now, for the id may come last.
+        var volatileFields = VolatileFields.none
+        if case .requested(let place) = id { volatileFields = requested[place].volatileFields }
+        return (id, .timeline(try timeline(policy, volatileFields, reader: &reader, offset: offset)))
     }
 
     // MARK: Entries
@@ -57,72 +66,74 @@ struct TimelineParser: ElementParser {
     private mutating func readEntries(from reader: inout JSONReader) throws(JSONError) {
         try reader.expect(.array)
         let offset = reader.position
+        entries.removeAll(keepingCapacity: true)
+        content.removeAll(keepingCapacity: true)
+        content.reserveCapacity(capacity)
+        content.append(contentsOf: Self.start)
         var array = try reader.beginArray()
         while try reader.nextElement(&array) {
             guard entries.count < limits.maximumEntries else {
                 throw reader.failure(.invalidValue, "more than \(limits.maximumEntries) entries", at: offset)
             }
-            entries.append(try CanonicalEntry(from: &reader, into: &buffer))
-            guard buffer.count <= limits.maximumContentBytes else {
+            if !entries.isEmpty { content.append(UInt8(ascii: ",")) }
+            entries.append(try CanonicalEntry(from: &reader, into: &content))
+            guard content.count <= limits.maximumContentBytes else {
                 throw reader.failure(.invalidValue, "more than \(limits.maximumContentBytes) bytes", at: offset)
             }
         }
         guard !entries.isEmpty else { throw reader.failure(.invalidValue, "expected at least one entry", at: offset) }
     }
 
+    /// Puts entries that did not come in the order of their dates in that order.
+    private mutating func sortEntries() {
+        guard !zip(entries, entries.dropFirst()).allSatisfy({ $0.date <= $1.date }) else { return }
+        var sorted = Self.start
+        sorted.reserveCapacity(content.capacity)
+        entries = StableOrder.indices(of: entries, by: \.date).map { index in
+            if sorted.count > Self.start.count { sorted.append(UInt8(ascii: ",")) }
+            let moved = entries[index].moved(to: sorted.count)
+            sorted.append(contentsOf: content[entries[index].range])
+            return moved
+        }
+        content = sorted
+    }
+
     // MARK: Result
 
+    /// The timeline that was read; the parser gives up the content.
     private mutating func timeline(
-        policy: ReloadPolicy, reader: inout JSONReader, offset: Int
+        _ policy: ReloadPolicy, _ volatileFields: VolatileFields, reader: inout JSONReader, offset: Int
     ) throws(JSONError) -> ParsedTimeline {
-        if !zip(entries, entries.dropFirst()).allSatisfy({ $0.date <= $1.date }) {
-            entries = StableOrder.indices(of: entries, by: \.date).map { [entries] in entries[$0] }
-        }
-        var policyText: [UInt8] = []
-        policy.json.write(to: &policyText)
-        var content = Self.opened(capacity: buffer.count + entries.count + policyText.count + 32)
-        for index in entries.indices {
-            if index > 0 { content.append(UInt8(ascii: ",")) }
-            content.append(contentsOf: buffer[entries[index].range])
-        }
-        let entriesEnd = content.count
-        Self.close(&content, policyText)
+        sortEntries()
+        let hash =
+            try volatileFields.isEmpty
+            ? ContentHash(of: content[...]) : ContentHash(of: visibleForm(without: volatileFields))
+        content.append(contentsOf: "],\"policy\":".utf8)
+        policy.appendJSON(to: &content)
+        content.append(UInt8(ascii: "}"))
         guard content.count <= limits.maximumContentBytes else {
             throw reader.failure(.invalidValue, "more than \(limits.maximumContentBytes) bytes", at: offset)
         }
+        capacity = content.count + content.count / 8
+        var finished: [UInt8] = []
+        swap(&finished, &content)
         return ParsedTimeline(
             policy: policy, firstEntryDate: entries[0].date, lastEntryDate: entries[entries.count - 1].date,
             entryCount: entries.count, lints: TimelineLints(policy: policy, dates: entries.lazy.map(\.date)),
-            content: content,
-            hash: try volatileFields.isEmpty
-                ? ContentHash(of: content[..<entriesEnd]) : ContentHash(of: visibleForm()[...]))
+            content: finished, hash: hash)
     }
 
     /// The canonical form of the entries without the volatile fields of their contents.
-    private func visibleForm() throws(JSONError) -> [UInt8] {
-        var form = Self.opened(capacity: buffer.count)
-        for index in entries.indices {
+    private func visibleForm(without volatileFields: VolatileFields) throws(JSONError) -> [UInt8] {
+        var form = Self.start
+        form.reserveCapacity(content.count)
+        for (index, entry) in entries.enumerated() {
             if index > 0 { form.append(UInt8(ascii: ",")) }
-            let entry = entries[index]
             form.append(contentsOf: CanonicalEntry.start)
-            let content = try JSONValue.parse(
-                buffer, in: (entry.range.lowerBound + CanonicalEntry.start.count)..<entry.contentEnd)
-            volatileFields.removed(from: content).write(to: &form, canonical: true)
-            form.append(contentsOf: buffer[entry.contentEnd..<entry.range.upperBound])
+            let start = entry.range.lowerBound + CanonicalEntry.start.count
+            try volatileFields.appendRest(ofContentIn: content, start..<entry.contentEnd, to: &form)
+            form.append(contentsOf: content[entry.contentEnd..<entry.range.upperBound])
         }
         return form
-    }
-
-    private static func opened(capacity: Int) -> [UInt8] {
-        var out: [UInt8] = []
-        out.reserveCapacity(capacity)
-        out.append(contentsOf: "{\"entries\":[".utf8)
-        return out
-    }
-
-    private static func close(_ out: inout [UInt8], _ policyText: [UInt8]) {
-        out.append(contentsOf: "],\"policy\":".utf8)
-        out.append(contentsOf: policyText)
-        out.append(UInt8(ascii: "}"))
     }
 }

@@ -14,8 +14,6 @@ package enum Decision: Int16, CaseIterable, Sendable {
     case released = 5
     /// Nobody looks at it: no reload by policy until it is viewed, placed or asked for.
     case slept = 6
-    /// An operator cancelled the bulk work that it waited for.
-    case cancelled = 7
     /// A reload was wanted already: the request is part of that one. Never stored.
     case merged = 8
     /// The request could not be applied and became a dead letter. Never stored.
@@ -30,7 +28,6 @@ package enum Decision: Int16, CaseIterable, Sendable {
         case .deferred: "deferred"
         case .released: "released"
         case .slept: "slept"
-        case .cancelled: "cancelled"
         case .merged: "merged"
         case .refused: "refused"
         }

@@ -61,7 +61,7 @@ package struct KindCounters: Hashable, Sendable {
         case .slept: slept += timelines
         case .released: released += timelines
         // Not what a worker decides.
-        case .none, .cancelled, .merged, .refused: break
+        case .none, .merged, .refused: break
         }
     }
 

@@ -114,12 +114,10 @@ extension ReloadRules {
     package struct Next: Hashable, Sendable {
         /// When a budgeted reason may reload it.
         package var eligibleAt: Timestamp
-        /// The policy's earliest time, as the provider said it; nil for `never`.
-        package var policyAt: Timestamp?
-        /// Delay on top of the time that holds, by jitter.
-        package var jitter: Duration
-        /// When it is due by its policy: not before spacing and budget allow, and with jitter; nil for `never`.
-        package var dueAt: Timestamp?
+        /// When a free reason may reload it: only timelines of a shared kind keep the spacing.
+        package var freeAt: Timestamp
+        /// When it is due by its policy: not before spacing and budget allow, with jitter; `distantFuture` for `never`.
+        package var policyAt: Timestamp
     }
 
     /// When a timeline that has just been rendered is wanted again.
@@ -131,10 +129,15 @@ extension ReloadRules {
     ) -> Next {
         let state = ReloadState(need: .policy, renderedAt: now, ledger: ledger, views: views)
         let eligibleAt = eligible(state, from: now).time
-        let policyAt = policy.earliestReload(lastEntry: lastEntry)
-        guard let policyAt else { return Next(eligibleAt: eligibleAt, policyAt: nil, jitter: .zero, dueAt: nil) }
-        let due = max(policyAt, eligibleAt, now + schedule.spacing)
-        let jitter = schedule.jitter(interval: due - now, timeline: timeline)
-        return Next(eligibleAt: eligibleAt, policyAt: policyAt, jitter: jitter, dueAt: due + jitter)
+        var next = Next(
+            eligibleAt: developerMode ? .distantPast : schedule.gridded(eligibleAt, from: now),
+            freeAt: isShared && !developerMode ? schedule.gridded(now + schedule.spacing, from: now) : .distantPast,
+            policyAt: .distantFuture)
+        if let policyAt = policy.earliestReload(lastEntry: lastEntry) {
+            // A policy whose time is always past must not turn into a loop, not even where the spacing is lifted.
+            let due = max(policyAt, eligibleAt, now + max(schedule.spacing, ReloadSchedule.developerSpacing))
+            next.policyAt = schedule.jittered(due, from: now, timeline: timeline)
+        }
+        return next
     }
 }

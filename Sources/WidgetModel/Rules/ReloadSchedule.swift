@@ -30,12 +30,34 @@ package struct ReloadSchedule: Hashable, Sendable {
         developerMode ? time : time + spacing
     }
 
-    /// A delay of at most a tenth of the interval and the tolerance, the same whenever timeline and interval are.
-    package func jitter(interval: Duration, timeline: TimelineID) -> Duration {
-        let limit = min(interval.wholeMicroseconds / 10, tolerance.wholeMicroseconds)
-        guard limit > 0 else { return .zero }
+    /// The longest lawful delay of what is due after `interval`: a tenth of it, the tolerance at most.
+    private func allowance(_ interval: Duration) -> Int64 {
+        max(0, min(interval.wholeMicroseconds / 10, tolerance.wholeMicroseconds))
+    }
+
+    /// The time on a grid, so that many timelines share a list; later by a quarter of the lawful jitter at most.
+    package func gridded(_ time: Timestamp, from now: Timestamp) -> Timestamp {
+        time.rounded(upTo: allowance(time - now) / 4)
+    }
+
+    /// The time with jitter, on the grid: later by at most a tenth of the interval and the tolerance, the same whenever
+    /// timeline and interval are.
+    package func jittered(_ time: Timestamp, from now: Timestamp, timeline: TimelineID) -> Timestamp {
+        let limit = allowance(time - now)
+        let step = limit / 4
+        guard step > 0 else { return time }
         // The id's bits are those of a hash, so any of them are uniform.
-        let offset = timeline.low.multipliedFullWidth(by: UInt64(limit) + 1).high
-        return .microseconds(Int64(offset))
+        let offset = timeline.low.multipliedFullWidth(by: UInt64(limit - step) + 1).high
+        return (time + .microseconds(Int64(offset))).rounded(upTo: step)
+    }
+}
+
+extension Timestamp {
+    /// Rounded up to a multiple of the greatest power of two of microseconds that is not above `step`.
+    package func rounded(upTo step: Int64) -> Timestamp {
+        guard step > 1, self != .distantFuture, self != .distantPast else { return self }
+        let grid = Int64(1) << (63 - Int64(step.leadingZeroBitCount))
+        let (sum, overflow) = microseconds.addingReportingOverflow(grid - 1)
+        return overflow ? self : Timestamp(microseconds: sum & ~(grid - 1))
     }
 }

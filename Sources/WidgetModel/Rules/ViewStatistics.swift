@@ -6,9 +6,9 @@ internal import Musl
 internal import Darwin
 #endif
 
-/// How often a timeline's widgets are looked at (design, section 6, rule 3).
+/// Frequency of the views of a timeline's widgets (design, section 6, rule 3).
 ///
-/// A widget's row keeps a decayed average of the *hours a day* in which it was viewed: a view within an hour after a
+/// The timeline's row keeps a decayed average of the *hours a day* in which it was viewed: a view within an hour after a
 /// counted one writes nothing, so views themselves are not counted. An hour in which a widget was seen stands for
 /// 90 / 16 views: a person sees the home screen over 90 times in a day of 16 waking hours.
 package struct ViewStatistics: Hashable, Sendable {
@@ -61,24 +61,6 @@ package struct ViewStatistics: Hashable, Sendable {
 
     package func isLearning(at time: Timestamp) -> Bool {
         lastPlaced.map { time - $0 < Self.learningPeriod } ?? false
-    }
-}
-
-/// How often a timeline is looked at, coarsely: the order in which a reload of everyone takes the timelines. The raw
-/// values are stored: never renumber them.
-package enum ViewClass: Int16, CaseIterable, Sendable {
-    case often = 0
-    case regular = 1
-    case seldom = 2
-    /// It sleeps: no reload by policy until somebody looks at it.
-    case dormant = 3
-
-    package init(_ views: ViewStatistics, at time: Timestamp) {
-        if views.isLearning(at: time) || views.viewsADay >= Double(ViewStatistics.oftenViewed) {
-            self = .often
-        } else {
-            self = views.viewsADay >= Double(DailyBudget.defaultMinimum) ? .regular : .seldom
-        }
     }
 }
 

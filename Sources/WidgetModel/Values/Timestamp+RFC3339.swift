@@ -44,11 +44,17 @@ extension Timestamp {
     ///
     /// Years outside 0000 to 9999, which no RFC 3339 text can name, are written with all their digits.
     package var rfc3339: String {
+        var out: [UInt8] = []
+        out.reserveCapacity(32)
+        appendRFC3339(to: &out)
+        return String(decoding: out, as: UTF8.self)
+    }
+
+    /// Appends ``rfc3339``.
+    func appendRFC3339(to out: inout [UInt8]) {
         let (seconds, fraction) = Self.floorDivide(microseconds, by: 1_000_000)
         let (days, secondOfDay) = Self.floorDivide(seconds, by: 86_400)
         let date = CivilDate(dayNumber: days)
-        var out: [UInt8] = []
-        out.reserveCapacity(32)
         if date.year < 0 { out.append(UInt8(ascii: "-")) }
         Self.append(date.year.magnitude, digits: 4, to: &out)
         out.append(UInt8(ascii: "-"))
@@ -67,7 +73,6 @@ extension Timestamp {
             while out.last == UInt8(ascii: "0") { out.removeLast() }
         }
         out.append(UInt8(ascii: "Z"))
-        return String(decoding: out, as: UTF8.self)
     }
 
     private static func floorDivide(_ value: Int64, by divisor: Int64) -> (quotient: Int64, remainder: Int64) {
@@ -77,9 +82,16 @@ extension Timestamp {
 
     /// Appends at least `digits` decimal digits.
     private static func append(_ value: UInt64, digits: Int, to out: inout [UInt8]) {
-        let text = String(value)
-        for _ in 0..<max(0, digits - text.utf8.count) { out.append(UInt8(ascii: "0")) }
-        out.append(contentsOf: text.utf8)
+        var divisor: UInt64 = 1
+        var count = 1
+        while count < digits || value / divisor >= 10 {
+            divisor *= 10
+            count += 1
+        }
+        while divisor > 0 {
+            out.append(UInt8(ascii: "0") + UInt8(value / divisor % 10))
+            divisor /= 10
+        }
     }
 }
 

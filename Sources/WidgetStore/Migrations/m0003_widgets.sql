@@ -5,24 +5,20 @@ CREATE TABLE widget (
     id text COLLATE "C" NOT NULL,
     kind_id int NOT NULL,
     family smallint NOT NULL,
-    timeline_id uuid,
+    timeline_id bigint,
     user_id text COLLATE "C" NOT NULL,
     device_id text COLLATE "C" NOT NULL,
     locale text NOT NULL,
     time_zone text NOT NULL,
     placed_at timestamptz NOT NULL,
     changed_at timestamptz NOT NULL,
-    last_viewed_at timestamptz,
-    view_rate real NOT NULL DEFAULT 0,
-    views bigint NOT NULL DEFAULT 0,
     PRIMARY KEY (app_id, id)
 ) WITH (fillfactor = 80);
 
 COMMENT ON COLUMN widget.changed_at IS 'time of the latest lifecycle event applied; an older one never overrides it';
-COMMENT ON COLUMN widget.view_rate IS 'views a day, an average that decays with a time constant of three days';
 
 -- The audience look-ups. The id comes last so that an audience of very many widgets can be walked in chunks.
 CREATE INDEX widget_by_user ON widget (app_id, user_id, id) WHERE timeline_id IS NOT NULL;
 CREATE INDEX widget_by_device ON widget (app_id, device_id, id) WHERE timeline_id IS NOT NULL;
--- Which widgets still show a timeline: asked when one goes, before the timeline is collected.
+-- Widgets that still show a timeline: asked before the timeline is collected.
 CREATE INDEX widget_by_timeline ON widget (timeline_id) WHERE timeline_id IS NOT NULL;

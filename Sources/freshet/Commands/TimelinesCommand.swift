@@ -52,12 +52,12 @@ struct TimelinesCommand: AsyncParsableCommand {
         func run() async throws {
             let time = at.flatMap { Timestamp(rfc3339: $0) }
             try await settings.withStore { store, _ in
-                let (detail, standIn) = try await detail(in: store)
+                let detail = try await detail(in: store)
                 do throws(JSONError) {
                     if json {
-                        Terminal.print(try detail.json(at: time, standIn: standIn))
+                        Terminal.print(try JSONValue.parse(detail.encoded(at: time)))
                     } else {
-                        try print(detail, standIn, at: time ?? detail.readAt)
+                        try print(detail, at: time ?? detail.readAt)
                     }
                 } catch {
                     throw CommandFailure(.failure, "the stored timeline \(detail.id) is not JSON: \(error)")
@@ -65,46 +65,44 @@ struct TimelinesCommand: AsyncParsableCommand {
             }
         }
 
-        private func detail(in store: WidgetStore) async throws -> (TimelineDetail, StandIn?) {
-            let id: TimelineID
-            var shownBy: WidgetDetail?
+        private func detail(in store: WidgetStore) async throws -> TimelineDetail {
             if let widget {
-                let found = try await WidgetLookup.widget(widget, of: app, in: store)
-                guard let shown = found.timelineID else {
-                    throw CommandFailure(.failure, "the widget \(Text.quoted(widget)) was removed")
+                if let detail = try await store.pool.query(ReadWidgetTimeline(app: app, widget: widget)).first {
+                    return detail
                 }
-                id = shown
-                shownBy = found
-            } else if let read = timeline.flatMap({ TimelineID($0) }) {
-                id = read
-            } else {
+                _ = try await WidgetLookup.widget(widget, of: app, in: store)
+                throw CommandFailure(.failure, "the widget \(Text.quoted(widget)) was removed")
+            }
+            guard let id = timeline.flatMap({ TimelineID($0) }) else {
                 throw ValidationError("expected either the id of a timeline or --widget")
             }
-            guard let detail = try await store.timeline(id, of: app, shownBy: shownBy) else {
+            guard let detail = try await store.pool.query(ReadTimeline(id: id, app: app)).first else {
                 throw CommandFailure(.failure, "app \(Text.quoted(app)) has no timeline \(id)")
             }
             return detail
         }
 
-        private func print(_ detail: TimelineDetail, _ standIn: StandIn?, at time: Timestamp) throws(JSONError) {
+        private func print(_ detail: TimelineDetail, at time: Timestamp) throws(JSONError) {
             Terminal.print("timeline     \(detail.id)  \(detail.app) \(detail.kind)")
             Terminal.print("shows        \(identity(of: detail))")
             let age = detail.age.map { ", rendered \($0.words) ago" } ?? ", never rendered"
             Terminal.print("state        \(detail.isStale ? "stale" : "fresh")\(age)")
             Terminal.print(
-                "generations  requested \(detail.rendered)/\(detail.requested), kind "
-                    + "\(detail.renderedKindGeneration)/\(detail.kindGeneration), app "
-                    + "\(detail.renderedAppGeneration)/\(detail.appGeneration) (rendered/current)")
+                "generations  requested \(detail.rendered)/\(detail.requested), everyone "
+                    + "\(detail.timeline.state.generation)/\(detail.timeline.kind.current) (rendered/current)")
             Terminal.print("next         \(next(of: detail))")
             Terminal.print("last         \(detail.decision?.name ?? "unknown")\(cause(of: detail))")
             let revision = detail.revision.map { "\($0)" } ?? "none"
             Terminal.print("revision     \(revision), stored \(detail.storedAt?.rfc3339 ?? "never")")
-            if let standIn {
-                try print(standIn)
+            if let fallback = detail.fallback {
+                try print(fallback)
             } else {
-                let entry = try detail.currentEntry(at: time)
                 Terminal.print("entry at \(time.rfc3339)")
-                Terminal.print(entry.map(PrettyJSON.text) ?? "none")
+                let entry = detail.currentEntry(at: time)
+                let text = try entry.map { bytes throws(JSONError) in
+                    PrettyJSON.text(try JSONValue.parse(Array(bytes)))
+                }
+                Terminal.print(text ?? "none")
             }
             if let content = detail.content {
                 Terminal.print("content")
@@ -112,8 +110,8 @@ struct TimelinesCommand: AsyncParsableCommand {
             }
         }
 
-        private func print(_ standIn: StandIn) throws(JSONError) {
-            switch standIn {
+        private func print(_ fallback: FallbackContent) throws(JSONError) {
+            switch fallback {
             case .snapshot(let entry, let storedAt):
                 Terminal.print("snapshot, stored \(storedAt.rfc3339), until there is a timeline")
                 Terminal.print(try JSONValue.parse(entry))
@@ -125,21 +123,20 @@ struct TimelinesCommand: AsyncParsableCommand {
         }
 
         private func identity(of detail: TimelineDetail) -> String {
-            let parts = [detail.family?.name, detail.configuration, detail.locale, detail.timeZone]
-            let owner = detail.user.map { "user \($0)" } ?? "everyone"
+            let timeline = detail.timeline
+            let parts = [timeline.family?.name, timeline.configuration.canonical, timeline.locale, timeline.timeZone]
+            let owner = timeline.user.map { "user \($0)" } ?? "everyone"
             return (parts.compactMap { $0 } + [owner]).joined(separator: " · ")
         }
 
         private func next(of detail: TimelineDetail) -> String {
-            if detail.isLeased { return "being fetched now (lease until \(Timestamp(detail.dueAt).rfc3339))" }
-            guard detail.dueAt.isFinite else { return "only on request" }
-            let due = Timestamp(detail.dueAt)
-            return due <= detail.readAt
-                ? "due now, lane \(detail.lane.name)" : "\(due.rfc3339), lane \(detail.lane.name)"
+            guard let next = detail.nextLook else { return "only on request" }
+            return next <= detail.readAt
+                ? "due now, lane \(detail.lane.name)" : "\(next.rfc3339), lane \(detail.lane.name)"
         }
 
         private func cause(of detail: TimelineDetail) -> String {
-            guard let cause = detail.cause else { return "" }
+            guard let cause = detail.latestCause else { return "" }
             let topics = EventSource.names
             let topic = topics.indices.contains(Int(cause.topic)) ? topics[Int(cause.topic)] : "topic \(cause.topic)"
             return ", caused by \(topic) partition \(cause.partition) offset \(cause.offset)"

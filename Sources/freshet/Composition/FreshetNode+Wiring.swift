@@ -50,8 +50,9 @@ extension FreshetNode {
         let directory: DirectoryCache
         /// Wakes this process's workers: by its own ingest, and by the notifications of others.
         let work = WorkSignal()
-        /// By which ingest claims what it marks for the workers of the same process.
-        let direct = DirectClaims()
+        /// Hands timelines over from ingest to the workers of the same process.
+        let handOver = HandOverDesk()
+        let workers: WorkerConfiguration
 
         init(settings: Settings, kafka: KafkaConfiguration, pool: PostgresPool, logger: Logger) {
             self.settings = settings
@@ -59,6 +60,7 @@ extension FreshetNode {
             self.pool = pool
             self.logger = logger
             directory = DirectoryCache(pool: pool)
+            workers = settings.workerConfiguration
         }
 
         func producer() throws(KafkaError) -> KafkaProducer {
@@ -75,9 +77,11 @@ extension FreshetNode {
                 topic: settings.topics.decisions, inputs: settings.topics.inputs, logger: logger)
         }
 
-        func ingest(deadLettersTo producer: KafkaProducer, decisions: DecisionLog?) -> IngestParts {
-            // Not the workers' signal: what a notification wakes must not send the next one.
-            let notification = WorkSignal()
+        /// - Parameter besideWorkers: whether workers run in this process too, which take timelines over.
+        func ingest(
+            deadLettersTo producer: KafkaProducer, decisions: DecisionLog?, besideWorkers: Bool
+        ) -> IngestParts {
+            let notifier = DueNotifier(pool: pool, worker: besideWorkers ? workers.worker : nil, logger: logger)
             let deadLetters = WorkSignal()
             let assignment = WorkSignal()
             let consumer = settings.consumerConfiguration(kafka)
@@ -85,20 +89,14 @@ extension FreshetNode {
             if let decisions { onDecisions = { decisions.record($0) } }
             let service = IngestService(
                 configuration: settings.ingestConfiguration, pool: pool, directory: directory, logger: logger,
-                onDue: { [work] in
-                    work.signal()
-                    notification.signal()
-                },
-                onTargeted: { [work] in work.mark(apps: $0) },
-                onMarked: { [work] marked in
-                    work.signal(marked: marked)
-                    notification.signal()
+                onWork: { [work] sort in
+                    work.signal(sort)
+                    notifier.signal()
                 },
                 onDeadLetters: { deadLetters.signal() },
                 onAssigned: { assignment.signal() },
-                onDecisions: onDecisions, direct: direct,
+                onDecisions: onDecisions, workers: besideWorkers ? handOver : nil,
                 makeConsumer: { [logger] in try KafkaConsumer(configuration: consumer, logger: logger) })
-            let notifier = DueNotifier(pool: pool, signal: notification, logger: logger)
             let forwarder = DeadLetterForwarder(
                 pool: pool, producer: producer, topic: settings.topics.deadLetters, signal: deadLetters, logger: logger)
             let retention = DeadLetterRetention(
@@ -125,16 +123,16 @@ extension FreshetNode {
                 throw CommandFailure(.configuration, "providers.allowPrivateNetworks: \(error)")
             }
             let limits = try settings.connectionLimits()
-            let configuration = settings.workerConfiguration
+            let configuration = workers
             let publisher = KafkaTimelinePublisher(
                 producer: producer, deliveryTimeout: settings.kafka.deliveryTimeout, condition: output)
             let egress = EgressGuard(policy)
             return WorkerRunner(egress: egress, connectionsPerHost: configuration.concurrency, limits: limits) {
-                [pool, directory, work, logger, direct] http in
+                [pool, directory, work, logger, handOver] http in
                 WorkerService(
                     configuration: configuration, pool: pool, directory: directory,
                     fetcher: ProviderClient(http: http, egress: egress), publisher: publisher, signal: work,
-                    statistics: statistics, onStored: onStored, decisions: decisions, direct: direct,
+                    statistics: statistics, onStored: onStored, decisions: decisions, handOver: handOver,
                     heartbeat: heartbeat, logger: logger)
             }
         }

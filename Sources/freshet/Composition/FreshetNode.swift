@@ -72,7 +72,8 @@ final class FreshetNode: Sendable {
         let producer = decides || (roles.runsAPI && settings.api.keys != nil) ? try wiring.producer() : nil
         let decisions = decides ? producer.flatMap { wiring.decisions(publishingTo: $0) } : nil
         let ingest = producer.flatMap {
-            roles.runsIngest ? wiring.ingest(deadLettersTo: $0, decisions: decisions) : nil
+            roles.runsIngest
+                ? wiring.ingest(deadLettersTo: $0, decisions: decisions, besideWorkers: roles.runsWorkers) : nil
         }
         let statistics = WorkerStatistics()
         let (output, heartbeat) = (OutputCondition(), Heartbeat())

@@ -137,7 +137,8 @@ private struct WorkerTotals {
             (MetricCatalogue.stored, \.stored), (MetricCatalogue.published, \.published),
             (MetricCatalogue.unpublished, \.unpublished), (MetricCatalogue.gateTimelines, \.unchanged),
             (MetricCatalogue.fenced, \.fenced), (MetricCatalogue.collected, \.collected),
-            (MetricCatalogue.swept, \.swept), (MetricCatalogue.databaseErrors, \.databaseErrors),
+            (MetricCatalogue.swept, \.swept), (MetricCatalogue.auditAppointed, \.auditAppointed),
+            (MetricCatalogue.databaseErrors, \.databaseErrors),
             (MetricCatalogue.breakersOpened, \.breakersOpened), (MetricCatalogue.limitsShrunk, \.limitsShrunk),
             (MetricCatalogue.retriesRefused, \.retriesRefused), (MetricCatalogue.poisonous, \.poisonous),
         ]

@@ -43,7 +43,6 @@ extension Settings {
         }
         configuration.group = kafka.group
         configuration.maximumBatch = ingest.maximumBatch
-        configuration.connections = ingest.connections
         configuration.audienceLimit = ingest.audienceLimit
         configuration.deadLetterTopic = topics.deadLetters
         configuration.deadLetters.window = deadLetters.window
@@ -69,15 +68,10 @@ extension Settings {
         var configuration = WorkerConfiguration()
         configuration.topic = topics.timelines
         configuration.concurrency = workers.concurrency
-        configuration.claimBatch = workers.claimBatch
         configuration.lease = workers.lease
         configuration.pollInterval = workers.pollInterval
-        configuration.claimSpacing = workers.claimSpacing
-        configuration.eagerBatches = workers.eagerBatches
         configuration.graceTime = workers.graceTime
         configuration.providerBackoff.cap = workers.retryCap
-        configuration.sweepChunk = workers.sweepChunk
-        configuration.bulkHighWater = workers.bulkHighWater
         configuration.maximumResponseBytes = providers.maximumResponseBytes
         return configuration
     }

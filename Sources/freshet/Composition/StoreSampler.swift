@@ -37,6 +37,7 @@ final class StoreSampler: Service, CustomStringConvertible {
     }
 
     private struct Gauges: Sendable {
+        let readyLists = GaugeSet(MetricCatalogue.readyLists)
         let due = GaugeSet(MetricCatalogue.due)
         let overdue = GaugeSet(MetricCatalogue.overdue)
         let oldest = GaugeSet(MetricCatalogue.oldestOverdue)
@@ -132,11 +133,12 @@ final class StoreSampler: Service, CustomStringConvertible {
         // For the names.
         let known = try await directory.directory(maximumAge: .seconds(60))
         let limit = max(100, Self.countedRows / max(1, known.kinds.count * ReloadLane.allCases.count))
-        let rows = try await pool.queueDepths(limit: limit, overdueAfter: settings.overdueAfter)
+        let rows = try await pool.query(QueueDepths(limit: limit, overdueAfter: settings.overdueAfter))
         let lanes = ReloadLane.allCases.map { lane in (lane: lane, rows: rows.filter { $0.lane == lane }) }
         func byLane(_ value: ([QueueDepths.Row]) -> Double) -> [(labels: [(String, String)], value: Double)] {
             lanes.map { ([("lane", $0.lane.name)], value($0.rows)) }
         }
+        gauges.readyLists.replace(byLane { Double($0.reduce(0) { $0 + $1.lists }) })
         gauges.due.replace(byLane { Double($0.reduce(0) { $0 + $1.due }) })
         gauges.overdue.replace(byLane { Double($0.reduce(0) { $0 + $1.overdue }) })
         gauges.oldest.replace(byLane { $0.map(\.oldest).max() ?? 0 })

@@ -56,9 +56,6 @@ struct DemoCommand: AsyncParsableCommand {
         values.kafka.bootstrapServers = nil
         values.api.port = 0
         values.providers.allowPrivateNetworks = ["127.0.0.0/8"]
-        // Reloads of one kind gather for this long, so that a request to the provider carries many.
-        values.workers.claimSpacing = .milliseconds(150)
-        values.workers.eagerBatches = 0
         if !settings.assignments.contains(where: { $0.hasPrefix("log.level=") }) { values.log.level = .warning }
         let logger = values.log.logger()
         let plan = DemoPlan(

@@ -34,7 +34,8 @@ struct DemoVerdict: Sendable {
         let stale = deferredIsRight ? overview.due : overview.stale
         if stale > 0 { lost.append("\(stale) timelines are still stale") }
         if overview.sweeps > 0 { lost.append("\(overview.sweeps) sweeps are not done") }
-        if overview.unpublished > 0 { lost.append("\(overview.unpublished) timelines are stored but not published") }
+        // A list ends once all that was stored is published.
+        if overview.leased > 0 { lost.append("\(overview.leased) timelines are in lists that have not ended") }
         if overview.deadLetters > 0 { lost.append("\(overview.deadLetters) events became dead letters") }
         let published = output.revisions.values.count { $0 > 0 }
         if published != Int(overview.stored) {

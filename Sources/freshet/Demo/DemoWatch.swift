@@ -51,7 +51,8 @@ struct DemoWatch: Sendable {
         _ phase: String, _ traffic: DemoTraffic, _ completed: Int, perSecond: Double
     ) async throws -> DemoFrame {
         let statistics = node.statistics()
-        let due = try await node.pool.query(DueWork(limit: 1_000_000)).reduce(0) { $0 + $1.count }
+        let lists = try await node.pool.query(ReadWorkLists(app: nil))
+        let due = lists.reduce(0) { $0 + $1.ready.timelines + $1.leased.timelines + $1.resting.timelines }
         let provider = provider.statistics()
         return DemoFrame(
             phase: phase, elapsed: start.duration(to: .now), eventsPublished: traffic.counts.events,
@@ -64,13 +65,12 @@ struct DemoWatch: Sendable {
     private func sample() async throws -> String {
         let placement = world.placement(0)
         guard
-            let widget = try await node.pool.query(
-                ListWidgets(WidgetFilter(app: placement.app, widget: placement.widget), limit: 1)
-            ).first, let id = widget.timelineID,
-            let timeline = try await node.pool.query(ReadTimeline(id: id, app: placement.app)).first,
+            let timeline = try await node.pool.query(
+                ReadWidgetTimeline(app: placement.app, widget: placement.widget)
+            ).first,
             let content = timeline.content
         else { return "not rendered yet" }
-        guard let parsed = try? Timeline(stored: Array(content.utf8)) else { return "unreadable" }
+        guard let parsed = try? Timeline(stored: content) else { return "unreadable" }
         let entry = parsed.entry(at: timeline.readAt) ?? parsed.entries.first
         let text = entry.map { $0.content.canonical } ?? "no entry"
         return "\(timeline.requested) reloads: " + (text.count > 70 ? String(text.prefix(69)) + "…" : text)

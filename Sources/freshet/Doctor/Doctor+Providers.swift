@@ -12,7 +12,6 @@ extension Doctor {
 
     private struct Target: Hashable, Sendable {
         let app: String
-        let kind: String
         let url: String
         let secrets: [[UInt8]]
     }
@@ -34,8 +33,7 @@ extension Doctor {
             let key = "\(kind.app) \(kind.definition.providerURL)"
             if targets[key] == nil {
                 targets[key] = Target(
-                    app: kind.app, kind: kind.definition.name, url: kind.definition.providerURL,
-                    secrets: app.signingSecrets)
+                    app: kind.app, url: kind.definition.providerURL, secrets: app.signingSecrets)
             }
         }
         guard !targets.isEmpty else {
@@ -76,7 +74,7 @@ extension Doctor {
     }
 
     private func probe(_ target: Target, _ client: ProviderClient) async -> Finding {
-        let body: JSONValue = ["kind": .string(target.kind), "requests": .array([])]
+        let body: JSONValue = ["requests": .array([])]
         do {
             _ = try await client.fetch(
                 ProviderCall(

@@ -76,7 +76,10 @@ struct Doctor: Sendable {
     }
 
     private func all(_ pool: PostgresPool?) -> [Check] {
-        var checks = [Check(name: "settings") { checkSettings() }, Check(name: "keys") { await checkKeys() }]
+        var checks = [
+            Check(name: "settings") { checkSettings() }, Check(name: "keys") { await checkKeys() },
+            Check(name: "audit") { await checkAudit() },
+        ]
         checks.append(Check(name: "kafka") { await checkKafka() })
         guard let pool else {
             checks.append(

@@ -9,7 +9,8 @@ struct DoctorCommand: AsyncParsableCommand {
             Run it where Freshet runs, with the same settings. It looks at the settings; at Kafka (reachable, topics, \
             partitions, retention, compaction, the right to read); at PostgreSQL (version, migrations, settings that \
             matter, connections, indexes, vacuum); at this machine's clock against PostgreSQL's; at the keys of tokens; \
-            at whether ingest is halted; and at every provider, which it asks, signed, for no timelines.
+            at the audit's counter of the process on health.port; at whether ingest is halted; and at every provider, which \
+            it asks, signed, for no timelines.
 
             It changes nothing, and every check has a time limit. What only shows when something is written (the right to \
             write to Kafka, say) it cannot know.

@@ -6,10 +6,8 @@ struct LoadCommand: AsyncParsableCommand {
         commandName: "load",
         abstract: "Loads Freshet with synthetic events and counts what they cost.",
         subcommands: [
-            LoadDrainCommand.self, LoadCeilingCommand.self, LoadIngestCommand.self, LoadFairnessCommand.self,
-            LoadGlobalCommand.self, LoadLatencyCommand.self, LoadSoakCommand.self, LoadEventsCommand.self,
-            LoadFillCommand.self, LoadGrowthCommand.self, LoadChurnCommand.self, LoadSharedCommand.self,
-            LoadHelloCommand.self,
+            LoadDrainCommand.self, LoadIngestCommand.self, LoadFairnessCommand.self, LoadGlobalCommand.self,
+            LoadLatencyCommand.self, LoadSoakCommand.self, LoadEventsCommand.self, LoadFillCommand.self,
         ])
 }
 

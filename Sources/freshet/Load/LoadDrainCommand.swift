@@ -30,9 +30,6 @@ struct LoadDrainCommand: AsyncParsableCommand {
     @Option(help: "Most timelines in one request to the provider (maxBatch of the kinds).")
     var maxBatch = 500
 
-    @Flag(help: "Time the same statements back to back afterwards, and say how near the drain comes to them.")
-    var ceiling = false
-
     @Flag(
         help: """
             Use the service that runs already on the database, the topics and the group that the settings name, and do \
@@ -47,9 +44,6 @@ struct LoadDrainCommand: AsyncParsableCommand {
         try LoadOptions.check("--events", events, in: 1...10_000_000)
         try LoadOptions.check("--passes", passes, in: 1...10)
         try LoadOptions.check("--max-batch", maxBatch, in: 1...1_000)
-        if runningService, ceiling {
-            throw ValidationError("--running-service: expected without --ceiling, which wants the database for itself")
-        }
         if runningService, farm.provider == nil {
             throw ValidationError("--running-service: expected with --provider, where the service can reach it")
         }
@@ -60,7 +54,6 @@ struct LoadDrainCommand: AsyncParsableCommand {
         world.maxBatch = maxBatch
         let plan = LoadDrain.Plan(
             world: world, events: events, seed: options.seed, exponent: try popularity.exponent(), passes: passes,
-            comparesWithCeiling: ceiling,
             usesRunningService: runningService)
         try await options.run(farm, plan.farm) { try await LoadDrain(plan: plan, farm: $0).run() }
     }

@@ -133,9 +133,9 @@ struct LoadGlobal: Sendable {
             if now > stored { (stored, since) = (now, .now) }
             let elapsed = start.duration(to: .now)
             if stored == plan.timelines {
-                let toSweep = try await stage.farm.pool.query(KindsToSweep(highWater: 1))
-                let due = try await stage.farm.pool.query(DueWork(limit: 1))
-                if toSweep.isEmpty, !due.contains(where: { $0.lane == .bulk }) { return elapsed }
+                let lists = try await stage.farm.pool.query(ReadWorkLists(app: nil))
+                let isSwept = try await stage.farm.pool.query(CountSweeps(app: nil)).first == 0
+                if isSwept, !lists.contains(where: { $0.lane == .bulk && $0.isDue }) { return elapsed }
             }
             if since.duration(to: .now) > LoadStage.patience { return nil }
             try await Task.sleep(for: .milliseconds(20))

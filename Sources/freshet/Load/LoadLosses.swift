@@ -9,11 +9,11 @@ struct LoadLosses: Sendable, Equatable {
     var unapplied = 0
     /// Events that no timeline has counted: the growth of the targeted generations is short of them.
     var uncounted = 0
-    /// Events whose timeline was never stored for them.
+    /// Events whose timeline does not stand for them: it is stale, or nothing is stored.
     var unserved = 0
     /// Timelines that are behind a generation.
     var stale = 0
-    /// Timelines whose stored content is not what was last published.
+    /// Timelines whose last message is not of the stored content.
     var unpublished = 0
     var deadLetters = 0
 
@@ -24,15 +24,17 @@ struct LoadLosses: Sendable, Equatable {
     /// - Parameters:
     ///   - counts: of the streams, each of whose events is for one timeline.
     ///   - unapplied: how many events are before no consumer position.
+    ///   - unserved: events that wait, and whose timeline PostgreSQL does not show as served.
     ///   - before: the store when the streams began, and when everything was quiet.
-    init(counts: ReloadLatency.Counts, unapplied: Int = 0, before: Overview.Row, after: Overview.Row) {
+    init(
+        counts: ReloadLatency.Counts, unapplied: Int = 0, unserved: Int, before: Overview.Row, after: Overview.Row
+    ) {
         unacknowledged = counts.failed
         let published = counts.sent - counts.failed
         self.unapplied = unapplied
         uncounted = max(0, published - Int(after.requested - before.requested))
-        unserved = counts.waiting
+        self.unserved = unserved
         stale = Int(after.stale)
-        unpublished = Int(after.unpublished)
         deadLetters = Int(after.deadLetters)
     }
 
@@ -44,5 +46,28 @@ struct LoadLosses: Sendable, Equatable {
             (stale, "timelines are stale"), (unpublished, "timelines are stored but not published"),
             (deadLetters, "events became dead letters"),
         ].compactMap { $0.0 > 0 ? "  - \($0.0) \($0.1)" : nil }
+    }
+}
+
+/// Events for which no store was seen, checked in PostgreSQL once everything is quiet.
+///
+/// Every event is counted by its timeline (`requested`), and a timeline is stale until a fetch that began after its last
+/// request is stored. So an event whose timeline is not stale was served; only its latency is not known.
+struct UnmeasuredEvents: Sendable {
+    private var waiting: [TimelineID: Int]
+    /// Events that were served.
+    private(set) var served = 0
+
+    /// - Parameter waiting: number of events by timeline.
+    init(_ waiting: [TimelineID: Int]) {
+        self.waiting = waiting
+    }
+
+    /// Events whose timeline is stale, stores nothing, or was not looked at.
+    var unserved: Int { waiting.values.reduce(0, +) }
+
+    mutating func look(at timeline: TimelineID, isServed: Bool) {
+        guard isServed, let events = waiting.removeValue(forKey: timeline) else { return }
+        served += events
     }
 }

@@ -18,7 +18,9 @@ enum LoadSeries: Sendable {
 ///
 /// A latency is measured from the time at which the event was *to be* sent, so that a publisher that falls behind does
 /// not hide the wait. Events that were folded into one reload are each served by it: a timeline that is stored for an
-/// event serves all of that timeline's events up to this one's place in the partition.
+/// event serves all of that timeline's events up to this one's place in the partition. A store names a single event; those
+/// of another partition or topic that were folded into it stay unmeasured, and ``UnmeasuredEvents`` tells whether they are
+/// served.
 final class ReloadLatency: Sendable {
     /// An event of the streams: what it is for and when it was to be sent.
     struct Event: Sendable {
@@ -80,6 +82,11 @@ final class ReloadLatency: Sendable {
     /// Events without an acknowledgement so far.
     var unacknowledged: Int { state.withLock { $0.unacknowledged } }
     var counts: Counts { state.withLock { $0.counts } }
+
+    /// Number of events that wait, by timeline: no store was seen that names them or a later event of their partition.
+    var waiting: [TimelineID: Int] {
+        state.withLock { $0.pending.mapValues(\.waiting.count).filter { $0.value > 0 } }
+    }
 
     /// Distinct timelines that events were for.
     var targets: Set<TimelineID> { state.withLock { $0.targets } }

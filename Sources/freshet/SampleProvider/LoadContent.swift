@@ -72,38 +72,36 @@ struct LoadAnswer: Sendable {
     /// Bytes of one timeline's content, about.
     var contentBytes: Int { template.count }
 
-    /// `{"timelines": […]}` for the request's ids; nil for what is no request for timelines.
+    /// Answer to a request for timelines of any kinds.
+    struct Answer {
+        /// Timelines of each kind.
+        var kinds: [(name: String, timelines: Int)] = []
+        /// All timelines.
+        var count = 0
+        /// `{"timelines": […]}`
+        var bytes: [UInt8] = []
+
+        fileprivate mutating func count(_ kind: ArraySlice<UInt8>) {
+            count += 1
+            if let index = kinds.firstIndex(where: { $0.name.utf8.elementsEqual(kind) }) {
+                kinds[index].timelines += 1
+            } else {
+                kinds.append((String(decoding: kind, as: UTF8.self), 1))
+            }
+        }
+    }
+
+    /// The answer for the request's ids; nil for what is no request for timelines.
     ///
     /// - Parameter number: of the first timeline; they count up.
-    func answer(_ body: [UInt8], from number: UInt64) -> (kind: String, count: Int, bytes: [UInt8])? {
-        var kind = ""
-        var out: [UInt8] = []
-        var count = 0
+    func answer(_ body: [UInt8], from number: UInt64) -> Answer? {
+        var answer = Answer()
         do throws(JSONError) {
             var reader = JSONReader(body)
             var object = try reader.beginObject()
             while let key = try reader.nextKey(&object) {
-                if reader.matches(key, "kind") {
-                    kind = try reader.string()
-                } else if reader.matches(key, "requests") {
-                    out.reserveCapacity(32 + body.count / 100 * (template.count + 64))
-                    out.append(contentsOf: "{\"timelines\":[".utf8)
-                    var array = try reader.beginArray()
-                    while try reader.nextElement(&array) {
-                        if count > 0 { out.append(UInt8(ascii: ",")) }
-                        out.append(contentsOf: "{\"id\":\"".utf8)
-                        var request = try reader.beginObject()
-                        while let key = try reader.nextKey(&request) {
-                            if reader.matches(key, "id") {
-                                out.append(contentsOf: reader.utf8(of: try reader.stringToken()))
-                            } else {
-                                try reader.skip()
-                            }
-                        }
-                        append(number &+ UInt64(count), to: &out)
-                        count += 1
-                    }
-                    out.append(contentsOf: "]}".utf8)
+                if reader.matches(key, "requests") {
+                    guard try read(&reader, into: &answer, from: number, bodyBytes: body.count) else { return nil }
                 } else {
                     try reader.skip()
                 }
@@ -112,7 +110,38 @@ struct LoadAnswer: Sendable {
         } catch {
             return nil
         }
-        return kind.isEmpty || count == 0 ? nil : (kind, count, out)
+        return answer.count == 0 ? nil : answer
+    }
+
+    /// False when a request lacks its id or its kind.
+    private func read(
+        _ reader: inout JSONReader, into answer: inout Answer, from number: UInt64, bodyBytes: Int
+    ) throws(JSONError) -> Bool {
+        answer.bytes.reserveCapacity(32 + bodyBytes / 100 * (template.count + 64))
+        answer.bytes.append(contentsOf: "{\"timelines\":[".utf8)
+        var array = try reader.beginArray()
+        while try reader.nextElement(&array) {
+            var id: ArraySlice<UInt8>?
+            var kind: ArraySlice<UInt8>?
+            var request = try reader.beginObject()
+            while let key = try reader.nextKey(&request) {
+                if reader.matches(key, "id") {
+                    id = reader.utf8(of: try reader.stringToken())
+                } else if reader.matches(key, "kind") {
+                    kind = reader.utf8(of: try reader.stringToken())
+                } else {
+                    try reader.skip()
+                }
+            }
+            guard let id, let kind else { return false }
+            if answer.count > 0 { answer.bytes.append(UInt8(ascii: ",")) }
+            answer.bytes.append(contentsOf: "{\"id\":\"".utf8)
+            answer.bytes.append(contentsOf: id)
+            append(number &+ UInt64(answer.count), to: &answer.bytes)
+            answer.count(kind)
+        }
+        answer.bytes.append(contentsOf: "]}".utf8)
+        return true
     }
 
     private func append(_ number: UInt64, to out: inout [UInt8]) {

@@ -11,7 +11,7 @@ extension SampleProvider {
 
     /// `{"timelines": […]}` with what it says of each timeline; nil when the request is to fail as a whole.
     func timelines(
-        _ batch: SampleBatch, content: any SampleContent.Type, at time: Timestamp
+        _ batch: SampleBatch, contents: [any SampleContent.Type], at time: Timestamp
     ) -> (bytes: [UInt8], answers: [SampleStatistics.Answer])? {
         let revisions = revisions.next(of: batch.requests.lazy.map(\.identity))
         // The same requests fail in every run, whatever order they come in.
@@ -26,7 +26,7 @@ extension SampleProvider {
         writer.beginObject()
         writer.key("timelines")
         writer.beginArray()
-        for (request, revision) in zip(batch.requests, revisions) {
+        for ((request, content), revision) in zip(zip(batch.requests, contents), revisions) {
             let isFailed = fails(request.identity &+ UInt64(revision), share: faults.timelineFailures)
             writer.beginObject()
             writer.key("id")
@@ -44,7 +44,9 @@ extension SampleProvider {
                     SampleMoment(request: request, revision: revision, seed: seed, now: time), to: &writer)
             }
             writer.endObject()
-            answers.append(SampleStatistics.Answer(id: request.id, revision: revision, isFailed: isFailed))
+            answers.append(
+                SampleStatistics.Answer(
+                    id: request.id, kind: request.kind, revision: revision, isFailed: isFailed))
         }
         writer.endArray()
         writer.endObject()
@@ -59,36 +61,36 @@ extension SampleProvider {
         guard let answer = loadAnswer.answer(body, from: number), answer.count <= SampleBatch.maximumRequests else {
             return nil
         }
-        counters.answered(app: .load, kind: answer.kind, timelines: answer.count)
+        counters.answered(app: .load, kinds: answer.kinds)
         return Self.respond(.ok, answer.bytes)
     }
 
     /// `{"snapshots": [{"id", "entry"}]}`; the revision stays as it is, as nothing is regenerated.
-    func snapshots(_ batch: SampleBatch, content: any SampleContent.Type, at time: Timestamp) -> [UInt8] {
-        list("snapshots", of: batch) { request, writer in
+    func snapshots(_ batch: SampleBatch, contents: [any SampleContent.Type], at time: Timestamp) -> [UInt8] {
+        list("snapshots", of: batch, contents) { request, content, writer in
             writer.key("entry")
             content.writeSnapshot(SampleMoment(request: request, revision: 0, seed: seed, now: time), to: &writer)
         }
     }
 
     /// `{"placeholders": [{"id", "content"}]}`
-    func placeholders(_ batch: SampleBatch, content: any SampleContent.Type) -> [UInt8] {
-        list("placeholders", of: batch) { request, writer in
+    func placeholders(_ batch: SampleBatch, contents: [any SampleContent.Type]) -> [UInt8] {
+        list("placeholders", of: batch, contents) { request, content, writer in
             writer.key("content")
             content.writePlaceholder(request, to: &writer)
         }
     }
 
     /// `{"options": [{"id", "sections": [{"title", "options": [{"identifier", "display"}]}]}]}`
-    func options(_ batch: SampleBatch, content: any SampleContent.Type) -> [UInt8] {
-        list("options", of: batch) { request, writer in
+    func options(_ batch: SampleBatch, contents: [any SampleContent.Type]) -> [UInt8] {
+        list("options", of: batch, contents) { request, content, writer in
             guard let sections = content.options(of: request.parameter) else {
                 writer.key("error")
                 writer.beginObject()
                 writer.key("code")
                 writer.string("unknownParameter")
                 writer.key("message")
-                writer.string("\(batch.kind) has no choices for \"\(request.parameter)\"")
+                writer.string("\(request.kind) has no choices for \"\(request.parameter)\"")
                 writer.endObject()
                 return
             }
@@ -118,17 +120,18 @@ extension SampleProvider {
     }
 
     private func list(
-        _ name: StaticString, of batch: SampleBatch, write: (SampleRequest, inout SampleWriter) -> Void
+        _ name: StaticString, of batch: SampleBatch, _ contents: [any SampleContent.Type],
+        write: (SampleRequest, any SampleContent.Type, inout SampleWriter) -> Void
     ) -> [UInt8] {
         var writer = SampleWriter(reserving: 64 + batch.requests.count * 400)
         writer.beginObject()
         writer.key(name)
         writer.beginArray()
-        for request in batch.requests {
+        for (request, content) in zip(batch.requests, contents) {
             writer.beginObject()
             writer.key("id")
             writer.string(request.id)
-            write(request, &writer)
+            write(request, content, &writer)
             writer.endObject()
         }
         writer.endArray()

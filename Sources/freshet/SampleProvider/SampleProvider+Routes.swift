@@ -76,13 +76,13 @@ extension SampleProvider {
                 throw SampleRefusal(
                     status: .badRequest, code: "malformed", message: error.message, pointer: error.pointer)
             }
-            guard let content = app.content(of: batch.kind) else {
+            guard let contents = batch.contents(of: app) else {
                 throw SampleRefusal(
                     status: .notFound, code: "unknownKind",
                     message: "\(app.rawValue) has the kinds \(app.kinds.joined(separator: ", "))")
             }
             if faults.latency > .zero { try await Task.sleep(for: faults.latency) }
-            return respond(to: batch, app: app, endpoint: endpoint, content: content)
+            return respond(to: batch, app: app, endpoint: endpoint, contents: contents)
         } catch let refusal as SampleRefusal {
             counters.rejectedRequest()
             return refusal.response
@@ -108,28 +108,28 @@ extension SampleProvider {
     }
 
     private func respond(
-        to batch: SampleBatch, app: SampleApp, endpoint: SampleEndpoint, content: any SampleContent.Type
+        to batch: SampleBatch, app: SampleApp, endpoint: SampleEndpoint, contents: [any SampleContent.Type]
     ) -> Response {
         let time = now()
         switch endpoint {
         case .timelines:
-            guard let (bytes, answers) = timelines(batch, content: content, at: time) else {
+            guard let (bytes, answers) = timelines(batch, contents: contents, at: time) else {
                 counters.failedRequest()
                 return SampleRefusal(
                     status: .serviceUnavailable, code: "unavailable", message: "a fault that was asked for"
                 ).response
             }
-            counters.answered(app: app, kind: batch.kind, answers: answers, at: time)
+            counters.answered(app: app, answers: answers, at: time)
             return Self.respond(.ok, bytes)
         case .snapshot:
             counters.otherRequest()
-            return Self.respond(.ok, snapshots(batch, content: content, at: time))
+            return Self.respond(.ok, snapshots(batch, contents: contents, at: time))
         case .placeholder:
             counters.otherRequest()
-            return Self.respond(.ok, placeholders(batch, content: content))
+            return Self.respond(.ok, placeholders(batch, contents: contents))
         case .options:
             counters.otherRequest()
-            return Self.respond(.ok, options(batch, content: content))
+            return Self.respond(.ok, options(batch, contents: contents))
         }
     }
 

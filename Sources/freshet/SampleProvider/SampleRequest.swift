@@ -2,13 +2,13 @@ import WidgetModel
 
 /// What a provider is asked in one HTTP request.
 struct SampleBatch: Sendable {
-    var kind = ""
     var requests: [SampleRequest] = []
 }
 
 /// One timeline, snapshot, placeholder or list of options that is asked for.
 struct SampleRequest: Sendable {
     var id = ""
+    var kind = ""
     var family = ""
     /// The parameters of the configuration that are strings.
     var parameters: [String: String] = [:]
@@ -29,15 +29,17 @@ extension SampleBatch {
         let pointer: String
     }
 
-    /// Reads `{"kind": …, "requests": [{"id": …, …}]}`; what it does not know, it passes over.
+    /// Reads `{"requests": [{"id": …, "kind": …, …}]}`, or, where all are of one kind,
+    /// `{"kind": …, "requests": [{"id": …, …}]}`; what it does not know, it passes over.
     static func parse(_ bytes: [UInt8], app: SampleApp) throws(Malformed) -> SampleBatch {
         do throws(JSONError) {
             var reader = JSONReader(bytes)
             var batch = SampleBatch()
+            var kind = ""
             var object = try reader.beginObject()
             while let key = try reader.nextKey(&object) {
                 if reader.matches(key, "kind") {
-                    batch.kind = try reader.string()
+                    kind = try reader.string()
                 } else if reader.matches(key, "requests") {
                     var array = try reader.beginArray()
                     while try reader.nextElement(&array) {
@@ -53,26 +55,37 @@ extension SampleBatch {
                 }
             }
             try reader.finish()
-            return try batch.checked(app: app)
+            return try batch.checked(kind: kind, app: app)
         } catch {
             throw Malformed(message: error.message, pointer: error.pointer)
         }
     }
 
-    private func checked(app: SampleApp) throws(JSONError) -> SampleBatch {
-        guard !kind.isEmpty else {
-            throw JSONError(kind: .invalidValue, message: "kind is missing", byteOffset: 0, pointer: "/kind")
-        }
+    /// - Parameter kind: of the requests that do not name one.
+    private func checked(kind: String, app: SampleApp) throws(JSONError) -> SampleBatch {
         var batch = self
-        let kindHash = SampleRandom.hash("\(app.rawValue)/\(kind)".utf8)
         for index in batch.requests.indices {
             guard !batch.requests[index].id.isEmpty else {
                 throw JSONError(
                     kind: .invalidValue, message: "id is missing", byteOffset: 0, pointer: "/requests/\(index)/id")
             }
+            if batch.requests[index].kind.isEmpty { batch.requests[index].kind = kind }
+            guard !batch.requests[index].kind.isEmpty else {
+                throw JSONError(
+                    kind: .invalidValue, message: "kind is missing", byteOffset: 0, pointer: "/requests/\(index)/kind")
+            }
+            let kindHash = SampleRandom.hash("\(app.rawValue)/\(batch.requests[index].kind)".utf8)
             batch.requests[index].identity = SampleRandom.mix(batch.requests[index].identity &+ kindHash)
         }
         return batch
+    }
+}
+
+extension SampleBatch {
+    /// The content of each request's kind; nil when the app does not have one of the kinds.
+    func contents(of app: SampleApp) -> [any SampleContent.Type]? {
+        let contents = requests.compactMap { app.content(of: $0.kind) }
+        return contents.count == requests.count ? contents : nil
     }
 }
 
@@ -82,6 +95,8 @@ extension SampleRequest {
         while let key = try reader.nextKey(&object) {
             if reader.matches(key, "id") {
                 id = try reader.string()
+            } else if reader.matches(key, "kind") {
+                kind = try reader.string()
             } else if reader.matches(key, "family") {
                 family = try reader.optionalString() ?? ""
                 mixIn("family", family.utf8)

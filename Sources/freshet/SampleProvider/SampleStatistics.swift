@@ -7,12 +7,13 @@ final class SampleStatistics: Sendable {
     struct Kind: Sendable, Equatable {
         var app: String
         var kind: String
-        /// Answered requests for timelines.
+        /// Answered requests that asked for timelines of the kind.
         var requests = 0
-        /// Timelines that those requests asked for.
+        /// Its timelines that those requests asked for.
         var timelines = 0
         /// Timelines of those that were answered with an error, as a fault that was asked for.
         var failedTimelines = 0
+        /// The most timelines of the kind in one request.
         var largestBatch = 0
 
         /// Timelines a request; 0 without requests.
@@ -52,6 +53,7 @@ final class SampleStatistics: Sendable {
     /// A timeline as it was answered.
     struct Answer: Sendable {
         var id: String
+        var kind: String
         var revision: Int
         var isFailed: Bool
     }
@@ -76,20 +78,13 @@ final class SampleStatistics: Sendable {
         self.maximumTracked = maximumTracked
     }
 
-    func answered(app: SampleApp, kind: String, answers: [Answer], at time: Timestamp) {
+    func answered(app: SampleApp, answers: [Answer], at time: Timestamp) {
         state.withLock { state in
-            let failed = answers.count { $0.isFailed }
-            state.totals.requests += 1
-            state.totals.timelines += answers.count
-            state.totals.failedTimelines += failed
-            state.totals.largestBatch = max(state.totals.largestBatch, answers.count)
-            var counts =
-                state.kinds[KindKey(app: app.rawValue, kind: kind)] ?? Kind(app: app.rawValue, kind: kind)
-            counts.requests += 1
-            counts.timelines += answers.count
-            counts.failedTimelines += failed
-            counts.largestBatch = max(counts.largestBatch, answers.count)
-            state.kinds[KindKey(app: app.rawValue, kind: kind)] = counts
+            state.totals.add(answers.count, failed: answers.count { $0.isFailed })
+            for (kind, answers) in Dictionary(grouping: answers, by: \.kind) {
+                state.kinds[KindKey(app: app.rawValue, kind: kind), default: Kind(app: app.rawValue, kind: kind)]
+                    .add(answers.count, failed: answers.count { $0.isFailed })
+            }
             for answer in answers {
                 let fetches = Fetches(count: 1, lastFetchedAt: time, lastRevision: answer.revision)
                 if let known = state.fetches[answer.id] {
@@ -103,17 +98,15 @@ final class SampleStatistics: Sendable {
     }
 
     /// Only sums: for what is asked too often to be counted one by one.
-    func answered(app: SampleApp, kind: String, timelines: Int) {
+    ///
+    /// - Parameter kinds: of one request, each once.
+    func answered(app: SampleApp, kinds: [(name: String, timelines: Int)]) {
         state.withLock { state in
-            state.totals.requests += 1
-            state.totals.timelines += timelines
-            state.totals.largestBatch = max(state.totals.largestBatch, timelines)
-            let key = KindKey(app: app.rawValue, kind: kind)
-            var counts = state.kinds[key] ?? Kind(app: app.rawValue, kind: kind)
-            counts.requests += 1
-            counts.timelines += timelines
-            counts.largestBatch = max(counts.largestBatch, timelines)
-            state.kinds[key] = counts
+            state.totals.add(kinds.reduce(0) { $0 + $1.timelines }, failed: 0)
+            for (kind, timelines) in kinds {
+                state.kinds[KindKey(app: app.rawValue, kind: kind), default: Kind(app: app.rawValue, kind: kind)]
+                    .add(timelines, failed: 0)
+            }
         }
     }
 
@@ -144,7 +137,25 @@ final class SampleStatistics: Sendable {
     }
 }
 
+extension SampleStatistics.Kind {
+    /// Counts an answered request.
+    fileprivate mutating func add(_ timelines: Int, failed: Int) {
+        requests += 1
+        self.timelines += timelines
+        failedTimelines += failed
+        largestBatch = max(largestBatch, timelines)
+    }
+}
+
 extension SampleStatistics.Snapshot {
+    /// Counts an answered request.
+    fileprivate mutating func add(_ timelines: Int, failed: Int) {
+        requests += 1
+        self.timelines += timelines
+        failedTimelines += failed
+        largestBatch = max(largestBatch, timelines)
+    }
+
     /// What `GET /stats` answers.
     var json: [UInt8] {
         var writer = SampleWriter(reserving: 1_024)

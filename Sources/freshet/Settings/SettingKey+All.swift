@@ -90,9 +90,6 @@ extension SettingKey {
 
     private static let ingest: [SettingKey] = [
         .integer("ingest.maximumBatch", \.ingest.maximumBatch, 1...100_000, "Most messages polled at a time."),
-        .integer(
-            "ingest.connections", \.ingest.connections, 1...16,
-            "Most transactions at a time, each for some partitions, while a backlog is applied."),
         .duration(
             "ingest.pollInterval", \.ingest.pollInterval, .milliseconds(1)...(.seconds(10)),
             "How long a poll waits for the first message of a batch."),
@@ -128,31 +125,18 @@ extension SettingKey {
 
     private static let workers: [SettingKey] = [
         .integer("workers.concurrency", \.workers.concurrency, 1...10_000, "Provider requests in flight."),
-        .integer("workers.claimBatch", \.workers.claimBatch, 1...100_000, "Most timelines claimed at once."),
         .duration(
             "workers.lease", \.workers.lease, .seconds(1)...(.seconds(3_600)),
-            "How long a claimed timeline is left to its worker."),
+            "How long a leased work list is left to its worker."),
         .duration(
             "workers.pollInterval", \.workers.pollInterval, .milliseconds(10)...(.seconds(60)),
-            "How often due timelines are looked for when nothing wakes the workers."),
-        .integer(
-            "workers.eagerBatches", \.workers.eagerBatches, 0...1_000,
-            "While fewer batches than this are under way, work is claimed at once and not left to gather."),
-        .duration(
-            "workers.claimSpacing", \.workers.claimSpacing, .zero...(.seconds(10)),
-            "Least time between two claims while work trickles in, so that it is fetched in batches."),
+            "How often ready work lists are looked for when nothing wakes the workers."),
         .duration(
             "workers.graceTime", \.workers.graceTime, .zero...(.seconds(3_600)),
             "How long a stopping process goes on to finish what is in flight."),
         .duration(
             "workers.retryCap", \.workers.retryCap, .seconds(1)...(.seconds(86_400)),
             "Longest wait before a timeline whose fetch has failed is tried again."),
-        .integer(
-            "workers.sweepChunk", \.workers.sweepChunk, 1...100_000,
-            "Most timelines that the sweeper makes due in one statement."),
-        .integer(
-            "workers.bulkHighWater", \.workers.bulkHighWater, 1...10_000_000,
-            "The sweeper waits while more timelines than this are due in the bulk lane."),
         .flag(
             "workers.publishDecisions", \.workers.publishDecisions,
             "Publish every decision, ingest's too: why timelines are reloaded, or not. For looking on; some may be lost."

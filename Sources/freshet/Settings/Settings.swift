@@ -79,10 +79,8 @@ struct TopicSettings: Sendable, Equatable {
 }
 
 struct IngestSettings: Sendable, Equatable {
-    /// Most messages in one polled batch, which is one transaction if it is small.
+    /// Most messages in one polled batch, which is one transaction.
     var maximumBatch = 65_536
-    /// Most transactions at a time, while a backlog is applied.
-    var connections = 2
     /// How long a poll waits for the first message of a batch.
     var pollInterval = Duration.milliseconds(2)
     /// Largest audience that is marked in the transaction of its event; a larger one is left to the sweeper.
@@ -109,23 +107,14 @@ struct DeadLetterSettings: Sendable, Equatable {
 struct WorkerSettings: Sendable, Equatable {
     /// Provider requests in flight, over all providers.
     var concurrency = 32
-    /// Most timelines claimed at once.
-    var claimBatch = 1_000
-    /// How long a claimed timeline is left to its worker before another may take it.
+    /// Time for which a work list is leased to a worker before another may take it.
     var lease = Duration.seconds(30)
-    /// How often a worker looks for due timelines when nothing wakes it.
+    /// Interval of looks for ready lists when nothing wakes the worker.
     var pollInterval = Duration.seconds(1)
-    /// Least time between two claims while work trickles in, so that it is fetched in batches.
-    var claimSpacing = Duration.milliseconds(25)
-    var eagerBatches = 2
     /// How long a stopping worker may go on to finish what is in flight.
     var graceTime = Duration.seconds(20)
     /// Longest wait before a timeline whose fetch has failed is tried again.
     var retryCap = Duration.seconds(900)
-    /// Most timelines that the sweeper makes due in one statement.
-    var sweepChunk = 1_000
-    /// The sweeper waits while more timelines than this are due in the bulk lane.
-    var bulkHighWater = 5_000
     /// Publish every decision on `topics.decisions`: why timelines are reloaded, or not.
     var publishDecisions = false
 }

@@ -8,8 +8,6 @@ struct ChaosModel: Sendable {
         var placement: WidgetPlacement
         var changedAt: Timestamp
         var isRemoved = false
-        var views = 0
-        var lastView: Timestamp?
     }
 
     struct Place: Hashable, Comparable, Sendable, CustomStringConvertible {
@@ -24,8 +22,10 @@ struct ChaosModel: Sendable {
         }
     }
 
-    /// How many events hit each stable timeline, by its index.
+    /// Number of events that hit each stable timeline, by its index.
     private(set) var requested: [Int]
+    /// Counted views of each stable timeline of one person, and the time of the last.
+    private(set) var views: [Int: (count: Int, last: Timestamp)] = [:]
     private(set) var appGenerations: [String: Int] = [:]
     /// By app and kind.
     private(set) var kindGenerations: [String: Int] = [:]
@@ -64,7 +64,7 @@ struct ChaosModel: Sendable {
         if let lifecycle = event.lifecycle, let time = event.lifecycleTime, !apply(lifecycle, at: time) {
             refused.insert(place)
         }
-        if let view = event.view { count(view.at, of: ChaosWorld.key(view.app, view.widget)) }
+        if let view = event.view { count(view.at, of: view.timeline) }
         return nil
     }
 
@@ -104,10 +104,8 @@ struct ChaosModel: Sendable {
         return true
     }
 
-    private mutating func count(_ time: Timestamp, of key: String) {
-        guard let widget = widgets[key], !widget.isRemoved else { return }
-        if let last = widget.lastView, time < last + .seconds(3_600) { return }
-        widgets[key]?.views += 1
-        widgets[key]?.lastView = time
+    private mutating func count(_ time: Timestamp, of timeline: Int) {
+        if let known = views[timeline], time < known.last + .seconds(3_600) { return }
+        views[timeline] = ((views[timeline]?.count ?? 0) + 1, time)
     }
 }

@@ -7,18 +7,15 @@ struct StoredGenerations: PostgresStatement {
     struct Row: Sendable {
         let app: String
         let kind: String
-        let appGeneration: Int64
-        let kindGeneration: Int64
+        let generation: Int64
     }
 
     static let sql = """
-        SELECT a.name, k.name, a.generation, k.generation FROM app a JOIN kind k ON k.app_id = a.id ORDER BY 1, 2
+        SELECT a.name AS app, k.name AS kind, k.generation FROM app a JOIN kind k ON k.app_id = a.id
         """
 
     static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row {
-        Row(
-            app: try row.value(0), kind: try row.value(1), appGeneration: try row.value(2),
-            kindGeneration: try row.value(3))
+        Row(app: try row.value("app"), kind: try row.value("kind"), generation: try row.value("generation"))
     }
 }
 
@@ -26,27 +23,24 @@ struct StoredTimelines: PostgresStatement {
     struct Row: Sendable {
         let id: TimelineID
         let requested: Int64
-        let claim: Int64
-        let revision: Int64?
+        let contentRevision: Int64
+        let views: Int64
         let content: String?
-        /// All of the hot row, for explanations.
+        /// The row without its content, for explanations.
         let text: String
-        let isStale: Bool
     }
 
     static let sql = """
-        SELECT t.id, s.requested, s.claim, c.revision, c.content, s::text,
-               s.rendered < s.requested OR s.rendered_kind_generation < k.generation
-                   OR s.rendered_app_generation < a.generation
-        FROM timeline t JOIN timeline_state s ON s.timeline_id = t.id JOIN kind k ON k.id = t.kind_id
-        JOIN app a ON a.id = k.app_id LEFT JOIN timeline_content c ON c.timeline_id = t.id
+        SELECT t.identity, t.requested, t.content_revision, t.views::int8 AS views, t.content,
+            (to_jsonb(t) - 'content')::text AS text
+        FROM timeline t
         """
 
     static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row {
         Row(
-            id: TimelineID(try row.value(0, as: PostgresUUID.self)), requested: try row.value(1),
-            claim: try row.value(2), revision: try row.optional(3), content: try row.optional(4),
-            text: try row.value(5), isStale: try row.value(6))
+            id: TimelineID(try row.value("identity", as: PostgresUUID.self)), requested: try row.value("requested"),
+            contentRevision: try row.value("content_revision"), views: try row.value("views"),
+            content: try row.optional("content"), text: try row.value("text"))
     }
 }
 
@@ -62,22 +56,22 @@ struct StoredWidgets: PostgresStatement {
         let locale: String
         let timeZone: String
         let changedAt: PostgresTimestamp
-        let lastViewedAt: PostgresTimestamp?
-        let views: Int64
     }
 
     static let sql = """
-        SELECT a.name, w.id, k.name, w.family, w.timeline_id, w.user_id, w.device_id, w.locale, w.time_zone, w.changed_at,
-               w.last_viewed_at, w.views
+        SELECT a.name AS app, w.id, k.name AS kind, w.family, t.identity, w.user_id, w.device_id, w.locale, w.time_zone,
+               w.changed_at
         FROM widget w JOIN app a ON a.id = w.app_id JOIN kind k ON k.id = w.kind_id
+        LEFT JOIN timeline t ON t.id = w.timeline_id
         """
 
     static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row {
         Row(
-            app: try row.value(0), id: try row.value(1), kind: try row.value(2), family: try row.value(3),
-            timeline: try row.optional(4, as: PostgresUUID.self).map { TimelineID($0) }, user: try row.value(5),
-            device: try row.value(6), locale: try row.value(7), timeZone: try row.value(8),
-            changedAt: try row.value(9), lastViewedAt: try row.optional(10), views: try row.value(11))
+            app: try row.value("app"), id: try row.value("id"), kind: try row.value("kind"),
+            family: try row.value("family"),
+            timeline: try row.optional("identity", as: PostgresUUID.self).map { TimelineID($0) },
+            user: try row.value("user_id"), device: try row.value("device_id"), locale: try row.value("locale"),
+            timeZone: try row.value("time_zone"), changedAt: try row.value("changed_at"))
     }
 }
 
@@ -91,7 +85,8 @@ struct StoredPositions: PostgresStatement {
     static let sql = "SELECT topic, partition, next_offset FROM consumer_position"
 
     static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row {
-        Row(topic: try row.value(0), partition: try row.value(1), next: try row.optional(2))
+        Row(
+            topic: try row.value("topic"), partition: try row.value("partition"), next: try row.optional("next_offset"))
     }
 }
 
@@ -102,14 +97,14 @@ struct StoredDeadLetters: PostgresStatement {
     }
 
     static let sql = """
-        SELECT topic, partition, "offset", coalesce(app, '') || ' ' || code || ': ' || error FROM dead_letter
+        SELECT topic, partition, "offset", coalesce(app, '') || ' ' || code || ': ' || error AS text FROM dead_letter
         """
 
     static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row {
         Row(
             place: ChaosModel.Place(
-                topic: try row.value(0), partition: try row.value(1), offset: try row.value(2)),
-            text: try row.value(3))
+                topic: try row.value("topic"), partition: try row.value("partition"), offset: try row.value("offset")),
+            text: try row.value("text"))
     }
 }
 
@@ -117,14 +112,14 @@ struct StoredDeadLetters: PostgresStatement {
 struct StoredContent: PostgresStatement {
     struct Row: Sendable {
         let id: TimelineID
-        let createdAt: PostgresTimestamp
-        let revision: Int64?
+        let placedAt: PostgresTimestamp
+        let revision: Int64
+        /// Nil: nothing was stored yet.
         let content: String?
     }
 
     static let sql = """
-        SELECT t.id, t.created_at, c.revision, c.content
-        FROM timeline t LEFT JOIN timeline_content c ON c.timeline_id = t.id WHERE t.id = ANY ($1::uuid[])
+        SELECT t.identity, t.placed_at, t.content_revision, t.content FROM timeline t WHERE t.identity = ANY ($1::uuid[])
         """
 
     let ids: [TimelineID]
@@ -135,50 +130,98 @@ struct StoredContent: PostgresStatement {
 
     static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row {
         Row(
-            id: TimelineID(try row.value(0, as: PostgresUUID.self)), createdAt: try row.value(1),
-            revision: try row.optional(2), content: try row.optional(3))
+            id: TimelineID(try row.value("identity", as: PostgresUUID.self)), placedAt: try row.value("placed_at"),
+            revision: try row.value("content_revision"), content: try row.optional("content"))
     }
+}
+
+/// Conditions on a timeline `t` and its kind `k`, written apart from the product's functions.
+private enum Condition {
+    static let stale = "(t.requested > t.rendered OR k.generation > t.generation)"
+
+    /// The row has something to do, now or later, apart from reloads of everyone.
+    static let hasWork = "(t.orphaned OR t.requested > t.rendered OR t.policy_at < 'infinity' AND NOT t.asleep)"
+
+    /// The list that the row names holds it.
+    static let isAppointed = """
+        EXISTS (SELECT FROM work w WHERE w.generation IS NULL AND w.kind_id = t.kind_id AND w.due_at = t.listed_at
+                AND t.id = ANY (w.timelines))
+        """
+
+    /// A reload of everyone is ahead of the row, listed by its sweep, or has an appointment of its own.
+    static let isSwept = """
+        (EXISTS (SELECT FROM sweep s WHERE s.kind_id = t.kind_id AND s.generation IS NOT NULL)
+         OR EXISTS (SELECT FROM work w WHERE w.generation > t.generation AND w.kind_id = t.kind_id
+                    AND t.id = ANY (w.timelines)))
+        """
+
+    static let isLost = """
+        (\(hasWork) AND NOT \(isAppointed)
+         OR k.generation > t.generation AND NOT \(isSwept) AND NOT \(isAppointed))
+        """
+}
+
+/// Timelines with something to do that no list and no sweep will look at.
+struct Unappointed: PostgresStatement {
+    static let sql = """
+        SELECT (to_jsonb(t) - 'content')::text AS text FROM timeline t JOIN kind k ON k.id = t.kind_id
+        WHERE \(Condition.isLost) LIMIT 5
+        """
+
+    static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> String { try row.value("text") }
+}
+
+/// Number of timelines that have something to do, now or later.
+struct AppointmentCount: PostgresStatement {
+    static let sql = "SELECT count(*) AS n FROM timeline t WHERE \(Condition.hasWork)"
+
+    static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int64 { try row.value("n") }
+}
+
+/// Lists that are due, ready or leased.
+struct ReadyListsLeft: PostgresStatement {
+    static let sql = "SELECT to_jsonb(w)::text AS text FROM work w WHERE w.due_at <= now() ORDER BY w.id LIMIT 5"
+
+    static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> String { try row.value("text") }
 }
 
 /// What is not yet at rest.
 struct Unsettled: PostgresStatement {
     struct Row: Sendable, Equatable {
         let stale: Int64
-        let leased: Int64
         let orphaned: Int64
-        let due: Int64
+        let lists: Int64
         let sweeps: Int64
         let unforwarded: Int64
 
-        var isQuiet: Bool { stale + leased + orphaned + due + sweeps + unforwarded == 0 }
+        var isQuiet: Bool { stale + orphaned + lists + sweeps + unforwarded == 0 }
     }
 
     static let sql = """
-        SELECT count(*) FILTER (WHERE s.rendered < s.requested OR s.rendered_kind_generation < k.generation
-                                    OR s.rendered_app_generation < a.generation),
-               count(*) FILTER (WHERE s.leased), count(*) FILTER (WHERE s.orphaned),
-               count(*) FILTER (WHERE s.due_at < now() + interval '1 hour'), (SELECT count(*) FROM sweep),
-               (SELECT count(*) FROM dead_letter WHERE forwarded_at IS NULL)
-        FROM timeline_state s JOIN kind k ON k.id = s.kind_id JOIN app a ON a.id = k.app_id
+        SELECT count(*) FILTER (WHERE \(Condition.stale)) AS stale, count(*) FILTER (WHERE t.orphaned) AS orphaned,
+               (SELECT count(*) FROM work w WHERE w.due_at < now() + interval '1 hour') AS lists,
+               (SELECT count(*) FROM sweep) AS sweeps,
+               (SELECT count(*) FROM dead_letter WHERE forwarded_at IS NULL) AS unforwarded
+        FROM timeline t JOIN kind k ON k.id = t.kind_id
         """
 
     static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row {
         Row(
-            stale: try row.value(0), leased: try row.value(1), orphaned: try row.value(2), due: try row.value(3),
-            sweeps: try row.value(4), unforwarded: try row.value(5))
+            stale: try row.value("stale"), orphaned: try row.value("orphaned"), lists: try row.value("lists"),
+            sweeps: try row.value("sweeps"), unforwarded: try row.value("unforwarded"))
     }
 }
 
 /// Examples of what is not at rest.
 struct UnsettledRows: PostgresStatement {
     static let sql = """
-        SELECT s::text FROM timeline_state s JOIN kind k ON k.id = s.kind_id JOIN app a ON a.id = k.app_id
-        WHERE s.leased OR s.orphaned OR s.due_at < now() + interval '1 hour' OR s.rendered < s.requested
-            OR s.rendered_kind_generation < k.generation OR s.rendered_app_generation < a.generation
-        ORDER BY s.due_at LIMIT 5
+        (SELECT (to_jsonb(t) - 'content')::text AS text FROM timeline t JOIN kind k ON k.id = t.kind_id
+         WHERE t.orphaned OR \(Condition.stale) ORDER BY t.listed_at LIMIT 4)
+        UNION ALL
+        (SELECT to_jsonb(w)::text FROM work w WHERE w.due_at < now() + interval '1 hour' ORDER BY w.due_at LIMIT 4)
         """
 
-    static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> String { try row.value(0) }
+    static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> String { try row.value("text") }
 }
 
 /// What the audit has noted.
@@ -193,14 +236,17 @@ struct AuditRows: PostgresStatement {
     static let sql = "SELECT id, what, old_row, new_row FROM chaos_audit ORDER BY id"
 
     static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row {
-        Row(id: try row.value(0), what: try row.value(1), old: try row.value(2), new: try row.value(3))
+        Row(
+            id: try row.value("id"), what: try row.value("what"), old: try row.value("old_row"),
+            new: try row.value("new_row"))
     }
 }
 
-/// How many updates of hot rows there were.
+/// Number of updates of timelines.
 struct UpdateCount: PostgresStatement {
-    static let sql =
-        "SELECT coalesce(sum(n_tup_upd), 0)::int8 FROM pg_stat_user_tables WHERE relname = 'timeline_state'"
+    static let sql = """
+        SELECT coalesce(sum(n_tup_upd), 0)::int8 AS n FROM pg_stat_user_tables WHERE relname = 'timeline'
+        """
 
-    static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int64 { try row.value(0) }
+    static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int64 { try row.value("n") }
 }

@@ -150,9 +150,10 @@ final class TimelineLog: Sendable {
             report.checked(.publishedIsStored)
             // Collected since.
             guard let row = stored[message.id] else { continue }
-            guard let revision = row.revision, let content = row.content else {
+            let revision = row.revision
+            guard let content = row.content else {
                 // Collected and placed again since: then its row is younger than the message.
-                if row.createdAt.milliseconds > message.timestampMilliseconds { continue }
+                if row.placedAt.milliseconds > message.timestampMilliseconds { continue }
                 report.violated(
                     .publishedIsStored,
                     "\(message.place): timeline \(message.id) revision \(message.revision) is published, nothing is stored"

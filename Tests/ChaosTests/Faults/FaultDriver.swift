@@ -163,13 +163,13 @@ final class FaultDriver: Sendable {
 
     /// Holds back the horizon of vacuum, with an id of its own.
     private static let openTransaction = """
-        SELECT count(*) FROM timeline_state; SELECT txid_current()
+        SELECT count(*) FROM timeline; SELECT txid_current()
         """
 
     /// Rows that ingest, workers and the sweeper all want.
     private static let lockRows = """
-        SELECT 1 FROM (SELECT timeline_id FROM timeline_state ORDER BY due_at LIMIT 40) s
-            JOIN timeline_state t USING (timeline_id) ORDER BY timeline_id FOR UPDATE OF t;
+        SELECT 1 FROM (SELECT id FROM timeline ORDER BY listed_at LIMIT 40) s
+            JOIN timeline t USING (id) ORDER BY id FOR UPDATE OF t;
         SELECT 1 FROM kind ORDER BY id LIMIT 2 FOR UPDATE
         """
 

@@ -15,12 +15,11 @@ final class Fleet: Sendable {
     init(
         server: ChaosPostgres, kafka: ChaosKafka, options: ChaosOptions, directory: RunDirectory, report: ChaosReport
     ) throws {
-        var environment = Self.environment(kafka)
-        if let protection = options.disabledProtection { environment["FRESHET_DISABLE_PROTECTION"] = protection }
+        let environment = Self.environment(kafka)
         func member(_ name: String, _ role: FleetMember.Role) throws -> FleetMember {
             try FleetMember(
-                name: name, role: role, server: server, kafka: kafka, environment: environment, directory: directory,
-                report: report)
+                name: name, role: role, server: server, kafka: kafka, environment: environment,
+                rewrites: options.mutation?.rewrites ?? [], directory: directory, report: report)
         }
         ingest = [try member("ingest-1", .ingest), try member("ingest-2", .ingest)]
         workers = [try member("workers-1", .workers), try member("workers-2", .workers)]
@@ -53,7 +52,6 @@ final class Fleet: Sendable {
             "FRESHET_WORKERS_LEASE": "5s",
             "FRESHET_WORKERS_GRACE_TIME": "3s",
             "FRESHET_WORKERS_POLL_INTERVAL": "300ms",
-            "FRESHET_WORKERS_SWEEP_CHUNK": "50",
             "FRESHET_WORKERS_RETRY_CAP": "3s",
             // Only what is wrong by itself becomes a dead letter here: no app is to be diverted.
             "FRESHET_DEAD_LETTERS_LIMIT": "100000",

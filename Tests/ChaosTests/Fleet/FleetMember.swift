@@ -40,13 +40,13 @@ final class FleetMember: Sendable {
 
     init(
         name: String, role: Role, server: ChaosPostgres, kafka: ChaosKafka, environment: [String: String],
-        directory: RunDirectory, report: ChaosReport
+        rewrites: [TextRewrite], directory: RunDirectory, report: ChaosReport
     ) throws {
         self.name = name
         self.role = role
         self.directory = directory
         self.report = report
-        postgres = try FaultProxy(to: server.port)
+        postgres = try FaultProxy(to: server.port, rewrites: rewrites)
         brokers = try kafka.brokerPorts.map { try FaultProxy(to: $0, resetsTarget: true) }
         var environment = environment
         environment["FRESHET_POSTGRES_URL"] = server.url(through: postgres.port)

@@ -38,14 +38,17 @@ final class FaultProxy: Sendable {
     private let state: Mutex<State>
     private let listener: Int32
     private let resetsTarget: Bool
+    private let rewrites: [TextRewrite]
     let port: UInt16
 
     /// - Parameters:
     ///   - target: where connections lead, on 127.0.0.1.
     ///   - resetsTarget: it is told with a reset that a client has gone. An embedded broker that owes an answer does not
     ///     look for anything else, and takes the client's next connection for a second one of the same member.
-    init(to target: UInt16, resetsTarget: Bool = false) throws {
+    ///   - rewrites: replacements in what clients send.
+    init(to target: UInt16, resetsTarget: Bool = false, rewrites: [TextRewrite] = []) throws {
         self.resetsTarget = resetsTarget
+        self.rewrites = rewrites
         state = Mutex(State(target: target))
         listener = Socket.make()
         guard let port = Socket.listen(listener) else {
@@ -114,17 +117,18 @@ final class FaultProxy: Sendable {
             if resetsTarget { Socket.linger(server) }
             let link = Link(client, server)
             state.withLock { $0.links[ObjectIdentifier(link)] = link }
-            BlockingThread.run { [self] in pump(link, from: client, to: server) }
-            BlockingThread.run { [self] in pump(link, from: server, to: client) }
+            BlockingThread.run { [self] in pump(link, from: client, to: server, RewrittenStream(rewrites)) }
+            BlockingThread.run { [self] in pump(link, from: server, to: client, RewrittenStream([])) }
         }
     }
 
-    private func pump(_ link: Link, from source: Int32, to sink: Int32) {
+    private func pump(_ link: Link, from source: Int32, to sink: Int32, _ rewritten: RewrittenStream) {
         var buffer = [UInt8](repeating: 0, count: 65_536)
+        var rewritten = rewritten
         while true {
             let count = read(source, &buffer, buffer.count)
             guard count > 0 else { break }
-            guard passes(link), Socket.write(sink, buffer[..<count]) else { break }
+            guard passes(link), Socket.write(sink, rewritten.pass(buffer[..<count])) else { break }
         }
         if link.end() { state.withLock { $0.links[ObjectIdentifier(link)] = nil } }
     }

@@ -198,16 +198,13 @@ final class ChaosProvider: Sendable {
             report.violated(.separateApps, "a request to \(app.name) is not signed with its secret")
             return nil
         }
-        guard let document = try? JSONValue.parse(body), let name = document["kind"]?.stringValue,
-            let requests = document["requests"]?.arrayValue,
-            let kind = app.kinds.first(where: { $0.definition.name == name })
-        else {
-            report.violated(.separateApps, "\(app.name) was asked for what it does not have: \(body.count) bytes")
+        guard let requests = (try? JSONValue.parse(body))?["requests"]?.arrayValue else {
+            report.violated(.separateApps, "\(app.name) got a request without a list of timelines: \(body.count) bytes")
             return nil
         }
         var items: [Item] = []
         for element in requests {
-            guard let item = item(element, kind, app) else {
+            guard let item = item(element, app) else {
                 report.violated(
                     .separateApps,
                     "\(app.name) was asked for a timeline that is not its own: "
@@ -221,8 +218,10 @@ final class ChaosProvider: Sendable {
     }
 
     /// The id must be that of the identity which the request describes.
-    private func item(_ element: JSONValue, _ kind: ChaosKind, _ app: ChaosApp) -> Item? {
-        guard let id = element["id"]?.stringValue.flatMap({ TimelineID($0) }),
+    private func item(_ element: JSONValue, _ app: ChaosApp) -> Item? {
+        guard let name = element["kind"]?.stringValue,
+            let kind = app.kinds.first(where: { $0.definition.name == name }),
+            let id = element["id"]?.stringValue.flatMap({ TimelineID($0) }),
             let configuration = element["configuration"].flatMap({ try? WidgetConfiguration($0) })
         else { return nil }
         let identity = TimelineIdentity(

@@ -29,7 +29,8 @@ struct ChaosEvent: Sendable {
     var kindBumps: [(app: String, kind: String)] = []
     var lifecycle: Lifecycle?
     var lifecycleTime: Timestamp?
-    var view: (app: String, widget: String, at: Timestamp)?
+    /// A view of a stable timeline, by its index.
+    var view: (timeline: Int, at: Timestamp)?
     /// Becomes a dead letter.
     var isRefused = false
     /// What changes before it is published.

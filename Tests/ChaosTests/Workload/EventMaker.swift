@@ -15,7 +15,7 @@ struct EventMaker {
     private let topics: ChaosTopics
     private var random: SeededRandom
     private var number = 0
-    /// Views of a widget so far: each at least two hours after the other, so that all count.
+    /// Views of a widget so far: each at least two hours after the other.
     private var views: [String: Int] = [:]
     private var movers: [String: MoverState] = [:]
 
@@ -171,7 +171,7 @@ struct EventMaker {
         if !repeats { views[key, default: 0] += 1 }
         let time = Self.start + .seconds(7_200 * (views[key] ?? 1)) + (repeats ? .seconds(600) : .zero)
         var event = make(.viewed(app: widget.app, widget: widget.widget), at: time, key: widget.user)
-        event.view = (widget.app, widget.widget, time)
+        event.view = (world.ofWidget[key] ?? 0, time)
         return event
     }
 

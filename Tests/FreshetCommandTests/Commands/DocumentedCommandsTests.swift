@@ -4,8 +4,7 @@ import Testing
 
 @testable import freshet
 
-/// What the documents tell people to type is there: every `freshet …` is a command with those options, every setting is one,
-/// and every alert leads to a heading of the runbook.
+/// Commands, options, settings and alerts that the documents name: all of them exist.
 @Suite(.timeLimit(.minutes(1)))
 struct DocumentedCommandsTests {
     private static let repository = URL(fileURLWithPath: #filePath)
@@ -94,7 +93,8 @@ struct DocumentedCommandsTests {
         "every command in the documents is there, with its options",
         arguments: [
             "deploy/runbook.md", "deploy/README.md", "deploy/api.md", "deploy/observe.md", "README.md",
-            "deploy/capacity.md",
+            "deploy/capacity.md", "deploy/operations.md", "deploy/providers.md", "deploy/publishing.md",
+            "CONTRIBUTING.md",
         ])
     func documents(_ path: String) throws {
         let commands = Self.commands(in: try Self.text(path))
@@ -118,8 +118,11 @@ struct DocumentedCommandsTests {
     }
 
     @Test(
-        "every setting that the runbook and the guide name is one",
-        arguments: ["deploy/runbook.md", "deploy/README.md"])
+        "every setting that the documents name is one",
+        arguments: [
+            "deploy/runbook.md", "deploy/README.md", "deploy/operations.md", "deploy/providers.md",
+            "deploy/publishing.md", "deploy/observe.md", "deploy/api.md",
+        ])
     func settings(_ path: String) throws {
         let groups = Set(SettingKey.knownNames.compactMap { $0.split(separator: ".").first.map(String.init) })
         let spans = try Self.text(path).split(separator: "`", omittingEmptySubsequences: false).enumerated()

@@ -6,10 +6,10 @@ import WidgetModel
 
 @testable import freshet
 
-/// What the README tells providers to do with a signature is done here, with signatures as Freshet makes them.
+/// The code that deploy/providers.md gives providers, run with signatures as Freshet makes them.
 @Suite(.timeLimit(.minutes(5)))
 struct VerificationSnippetTests {
-    /// As the README has it.
+    /// Code of deploy/providers.md.
     static let python = #"""
         import base64, hashlib, hmac, time
 
@@ -27,7 +27,20 @@ struct VerificationSnippetTests {
                 for part in headers["webhook-signature"].split(" ") if part.startswith("v1,"))
         """#
 
-    private static let body = Array(#"{"kind":"K","requests":[]}"#.utf8)
+    @Test("the document has this code")
+    func documented() throws {
+        let root = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+            .deletingLastPathComponent().deletingLastPathComponent()
+        let document = try String(contentsOf: root.appendingPathComponent("deploy/providers.md"), encoding: .utf8)
+        #expect(document.contains(Self.python))
+        let swift = try #require(document.firstRange(of: "func verify(_ body: Data")).lowerBound
+        let end = try #require(document[swift...].firstRange(of: "\n```")).lowerBound
+        let source = try String(contentsOfFile: #filePath, encoding: .utf8)
+        let indented = document[swift..<end].split(separator: "\n").map { "    \($0)" }.joined(separator: "\n")
+        #expect(source.contains(indented))
+    }
+
+    private static let body = Array(#"{"requests":[]}"#.utf8)
 
     /// Whether a snippet in Python takes the request; nil when there is no Python.
     private func isTaken(
@@ -69,7 +82,7 @@ struct VerificationSnippetTests {
     }()
 
     @Test(.enabled(if: hasPython, "python3 (3.9 or later) is not on this machine"))
-    func thePythonOfTheReadme() throws {
+    func pythonOfTheDocument() throws {
         let now = Int64(Date().timeIntervalSince1970)
         let old = try #require(SigningSecret("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"))
         let new = try #require(SigningSecret("whsec_" + String(repeating: "AAAA", count: 8)))
@@ -83,7 +96,7 @@ struct VerificationSnippetTests {
         #expect(try isTaken(secret: old, signedWith: [old], at: now, body: Self.body + [32]) == false)
     }
 
-    /// As the README has it.
+    /// Code of deploy/providers.md.
     func verify(_ body: Data, _ headers: [String: String], secret: String, tolerance: TimeInterval = 300) -> Bool {
         guard secret.hasPrefix("whsec_"), let key = Data(base64Encoded: String(secret.dropFirst(6))),
             let id = headers["webhook-id"], let signatures = headers["webhook-signature"],
@@ -99,7 +112,7 @@ struct VerificationSnippetTests {
         }
     }
 
-    @Test func theSwiftOfTheReadme() throws {
+    @Test func swiftOfTheDocument() throws {
         let now = Int64(Date().timeIntervalSince1970)
         let old = try #require(SigningSecret("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"))
         let new = try #require(SigningSecret("whsec_" + String(repeating: "AAAA", count: 8)))

@@ -57,7 +57,7 @@ struct WidgetImportTests {
             #expect(complaints.isEmpty)
             #expect(
                 try await store.integer(
-                    "SELECT count(*) FROM timeline_state WHERE lane = 3 AND due_at <= now() AND requested = 1"
+                    "SELECT count(*) FROM timeline WHERE listed_lane = 3 AND listed_at <= now() AND requested = 1"
                 )
                     == 10)
             let widget = try #require(
@@ -89,7 +89,7 @@ struct WidgetImportTests {
                     ListWidgets(WidgetFilter(app: Self.app, widget: widget), limit: 1))
                 #expect(found.first?.timelineID == timeline)
             }
-            #expect(try await store.integer("SELECT count(*) FROM timeline_state WHERE due_at < 'infinity'") == 0)
+            #expect(try await store.integer("SELECT count(*) FROM timeline WHERE listed_at < 'infinity'") == 0)
         }
     }
 
@@ -107,7 +107,7 @@ struct WidgetImportTests {
             #expect(before.summary.counts == counts(widgets: 0, timelines: 0, older: 1))
             #expect(try await configuration() == #"{"v":"stored"}"#)
             // What an older line would have shown is not even made.
-            #expect(try await store.integer("SELECT count(*) FROM timeline_state") == 1)
+            #expect(try await store.integer("SELECT count(*) FROM timeline") == 1)
 
             let equal = try await importing(
                 [Self.line("w", configuration: #"{"v":"equal"}"#, time: "2026-01-02T00:00:00Z")], into: store)
@@ -115,7 +115,7 @@ struct WidgetImportTests {
             #expect(try await configuration() == #"{"v":"equal"}"#)
             // Nobody shows the first one any more.
             #expect(
-                try await store.integer("SELECT count(*) FROM timeline_state WHERE orphaned AND due_at <= now()") == 1)
+                try await store.integer("SELECT count(*) FROM timeline WHERE orphaned AND listed_at <= now()") == 1)
         }
     }
 
@@ -124,13 +124,14 @@ struct WidgetImportTests {
         try await withStore { store in
             try await store.place([.test("w")])
             try await store.sql("UPDATE widget SET timeline_id = NULL, changed_at = '2026-01-02T00:00:00Z'")
-            try await store.sql("UPDATE timeline_state SET orphaned = true, requested = 5, rendered = 5")
+            try await store.sql("UPDATE timeline SET orphaned = true, requested = 5, rendered = 5")
             _ = try await importing([Self.line("w", time: "2026-01-01T00:00:00Z")], into: store)
             #expect(try await store.integer("SELECT count(*) FROM widget WHERE timeline_id IS NULL") == 1)
             let (summary, _) = try await importing([Self.line("w", time: "2026-01-03T00:00:00Z")], into: store)
-            #expect(summary.counts == counts(widgets: 1, timelines: 1))
+            // Its timeline is there still: none is made.
+            #expect(summary.counts == counts(widgets: 1, timelines: 0))
             #expect(
-                try await store.integer("SELECT count(*) FROM timeline_state WHERE NOT orphaned AND requested = 6") == 1
+                try await store.integer("SELECT count(*) FROM timeline WHERE NOT orphaned AND requested = 6") == 1
             )
         }
     }
@@ -196,8 +197,8 @@ struct WidgetImportTests {
                 for try await widgets in group { #expect(widgets == 600) }
             }
             #expect(try await store.integer("SELECT count(*) FROM widget") == 600)
-            #expect(try await store.integer("SELECT count(*) FROM timeline_state WHERE requested = 1") == 600)
-            #expect(try await store.integer("SELECT count(*) FROM timeline_state WHERE orphaned") == 0)
+            #expect(try await store.integer("SELECT count(*) FROM timeline WHERE requested = 1") == 600)
+            #expect(try await store.integer("SELECT count(*) FROM timeline WHERE orphaned") == 0)
         }
     }
 

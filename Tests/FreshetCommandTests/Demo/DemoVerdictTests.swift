@@ -16,7 +16,7 @@ struct DemoVerdictTests {
         var due: Int64 = 0
         var stale: Int64 = 0
         var stored: Int64 = 2
-        var unpublished: Int64 = 0
+        var leased: Int64 = 0
         var sweeps: Int64 = 0
         var deadLetters: Int64 = 0
         var revisions: [String: Int64] = ["a": 3, "b": 7]
@@ -35,8 +35,8 @@ struct DemoVerdictTests {
                     RenderTimes.Row(app: app, kind: "RecentPurchases", user: "u1", oldest: oldest)
                 ],
                 overview: Overview.Row(
-                    widgets: 2, timelines: 2, due: due, leased: 0, stale: stale, stored: stored,
-                    unpublished: unpublished, requested: 5, sweeps: sweeps, deadLetters: deadLetters,
+                    widgets: 2, timelines: 2, due: due, leased: leased, stale: stale, stored: stored,
+                    requested: 5, sweeps: sweeps, deadLetters: deadLetters,
                     deadLettersToForward: 0),
                 output: output, events: (published, applied), failures: failures, expectedTimelines: expected,
                 deferredIsRight: deferredIsRight)
@@ -68,7 +68,7 @@ struct DemoVerdictTests {
     @Test("timelines that are not stored, or not published, are lost")
     func timelines() {
         #expect(lost { $0.expected = 3 } == ["3 distinct timelines expected, 2 are stored"])
-        #expect(lost { $0.unpublished = 1 } == ["1 timelines are stored but not published"])
+        #expect(lost { $0.leased = 1 } == ["1 timelines are in lists that have not ended"])
         let short = ["2 timelines are stored, 1 were seen on the output topic"]
         #expect(lost { $0.revisions["b"] = nil } == short)
         // A tombstone is no timeline.

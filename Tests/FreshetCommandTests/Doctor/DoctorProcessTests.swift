@@ -29,7 +29,7 @@ import WidgetModel
             let checks = Set(found.map(\.check))
             for check in [
                 "settings", "keys", "kafka", "kafka.topics", "kafka.acls", "postgres", "postgres.settings",
-                "postgres.connections", "postgres.migrations", "clock", "ingest", "providers",
+                "postgres.connections", "postgres.migrations", "clock", "ingest", "providers", "audit",
             ] {
                 #expect(checks.contains(check), "\(check) is missing in \(doctor.out)")
             }

@@ -92,6 +92,15 @@ import WidgetStore
         #expect(Doctor.judge(failure, of: "https://p.example.com", app: "com.example").severity == severity)
     }
 
+    @Test("the audit's counter above zero is a problem")
+    func audit() {
+        let name = MetricCatalogue.auditAppointed.name
+        #expect(Doctor.judge(metrics: "# TYPE \(name) counter\n\(name) 0\n").severity == .ok)
+        let found = Doctor.judge(metrics: "other 7\n\(name) 3\n")
+        #expect(found.severity == .problem && found.message.hasPrefix("3 timelines"))
+        #expect(Doctor.judge(metrics: "other 7\n").severity == .skipped)
+    }
+
     @Test("a check that hangs is a finding, after its time limit")
     func hanging() async {
         var settings = Settings()

@@ -110,17 +110,19 @@ struct LoadAnswerTests {
     private let answer = LoadAnswer(now: Timestamp(microseconds: 1_790_000_000_000_000))
 
     private func body(_ ids: [String]) -> [UInt8] {
-        let requests = ids.map { "{\"id\":\"\($0)\",\"family\":\"systemSmall\",\"configuration\":{\"id\":\"no\"}}" }
-        return Array("{\"kind\":\"Load1\",\"requests\":[\(requests.joined(separator: ","))]}".utf8)
+        let requests = ids.map {
+            "{\"id\":\"\($0)\",\"kind\":\"Load1\",\"family\":\"systemSmall\",\"configuration\":{\"id\":\"no\"}}"
+        }
+        return Array("{\"requests\":[\(requests.joined(separator: ","))]}".utf8)
     }
 
     @Test("are timelines that the workers take, each different")
     func timelines() throws {
         let ids = [TimelineID(high: 1, low: 2), TimelineID(high: 3, low: 4)]
         let made = try #require(answer.answer(body(ids.map(\.description)), from: 7))
-        #expect(made.kind == "Load1")
+        #expect(made.kinds.map(\.name) == ["Load1"] && made.kinds.map(\.timelines) == [2])
         #expect(made.count == 2)
-        let outcomes = try ProviderResponse.parse(made.bytes, requested: ids, volatileFields: []).outcomes
+        let outcomes = try ProviderResponse.parse(made.bytes, requested: ids.map { RequestedTimeline($0) }).outcomes
         let hashes = try outcomes.map { outcome in
             guard case .timeline(let parsed) = outcome else { throw Missing() }
             #expect(parsed.entryCount == 3)
@@ -136,7 +138,11 @@ struct LoadAnswerTests {
     }
 
     @Test(
-        "is none to what is no request", arguments: ["", "{}", "[]", "{\"kind\":\"x\",\"requests\":[]}", "{\"kind\":"])
+        "is none to what is no request",
+        arguments: [
+            "", "{}", "[]", "{\"requests\":[]}", "{\"requests\":", "{\"requests\":[{\"id\":\"x\"}]}",
+            "{\"requests\":[{\"kind\":\"x\"}]}",
+        ])
     func malformed(text: String) {
         #expect(answer.answer(Array(text.utf8), from: 0) == nil)
     }

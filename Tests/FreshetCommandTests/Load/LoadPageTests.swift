@@ -57,7 +57,7 @@ struct LoadPageTests {
         #expect(text.contains("name=\"viewport\"") && text.contains("prefers-color-scheme: dark"))
         for shown in [
             "998", "9.8 ms", "1.23 GB", "98.8 MB", "190k", "'&lt;script&gt;'", "latency &lt;&amp;&gt;",
-            "Throughput, a second", "Latency, ms", "Latencies, by number", "timeline_state on disk",
+            "Throughput, a second", "Latency, ms", "Latencies, by number", "timeline on disk",
             "a transaction held open", "Nothing lost, nothing stale.",
         ] {
             #expect(text.contains(shown), "\(shown)")
@@ -114,12 +114,12 @@ struct LoadPageTests {
             "/usr/bin/freshet", "load", "latency", "--database", "postgresql:///x?password=secret1",
             "--database=postgresql://u:secret2@h/x", "--set", "postgres.url=postgresql://u:secret3@h/x",
             "--set=postgres.url=postgresql://u:secret4@h/x", "--set", "kafka.properties=sasl.password=secret5", "--set",
-            "workers.claimBatch=500", "--rate", "1000", "--report", "a b.html",
+            "workers.concurrency=50", "--rate", "1000", "--report", "a b.html",
         ]
         let text = ShownCommand.text(arguments)
         #expect(!text.contains("secret"))
         #expect(text.hasPrefix("freshet load latency --database … --database=… --set postgres.url=…"))
-        #expect(text.hasSuffix("--set workers.claimBatch=500 --rate 1000 --report 'a b.html'"))
+        #expect(text.hasSuffix("--set workers.concurrency=50 --rate 1000 --report 'a b.html'"))
     }
 }
 

@@ -42,8 +42,8 @@ struct DecisionsTests {
         try await eventually("\(widget) is rendered") {
             try await installation.store.integer(
                 """
-                SELECT count(*) FROM timeline_state s JOIN widget w ON w.timeline_id = s.timeline_id
-                WHERE w.id = '\(widget)' AND s.rendered_at IS NOT NULL
+                SELECT count(*) FROM timeline t JOIN widget w ON w.timeline_id = t.id
+                WHERE w.id = '\(widget)' AND t.rendered_at IS NOT NULL
                 """) == 1
         }
     }

@@ -164,7 +164,7 @@ struct JourneyTests {
             let erased = try await installation.freshet("users", "erase", "--app", Self.app, "u1", "--yes", "--json")
             #expect(try JSONValue.parse(erased.out) == ["widgets": 1, "timelines": 1, "deadLetters": 0])
             try await eventually("the erased timeline is collected") {
-                try await installation.store.integer("SELECT count(*) FROM timeline_state") == 1
+                try await installation.store.integer("SELECT count(*) FROM timeline") == 1
             }
             #expect(try await installation.store.integer("SELECT count(*) FROM widget") == 1)
 

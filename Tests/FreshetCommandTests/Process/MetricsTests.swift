@@ -53,7 +53,7 @@ struct MetricsTests {
                 (1...3).map { Self.placed("w\($0)", kind: "DueDate") }
                     + [Self.placed("w1 sick", app: Self.sick, kind: "Sick")])
             try await eventually("placed widgets are rendered", within: .seconds(60)) {
-                try await installation.store.integer("SELECT count(*) FROM timeline_content") == 3
+                try await installation.store.integer("SELECT count(*) FROM timeline WHERE content IS NOT NULL") == 3
             }
             try await installation.publish([
                 Self.push(), Self.push(Installation.app, kinds: .kinds(["NoSuchKind"])),
@@ -120,7 +120,7 @@ struct MetricsTests {
             #expect(page.sum(MetricCatalogue.samples.name, ["outcome": "failed"]) == 0)
             #expect(page.value(MetricCatalogue.ingestPartitions.name) == 24)
             #expect(page.value(MetricCatalogue.buildInfo.name, ["version": "0.1.0", "role": "all"]) == 1)
-            #expect(page.sum(MetricCatalogue.liveTuples.name, ["table": "timeline_state"]) >= 0)
+            #expect(page.sum(MetricCatalogue.liveTuples.name, ["table": "timeline"]) >= 0)
             #expect(page.sum(MetricCatalogue.xminSeconds.name) < 3_600)
 
             try Self.checkQueries(against: page)

@@ -85,13 +85,18 @@ struct OperateTests {
             try await store.settle()
             try await store.sql(
                 """
-                UPDATE timeline_state SET published_hash = timeline_id, decided_at = now();
                 UPDATE kind SET generation = generation + 1 WHERE name = 'Purchases';
-                UPDATE timeline_state s SET lane = 3, due_at = now(), swept_generation = 1;
+                INSERT INTO work (kind_id, lane, due_at, ready_at, generation, timelines)
+                SELECT t.kind_id, 3, now(), now(), 1, array_agg(t.id) FROM timeline t GROUP BY t.kind_id
                 """)
             var result = try await freshet("cancel", "--app", Self.app, "--kind", "Purchases")
             #expect(result.status == 0 && result.out == "cancelled 0 sweeps, 3 timelines\n", "\(result.err)")
-            try await store.sql("UPDATE kind SET generation = generation + 1 WHERE name = 'Purchases'")
+            try await store.sql(
+                """
+                UPDATE kind SET generation = generation + 1 WHERE name = 'Purchases';
+                INSERT INTO sweep (app_id, kind_id, generation)
+                SELECT app_id, id, generation FROM kind WHERE name = 'Purchases' AND generation > 0
+                """)
             let cancelled = try await freshet.json("cancel", "--app", Self.app, "--kind", "Purchases")
             #expect(cancelled == ["sweeps": 1, "timelines": 0])
             result = try await freshet("cancel", "--app", Self.app, "--kind", "Purchases")
@@ -163,7 +168,7 @@ struct OperateTests {
                 .test("w1", app: app, user: "u1", kind: "RecentPurchases")
             ])[0]
             try await installation.store.settle()
-            try await installation.store.sql("UPDATE timeline_state SET eligible_at = now() + interval '1 hour'")
+            try await installation.store.sql("UPDATE timeline SET eligible_at = now() + interval '1 hour'")
             let (process, _) = try await installation.run("--role", "ingest")
             let reload = try await installation.freshet(
                 "reload", "--app", app, "--user", "u1", "--kind", "RecentPurchases", "--id", "by-hand")
@@ -171,14 +176,15 @@ struct OperateTests {
             #expect(reload.out.contains(installation.kafka.name("freshet.app-changes")))
             try await eventually("the timeline is due") {
                 let timeline = try await installation.store.timeline(id)
-                return timeline.map { $0.requested == 2 && $0.dueAt.microseconds <= $0.readAt.microseconds } ?? false
+                return timeline.map { $0.requested == 2 && $0.timeline.listedAt <= $0.readAt } ?? false
             }
             #expect(try await installation.store.timeline(id)?.lane == .interactive)
             let everyone = try await installation.freshet("reload", "--app", app, "--everyone", "--json")
             #expect(everyone.status == 0)
             #expect(try JSONValue.parse(everyone.out)["id"]?.stringValue?.isEmpty == false)
-            try await eventually("the app's generation") {
-                try await installation.store.integer("SELECT generation FROM app WHERE name = '\(app)'") == 1
+            try await eventually("the generation of every kind of the app") {
+                try await installation.store.integer(
+                    "SELECT min(k.generation) FROM kind k JOIN app a ON a.id = k.app_id WHERE a.name = '\(app)'") == 1
             }
             process.send(signal: SIGTERM)
             _ = try await process.end()

@@ -122,12 +122,12 @@ struct RoleTests {
     @Test("a reader writes nothing and sees no secret; the service writes to what a later migration makes")
     func reader() async throws {
         try await withRoles { _, owner, service, reader in
-            #expect(try await reader.refusal(of: "SELECT id, name FROM app; SELECT * FROM timeline_state") == nil)
+            #expect(try await reader.refusal(of: "SELECT id, name FROM app; SELECT * FROM timeline") == nil)
             for statement in [
                 "SELECT signing_secret FROM app", "SELECT * FROM previous_secret", "DELETE FROM widget",
                 "UPDATE app SET developer_mode = true", "INSERT INTO widget DEFAULT VALUES",
                 "CREATE TABLE mine (id int)",
-                "CREATE TEMPORARY TABLE mine (id int)", "SELECT nextval('timeline_claim')",
+                "CREATE TEMPORARY TABLE mine (id int)", "SELECT nextval('token')",
                 "SELECT * FROM widget FOR UPDATE",
             ] {
                 let refusal = try await reader.refusal(of: statement)

@@ -29,15 +29,15 @@ struct ShutdownTests {
                     time: SampleProvider.systemTime())
             ])
             try await eventually("the timeline is being fetched") {
-                try await installation.store.integer("SELECT count(*) FROM timeline_state WHERE leased") == 1
+                try await installation.store.integer("SELECT count(*) FROM work WHERE lease IS NOT NULL") == 1
             }
             process.send(signal: SIGTERM)
             try await eventually("it says that it stops") { process.standardError.contains("stopping") }
             #expect(process.isRunning)
-            #expect(try await installation.store.integer("SELECT count(*) FROM timeline_state WHERE leased") == 1)
+            #expect(try await installation.store.integer("SELECT count(*) FROM work WHERE lease IS NOT NULL") == 1)
             process.send(signal: SIGTERM)
             #expect(try await process.end(within: .seconds(20)) == FreshetProcess.Exit(status: 1, isSignal: false))
-            #expect(try await installation.store.integer("SELECT count(*) FROM timeline_state WHERE leased") == 0)
+            #expect(try await installation.store.integer("SELECT count(*) FROM work WHERE lease IS NOT NULL") == 0)
             #expect(process.standardError.contains("stopping at once"))
             #expect(process.standardError.contains("stopped before everything was done"))
         }
@@ -64,16 +64,16 @@ struct ShutdownTests {
                         time: SampleProvider.systemTime())
                 })
             try await eventually("timelines are being fetched") {
-                try await installation.store.integer("SELECT count(*) FROM timeline_state WHERE leased") > 0
+                try await installation.store.integer("SELECT count(*) FROM work WHERE lease IS NOT NULL") > 0
             }
             process.send(signal: SIGTERM)
             // The provider would take 60 s.
             #expect(try await process.end(within: .seconds(30)) == FreshetProcess.Exit(status: 0, isSignal: false))
             // Another worker may take them at once, long before their lease would have ended.
-            #expect(try await installation.store.integer("SELECT count(*) FROM timeline_state WHERE leased") == 0)
+            #expect(try await installation.store.integer("SELECT count(*) FROM work WHERE lease IS NOT NULL") == 0)
             #expect(
                 try await installation.store.integer(
-                    "SELECT count(*) FROM timeline_state WHERE due_at <= now()") == 20)
+                    "SELECT coalesce(sum(cardinality(timelines)), 0)::int8 FROM work WHERE ready_at <= now()") == 20)
         }
     }
 }

@@ -26,7 +26,7 @@ struct StandInCommandTests {
             try await store.sql(
                 """
                 INSERT INTO snapshot (timeline_id, revision, entry)
-                VALUES ('\(id)', 1, '{"content":"at once","date":"2020-01-01T00:00:00Z"}')
+                SELECT id, 1, '{"content":"at once","date":"2020-01-01T00:00:00Z"}' FROM timeline WHERE identity = '\(id)'
                 """)
             let text = try await freshet(store, "timelines", "show", "--app", Self.app, id.description)
             #expect(text.out.contains("snapshot, stored 20") && text.out.contains("at once"))

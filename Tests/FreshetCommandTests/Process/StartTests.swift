@@ -73,7 +73,7 @@ struct StartTests {
             try await health.becomesReady()
             try await installation.publish([Self.placement()])
             try await eventually("a placed widget is rendered", within: .seconds(60)) {
-                try await installation.store.integer("SELECT count(*) FROM timeline_content") == 1
+                try await installation.store.integer("SELECT count(*) FROM timeline WHERE content IS NOT NULL") == 1
             }
             process.send(signal: SIGTERM)
             #expect(try await process.end() == FreshetProcess.Exit(status: 0, isSignal: false))

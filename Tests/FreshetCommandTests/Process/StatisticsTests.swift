@@ -20,7 +20,7 @@ struct StatisticsTests {
             }
             try await eventually("both are rendered") {
                 try await installation.store.integer(
-                    "SELECT count(*) FROM timeline_state WHERE rendered_at IS NOT NULL") == 2
+                    "SELECT count(*) FROM timeline WHERE rendered_at IS NOT NULL") == 2
             }
             process.send(signal: SIGTERM)
             #expect(try await process.end().status == 0)

@@ -11,7 +11,7 @@ import WidgetStore
 
 @testable import freshet
 
-/// Sum of the views of an app's widgets, and of what its timelines were asked for.
+/// Sums of the views and requests of all timelines.
 private struct Progress: PostgresStatement {
     struct Row: Sendable {
         let widgets: Int64
@@ -20,12 +20,13 @@ private struct Progress: PostgresStatement {
     }
 
     static let sql = """
-        SELECT (SELECT count(*) FROM widget), (SELECT coalesce(sum(views), 0)::int8 FROM widget),
-               (SELECT coalesce(sum(requested), 0)::int8 FROM timeline_state)
+        SELECT (SELECT count(*) FROM widget) AS widgets, coalesce(sum(views), 0)::int8 AS views,
+               coalesce(sum(requested), 0)::int8 AS requested
+        FROM timeline
         """
 
     static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row {
-        Row(widgets: try row.value(0), views: try row.value(1), requested: try row.value(2))
+        Row(widgets: try row.value("widgets"), views: try row.value("views"), requested: try row.value("requested"))
     }
 }
 
@@ -40,16 +41,16 @@ private struct WidgetOutcomes: PostgresStatement {
     }
 
     static let sql = """
-        SELECT w.id, w.views, s.requested, s.rendered < s.requested, c.timeline_id IS NOT NULL
-        FROM widget w JOIN timeline_state s ON s.timeline_id = w.timeline_id
-        LEFT JOIN timeline_content c ON c.timeline_id = w.timeline_id
+        SELECT w.id, t.views::int8 AS views, t.requested, t.rendered < t.requested AS stale,
+               t.content IS NOT NULL AS stored
+        FROM widget w JOIN timeline t ON t.id = w.timeline_id
         ORDER BY w.id
         """
 
     static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row {
         Row(
-            widget: try row.value(0), views: try row.value(1), requested: try row.value(2), isStale: try row.value(3),
-            isStored: try row.value(4))
+            widget: try row.value("id"), views: try row.value("views"), requested: try row.value("requested"),
+            isStale: try row.value("stale"), isStored: try row.value("stored"))
     }
 }
 
@@ -140,7 +141,7 @@ struct TakeoverTests {
             try await applies(views: published)
             try await eventually("every requested reload is rendered", within: .seconds(60)) {
                 let overview = try await installation.store.pool.query(Overview())[0]
-                return overview.stale == 0 && overview.unpublished == 0 && overview.leased == 0
+                return overview.stale == 0 && overview.due == 0 && overview.leased == 0
             }
 
             let outcomes = try await installation.store.pool.query(WidgetOutcomes())

@@ -46,13 +46,13 @@ struct UpgradeProcessTests {
             try await installation.store.sql(
                 """
                 ALTER TABLE widget ADD COLUMN tomorrow int NOT NULL DEFAULT 0;
-                ALTER TABLE timeline_state ADD COLUMN tomorrow text;
+                ALTER TABLE timeline ADD COLUMN tomorrow text;
                 CREATE TABLE tomorrow (id int PRIMARY KEY);
                 INSERT INTO freshet_migration (version, name, checksum) VALUES (\(next), 'tomorrow', '\\x00')
                 """)
             try await installation.publish([Self.placement("w1")])
             try await eventually("a widget is rendered by who ran before", within: .seconds(60)) {
-                try await installation.store.integer("SELECT count(*) FROM timeline_content") == 1
+                try await installation.store.integer("SELECT count(*) FROM timeline WHERE content IS NOT NULL") == 1
             }
             #expect(try await health.ask("ready").status == 200)
             running.send(signal: SIGTERM)
@@ -64,7 +64,7 @@ struct UpgradeProcessTests {
             try await probe.becomesReady()
             try await installation.publish([Self.placement("w2")])
             try await eventually("a widget is rendered by who started after", within: .seconds(60)) {
-                try await installation.store.integer("SELECT count(*) FROM timeline_content") == 2
+                try await installation.store.integer("SELECT count(*) FROM timeline WHERE content IS NOT NULL") == 2
             }
             let old = try await installation.freshet("migrate")
             #expect(old.status == 0 && old.out == "nothing to do\n")

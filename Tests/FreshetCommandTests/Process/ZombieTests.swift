@@ -57,7 +57,8 @@ struct ZombieTests {
             func appliesAll() async throws {
                 let expected = rounds * Self.users
                 try await eventually("the views of \(rounds) rounds are applied", within: .seconds(90)) {
-                    try await installation.store.integer("SELECT coalesce(sum(views), 0)::int FROM widget") >= expected
+                    try await installation.store.integer("SELECT coalesce(sum(views), 0)::int FROM timeline")
+                        >= expected
                 }
             }
             try await publish(3)
@@ -84,14 +85,14 @@ struct ZombieTests {
             let expected = rounds
             // Pushes come by another topic than views.
             try await eventually("the pushes are applied", within: .seconds(60)) {
-                try await installation.store.integer("SELECT coalesce(sum(requested), 0)::int FROM timeline_state")
+                try await installation.store.integer("SELECT coalesce(sum(requested), 0)::int FROM timeline")
                     >= (expected + 1) * Self.users
             }
             #expect(
-                try await installation.store.integer("SELECT count(*) FROM widget WHERE views <> \(expected)") == 0)
+                try await installation.store.integer("SELECT count(*) FROM timeline WHERE views <> \(expected)") == 0)
             #expect(
                 try await installation.store.integer(
-                    "SELECT count(*) FROM timeline_state WHERE requested <> \(expected + 1)") == 0)
+                    "SELECT count(*) FROM timeline WHERE requested <> \(expected + 1)") == 0)
             #expect(try await installation.store.integer("SELECT count(*) FROM dead_letter") == 0)
             try await eventually("every requested reload is rendered", within: .seconds(60)) {
                 let overview = try await installation.store.pool.query(Overview())[0]

@@ -24,15 +24,15 @@ struct SampleContentTests {
 
     /// Asks as a worker does, and reads the answer as a worker does.
     private func fetch(
-        _ provider: SampleProvider, _ app: SampleApp, _ kind: String, _ items: [ProviderRequest.Item],
+        _ provider: SampleProvider, _ app: SampleApp, _ items: [ProviderRequest.Item],
         volatileFields: [JSONPointer] = []
     ) throws -> [ProviderOutcome] {
-        let body = ProviderRequest(kind: kind, items: items).encode()
-        let batch = try SampleBatch.parse(body, app: app)
-        let content = try #require(app.content(of: kind))
-        let answer = try #require(provider.timelines(batch, content: content, at: Self.now))
+        let batch = try SampleBatch.parse(ProviderRequest(items: items).encode(), app: app)
+        let contents = try #require(batch.contents(of: app))
+        let answer = try #require(provider.timelines(batch, contents: contents, at: Self.now))
+        let volatileFields = VolatileFields(volatileFields)
         let response = try ProviderResponse.parse(
-            answer.bytes, requested: items.map(\.id), volatileFields: volatileFields)
+            answer.bytes, requested: items.map { RequestedTimeline($0.id, volatileFields: volatileFields) })
         #expect(response.foreignCount == 0)
         #expect(response.unreadable.isEmpty)
         return response.outcomes
@@ -55,7 +55,7 @@ struct SampleContentTests {
     @Test(arguments: kinds)
     func workersAcceptEveryKindInEveryFamily(app: SampleApp, kind: String) throws {
         let items = try WidgetFamily.allCases.map { try item(app, kind, family: $0) }
-        for outcome in try fetch(provider(), app, kind, items) {
+        for outcome in try fetch(provider(), app, items) {
             let timeline = try timeline(outcome)
             #expect(timeline.entryCount >= 1)
             #expect(timeline.firstEntryDate == Self.now.wholeSecond)
@@ -68,11 +68,11 @@ struct SampleContentTests {
     @Test(arguments: kinds)
     func sameSeedSameAnswers(app: SampleApp, kind: String) throws {
         let items = [try item(app, kind), try item(app, kind, configuration: ["city": "Oslo", "card": "soup"])]
-        let first = try fetch(provider(seed: 7), app, kind, items)
-        #expect(try fetch(provider(seed: 7), app, kind, items) == first)
+        let first = try fetch(provider(seed: 7), app, items)
+        #expect(try fetch(provider(seed: 7), app, items) == first)
         // Neither the order nor the company makes a difference.
-        #expect(try fetch(provider(seed: 7), app, kind, items.reversed()) == first.reversed())
-        #expect(try fetch(provider(seed: 8), app, kind, items) != first)
+        #expect(try fetch(provider(seed: 7), app, items.reversed()) == first.reversed())
+        #expect(try fetch(provider(seed: 8), app, items) != first)
     }
 
     @Test(arguments: kinds)
@@ -82,7 +82,7 @@ struct SampleContentTests {
         var hashes: Set<ContentHash> = []
         let volatileFields = [try #require(JSONPointer("/generatedAt"))]
         for revision in 1...5 {
-            let outcome = try fetch(provider, app, kind, [item], volatileFields: volatileFields)[0]
+            let outcome = try fetch(provider, app, [item], volatileFields: volatileFields)[0]
             hashes.insert(try timeline(outcome).hash)
             let entry = try #require(try content(outcome)["entries"]?.arrayValue?.first)
             #expect(entry["content"]?["revision"] == .number(JSONNumber(revision)))
@@ -96,8 +96,8 @@ struct SampleContentTests {
             try item(.bank, "RecentPurchases", user: "u1"), try item(.bank, "RecentPurchases", user: "u2"),
             try item(.bank, "RecentPurchases", configuration: ["card": "soup"], user: "u1"),
         ]
-        _ = try fetch(provider, .bank, "RecentPurchases", [items[0]])
-        let outcomes = try fetch(provider, .bank, "RecentPurchases", items)
+        _ = try fetch(provider, .bank, [items[0]])
+        let outcomes = try fetch(provider, .bank, items)
         let revisions = try outcomes.map { outcome in
             try content(outcome)["entries"]?.arrayValue?.first?["content"]?["revision"]?.numberValue?.int64
         }
@@ -112,10 +112,26 @@ struct SampleContentTests {
         let other = try item(
             .weather, "Weather", configuration: city, user: "u2", family: .systemLarge, sharing: .shared, variesBy: [])
         #expect(one.id == other.id)
-        let outcome = try fetch(provider, .weather, "Weather", [one])[0]
+        let outcome = try fetch(provider, .weather, [one])[0]
         let entries = try #require(try content(outcome)["entries"]?.arrayValue)
         #expect(entries.count == 6)
         #expect(entries.allSatisfy { $0["content"]?["city"] == "Osaka" })
+    }
+
+    @Test("a request may ask for timelines of several kinds; one that the app does not have is none of them")
+    func severalKinds() throws {
+        let items = [
+            try item(.bank, "RecentPurchases"), try item(.bank, "DueDate"),
+            try item(.bank, "RecentPurchases", user: "u2"),
+        ]
+        let contents = try fetch(provider(), .bank, items).map {
+            try content($0)["entries"]?.arrayValue?.first?["content"]
+        }
+        #expect(contents.map { $0?["purchases"] != nil } == [true, false, true])
+        #expect(contents.map { $0?["daysLeft"] != nil } == [false, true, false])
+        let others = try SampleBatch.parse(
+            ProviderRequest(items: items + [try item(.bank, "Weather")]).encode(), app: .bank)
+        #expect(others.contents(of: .bank) == nil)
     }
 
     // MARK: Stand-ins
@@ -124,10 +140,10 @@ struct SampleContentTests {
     func workersAcceptSnapshotsOfEveryKindInEveryFamily(app: SampleApp, kind: String) throws {
         let items = try WidgetFamily.allCases.map { try item(app, kind, family: $0) }
         let provider = provider()
-        let batch = try SampleBatch.parse(ProviderRequest(kind: kind, items: items).encode(), app: app)
-        let content = try #require(app.content(of: kind))
+        let batch = try SampleBatch.parse(ProviderRequest(items: items).encode(), app: app)
+        let contents = try #require(batch.contents(of: app))
         let response = try StandInResponse.snapshots(
-            provider.snapshots(batch, content: content, at: Self.now), requested: items.map(\.id))
+            provider.snapshots(batch, contents: contents, at: Self.now), requested: items.map(\.id))
         #expect(response.foreignCount == 0 && response.unreadable.isEmpty)
         for outcome in response.outcomes {
             guard case .value(let bytes) = outcome else {
@@ -139,7 +155,7 @@ struct SampleContentTests {
             #expect(entry["date"]?.stringValue.flatMap { Timestamp(rfc3339: $0) } == Self.now.wholeSecond)
             #expect(entry["content"]?["revision"] == 0)
         }
-        let first = try fetch(provider, app, kind, [items[0]])[0]
+        let first = try fetch(provider, app, [items[0]])[0]
         #expect(try self.content(first)["entries"]?.arrayValue?.first?["content"]?["revision"] == 1)
     }
 
@@ -149,9 +165,9 @@ struct SampleContentTests {
             PlaceholderIdentity(kind: kind, family: $0, locale: "en-GB", timeZone: "Europe/London")
         }
         let batch = try SampleBatch.parse(PlaceholderRequest(kind: kind, items: items).encode(), app: app)
-        let content = try #require(app.content(of: kind))
+        let contents = try #require(batch.contents(of: app))
         let response = try StandInResponse.placeholders(
-            provider().placeholders(batch, content: content), requested: items.map(\.id))
+            provider().placeholders(batch, contents: contents), requested: items.map(\.id))
         #expect(response.foreignCount == 0 && response.unreadable.isEmpty)
         for outcome in response.outcomes {
             guard case .value = outcome else {
@@ -164,7 +180,7 @@ struct SampleContentTests {
     // MARK: Healing
 
     @Test func healedInTenMinutesThereAreTenEntries() throws {
-        let outcome = try fetch(provider(), .rangers, "EmojiRanger", [try item(.rangers, "EmojiRanger")])[0]
+        let outcome = try fetch(provider(), .rangers, [try item(.rangers, "EmojiRanger")])[0]
         let timeline = try timeline(outcome)
         #expect(timeline.policy == .atEnd)
         #expect(timeline.entryCount == 10)
@@ -191,7 +207,7 @@ struct SampleContentTests {
             try item(.rangers, "EmojiRanger", configuration: ["hero": "Spouty"], family: .systemSmall),
             try item(.rangers, "EmojiRanger", configuration: ["hero": "Spouty"], family: .systemMedium),
         ]
-        let outcomes = try fetch(provider(), .rangers, "EmojiRanger", items)
+        let outcomes = try fetch(provider(), .rangers, items)
         let contents = try outcomes.map { try #require(try content($0)["entries"]?.arrayValue?.first?["content"]) }
         #expect(contents.map { $0["hero"]?["avatar"] } == ["🐳", "🐳"])
         #expect(contents[0]["hero"]?["biography"] == nil)
@@ -201,7 +217,7 @@ struct SampleContentTests {
     // MARK: Bank
 
     @Test func dueDateCountsDown() throws {
-        let outcome = try fetch(provider(), .bank, "DueDate", [try item(.bank, "DueDate")])[0]
+        let outcome = try fetch(provider(), .bank, [try item(.bank, "DueDate")])[0]
         let entries = try #require(try content(outcome)["entries"]?.arrayValue)
         let days = entries.compactMap { $0["content"]?["daysLeft"]?.numberValue?.int64 }
         #expect((0...13).contains(try #require(days.first)))
@@ -211,7 +227,7 @@ struct SampleContentTests {
 
     @Test func categoryFilters() throws {
         let outcome = try fetch(
-            provider(), .bank, "RecentPurchases",
+            provider(), .bank,
             [try item(.bank, "RecentPurchases", configuration: ["category": "travel"], family: .systemLarge)])[0]
         let purchases = try #require(
             try content(outcome)["entries"]?.arrayValue?.first?["content"]?["purchases"]?.arrayValue)
@@ -225,23 +241,23 @@ struct SampleContentTests {
     @Test func timelinesFailInTheShareAskedFor() throws {
         let items = try (0..<1_000).map { try item(.bank, "DueDate", user: "u\($0)") }
         let provider = provider(faults: .init(timelineFailures: 0.2))
-        let outcomes = try fetch(provider, .bank, "DueDate", items)
+        let outcomes = try fetch(provider, .bank, items)
         let failed = outcomes.count { outcome in
             if case .failed(code: "unavailable", _, _) = outcome { true } else { false }
         }
         #expect((150...250).contains(failed))
         // The same ones in every run.
-        #expect(try fetch(self.provider(faults: .init(timelineFailures: 0.2)), .bank, "DueDate", items) == outcomes)
+        #expect(try fetch(self.provider(faults: .init(timelineFailures: 0.2)), .bank, items) == outcomes)
     }
 
     @Test func requestsFailInTheShareAskedFor() throws {
         let provider = provider(faults: .init(requestFailures: 0.5))
-        let content = try #require(SampleApp.bank.content(of: "DueDate"))
         var failed = 0
         for user in 0..<400 {
-            let body = ProviderRequest(kind: "DueDate", items: [try item(.bank, "DueDate", user: "u\(user)")]).encode()
+            let body = ProviderRequest(items: [try item(.bank, "DueDate", user: "u\(user)")]).encode()
             let batch = try SampleBatch.parse(body, app: .bank)
-            if provider.timelines(batch, content: content, at: Self.now) == nil { failed += 1 }
+            let contents = try #require(batch.contents(of: .bank))
+            if provider.timelines(batch, contents: contents, at: Self.now) == nil { failed += 1 }
         }
         #expect((150...250).contains(failed))
     }

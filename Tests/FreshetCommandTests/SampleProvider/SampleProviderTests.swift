@@ -65,13 +65,15 @@ struct SampleProviderTests {
     @Test func answersTimelinesAndCountsThem() async throws {
         try await withProvider { provider, url in
             let ids = ["018f0000-0000-7000-8000-000000000001", "018f0000-0000-7000-8000-000000000002"]
-            let requests = ids.map { #"{"id":"\#($0)","configuration":{"city":"\#($0)"}}"# }.joined(separator: ",")
-            let first = try await post("\(url)/weather/timelines", #"{"kind":"Weather","requests":[\#(requests)]}"#)
+            let requests = ids.map {
+                #"{"id":"\#($0)","kind":"Weather","configuration":{"city":"\#($0)"}}"#
+            }.joined(separator: ",")
+            let first = try await post("\(url)/weather/timelines", #"{"requests":[\#(requests)]}"#)
             #expect(first.status == 200)
             #expect(first.json["timelines"]?.arrayValue?.map { $0["id"] } == ids.map { .string($0) })
             _ = try await post(
                 "\(url)/weather/timelines",
-                #"{"kind":"Weather","requests":[{"id":"\#(ids[0])","configuration":{"city":"\#(ids[0])"}}]}"#)
+                #"{"requests":[{"id":"\#(ids[0])","kind":"Weather","configuration":{"city":"\#(ids[0])"}}]}"#)
 
             let statistics = provider.statistics()
             #expect(statistics.requests == 2)
@@ -96,7 +98,7 @@ struct SampleProviderTests {
 
     @Test func answersTheOtherQuestions() async throws {
         try await withProvider { provider, url in
-            let snapshot = try await post("\(url)/rangers/snapshot", #"{"kind":"EmojiRanger","requests":[{"id":"a"}]}"#)
+            let snapshot = try await post("\(url)/rangers/snapshot", #"{"requests":[{"id":"a","kind":"EmojiRanger"}]}"#)
             let entry = snapshot.json["snapshots"]?.arrayValue?.first?["entry"]
             #expect(entry?["content"]?["hero"]?["name"] == "Power Panda")
             #expect(entry?["date"]?.stringValue.flatMap { Timestamp(rfc3339: $0) } != nil)
@@ -127,9 +129,9 @@ struct SampleProviderTests {
             let garbage = try await post("\(url)/bank/timelines", "{")
             #expect(garbage.status == 400)
             #expect(garbage.json["error"]?["code"] == "malformed")
-            let pointed = try await post("\(url)/bank/timelines", #"{"kind":"DueDate","requests":[{"id":7}]}"#)
+            let pointed = try await post("\(url)/bank/timelines", #"{"requests":[{"id":7}]}"#)
             #expect(pointed.json["error"]?["pointer"] == "/requests/0/id")
-            let unknown = try await post("\(url)/bank/timelines", #"{"kind":"Weather","requests":[]}"#)
+            let unknown = try await post("\(url)/bank/timelines", #"{"requests":[{"id":"a","kind":"Weather"}]}"#)
             #expect(unknown.status == 404)
             #expect(unknown.json["error"]?["code"] == "unknownKind")
             let padding = String(repeating: " ", count: SampleProvider.maximumRequestBytes + 1)
@@ -166,7 +168,7 @@ struct SampleProviderTests {
                 #expect(trusted.status == 200, "\(endpoint)")
             }
             // An app without a secret takes everything.
-            let other = try await post("\(url)/weather/timelines", #"{"kind":"Weather","requests":[]}"#)
+            let other = try await post("\(url)/weather/timelines", #"{"requests":[]}"#)
             #expect(other.status == 200)
             #expect(provider.statistics().rejectedRequests == 2 + SampleEndpoint.allCases.count)
         }
@@ -174,7 +176,7 @@ struct SampleProviderTests {
 
     @Test func failedRequestsAre503() async throws {
         try await withProvider(faults: .init(requestFailures: 1)) { provider, url in
-            let answer = try await post("\(url)/bank/timelines", #"{"kind":"DueDate","requests":[{"id":"a"}]}"#)
+            let answer = try await post("\(url)/bank/timelines", #"{"requests":[{"id":"a","kind":"DueDate"}]}"#)
             #expect(answer.status == 503)
             #expect(provider.statistics().failedRequests == 1)
             #expect(provider.statistics().timelines == 0)

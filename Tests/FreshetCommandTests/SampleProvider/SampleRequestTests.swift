@@ -13,11 +13,11 @@ struct SampleRequestTests {
         let batch = try parse(
             """
             {"version": [1, {"x": null}], "kind": "RecentPurchases", "requests": [
-              {"id": "a", "family": "systemSmall", "configuration": {"card": "acme", "limit": 5, "tags": ["x"]},
+              {"id": "a", "kind": "DueDate", "family": "systemSmall", "configuration": {"card": "acme", "limit": 5, "tags": ["x"]},
                "environment": {"locale": "de"}, "user": "u1", "later": {}},
               {"id": "b", "family": null, "configuration": null, "user": null, "parameter": "card", "term": "So"}]}
             """)
-        #expect(batch.kind == "RecentPurchases")
+        #expect(batch.requests.map(\.kind) == ["DueDate", "RecentPurchases"])
         #expect(batch.requests.map(\.id) == ["a", "b"])
         #expect(batch.requests[0].family == "systemSmall")
         #expect(batch.requests[0].parameters == ["card": "acme"])
@@ -28,8 +28,10 @@ struct SampleRequestTests {
 
     @Test func identityIsWhatIsAskedForAndNothingElse() throws {
         func identity(_ request: String, kind: String = "A", app: SampleApp = .bank) throws -> UInt64 {
-            try #require(try parse(#"{"kind":"\#(kind)","requests":[\#(request)]}"#, app: app).requests.first).identity
+            try #require(try parse(#"{"requests":[\#(request)],"kind":"\#(kind)"}"#, app: app).requests.first).identity
         }
+        #expect(
+            try parse(#"{"requests":[{"id":"1","kind":"A"}]}"#).requests[0].identity == identity(#"{"id":"2"}"#))
         let base = try identity(#"{"id":"1","family":"f","configuration":{"a":"x","b":2},"user":"u"}"#)
         #expect(try identity(#"{"user":"u","configuration":{"b":2,"a":"x"},"family":"f","id":"2"}"#) == base)
         let others = [
@@ -49,7 +51,9 @@ struct SampleRequestTests {
     }
 
     @Test(arguments: [
-        ("", ""), ("[]", ""), ("{\"kind\": \"A\", \"requests\": [}", "/requests/0"), ("{\"requests\": []}", "/kind"),
+        ("", ""), ("[]", ""), ("{\"requests\": [}", "/requests/0"),
+        ("{\"requests\": [{\"id\": \"a\"}]}", "/requests/0/kind"),
+        ("{\"requests\": [{\"id\": \"a\", \"kind\": 5}]}", "/requests/0/kind"),
         ("{\"kind\": 1}", "/kind"), ("{\"kind\": \"A\", \"requests\": {}}", "/requests"),
         ("{\"kind\": \"A\", \"requests\": [1]}", "/requests/0"),
         ("{\"kind\": \"A\", \"requests\": [{\"family\": \"f\"}]}", "/requests/0/id"),
@@ -114,8 +118,11 @@ struct SampleRequestTests {
         let statistics = SampleStatistics(maximumTracked: 2)
         func answer(_ ids: [String], revision: Int) {
             statistics.answered(
-                app: .bank, kind: "A",
-                answers: ids.map { SampleStatistics.Answer(id: $0, revision: revision, isFailed: $0 == "c") },
+                app: .bank,
+                answers: ids.map {
+                    SampleStatistics.Answer(
+                        id: $0, kind: $0 == "b" ? "B" : "A", revision: revision, isFailed: $0 == "c")
+                },
                 at: Timestamp(microseconds: Int64(revision)))
         }
         answer(["a", "b", "c"], revision: 1)
@@ -130,7 +137,9 @@ struct SampleRequestTests {
         #expect(
             snapshot.kinds == [
                 SampleStatistics.Kind(
-                    app: "bank", kind: "A", requests: 2, timelines: 4, failedTimelines: 1, largestBatch: 3)
+                    app: "bank", kind: "A", requests: 2, timelines: 3, failedTimelines: 1, largestBatch: 2),
+                SampleStatistics.Kind(
+                    app: "bank", kind: "B", requests: 1, timelines: 1, failedTimelines: 0, largestBatch: 1),
             ])
         #expect(
             statistics.fetches(of: "a")

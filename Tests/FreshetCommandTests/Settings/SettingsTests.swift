@@ -54,7 +54,7 @@ struct SettingsTests {
             #expect(reader.string(forKey: ConfigKey(name)) == "x", "\(name)")
         }
         #expect(SettingNames.environmentName(of: "postgres.url") == "FRESHET_POSTGRES_URL")
-        #expect(SettingNames.environmentName(of: "workers.claimBatch") == "FRESHET_WORKERS_CLAIM_BATCH")
+        #expect(SettingNames.environmentName(of: "workers.graceTime") == "FRESHET_WORKERS_GRACE_TIME")
         #expect(Set(SettingKey.knownNames).count == SettingKey.knownNames.count)
     }
 
@@ -76,11 +76,11 @@ struct SettingsTests {
         #expect(settings.workers.concurrency == 7)
         // An empty variable is none.
         #expect(settings.api.host == "file")
-        #expect(settings.workers.claimBatch == 1_000)
+        #expect(settings.workers.graceTime == .seconds(20))
         #expect(loaded.places["api.port"] == "the option for api.port")
         #expect(loaded.places["kafka.group"] == "FRESHET_KAFKA_GROUP")
         #expect(loaded.places["workers.lease"]?.hasSuffix("f.yaml:4:10") == true)
-        #expect(loaded.places["workers.claimBatch"] == nil)
+        #expect(loaded.places["workers.graceTime"] == nil)
     }
 
     @Test func jsonAndYAMLSayTheSame() throws {

@@ -20,7 +20,7 @@ struct DatabaseTroubleTests {
 
     /// How many events are applied to the timelines, beyond the one that each starts with.
     private func counted(_ ingest: IngestHarness) async throws -> Int {
-        try await ingest.store.integer("SELECT coalesce(sum(requested) - count(*), 0) FROM timeline_state")
+        try await ingest.store.integer("SELECT coalesce(sum(requested) - count(*), 0) FROM timeline")
     }
 
     private func expectApplied(_ events: Int, _ ingest: IngestHarness, _ comment: String = "") async throws {
@@ -81,7 +81,7 @@ struct DatabaseTroubleTests {
     func answers(state: String) async throws {
         let log = RecordedLog()
         try await withTrouble(log: log) { ingest, _, service in
-            try await ingest.store.fail(writesTo: "timeline_state", with: state)
+            try await ingest.store.fail(writesTo: "timeline", with: state)
             try await ingest.publish(pushes(ingest), key: "k")
             try await eventually("it is tried again and again") { service.statistics.snapshot.retries >= 8 }
             #expect(service.statistics.snapshot.blockedBy?.contains(state) == true, "not ready while it lasts")
@@ -100,10 +100,7 @@ struct DatabaseTroubleTests {
         arguments: ["22P02", "22021", "23514", "54000"])
     func poison(state: String) async throws {
         try await withTrouble { ingest, _, service in
-            let placed = try await ingest.store.pool.query(
-                ListWidgets(WidgetFilter(app: TestKinds.app, widget: "w5"), limit: 1))
-            let id = try #require(placed.first?.timelineID)
-            try await ingest.store.fail(writesTo: "timeline_state", with: state, marker: "\(id)")
+            try await ingest.store.fail(writesTo: "timeline", with: state, marker: ",u5,")
             try await ingest.publish(pushes(ingest), key: "k")
             try await ingest.waitUntilApplied(17)
             #expect(try await counted(ingest) == 16)
@@ -115,15 +112,15 @@ struct DatabaseTroubleTests {
     @Test("An operator's transaction that locks rows in the opposite order: one of the two gives way, and tries again")
     func deadlock() async throws {
         try await withTrouble { ingest, _, service in
-            let first = "(SELECT min(timeline_id::text)::uuid FROM timeline_state)"
-            let last = "(SELECT max(timeline_id::text)::uuid FROM timeline_state)"
+            let first = "(SELECT min(id) FROM timeline)"
+            let last = "(SELECT max(id) FROM timeline)"
             try await ingest.store.pool.withTransaction { connection in
                 // The other side finds the deadlock.
                 try await connection.simple("SET LOCAL deadlock_timeout = '60s'")
-                try await connection.simple("SELECT 1 FROM timeline_state WHERE timeline_id = \(last) FOR UPDATE")
+                try await connection.simple("SELECT 1 FROM timeline WHERE id = \(last) FOR UPDATE")
                 try await ingest.publish(pushes(ingest), key: "k")
                 try await ingest.store.waitUntilBlocked()
-                try await connection.simple("SELECT 1 FROM timeline_state WHERE timeline_id = \(first) FOR UPDATE")
+                try await connection.simple("SELECT 1 FROM timeline WHERE id = \(first) FOR UPDATE")
             }
             try await expectApplied(17, ingest)
             #expect(service.statistics.snapshot.retries >= 1, "it was ingest that gave way")
@@ -159,7 +156,7 @@ struct DatabaseTroubleTests {
     func lockTimeout() async throws {
         try await withTrouble(Limits(options: "-c lock_timeout=30ms")) {
             ingest, _, service in
-            try await ingest.store.locking("timeline_state") {
+            try await ingest.store.locking("timeline") {
                 try await ingest.publish(pushes(ingest), key: "k")
                 try await eventually("it has given up waiting, often") { service.statistics.snapshot.retries >= 5 }
             }
@@ -170,7 +167,7 @@ struct DatabaseTroubleTests {
     @Test("A batch that is too large to be done in time is halved; what can be done is done")
     func statementTimeout() async throws {
         try await withTrouble(Limits(statementTimeout: .milliseconds(80))) { ingest, _, service in
-            let mine = "timeline_state s JOIN widget w ON w.timeline_id = s.timeline_id AND w.user_id = 'u9'"
+            let mine = "timeline s JOIN widget w ON w.timeline_id = s.id AND w.user_id = 'u9'"
             try await ingest.store.pool.withTransaction { connection in
                 try await connection.simple("SET LOCAL idle_in_transaction_session_timeout = 0")
                 try await connection.simple("SELECT 1 FROM \(mine) FOR UPDATE OF s")
@@ -187,7 +184,7 @@ struct DatabaseTroubleTests {
     @Test("More than the server does in one statement is done in several")
     func tooMuchMemory() async throws {
         try await withTrouble { ingest, _, _ in
-            try await ingest.store.fail(writesTo: "timeline_state", with: "53200", above: 2)
+            try await ingest.store.fail(writesTo: "timeline", with: "53200", above: 2)
             try await ingest.publish(pushes(ingest), key: "k")
             try await expectApplied(17, ingest)
         }
@@ -213,7 +210,7 @@ struct DatabaseTroubleTests {
     func administrator() async throws {
         try await withTrouble { ingest, _, _ in
             for (round, function) in ["pg_cancel_backend", "pg_terminate_backend"].enumerated() {
-                try await ingest.store.locking("timeline_state") {
+                try await ingest.store.locking("timeline") {
                     try await ingest.publish(pushes(ingest), key: "k")
                     for _ in 0..<3 {
                         try await ingest.store.waitUntilBlocked()
@@ -287,7 +284,7 @@ struct DatabaseTroubleTests {
                 try await ingest.running([service]) {
                     try await ingest.publish([ingest.push("u0")], key: "k")
                     try await ingest.waitUntilApplied(1)
-                    try await ingest.store.locking("timeline_state") {
+                    try await ingest.store.locking("timeline") {
                         try await ingest.publish((0..<200).map { ingest.push("u\($0 % 16)") }, key: "k")
                         try await ingest.store.waitUntilBlocked()
                         try await Task.sleep(for: .seconds(8))

@@ -6,8 +6,8 @@ import WidgetStore
 
 /// Who gets what there is room for.
 struct ClaimSchedulerTests {
-    private static func row(_ kindID: Int32, _ lane: ReloadLane, _ count: Int) -> DueWork.Row {
-        DueWork.Row(kindID: kindID, lane: lane, count: count)
+    private static func row(_ kindID: Int32, _ lane: ReloadLane, _ count: Int) -> DueTimelines {
+        DueTimelines(kindID: kindID, lane: lane, count: count)
     }
 
     /// Kinds 11, 12, … of app 1 at one provider, 21, 22, … of app 2 at another.
@@ -134,10 +134,23 @@ struct ClaimSchedulerTests {
     @Test func slotsAreCountedInRequestsNotTimelines() {
         var scheduler = ClaimScheduler()
         let plan = scheduler.plan(
-            due: [Self.row(11, .push, 3), Self.row(12, .push, 3), Self.row(13, .push, 3)],
-            targets: Self.targets(11, 12, 13), capacity: Self.capacity(1_000, requests: 2))
+            due: [Self.row(11, .push, 3), Self.row(21, .push, 3), Self.row(31, .push, 3)],
+            targets: Self.targets(11, 21, 31), capacity: Self.capacity(1_000, requests: 2))
         #expect(plan.wishes.count == 2)
         #expect(plan.isHeldBack)
+    }
+
+    @Test("Kinds of one provider share requests, those of another URL do not")
+    func sharedRequests() {
+        var targets = Self.targets(maxBatch: 10, 11, 12, 13)
+        let due = [11, 12, 13].map { Self.row($0, .push, 3) }
+        var scheduler = ClaimScheduler()
+        let together = scheduler.plan(due: due, targets: targets, capacity: Self.capacity(1_000, requests: 1))
+        #expect(together.wishes.map(\.count) == [3, 3, 3] && !together.isHeldBack)
+        targets[13] = ClaimTarget(appID: 1, provider: ProviderKey(appID: 1, url: "http://other"), maxBatch: 10)
+        let apart = scheduler.plan(due: due, targets: targets, capacity: Self.capacity(1_000, requests: 1))
+        #expect(Set(apart.wishes.map(\.kindID)) == [11, 12] || apart.wishes.map(\.kindID) == [13])
+        #expect(apart.isHeldBack)
     }
 
     @Test func urgentLanesOfAKindShareARequestAndSoDoPatientOnes() {
@@ -249,14 +262,14 @@ struct ClaimSchedulerTests {
             #expect(claimed <= capacity.timelines)
             let patient = count(plan, .scheduled) + count(plan, .bulk)
             #expect(patient <= capacity.patientTimelines)
-            let requests = kinds.map { kind in
+            let requests = [Int32(1), 2, 3].map { app in
                 [true, false].map { isUrgent in
-                    let wishes = plan.wishes.filter { $0.kindID == kind && $0.lane.isUrgent == isUrgent }
+                    let wishes = plan.wishes.filter { $0.kindID / 10 == app && $0.lane.isUrgent == isUrgent }
                     return (wishes.map(\.count).reduce(0, +) + maxBatch - 1) / maxBatch
                 }.reduce(0, +)
             }
             #expect(requests.reduce(0, +) <= capacity.requests)
-            #expect(requests[0] + requests[1] <= capacity.requestsPerProvider)
+            #expect(requests.allSatisfy { $0 <= capacity.requestsPerProvider })
             for wish in plan.wishes {
                 let available = due.first { $0.kindID == wish.kindID && $0.lane == wish.lane }?.count ?? 0
                 #expect(wish.count > 0 && wish.count <= available)

@@ -3,6 +3,7 @@ import PostgresClient
 import Synchronization
 import TestSupport
 import Testing
+import WidgetEvents
 import WidgetModel
 import WidgetStore
 
@@ -31,8 +32,8 @@ struct WorkerDatabaseTroubleTests {
 
     @Test(
         "more than the server does in one statement is stored in parts, with one call to the provider",
-        arguments: [("timeline_content", "57014"), ("timeline_state", "53200"), ("timeline_content", "53400")])
-    func inParts(table: String, state: String) async throws {
+        arguments: ["57014", "53200", "53400"])
+    func inParts(state: String) async throws {
         try await withWorker(configure: quickly) { worker in
             let ids = try await worker.store.place((0..<16).map { .test("w\($0)", user: "u\($0)") })
             try await worker.drain()
@@ -40,9 +41,9 @@ struct WorkerDatabaseTroubleTests {
             content("new.", on: worker)
             try await mark(16, worker)
             // Claiming is a statement of its own, and is not what is too much here.
-            let works = try await worker.claim()
-            try await worker.store.fail(writesTo: table, with: state, above: 3)
-            await worker.run(works)
+            _ = try await worker.claim()
+            try await worker.store.fail(writesTo: "timeline", with: state, above: 3)
+            try await worker.finish()
             try await worker.store.healFaults()
             try await worker.expectPublishedIsStored(ids, content: "new.", state)
             #expect(worker.provider.requestedIDs.count == calls + 16, "each was fetched once")
@@ -63,13 +64,12 @@ struct WorkerDatabaseTroubleTests {
             try await worker.drain()
             content("new.", on: worker)
             try await mark(4, worker)
-            let works = try await worker.claim()
-            try await worker.store.fail(writesTo: "timeline_content", with: state)
-            await worker.run(works)
+            _ = try await worker.claim()
+            try await worker.store.fail(writesTo: "timeline", with: state)
+            try await worker.finish()
             #expect(worker.counts.databaseErrors > 0)
             for id in ids {
-                let content = try await worker.store.detail(id).content
-                #expect(content?.contains("new.") == false, "the last good one is still there")
+                #expect(try await !worker.store.detail(id).text.contains("new."), "the last good one is still there")
             }
             try await worker.store.healFaults()
             // What could not be given back is claimed again when its lease ends.
@@ -84,12 +84,17 @@ struct WorkerDatabaseTroubleTests {
         try await withWorker(configure: smallSweeps) { worker in
             let ids = try await worker.store.place((0..<64).map { .test("w\($0)", user: "u\($0)") })
             try await worker.store.settle()
-            try await worker.store.fail(writesTo: "timeline_state", with: "57014", above: 10)
-            try await worker.store.bumpKind("Purchases")
+            try await worker.store.fail(writesTo: "timeline", with: "57014", above: 10)
+            try await worker.store.apply(
+                [
+                    .appChange(
+                        ReloadRequest(
+                            app: TestKinds.app, audience: .everyone, kinds: KindScope(names: ["Purchases"]) ?? .all,
+                            matching: WidgetConfiguration(storedCanonical: "{}"), reason: .foreground))
+                ], at: Timestamp(microseconds: 1))
             let sweeping = Task { try await worker.sweeper.run() }
-            try await eventually("all are due") {
-                try await worker.store.integer(
-                    "SELECT count(*) FROM timeline_state WHERE due_at <= now() AND swept_generation = 1") == ids.count
+            try await eventually("all are marked") {
+                try await worker.store.integer("SELECT count(*) FROM timeline WHERE requested = 2") == ids.count
             }
             sweeping.cancel()
             _ = await sweeping.result
@@ -113,16 +118,14 @@ struct WorkerDatabaseTroubleTests {
             defer { http.shutdown { _ in } }
             let jump = Mutex<Int64>(0)
             let asked = Mutex(0)
-            let astray = TestWorker(
-                store: worker.store, provider: worker.provider, publisher: worker.publisher,
-                configuration: worker.context.configuration,
+            let astray = worker.another(
                 fetcher: ProviderClient(
                     http: http, egress: EgressGuard(try EgressPolicy(allowing: ["127.0.0.0/8"])),
                     now: {
                         asked.withLock { $0 += 1 }
                         let offset = jump.withLock { $0 }
                         return Timestamp(microseconds: WallClock.now().microseconds + offset * 1_000_000)
-                    }), onStored: nil)
+                    }))
             for round in 0..<3 {
                 content("round-\(round).", on: worker)
                 try await mark(6, worker)
@@ -135,9 +138,9 @@ struct WorkerDatabaseTroubleTests {
             #expect(
                 try await worker.store.integer(
                     """
-                    SELECT count(*) FROM timeline_state s JOIN timeline_content c USING (timeline_id)
-                    WHERE s.leased OR abs(extract(epoch FROM now() - c.stored_at)) > 60
-                       OR (isfinite(s.due_at) AND abs(extract(epoch FROM s.due_at) - extract(epoch FROM now())) > 172800)
+                    SELECT count(*) FROM timeline
+                    WHERE abs(extract(epoch FROM now() - stored_at)) > 60
+                       OR (isfinite(listed_at) AND abs(extract(epoch FROM listed_at) - extract(epoch FROM now())) > 172800)
                     """) == 0)
         }
     }

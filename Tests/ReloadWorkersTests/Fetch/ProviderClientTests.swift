@@ -28,7 +28,7 @@ struct ProviderClientTests {
 
     private func call(_ url: String, timeout: Duration = .seconds(10), limit: Int = 1 << 20) -> ProviderCall {
         ProviderCall(
-            url: url, secrets: [Array("secret".utf8)], body: Array(#"{"kind":"K","requests":[]}"#.utf8),
+            url: url, secrets: [Array("secret".utf8)], body: Array(#"{"requests":[]}"#.utf8),
             timeout: timeout, maximumResponseBytes: limit)
     }
 

@@ -53,7 +53,7 @@ struct EnvironmentTests {
             let kept = try #require(before[0])
             #expect(try await worker.store.timeline(gone) == nil)
             #expect(worker.publisher.messages(of: gone).map { $0.value == nil } == [false, true])
-            #expect(try await worker.store.detail(kept).isOrphaned == false)
+            #expect(try await worker.store.detail(kept).timeline.state.isOrphaned == false)
             #expect(worker.publisher.messages(of: kept).map { $0.value == nil } == [false])
 
             try await worker.store.apply([changed(sydney, device: "d2")], at: at + .seconds(2))
@@ -139,14 +139,14 @@ struct EnvironmentTests {
                 let id = try #require(try await worker.store.timelineID(of: "w-\(zone)"))
                 let detail = try await worker.store.detail(id)
                 let policy = try #require(
-                    try JSONValue.parse(detail.content ?? "")["policy"]?["after"]?.stringValue.flatMap {
+                    try JSONValue.parse(detail.content ?? [])["policy"]?["after"]?.stringValue.flatMap {
                         Timestamp(rfc3339: $0)
                     })
                 // The test may run over a midnight.
                 #expect(
                     [try Self.midnight(after: start, in: zone), try Self.midnight(after: WallClock.now(), in: zone)]
                         .contains(policy), "\(zone)")
-                let due = Timestamp(detail.dueAt)
+                let due = detail.timeline.state.policyAt
                 #expect(due >= policy, "never early")
                 #expect(due <= policy + .seconds(301), "at most its tolerance late")
                 days.insert(policy)

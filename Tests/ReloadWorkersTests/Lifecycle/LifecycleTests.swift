@@ -32,21 +32,21 @@ struct LifecycleTests {
     @Test func aPlacedWidgetShowsThePlaceholderThenTheSnapshotThenTheTimeline() async throws {
         try await withWidgets { worker in
             try await worker.store.apply([.placed(.test("w1"))], at: at)
-            #expect(try await worker.store.standIn(of: "w1") == .placeholder(content: "{}", fetchedAt: nil))
+            #expect(try await worker.store.fallback(of: "w1") == .placeholder(content: "{}", fetchedAt: nil))
             let gate = Gate()
             worker.provider.respond { request in
                 try await gate.pass()
                 return .timelines(request.ids.map { .stubTimeline($0, content: "whole") })
             }
-            let works = try await worker.claim()
-            async let running: Void = worker.run(works)
+            _ = try await worker.claim()
+            async let running: Void = worker.finish()
             try await worker.provider.received.reaches(1)
-            #expect(try await worker.store.standIn(of: "w1")?.isSnapshot == true)
+            #expect(try await worker.store.fallback(of: "w1")?.isSnapshot == true)
             gate.open()
-            await running
-            #expect(try await worker.store.standIn(of: "w1") == nil)
+            try await running
+            #expect(try await worker.store.fallback(of: "w1") == nil)
             let id = try #require(try await worker.store.timelineID(of: "w1"))
-            #expect(try await worker.store.detail(id).content?.contains("whole") == true)
+            #expect(try await worker.store.detail(id).text.contains("whole") == true)
             #expect(worker.publisher.messages(of: id).count == 1, "a snapshot is not published")
         }
     }
@@ -65,8 +65,8 @@ struct LifecycleTests {
                     .placed(.test("w3", user: "u2", device: "d2", kind: "Weather", configuration: city)),
                     .placed(.test("w4", device: "d3")),
                 ], at: at + .seconds(1))
-            #expect(try await worker.store.standIn(of: "w3") == nil)
-            #expect(try await worker.store.standIn(of: "w4") == nil)
+            #expect(try await worker.store.fallback(of: "w3") == nil)
+            #expect(try await worker.store.fallback(of: "w4") == nil)
             try await worker.drain()
             #expect(worker.provider.requestedIDs.count == 2)
             #expect(worker.provider.requests(to: .snapshot).count == snapshots)
@@ -85,7 +85,7 @@ struct LifecycleTests {
             let new = try #require(try await worker.store.timelineID(of: "w1"))
             #expect(new != old)
             try await worker.drain()
-            #expect(try await worker.store.detail(new).content?.contains("globex") == true)
+            #expect(try await worker.store.detail(new).text.contains("globex"))
             #expect(Set(worker.provider.requests(to: .snapshot).flatMap(\.ids)) == [old, new])
             #expect(try await worker.store.timeline(old) == nil)
             #expect(worker.publisher.messages(of: old).map { $0.value == nil } == [false, true])
@@ -109,7 +109,7 @@ struct LifecycleTests {
             try await worker.store.apply(
                 [.configured(app: TestKinds.app, widget: "w1", configuration: globex)], at: at + .seconds(1))
             try await worker.drain()
-            #expect(try await worker.store.detail(shared).isOrphaned == false)
+            #expect(try await worker.store.detail(shared).timeline.state.isOrphaned == false)
             try await worker.store.apply([.removed(app: TestKinds.app, widget: "w2")], at: at + .seconds(2))
             try await worker.drain()
             #expect(try await worker.store.timeline(shared) == nil)
@@ -123,7 +123,7 @@ struct LifecycleTests {
             try await worker.store.apply([.placed(.test("w1"))], at: at)
             try await worker.turn()
             let id = try #require(try await worker.store.timelineID(of: "w1"))
-            #expect(try await worker.store.standIn(of: "w1")?.isSnapshot == true)
+            #expect(try await worker.store.fallback(of: "w1")?.isSnapshot == true)
             try await worker.store.apply([.removed(app: TestKinds.app, widget: "w1")], at: at + .seconds(1))
             try await worker.drain()
             #expect(try await worker.store.timeline(id) == nil)
@@ -142,10 +142,10 @@ struct LifecycleTests {
             try await worker.store.apply([.removed(app: TestKinds.app, widget: "w1")], at: at + .seconds(1))
             try await worker.store.apply([.placed(.test(again))], at: at + .seconds(2))
             #expect(try await worker.store.timelineID(of: again) == id)
-            #expect(try await worker.store.standIn(of: again) == nil, "its last content is there")
+            #expect(try await worker.store.fallback(of: again) == nil, "its last content is there")
             try await worker.drain()
             let detail = try await worker.store.detail(id)
-            #expect(!detail.isOrphaned && !detail.isStale && detail.publishedHash == detail.storedHash)
+            #expect(!detail.timeline.state.isOrphaned && !detail.isStale)
             #expect(worker.provider.requests(to: .snapshot).count == 1)
             #expect(try #require(worker.publisher.messages(of: id).last).value != nil)
         }

@@ -127,23 +127,15 @@ struct DecisionLogTests {
 
     @Test("what a worker decides: reloaded, unchanged, failed, deferred, each with its rule")
     func workers() async throws {
-        try await withWorker { worker in
-            let recorded = Mutex<[DecisionRecord]>([])
-            struct Recorder: DecisionPublishing {
-                let body: @Sendable ([DecisionRecord]) -> Void
-                func record(_ decisions: [DecisionRecord]) { body(decisions) }
-            }
-            var context = worker.context
-            context.decisions = Recorder { decisions in recorded.withLock { $0 += decisions } }
+        let recorded = Mutex<[DecisionRecord]>([])
+        struct Recorder: DecisionPublishing {
+            let body: @Sendable ([DecisionRecord]) -> Void
+            func record(_ decisions: [DecisionRecord]) { body(decisions) }
+        }
+        let recorder = Recorder { decisions in recorded.withLock { $0 += decisions } }
+        try await withWorker(decisions: recorder) { worker in
             func turn() async throws -> [DecisionRecord] {
-                for work in try await worker.claim() {
-                    switch work {
-                    case .reload(let batch): await BatchRunner(context: context).run(batch)
-                    case .deferral(let batch): await DeferralRunner(context: context).run(batch)
-                    case .collection: break
-                    }
-                    context.inFlight.finish()
-                }
+                try await worker.turn()
                 return recorded.withLock { records in
                     defer { records = [] }
                     return records
@@ -167,12 +159,14 @@ struct DecisionLogTests {
             #expect(third.map(\.decision) == [.failed] && third.map(\.rule) == [.providerError])
             #expect(third[0].rendered == nil, "what it is rendered at has not changed")
 
-            // Due by hand before its spacing is over: the plan defers it.
+            // Looked at before its spacing is over: it is deferred.
             try await worker.store.sql(
                 """
-                UPDATE timeline_state SET requested = requested + 1, free_requested = rendered, due_at = now(),
-                    retry_at = '-infinity', attempts = 0, rendered_at = now() - interval '10 s'
+                UPDATE timeline SET requested = requested + 1, free_requested = rendered, retry_at = '-infinity',
+                    attempts = 0, rendered_at = now() - interval '10 s', eligible_at = '-infinity', listed_at = 'infinity';
+                DELETE FROM work
                 """)
+            #expect(try await worker.store.unappointed() == 1, "the audit appoints it")
             let fourth = try await turn()
             #expect(fourth.map(\.decision) == [.deferred] && fourth.map(\.rule) == [.spacing])
             #expect(fourth[0].kind == "Purchases" && fourth[0].dueAt != nil)

@@ -47,7 +47,7 @@ struct PlaceholderLoopTests {
                 ], at: at)
             try await loop(worker).pass()
             #expect(worker.provider.requests(to: .placeholder).isEmpty, "placing asks for none")
-            #expect(try await worker.store.standIn(of: "w1") == .placeholder(content: "{}", fetchedAt: nil))
+            #expect(try await worker.store.fallback(of: "w1") == .placeholder(content: "{}", fetchedAt: nil))
 
             try await move(worker, to: sydney)
             try await loop(worker).pass()
@@ -65,7 +65,7 @@ struct PlaceholderLoopTests {
             #expect(requests[1].items.map { $0["environment"] } == [["locale": "en-AU"]])
             #expect(requests[0].headers["webhook-signature"]?.hasPrefix("v1,") == true)
             for widget in ["w1", "w2", "w3", "w4"] {
-                guard case .placeholder(#"{"for":"en-AU"}"#, .some) = try await worker.store.standIn(of: widget) else {
+                guard case .placeholder(#"{"for":"en-AU"}"#, .some) = try await worker.store.fallback(of: widget) else {
                     Issue.record("\(widget)")
                     continue
                 }
@@ -110,7 +110,7 @@ struct PlaceholderLoopTests {
             try await loop(worker).pass()
             #expect(worker.provider.requests(to: .placeholder).count == 1)
             #expect(worker.counts.placeholderFailures == [.status: 1])
-            #expect(try await worker.store.standIn(of: "w1") == .placeholder(content: "{}", fetchedAt: nil))
+            #expect(try await worker.store.fallback(of: "w1") == .placeholder(content: "{}", fetchedAt: nil))
             let off = "SELECT count(*) FROM placeholder WHERE due_at BETWEEN now() + interval '23 hours' AND now() + "
             #expect(try await worker.store.integer(off + "interval '24 hours'") == 1)
         }
@@ -168,19 +168,14 @@ struct PlaceholderLoopTests {
         }
     }
 
-    private func service(of worker: TestWorker) -> WorkerService {
-        var configuration = worker.context.configuration
-        configuration.placeholderInterval = .milliseconds(20)
-        return WorkerService(
-            configuration: configuration, pool: worker.store.pool, directory: worker.directory,
-            fetcher: worker.context.fetcher, publisher: worker.publisher, signal: WorkSignal(),
-            statistics: worker.context.statistics, logger: .silent)
+    private func service(of worker: TestWorker) -> TestService {
+        TestService(beside: worker) { $0.placeholderInterval = .milliseconds(20) }
     }
 
     @Test func theServiceFetchesWhatBecomesDueWhileItRuns() async throws {
         try await withWorker { worker in
             worker.provider.respond(to: .placeholder, answers)
-            let group = ServiceGroup(services: [service(of: worker)], logger: .silent)
+            let group = ServiceGroup(services: [service(of: worker).service], logger: .silent)
             async let running: Void = group.run()
             try await worker.store.apply([.placed(.test("w1"))], at: at)
             try await move(worker, to: sydney)
@@ -200,7 +195,7 @@ struct PlaceholderLoopTests {
             }
             try await worker.store.apply([.placed(.test("w1"))], at: at)
             try await move(worker, to: sydney)
-            let group = ServiceGroup(services: [service(of: worker)], logger: .silent)
+            let group = ServiceGroup(services: [service(of: worker).service], logger: .silent)
             async let running: Void = group.run()
             try await eventually("the request for a placeholder") {
                 !worker.provider.requests(to: .placeholder).isEmpty

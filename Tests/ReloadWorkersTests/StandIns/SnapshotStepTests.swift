@@ -17,7 +17,7 @@ struct SnapshotStepTests {
             worker.provider.respond { request in
                 // By then the snapshots are there.
                 for id in request.ids {
-                    let shown = try await worker.store.store.timeline(id, of: TestKinds.app)?.standIn
+                    let shown = try await worker.store.detail(id).fallback
                     guard case .snapshot(#"{"content":{"text":"at once"},"date":"2026-01-01T00:00:00Z"}"#, _)? = shown
                     else { return .status(500) }
                 }
@@ -32,17 +32,13 @@ struct SnapshotStepTests {
             #expect(worker.counts.snapshotRequests == 1 && worker.counts.snapshots == 2)
             #expect(worker.counts.requests == 1 && worker.counts.failed.isEmpty)
             for id in ids {
-                #expect(try await worker.store.store.timeline(id, of: TestKinds.app)?.standIn == nil)
+                #expect(try await worker.store.detail(id).fallback == nil)
                 #expect(try await worker.store.detail(id).content != nil)
             }
             #expect(try await worker.store.integer("SELECT count(*) FROM snapshot") == 0)
             // Rendered once, it needs none any more.
             worker.provider.respond { .timelines($0.ids.map { .stubTimeline($0) }) }
-            try await worker.store.sql(
-                """
-                UPDATE timeline_state
-                SET due_at = now(), lane = 0, requested = requested + 1, free_requested = requested + 1
-                """)
+            for user in ["u1", "u2"] { try await worker.store.markUser(user, lane: .interactive) }
             try await worker.drain()
             #expect(worker.provider.requests(to: .snapshot).count == 1)
             #expect(worker.provider.requests.count == 2)
@@ -59,7 +55,7 @@ struct SnapshotStepTests {
             try await worker.turn()
             #expect(worker.provider.requests.count == 2)
             #expect(worker.provider.requests(to: .snapshot).count == 1)
-            #expect(try await worker.store.store.timeline(id, of: TestKinds.app)?.standIn?.isSnapshot == true)
+            #expect(try await worker.store.detail(id).fallback?.isSnapshot == true)
         }
     }
 
@@ -67,7 +63,7 @@ struct SnapshotStepTests {
         try await withWorker { worker in
             worker.provider.respond(to: .snapshot, answers)
             try await worker.store.place([.test("w1")])
-            try await worker.store.sql("UPDATE timeline_state SET lane = \(ReloadLane.bulk.rawValue)")
+            try await worker.store.sql("UPDATE work SET lane = \(ReloadLane.bulk.rawValue)")
             try await worker.drain()
             #expect(worker.provider.requests.count == 1)
             #expect(worker.provider.requests(to: .snapshot).isEmpty)
@@ -173,36 +169,19 @@ struct SnapshotStepTests {
         try await withWorker { slow in
             let id = try await slow.store.place([.test("w1")])[0]
             let isFirst = Tally()
+            let other = slow.another()
             slow.provider.respond(to: .snapshot) { request in
                 isFirst.add()
                 guard isFirst.count == 1 else { return .status(404) }
                 // While it waits, its lease ends, and another worker makes the timeline.
-                try await slow.store.passTime(31)
-                try await slow.another().drain()
+                try await slow.store.endLeases()
+                try await other.drain()
                 return .list("snapshots", request.ids.map { .stubSnapshot($0) })
             }
             try await slow.turn()
             #expect(slow.counts.snapshotRequests == 1 && slow.counts.snapshots == 0)
             #expect(try await slow.store.integer("SELECT count(*) FROM snapshot") == 0)
             #expect(try await slow.store.detail(id).content != nil)
-        }
-    }
-
-    @Test func cancellationEndsItAndTheSlotIsFree() async throws {
-        try await withWorker(timeout: .seconds(100)) { worker in
-            worker.provider.respond(to: .snapshot) { _ in
-                try await Gate().pass()
-                return .status(200)
-            }
-            try await worker.store.place([.test("w1")])
-            let works = try await worker.claim()
-            let running = Task { await worker.run(works) }
-            try await worker.provider.receivedOthers.reaches(1)
-            running.cancel()
-            await running.value
-            #expect(worker.provider.requests.isEmpty)
-            #expect(worker.context.inFlight.capacity(worker.context.configuration).capacity.inFlight.isEmpty)
-            #expect(worker.counts.snapshotFailures.isEmpty)
         }
     }
 }

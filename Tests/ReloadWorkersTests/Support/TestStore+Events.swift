@@ -3,7 +3,7 @@ import TestSupport
 import WidgetModel
 import WidgetStore
 
-/// What ingest would do, and the passing of time.
+/// Requests, and the passing of time.
 extension TestStore {
     static let cause = EventPosition(topic: 0, partition: 3, offset: 42)
 
@@ -12,13 +12,24 @@ extension TestStore {
         _ user: String, app: String = TestKinds.app, kind: String? = nil, events: Int64 = 1, isFree: Bool = true,
         lane: ReloadLane = .push
     ) async throws {
+        try await mark(user, app: app, kind: kind, events: events, reason: isFree ? .foreground : .push, lane: lane)
+    }
+
+    /// Requests a reload of a user's timelines for a reason.
+    func mark(
+        _ user: String, app: String = TestKinds.app, kind: String? = nil, events: Int64 = 1, reason: ReloadReason,
+        lane: ReloadLane? = nil
+    ) async throws {
         let directory = try await directory()
         guard let app = directory.apps[app] else { return }
-        let mark = TimelineMark(
-            appID: app.id, audienceID: user, kindID: kind.flatMap { directory.kind($0, of: app)?.id }, matching: nil,
-            events: events, urgency: isFree ? .free : .budgeted, lane: lane.rawValue, cause: Self.cause,
-            reason: isFree ? .foreground : .push)
-        _ = try await pool.query(MarkUsers([mark], limit: 1_000))
+        var input = MarkInput()
+        input.marks = [
+            TimelineMark(
+                audience: .user, appID: app.id, audienceID: user,
+                kindID: kind.flatMap { directory.kind($0, of: app)?.id }, matching: nil, events: events,
+                urgency: reason.urgency, lane: lane ?? reason.lane, cause: Self.cause, reason: reason)
+        ]
+        _ = try await pool.query(MarkTimelines(input, limit: 1_000))
     }
 
     func kindID(_ kind: String, app: String = TestKinds.app) async throws -> Int32 {
@@ -28,33 +39,49 @@ extension TestStore {
 
     /// Requests a reload of everyone, one kind.
     func bumpKind(_ kind: String, isFree: Bool = true) async throws {
-        let bump = GenerationBump(
-            id: try await kindID(kind), events: 1, urgency: isFree ? .free : .budgeted, cause: Self.cause,
-            reason: isFree ? .foreground : .push)
-        _ = try await pool.execute(BumpKinds([bump]))
+        let directory = try await directory()
+        guard let app = directory.apps[TestKinds.app] else { return }
+        try await bump(appID: app.id, kindID: try await kindID(kind), isFree ? .foreground : .push)
     }
 
     /// Requests a reload of everyone, all kinds of the app.
     func bumpApp(_ app: String = TestKinds.app) async throws {
-        let id = try await directory().apps[app]?.id ?? -1
-        let bump = GenerationBump(id: id, events: 1, urgency: .free, cause: Self.cause, reason: .foreground)
-        _ = try await pool.execute(BumpApps([bump]))
+        guard let app = try await directory().apps[app] else { return }
+        try await bump(appID: app.id, kindID: nil, .foreground)
+    }
+
+    private func bump(appID: Int32, kindID: Int32?, _ reason: ReloadReason) async throws {
+        let bump = GenerationBump(
+            appID: appID, kindID: kindID, events: 1, urgency: reason.urgency, cause: Self.cause, reason: reason)
+        _ = try await pool.query(BumpKinds([bump]))
+    }
+
+    /// Notes a view of a widget.
+    func view(_ widget: String, app: String = TestKinds.app, at time: Timestamp) async throws {
+        guard let app = try await directory().apps[app] else { return }
+        var input = MarkInput()
+        input.views = [WidgetView(appID: app.id, widget: widget, time: time)]
+        _ = try await pool.query(MarkTimelines(input, limit: 1_000))
     }
 
     /// Removes widgets as ingest does: their timelines are left to be collected if nothing shows them.
     func removeWidgets(showing id: TimelineID) async throws {
-        try await sql("UPDATE widget SET timeline_id = NULL WHERE timeline_id = '\(id)'")
+        guard let row = try await row(of: id) else { return }
+        try await sql("UPDATE widget SET timeline_id = NULL WHERE timeline_id = \(row)")
+        var marks = MarkInput()
+        marks.departed = [row]
         var pipeline = PostgresPipeline()
-        _ = pipeline.append(LockTimelines([id]))
-        _ = pipeline.append(OrphanTimelines([id]))
+        _ = pipeline.append(MarkTimelines(marks, limit: 0))
+        _ = pipeline.append(OrphanTimelines([row]))
         _ = try await pool.transaction(pipeline)
     }
 
-    /// Moves every time in the timelines' state into the past, as if this much time had passed.
+    /// Moves every time of timelines and lists into the past, as if this much time had passed.
     func passTime(_ seconds: Int) async throws {
         try await sql(
             """
-            UPDATE timeline_state SET due_at = due_at - interval '\(seconds) s',
+            UPDATE work SET due_at = due_at - interval '\(seconds) s', ready_at = ready_at - interval '\(seconds) s';
+            UPDATE timeline SET listed_at = listed_at - interval '\(seconds) s',
                 retry_at = retry_at - interval '\(seconds) s', eligible_at = eligible_at - interval '\(seconds) s',
                 free_at = free_at - interval '\(seconds) s', policy_at = policy_at - interval '\(seconds) s',
                 requested_at = requested_at - interval '\(seconds) s',
@@ -70,12 +97,41 @@ extension TestStore {
     struct NoTimeline: Error {
         let id: TimelineID
     }
+
+    /// Whether a worker holds the list that looks at a timeline.
+    func isLeased(_ id: TimelineID) async throws -> Bool {
+        try await integer(
+            """
+            SELECT count(*) FROM timeline t JOIN work w ON w.kind_id = t.kind_id AND t.id = ANY (w.timelines)
+            WHERE t.identity = '\(id)' AND w.lease IS NOT NULL AND w.ready_at > now()
+            """) > 0
+    }
+
+    func rule(of id: TimelineID) async throws -> ReloadRule? {
+        ReloadRule(rawValue: Int16(try await integer("SELECT decision_rule FROM timeline WHERE identity = '\(id)'")))
+    }
+
+    /// Number of timelines with something newer asked for than what is stored.
+    func stale() async throws -> Int {
+        try await integer(
+            """
+            SELECT count(*) FROM timeline t JOIN kind k ON k.id = t.kind_id
+            WHERE t.requested > t.rendered OR k.generation > t.generation AND k.generation > k.cancelled_generation
+            """)
+    }
+
+    /// Number of lists; of one lane: that are ready.
+    func lists(ready lane: ReloadLane? = nil) async throws -> Int {
+        guard let lane else { return try await integer("SELECT count(*) FROM work") }
+        return try await integer("SELECT count(*) FROM work WHERE lane = \(lane.rawValue) AND ready_at <= now()")
+    }
 }
 
 extension TimelineDetail {
-    /// Seconds from now until it is due; negative when it has been for a while, nil for never.
+    /// Seconds until there is something to do; 0 or less: now; nil: nothing.
     var secondsToDue: Double? {
-        guard dueAt != .infinity else { return nil }
-        return Double(dueAt.microseconds - readAt.microseconds) / 1_000_000
+        nextLook.map { Double($0.microseconds - readAt.microseconds) / 1_000_000 }
     }
+
+    var text: String { String(decoding: content ?? [], as: UTF8.self) }
 }

@@ -24,28 +24,15 @@ extension TestStore {
         return outcome.rejected.map(\.code)
     }
 
-    func widget(_ id: String) async throws -> WidgetDetail? {
-        try await pool.query(ListWidgets(WidgetFilter(app: TestKinds.app, widget: id), limit: 1)).first
-    }
-
-    /// What a widget shows: the state that readers are told.
-    func standIn(of widget: String) async throws -> StandIn? {
-        guard let found = try await self.widget(widget), let id = found.timelineID else { return nil }
-        return try await store.timeline(id, of: TestKinds.app, shownBy: found)?.standIn
+    /// Content that a widget shows in place of its timeline's; nil: it shows the timeline's, or nothing.
+    func fallback(of widget: String) async throws -> FallbackContent? {
+        try await pool.query(ReadWidgetTimeline(app: TestKinds.app, widget: widget)).first?.fallback
     }
 
     func timelineID(of widget: String) async throws -> TimelineID? {
         try await self.widget(widget)?.timelineID
     }
-}
 
-extension StandIn {
-    var isSnapshot: Bool {
-        if case .snapshot = self { true } else { false }
-    }
-}
-
-extension TestStore {
     /// Again after a conflict with another writer, as ingest does.
     func applyRetrying(_ events: [FreshetEvent], at time: Timestamp) async throws {
         while true {
@@ -56,5 +43,11 @@ extension TestStore {
                 continue
             }
         }
+    }
+}
+
+extension FallbackContent {
+    var isSnapshot: Bool {
+        if case .snapshot = self { true } else { false }
     }
 }

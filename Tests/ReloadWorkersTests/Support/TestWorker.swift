@@ -15,66 +15,166 @@ struct TestWorker: Sendable {
     let publisher: RecordingPublisher
     let directory: DirectoryCache
     let context: WorkerContext
+    let pipeline: Pipeline
+    private let works = Works()
+    private let engine: TestEngine
 
     var counts: WorkerStatistics.Snapshot { context.statistics.snapshot }
     var sweeper: Sweeper { Sweeper(context: context, directory: directory) }
 
     /// Another worker process on the same database, with the same provider and Kafka.
-    func another() -> TestWorker {
-        TestWorker(
-            store: store, provider: provider, publisher: publisher, configuration: context.configuration,
-            fetcher: context.fetcher, onStored: nil)
+    func another(
+        fetcher: (any ProviderFetching)? = nil, pool: PostgresPool? = nil,
+        configure: (inout WorkerConfiguration) -> Void = { _ in }
+    ) -> TestWorker {
+        var configuration = context.configuration
+        configuration.worker = WorkerConfiguration().worker
+        configure(&configuration)
+        return TestWorker(
+            store: store, provider: provider, publisher: publisher, configuration: configuration,
+            fetcher: fetcher ?? context.fetcher, engine: engine, pool: pool)
     }
 
-    init(
+    fileprivate init(
         store: TestStore, provider: StubProvider, publisher: RecordingPublisher, configuration: WorkerConfiguration,
-        fetcher: any ProviderFetching, onStored: (@Sendable (TimelineID, EventPosition?) -> Void)?
+        fetcher: any ProviderFetching, engine: TestEngine, pool: PostgresPool? = nil,
+        onStored: (@Sendable (TimelineID, EventPosition?) -> Void)? = nil,
+        decisions: (any DecisionPublishing)? = nil
     ) {
         self.store = store
         self.provider = provider
         self.publisher = publisher
+        self.engine = engine
         let clock = WorkerClock()
-        let signal = WorkSignal()
-        directory = DirectoryCache(pool: store.pool)
+        let pool = pool ?? store.pool
+        directory = DirectoryCache(pool: pool)
         context = WorkerContext(
-            configuration: configuration, pool: store.pool, fetcher: fetcher,
-            output: OutputGate(publisher, configuration: configuration, clock: clock),
-            inFlight: InFlight(signal: signal), signal: signal, sweepDemand: SweepDemand(signal: signal),
-            statistics: WorkerStatistics(), clock: clock, onStored: onStored, logger: .silent)
+            configuration: configuration, pool: pool, fetcher: fetcher,
+            output: OutputGate(publisher, configuration: configuration, clock: clock), signal: WorkSignal(),
+            statistics: WorkerStatistics(), clock: clock, onStored: onStored, logger: .silent, decisions: decisions)
+        pipeline = Pipeline(context: context, directory: directory)
+        engine.start(self)
     }
 
-    /// Claims once, and runs what was claimed to its end; answers how many batches there were.
+    /// Claims once, and works on what was claimed to its end; answers how many timelines were claimed.
     @discardableResult
     func turn() async throws -> Int {
-        let works = try await claim()
-        await run(works)
-        return works.count
+        let count = try await claim()
+        try await finish()
+        return count
     }
 
-    /// Takes turns until nothing is due any more.
+    /// Takes turns until no list is ready any more.
     func drain() async throws {
-        while try await turn() > 0 {}
+        var claims: Int
+        repeat {
+            claims = counts.claims
+            try await turn()
+        } while counts.claims > claims
     }
 
-    func claim() async throws -> [ClaimLoop.Work] {
-        var loop = ClaimLoop(context: context, directory: directory)
-        var works: [ClaimLoop.Work] = []
-        _ = try await loop.turn { works.append($0) }
-        return works
+    /// Claims and decides; the work that it comes to waits for ``finish()``. Answers how many timelines were claimed.
+    func claim() async throws -> Int {
+        works.hold()
+        return try await start()
     }
 
-    func run(_ works: [ClaimLoop.Work]) async {
+    /// Claims, and lets the work begin. Answers how many timelines were claimed.
+    @discardableResult
+    func start() async throws -> Int {
+        let before = counts.claimed
+        var loop = ClaimLoop(context: context, directory: directory, pipeline: pipeline)
+        _ = try await loop.turn()
+        return counts.claimed - before
+    }
+
+    /// Lets the work go on that waits, waits until nothing is under way, and ends the lists.
+    ///
+    /// - Parameter endsLists: false: the lists stay leased, as if the worker was killed.
+    func finish(endsLists: Bool = true) async throws {
+        works.release()
+        guard try await context.leases.drained(within: .seconds(120), clock: context.clock) else {
+            throw StillUnderWay(timelines: context.leases.held)
+        }
+        try await works.ended()
+        if endsLists { while await pipeline.ender.endSome() {} }
+    }
+
+    /// Sweeps for as long as there is room for lists.
+    func sweep() async throws {
+        while try await sweeper.pass() {}
+    }
+
+    /// Registers the worker, as the service does before its first claim.
+    func register() async throws {
+        _ = try await store.pool.query(RegisterWorker(context.worker))
+    }
+
+    /// Runs the pipeline's work, as the service does.
+    fileprivate func work() async {
         await withDiscardingTaskGroup { group in
-            for work in works {
+            for await work in pipeline.works {
+                works.begin()
                 group.addTask {
-                    switch work {
-                    case .reload(let batch): await BatchRunner(context: context).run(batch)
-                    case .collection(let batch): await CollectionRunner(context: context).run(batch)
-                    case .deferral(let batch): await DeferralRunner(context: context).run(batch)
-                    }
-                    context.inFlight.finish()
+                    try? await works.released()
+                    if !Task.isCancelled { await pipeline.run(work) }
+                    works.end()
                 }
             }
+        }
+    }
+}
+
+private struct StillUnderWay: Error {
+    let timelines: Int
+}
+
+/// Pieces of work that are under way, or held back.
+private final class Works: Sendable {
+    private let state = Mutex((running: 0, isHeld: false))
+    private let changes = WorkSignal()
+
+    func hold() { state.withLock { $0.isHeld = true } }
+
+    func release() {
+        state.withLock { $0.isHeld = false }
+        changes.signal(.timelines)
+    }
+
+    func begin() { state.withLock { $0.running += 1 } }
+
+    func end() {
+        state.withLock { $0.running -= 1 }
+        changes.signal(.timelines)
+    }
+
+    func released() async throws { try await wait { !$0.isHeld } }
+
+    func ended() async throws { try await wait { $0.running == 0 } }
+
+    private func wait(until condition: (_ state: (running: Int, isHeld: Bool)) -> Bool) async throws {
+        while true {
+            let mark = changes.mark(.timelines)
+            if condition(state.withLock { $0 }) { return }
+            try await changes.wait(past: mark)
+        }
+    }
+}
+
+/// Runs the work of a test's workers until the test ends.
+private final class TestEngine: Sendable {
+    private let workers: AsyncStream<TestWorker>
+    private let added: AsyncStream<TestWorker>.Continuation
+
+    init() {
+        (workers, added) = AsyncStream.makeStream()
+    }
+
+    func start(_ worker: TestWorker) { added.yield(worker) }
+
+    func run() async {
+        await withDiscardingTaskGroup { group in
+            for await worker in workers { group.addTask { await worker.work() } }
         }
     }
 }
@@ -85,7 +185,7 @@ func withWorker<Value: Sendable>(
     timeout: Duration = .seconds(10), allowing patterns: [String] = ["127.0.0.0/8"],
     configure: (inout WorkerConfiguration) -> Void = { _ in },
     onStored: (@Sendable (TimelineID, EventPosition?) -> Void)? = nil,
-    _ body: (TestWorker) async throws -> Value
+    decisions: (any DecisionPublishing)? = nil, _ body: (TestWorker) async throws -> Value
 ) async throws -> Value {
     var configuration = WorkerConfiguration()
     configuration.directoryAge = .zero
@@ -100,16 +200,23 @@ func withWorker<Value: Sendable>(
             let egress = EgressGuard(try EgressPolicy(allowing: patterns))
             let http = HTTPClient(
                 eventLoopGroupProvider: .singleton, configuration: ProviderClient.configuration(egress: egress))
+            let engine = TestEngine()
             let worker = TestWorker(
                 store: store, provider: provider, publisher: RecordingPublisher(), configuration: configuration,
-                fetcher: ProviderClient(http: http, egress: egress), onStored: onStored)
-            do {
-                let value = try await body(worker)
+                fetcher: ProviderClient(http: http, egress: egress), engine: engine, onStored: onStored,
+                decisions: decisions)
+            return try await withThrowingTaskGroup(of: Void.self) { group in
+                group.addTask { await engine.run() }
+                let result: Result<Value, any Error>
+                do {
+                    result = .success(try await body(worker))
+                } catch {
+                    result = .failure(error)
+                }
+                group.cancelAll()
+                try await group.waitForAll()
                 try await http.shutdown()
-                return value
-            } catch {
-                try await http.shutdown()
-                throw error
+                return try result.get()
             }
         }
     }

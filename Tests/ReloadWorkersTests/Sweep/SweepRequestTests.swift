@@ -9,17 +9,30 @@ import WidgetStore
 /// Recorded sweeps: everyone with a match, and audiences of very many widgets.
 @Suite(.serialized, .tags(.database), .timeLimit(.minutes(5)))
 struct SweepRequestTests {
+    /// Records sweeps of everyone with a match.
     private func record(
-        _ store: TestStore, _ audience: SweepRequest.Audience, kinds: [String] = [], matching: String? = nil,
-        app: String = TestKinds.app, events: Int64 = 1, isFree: Bool = true
+        _ store: TestStore, kind: String? = nil, matching: String, app: String = TestKinds.app, events: Int64 = 1
     ) async throws {
         let directory = try await store.directory()
         guard let app = directory.apps[app] else { return }
-        let request = SweepRequest(
-            appID: app.id, audience: audience, kindIDs: kinds.compactMap { directory.kind($0, of: app)?.id }.sorted(),
-            matching: matching, events: events, urgency: isFree ? .free : .budgeted,
-            cause: TestStore.cause, reason: isFree ? .foreground : .push)
-        _ = try await store.pool.execute(InsertSweep(request))
+        let sweep = MatchingSweep(
+            appID: app.id, kindID: kind.flatMap { directory.kind($0, of: app)?.id }, matching: matching, events: events,
+            urgency: .free, cause: TestStore.cause, reason: .foreground)
+        _ = try await store.pool.execute(RecordSweep([sweep]))
+    }
+
+    /// Requests a reload of an audience that has more widgets than a mark may.
+    private func record(
+        _ store: TestStore, _ audience: TimelineMark.Audience, _ id: String, matching: String? = nil
+    ) async throws {
+        guard let app = try await store.directory().apps[TestKinds.app] else { return }
+        var input = MarkInput()
+        input.marks = [
+            TimelineMark(
+                audience: audience, appID: app.id, audienceID: id, kindID: nil, matching: matching, events: 1,
+                urgency: .free, lane: .push, cause: TestStore.cause, reason: .foreground)
+        ]
+        _ = try await store.pool.query(MarkTimelines(input, limit: 4))
     }
 
     private func sweeps(_ store: TestStore) async throws -> Int {
@@ -35,15 +48,16 @@ struct SweepRequestTests {
                     .test("w\($0)", user: "u\($0)", configuration: #"{"card":"c\#($0 % 3)","n":\#($0)}"#)
                 } + [.test("d", kind: "DueDate", configuration: #"{"card":"c1"}"#)])
             try await worker.store.settle()
-            try await record(worker.store, .everyone, kinds: ["Purchases"], matching: #"{"card":"c1"}"#, events: 4)
-            #expect(try await worker.sweeper.pass().marked == 20)
+            try await record(worker.store, kind: "Purchases", matching: #"{"card":"c1"}"#, events: 4)
+            try await worker.sweep()
+            #expect(worker.counts.swept == 20)
             #expect(try await sweeps(worker.store) == 0)
             try await worker.drain()
             let expected = ids.dropLast().enumerated().filter { $0.offset % 3 == 1 }.map(\.element)
             #expect(Set(worker.provider.requestedIDs) == Set(expected))
             let detail = try await worker.store.detail(expected[0])
             #expect(detail.requested == 5 && detail.rendered == 5)
-            #expect(detail.cause == TestStore.cause)
+            #expect(detail.latestCause == TestStore.cause)
         }
     }
 
@@ -62,8 +76,9 @@ struct SweepRequestTests {
                     .test("o", app: TestKinds.otherApp, configuration: configuration),
                 ])
             try await worker.store.settle()
-            try await record(worker.store, .everyone, matching: configuration)
-            #expect(try await worker.sweeper.pass().marked == 11)
+            try await record(worker.store, matching: configuration)
+            try await worker.sweep()
+            #expect(worker.counts.swept == 11)
             #expect(try await sweeps(worker.store) == 0)
         }
     }
@@ -77,14 +92,16 @@ struct SweepRequestTests {
                     .test("w\($0)", user: "shared", device: "d\($0 % 2)", configuration: #"{"n":\#($0)}"#)
                 } + [.test("x", user: "other", device: "d1")])
             try await worker.store.settle()
-            try await record(worker.store, .user("shared"))
-            #expect(try await worker.sweeper.pass().marked == 40)
+            try await record(worker.store, .user, "shared")
+            try await worker.sweep()
+            #expect(worker.counts.swept == 40)
             try await worker.drain()
             #expect(Set(worker.provider.requestedIDs) == Set(ids.dropLast()))
 
             try await worker.store.settle()
-            try await record(worker.store, .device("d1"), matching: #"{"n":3}"#)
-            #expect(try await worker.sweeper.pass().marked == 1)
+            try await record(worker.store, .device, "d1", matching: #"{"n":3}"#)
+            try await worker.sweep()
+            #expect(worker.counts.swept == 41)
             #expect(try await sweeps(worker.store) == 0)
         }
     }
@@ -92,18 +109,18 @@ struct SweepRequestTests {
     @Test func sweepsArePacedAndGoOnWhereTheyStopped() async throws {
         try await withWorker { configuration in
             configuration.sweepChunk = 10
-            configuration.bulkHighWater = 20
+            configuration.bulkHighWater = 400
         } _: { worker in
             try await worker.store.place((0..<70).map { .test("w\($0)", user: "u\($0)", configuration: #"{"a":1}"#) })
             try await worker.store.settle()
-            try await record(worker.store, .everyone, kinds: ["Purchases"], matching: #"{"a":1}"#)
-            let first = try await worker.sweeper.pass()
-            #expect(first.marked == 20 && first.isHeldBack)
-            #expect(try await worker.sweeper.pass().marked == 0)
-            // The one who goes on may be another process.
+            try await record(worker.store, kind: "Purchases", matching: #"{"a":1}"#)
+            try await worker.sweep()
+            #expect(worker.counts.swept == 20)
+            // Another process may go on.
+            let other = worker.another()
             repeat {
                 try await worker.drain()
-                _ = try await worker.another().sweeper.pass()
+                try await other.sweep()
             } while try await sweeps(worker.store) > 0
             try await worker.drain()
             #expect(worker.provider.requestedIDs.count == 70, "each of them once")
@@ -113,7 +130,7 @@ struct SweepRequestTests {
     @Test func aSweepWithoutRoomDoesNotHoldUpTheOthers() async throws {
         try await withWorker { configuration in
             configuration.sweepChunk = 10
-            configuration.bulkHighWater = 10
+            configuration.bulkHighWater = 200
         } _: { worker in
             let configuration = #"{"a":1}"#
             try await worker.store.place(
@@ -122,48 +139,34 @@ struct SweepRequestTests {
                         .test("o\($0)", app: TestKinds.otherApp, user: "u\($0)", configuration: configuration)
                     })
             try await worker.store.settle()
-            try await record(worker.store, .everyone, matching: configuration)
-            try await record(worker.store, .everyone, matching: configuration, app: TestKinds.otherApp)
-            let pass = try await worker.sweeper.pass()
-            #expect(pass.marked == 15 && pass.isHeldBack)
+            try await record(worker.store, matching: configuration)
+            try await record(worker.store, matching: configuration, app: TestKinds.otherApp)
+            try await worker.sweep()
+            #expect(worker.counts.swept == 15)
             #expect(try await sweeps(worker.store) == 1)
-        }
-    }
-
-    @Test func aRetiredKindDoesNotHoldASweepBack() async throws {
-        try await withWorker { configuration in
-            configuration.sweepChunk = 10
-            configuration.bulkHighWater = 10
-        } _: { worker in
-            try await worker.store.place(
-                (0..<30).map { .test("w\($0)", user: "u\($0)", configuration: #"{"a":1}"#) }
-                    + [.test("d", kind: "DueDate", configuration: #"{"a":1}"#)])
-            try await worker.store.settle()
-            try await record(worker.store, .everyone, matching: #"{"a":1}"#)
-            try await worker.store.sql("UPDATE kind SET retired_at = now() WHERE name = 'Purchases'")
-            #expect(try await worker.sweeper.pass().marked == 1)
-            #expect(try await sweeps(worker.store) == 0)
         }
     }
 
     @Test func twoProcessesShareManySweeps() async throws {
         try await withWorker {
             $0.sweepChunk = 3
+            $0.bulkHighWater = 100_000
         } _: { worker in
             try await worker.store.place(
                 (0..<120).map { .test("w\($0)", user: "u\($0)", configuration: #"{"a":\#($0 % 12)}"#) })
             try await worker.store.settle()
             for index in 0..<12 {
-                try await record(worker.store, .everyone, kinds: ["Purchases"], matching: #"{"a":\#(index)}"#)
+                try await record(worker.store, kind: "Purchases", matching: #"{"a":\#(index)}"#)
             }
             let other = worker.another()
-            async let first = worker.sweeper.pass()
-            async let second = other.sweeper.pass()
-            var marked = try await first.marked + second.marked
-            while try await sweeps(worker.store) > 0 { marked += try await worker.sweeper.pass().marked }
-            #expect(marked == 120)
+            async let first: Void = worker.sweep()
+            async let second: Void = other.sweep()
+            _ = try await (first, second)
+            try await worker.sweep()
+            #expect(worker.counts.swept + other.counts.swept == 120)
+            #expect(try await sweeps(worker.store) == 0)
             #expect(
-                try await worker.store.integer("SELECT count(*) FROM timeline_state WHERE requested = 2") == 120,
+                try await worker.store.integer("SELECT count(*) FROM timeline WHERE requested = 2") == 120,
                 "each is requested exactly once")
         }
     }

@@ -6,107 +6,105 @@ import WidgetStore
 
 @testable import ReloadWorkers
 
-/// Reloads of everyone become due work in paced chunks.
-@Suite(.serialized, .tags(.database), .timeLimit(.minutes(5)))
+/// Reloads of everyone become bulk lists in paced chunks.
+@Suite("Reloads of everyone", .serialized, .tags(.database), .timeLimit(.minutes(5)))
 struct SweeperTests {
+    /// Two lists of twenty.
     private func configure(_ configuration: inout WorkerConfiguration) {
         configuration.sweepChunk = 20
-        configuration.bulkHighWater = 50
+        configuration.bulkHighWater = 400
     }
 
-    private func due(_ store: TestStore, lane: ReloadLane) async throws -> Int {
-        try await store.integer(
-            "SELECT count(*) FROM timeline_state WHERE due_at <= now() AND NOT leased AND lane = \(lane.rawValue)")
+    private func place(_ count: Int, _ worker: TestWorker) async throws -> [TimelineID] {
+        let ids = try await worker.store.place((0..<count).map { .test("w\($0)", user: "u\($0)") })
+        try await worker.store.settle()
+        return ids
     }
 
-    @Test func aReloadOfEveryoneIsPacedUnderTheHighWaterMarkAndConverges() async throws {
+    @Test("A reload of everyone is paced under the high-water mark, reaches all once, and leaves nothing for the audit")
+    func paced() async throws {
         try await withWorker(maxBatch: 30, configure: configure) { worker in
-            let ids = try await worker.store.place((0..<200).map { .test("w\($0)", user: "u\($0)") })
-            try await worker.store.settle()
+            let ids = try await place(200, worker)
             try await worker.store.bumpKind("Purchases")
-
-            var passes = 0
-            while try await worker.sweeper.pass().marked > 0 {
-                passes += 1
-                #expect(try await due(worker.store, lane: .bulk) <= 50)
-                #expect(worker.context.sweepDemand.isAwaited, "the rest waits for room")
-                try await worker.turn()
-            }
-            #expect(passes >= 4)
-            try await worker.drain()
+            var rounds = 0
+            repeat {
+                try await worker.sweep()
+                #expect(try await worker.store.lists() <= 2)
+                rounds += 1
+            } while try await worker.turn() > 0
+            #expect(rounds >= 5)
             #expect(Set(worker.provider.requestedIDs) == Set(ids))
             #expect(worker.provider.requestedIDs.count == 200, "each of them once")
-            #expect(
-                try await worker.store.integer(
-                    "SELECT count(*) FROM timeline_state WHERE rendered_kind_generation = 1 AND swept_generation = 1")
-                    == 200)
             #expect(worker.counts.swept == 200)
+            #expect(try await worker.store.stale() == 0)
+            #expect(try await worker.store.lists() == 0)
+            #expect(try await worker.store.integer("SELECT count(*) FROM sweep") == 0)
+            #expect(try await worker.store.unappointed() == 0)
         }
     }
 
-    @Test func aFullBacklogIsLeftAlone() async throws {
+    @Test("A kind whose backlog is full is left alone")
+    func fullBacklog() async throws {
         try await withWorker(configure: configure) { worker in
-            try await worker.store.place((0..<200).map { .test("w\($0)", user: "u\($0)") })
-            try await worker.store.settle()
+            _ = try await place(200, worker)
             try await worker.store.bumpKind("Purchases")
-            #expect(try await worker.sweeper.pass().marked == 50)
-            let pass = try await worker.sweeper.pass()
-            #expect(pass.marked == 0 && pass.isHeldBack)
-            #expect(try await due(worker.store, lane: .bulk) == 50)
+            try await worker.sweep()
+            #expect(worker.counts.swept == 40)
+            #expect(try await !worker.sweeper.pass())
+            #expect(try await worker.store.lists(ready: .bulk) == 2)
         }
     }
 
-    @Test func singleReloadsGoAheadOfAReloadOfEveryone() async throws {
+    @Test("Single reloads go ahead of a reload of everyone")
+    func singlesFirst() async throws {
         try await withWorker(maxBatch: 10) { configuration in
             configuration.concurrency = 1
         } _: { worker in
-            let ids = try await worker.store.place((0..<200).map { .test("w\($0)", user: "u\($0)") })
-            try await worker.store.settle()
+            let ids = try await place(200, worker)
             try await worker.store.bumpKind("Purchases")
-            _ = try await worker.sweeper.pass()
+            try await worker.sweep()
             try await worker.store.markUser("u150")
             try await worker.store.markUser("u180")
             try await worker.turn()
-            #expect(Set(worker.provider.requestedIDs).isSuperset(of: [ids[150], ids[180]]))
+            #expect(Set(worker.provider.requests[0].ids) == [ids[150], ids[180]])
         }
     }
 
-    @Test func singleReloadsAreClaimedAndFetchedByThemselves() async throws {
+    @Test("Single reloads are claimed and fetched by themselves, and not once more for the reload of everyone")
+    func singlesApart() async throws {
         try await withWorker(maxBatch: 10) { worker in
-            let ids = try await worker.store.place((0..<50).map { .test("w\($0)", user: "u\($0)") })
-            try await worker.store.settle()
+            let ids = try await place(50, worker)
             try await worker.store.bumpKind("Purchases")
-            _ = try await worker.sweeper.pass()
+            try await worker.sweep()
             try await worker.store.markUser("u30")
-            let works = try await worker.claim()
+            _ = try await worker.claim()
             #expect(worker.counts.claims == 2)
-            let batches = works.compactMap {
-                if case .reload(let batch) = $0 { batch.timelines.map(\.id) } else { nil }
-            }
-            #expect(batches.first == [ids[30]])
-            // Of the provider's eight slots bulk holds half at the most.
-            #expect(batches.dropFirst().map(\.count) == [10, 10, 10, 10])
-            await worker.run(works)
+            try await worker.finish()
+            #expect(worker.provider.requests.contains { $0.ids == [ids[30]] })
+            #expect(Set(worker.provider.requestedIDs) == Set(ids) && worker.provider.requestedIDs.count == 50)
         }
     }
 
-    @Test func aBumpInTheMiddleOfASweepConverges() async throws {
+    @Test("A generation that is raised in the middle of a sweep converges")
+    func raised() async throws {
         try await withWorker(configure: configure) { worker in
-            try await worker.store.place((0..<100).map { .test("w\($0)", user: "u\($0)") })
-            try await worker.store.settle()
+            _ = try await place(100, worker)
             try await worker.store.bumpKind("Purchases")
-            #expect(try await worker.sweeper.pass().marked == 50)
+            try await worker.sweep()
+            #expect(worker.counts.swept == 40)
             try await worker.turn()
             try await worker.store.bumpKind("Purchases")
             try await worker.store.bumpApp()
-            while try await worker.sweeper.pass().marked > 0 { try await worker.drain() }
-            #expect(try await worker.store.pool.query(Overview())[0].stale == 0)
+            repeat { try await worker.sweep() } while try await worker.turn() > 0
+            #expect(try await worker.store.stale() == 0)
             let fetches = worker.provider.requestedIDs.count
-            #expect(fetches >= 100 && fetches <= 150, "only those that were rendered before the second bump are again")
+            #expect(fetches >= 100 && fetches <= 140, "only those that were rendered before the second bump are again")
+            #expect(try await worker.store.unappointed() == 0)
         }
     }
 
-    @Test func aBumpOfTheAppReachesAllItsKindsAndNoOtherApp() async throws {
+    @Test("A reload of all of an app's kinds reaches no other app")
+    func app() async throws {
         try await withWorker { worker in
             try await worker.store.place([
                 .test("w1"), .test("w2", kind: "DueDate"), .test("w3", kind: "Weather"),
@@ -114,83 +112,97 @@ struct SweeperTests {
             ])
             try await worker.store.settle()
             try await worker.store.bumpApp()
-            #expect(try await worker.sweeper.pass().marked == 3)
+            try await worker.sweep()
+            #expect(worker.counts.swept == 3)
             try await worker.drain()
             #expect(worker.provider.requestedIDs.count == 3)
         }
     }
 
-    @Test func timelinesBeingFetchedAreSweptOnceTheyAreDone() async throws {
+    @Test("A timeline that is being fetched when everyone's reload comes is fetched once more")
+    func duringTheFetch() async throws {
         try await withWorker { worker in
             let id = try await worker.store.place([.test("w1")])[0]
-            let works = try await worker.claim()
+            _ = try await worker.claim()
             try await worker.store.bumpKind("Purchases")
-            let pass = try await worker.sweeper.pass()
-            #expect(pass.marked == 0 && pass.isHeldBack)
-            await worker.run(works)
-            #expect(try await worker.sweeper.pass().marked == 1)
+            try await worker.sweep()
+            #expect(worker.counts.swept == 1)
+            try await worker.finish()
+            #expect(try await worker.store.detail(id).isStale)
             try await worker.drain()
             #expect(try await !worker.store.detail(id).isStale)
+            #expect(worker.provider.requests.count == 2)
         }
     }
 
-    @Test func theSweepPassesOverFailingTimelinesAndKeepsTheirBackOff() async throws {
-        try await withWorker(configure: configure) { worker in
-            let ids = try await worker.store.place((0..<60).map { .test("w\($0)", user: "u\($0)") })
-            try await worker.store.settle()
-            try await worker.store.sql("UPDATE timeline_state SET retry_at = now() + interval '1 hour'")
+    @Test("A timeline that was rendered for the generation before its list is looked at is not fetched again")
+    func renderedMeanwhile() async throws {
+        try await withWorker { worker in
+            let id = try await place(1, worker)[0]
             try await worker.store.bumpKind("Purchases")
-            // None of them comes due, so none of them fills the backlog.
-            #expect(try await worker.sweeper.pass().marked == 50)
-            #expect(try await worker.sweeper.pass().marked == 10)
-            #expect(try await due(worker.store, lane: .bulk) == 0)
-            let detail = try await worker.store.detail(ids[0])
-            #expect(try #require(detail.secondsToDue) > 3_500)
+            try await worker.store.markUser("u0")
+            try await worker.turn()
+            try await worker.sweep()
+            try await worker.drain()
+            #expect(try await !worker.store.detail(id).isStale)
+            #expect(worker.provider.requests.count == 1)
         }
     }
 
-    @Test func aBudgetedReloadOfEveryoneWaitsForTheSpacing() async throws {
+    @Test("Failing timelines keep their back-off through a reload of everyone")
+    func backOff() async throws {
+        try await withWorker(configure: configure) { worker in
+            let ids = try await place(60, worker)
+            try await worker.store.sql("UPDATE timeline SET retry_at = now() + interval '1 hour'")
+            try await worker.store.bumpKind("Purchases")
+            repeat { try await worker.sweep() } while try await worker.turn() > 0
+            #expect(worker.provider.requests.isEmpty && worker.counts.swept == 60)
+            #expect(try await worker.store.lists(ready: .bulk) == 0)
+            #expect(try #require(await worker.store.detail(ids[0]).secondsToDue) > 3_500)
+            #expect(try await worker.store.unappointed() == 0)
+            try await worker.store.passTime(3_700)
+            try await worker.drain()
+            #expect(try await worker.store.stale() == 0)
+        }
+    }
+
+    @Test("A budgeted reload of everyone waits for the spacing of each timeline")
+    func deferred() async throws {
         try await withWorker { worker in
             let id = try await worker.store.place([.test("w1")])[0]
             try await worker.drain()
             try await worker.store.bumpKind("Purchases", isFree: false)
-            #expect(try await worker.sweeper.pass().marked == 1)
+            try await worker.sweep()
+            try await worker.drain()
             let detail = try await worker.store.detail(id)
+            #expect(detail.isStale && worker.provider.requests.count == 1)
             #expect(try #require(detail.secondsToDue) > 290)
-            #expect(detail.lane == .bulk)
+            #expect(try await worker.store.unappointed() == 0)
+            try await worker.store.passTime(400)
+            try await worker.drain()
+            #expect(try await !worker.store.detail(id).isStale)
+            #expect(worker.provider.requests.count == 2)
         }
     }
-}
 
-struct SweepRoomTests {
-    private func room(chunk: Int, highWater: Int, _ backlogs: [Int32: Int]) -> SweepRoom {
-        var configuration = WorkerConfiguration()
-        configuration.sweepChunk = chunk
-        configuration.bulkHighWater = highWater
-        return SweepRoom(configuration, backlogs: backlogs)
-    }
-
-    @Test func aChunkIsNeverMoreThanTheRoom() {
-        let room = room(chunk: 20, highWater: 50, [1: 38, 2: 41, 3: 50])
-        #expect(room.chunk(of: 1) == 12)
-        #expect(room.chunk(of: 2) == nil, "less than half a chunk is not worth a statement")
-        #expect(room.chunk(of: 3) == nil)
-        #expect(room.chunk(of: 4) == 20)
-        #expect(room.chunk(of: [1, 4]) == 12)
-        #expect(room.chunk(of: [1, 2]) == nil)
-        #expect(room.chunk(of: []) == 20)
-    }
-
-    @Test func whatIsMarkedTakesRoom() {
-        var room = room(chunk: 20, highWater: 50, [:])
-        room.marked(45, of: [1])
-        #expect(room.chunk(of: 1) == nil)
-        #expect(room.chunk(of: 2) == 20)
-    }
-
-    @Test func aHighWaterMarkBelowTheChunkIsTheChunk() {
-        let room = room(chunk: 1_000, highWater: 10, [1: 4, 2: 6])
-        #expect(room.chunk(of: 1) == 6)
-        #expect(room.chunk(of: 2) == nil)
+    @Test("A cancelled reload of everyone fetches nothing more, and a later one does")
+    func cancelled() async throws {
+        try await withWorker(configure: configure) { worker in
+            _ = try await place(60, worker)
+            try await worker.store.bumpKind("Purchases")
+            try await worker.sweep()
+            _ = try await worker.claim()
+            _ = try await worker.store.store.cancelWork(app: TestKinds.app, kind: "Purchases")
+            try await worker.finish()
+            let fetched = worker.provider.requestedIDs.count
+            try await worker.sweep()
+            try await worker.drain()
+            #expect(worker.provider.requestedIDs.count == fetched && fetched <= 40)
+            #expect(try await worker.store.lists() == 0)
+            #expect(try await worker.store.stale() == 0)
+            try await worker.store.bumpKind("Purchases")
+            repeat { try await worker.sweep() } while try await worker.turn() > 0
+            #expect(worker.provider.requestedIDs.count == fetched + 60)
+        }
     }
 }

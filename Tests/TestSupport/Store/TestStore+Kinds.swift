@@ -52,37 +52,38 @@ extension TestStore {
     ) async throws {
         guard let app = known.apps[TestKinds.app] else { return }
         try await pool.withTransaction { connection in
-            let scope = WidgetScope(widgets: [(appID: app.id, id: widget)], devices: [], deviceLimit: 0)
+            let scope = WidgetScope(widgets: [(appID: app.id, id: widget)])
             _ = try await connection.query(LockWidgets(scope))
             guard let stored = try await connection.query(ReadWidgets(scope)).first,
                 let kind = known.kinds[stored.kindID]
             else { return }
             try await afterReading()
             let identity = configuration.map {
-                TimelineIdentity(
-                    app: app.name, kind: kind.definition.name, sharing: kind.definition.sharing,
-                    variesBy: kind.definition.variesBy, family: stored.family,
-                    configuration: WidgetConfiguration(storedCanonical: $0), environment: stored.environment,
-                    user: stored.user)
+                kind.identity(
+                    family: stored.family, configuration: WidgetConfiguration(storedCanonical: $0),
+                    environment: stored.environment, user: stored.user)
             }
-            let old = stored.timelineID.map { [$0] } ?? []
-            var pipeline = PostgresPipeline()
-            _ = pipeline.append(LockTimelines(old + (identity.map { [$0.id] } ?? [])))
-            if let identity {
-                _ = pipeline.append(
-                    PlaceTimelines([
+            let placed = try await connection.place(
+                identity.map {
+                    [
                         TimelinePlacement(
-                            id: identity.id, kindID: kind.id, identity: identity, lane: .interactive, cause: nil,
-                            reason: .placed)
-                    ]))
-            }
-            _ = pipeline.append(
+                            id: $0.id, kindID: kind.id, identity: $0, lane: .interactive, cause: nil, reason: .placed)
+                    ]
+                } ?? [])
+            _ = try await connection.query(
                 UpdateWidgets([
                     WidgetWrite(
-                        appID: app.id, id: widget, kindID: kind.id, family: stored.family, timelineID: identity?.id,
-                        user: stored.user, device: stored.device, environment: stored.environment, changedAt: time)
+                        appID: app.id, id: widget, kindID: kind.id, family: stored.family,
+                        timelineID: identity.flatMap { placed.rows[$0.id] }, user: stored.user, device: stored.device,
+                        environment: stored.environment, changedAt: time)
                 ]))
-            _ = pipeline.append(OrphanTimelines(old))
+            var marks = MarkInput()
+            marks.revived = placed.stale
+            if let old = stored.timeline, old.id != identity?.id { marks.departed = [old.row] }
+            guard !marks.isEmpty else { return }
+            var pipeline = PostgresPipeline()
+            _ = pipeline.append(MarkTimelines(marks, limit: 0))
+            _ = pipeline.append(OrphanTimelines(marks.departed))
             _ = try await connection.run(pipeline)
         }
     }

@@ -108,43 +108,61 @@ extension TestStore {
         let latest = try await directory()
         let directory = known ?? latest
         var timelines: [TimelineID: TimelinePlacement] = [:]
-        var writes: [WidgetWrite] = []
         var ids: [TimelineID] = []
+        var kinds: [RegisteredKind] = []
         for placement in placements {
             guard let app = directory.apps[placement.app], let kind = directory.kind(placement.kind, of: app) else {
                 throw PostgresError(.misuse, "no kind \(placement.kind) of \(placement.app)")
             }
-            let identity = TimelineIdentity(
-                app: app.name, kind: placement.kind, sharing: kind.definition.sharing,
-                variesBy: kind.definition.variesBy, family: placement.family,
-                configuration: placement.configuration, environment: placement.environment, user: placement.user)
-            let id = identity.id
-            ids.append(id)
-            timelines[id] = TimelinePlacement(
-                id: id, kindID: kind.id, identity: identity, lane: .interactive, cause: nil, reason: .placed)
-            writes.append(
-                WidgetWrite(
-                    appID: app.id, id: placement.widget, kindID: kind.id, family: placement.family, timelineID: id,
-                    user: placement.user, device: placement.device, environment: placement.environment,
-                    changedAt: time))
+            let identity = kind.identity(
+                family: placement.family, configuration: placement.configuration, environment: placement.environment,
+                user: placement.user)
+            ids.append(identity.id)
+            kinds.append(kind)
+            timelines[identity.id] = TimelinePlacement(
+                id: identity.id, kindID: kind.id, identity: identity, lane: .interactive, cause: nil, reason: .placed)
         }
-        var pipeline = PostgresPipeline()
-        _ = pipeline.append(PlaceTimelines(Array(timelines.values)))
-        _ = pipeline.append(InsertWidgets(writes))
-        _ = try await pool.transaction(pipeline)
+        let all = zip(zip(placements, kinds), ids).map { ($0.0, $0.1, $1) }
+        let placing = Array(timelines.values)
+        try await pool.withTransaction { connection in
+            let placed = try await connection.place(placing)
+            let writes = all.map { placement, kind, id in
+                WidgetWrite(
+                    appID: kind.appID, id: placement.widget, kindID: kind.id, family: placement.family,
+                    timelineID: placed.rows[id], user: placement.user, device: placement.device,
+                    environment: placement.environment, changedAt: time)
+            }
+            _ = try await connection.query(InsertWidgets(writes))
+            var marks = MarkInput()
+            marks.revived = placed.stale
+            if !marks.isEmpty { _ = try await connection.query(MarkTimelines(marks, limit: 0)) }
+        }
         return ids
     }
 
-    /// Makes all timelines rendered and idle, as after a successful fetch long ago: nothing is due.
+    /// Makes all timelines rendered and idle, as after a successful fetch long ago: nothing is due, and nothing is listed.
     package func settle() async throws {
         try await sql(
             """
-            UPDATE timeline_state s
-            SET rendered = s.requested, rendered_kind_generation = k.generation, rendered_app_generation = a.generation,
-                swept_generation = k.generation + a.generation, leased = false, due_at = 'infinity', lane = 2,
-                eligible_at = '-infinity', retry_at = '-infinity', rendered_at = now() - interval '1 day'
-            FROM kind k JOIN app a ON a.id = k.app_id WHERE k.id = s.kind_id
+            UPDATE timeline t
+            SET rendered = t.requested, generation = k.generation, listed_at = 'infinity', listed_lane = 3,
+                eligible_at = '-infinity', free_at = '-infinity', retry_at = '-infinity', policy_at = 'infinity',
+                rendered_at = now() - interval '1 day'
+            FROM kind k WHERE k.id = t.kind_id;
+            DELETE FROM work;
+            DELETE FROM sweep
             """)
+    }
+
+    /// Row of a timeline; nil: there is none.
+    package func row(of id: TimelineID) async throws -> Int64? {
+        let row = try await integer("SELECT id FROM timeline WHERE identity = '\(id)'")
+        return row == 0 ? nil : Int64(row)
+    }
+
+    /// Number of audit findings: rows with something to do and no list that will look at them.
+    package func unappointed() async throws -> Int {
+        try await pool.query(AuditTimelines(after: 0, limit: 1_000_000, slack: .zero)).reduce(0) { $0 + $1.appointed }
     }
 }
 
@@ -162,10 +180,10 @@ extension WidgetPlacement {
 }
 
 extension GenerationBump {
-    /// A bump by one event.
-    package init(id: Int32, events: Int64, reason: ReloadReason) {
+    /// A bump by so many events.
+    package init(appID: Int32, kindID: Int32?, events: Int64 = 1, reason: ReloadReason = .push) {
         self.init(
-            id: id, events: events, urgency: reason.urgency, cause: EventPosition(topic: 0, partition: 0, offset: 0),
-            reason: reason)
+            appID: appID, kindID: kindID, events: events, urgency: reason.urgency,
+            cause: EventPosition(topic: 0, partition: 0, offset: 0), reason: reason)
     }
 }

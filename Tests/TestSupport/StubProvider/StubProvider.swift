@@ -9,7 +9,10 @@ package import WidgetModel
 package final class StubProvider: Sendable {
     /// What it was asked.
     package struct Request: Sendable {
+        /// Of the request, or of its first item.
         package let kind: String
+        /// Of each item.
+        package let kinds: [String]
         /// The requested timelines, as JSON objects.
         package let items: [JSONValue]
         package let ids: [TimelineID]
@@ -87,8 +90,9 @@ package final class StubProvider: Sendable {
 
     fileprivate func application() -> some ApplicationProtocol {
         let router = Router()
-        for endpoint in ProviderEndpoint.allCases {
-            router.post("/widgets\(endpoint.path)") { [self] request, _ in
+        // Two addresses of one provider.
+        for (base, endpoint) in ProviderEndpoint.allCases.flatMap({ [("/widgets", $0), ("/others", $0)] }) {
+            router.post("\(base)\(endpoint.path)") { [self] request, _ in
                 let buffer = try await request.body.collect(upTo: 64 << 20)
                 let headers = Dictionary(
                     request.headers.map { ($0.name.canonicalName, $0.value) }, uniquingKeysWith: { $1 })
@@ -113,10 +117,11 @@ package final class StubProvider: Sendable {
 extension StubProvider.Request {
     init(body: [UInt8], headers: [String: String]) throws {
         let document = try JSONValue.parse(body)
-        guard let kind = document["kind"]?.stringValue, case .array(let items)? = document["requests"] else {
-            throw HTTPError(.badRequest)
-        }
-        self.kind = kind
+        guard case .array(let items)? = document["requests"] else { throw HTTPError(.badRequest) }
+        let kind = document["kind"]?.stringValue
+        kinds = items.compactMap { $0["kind"]?.stringValue ?? kind }
+        guard kinds.count == items.count else { throw HTTPError(.badRequest) }
+        self.kind = kind ?? kinds.first ?? ""
         self.items = items
         ids = items.compactMap { $0["id"]?.stringValue.flatMap { TimelineID($0) } }
         self.headers = headers

@@ -8,7 +8,7 @@ import Musl
 import Darwin
 #endif
 
-/// `simulate [SECONDS] [--seed S] [--count N] [--mutation NAME]`: random schedules, one seed after the other, until the time
+/// `simulate [SECONDS] [--seed S] [--count N] [--mutation NAME] [--journal]`: random schedules, one seed after the other, until the time
 /// is over or one fails. Exit code 1 when one failed, 2 when it was called wrongly.
 ///
 /// `--mutations` shows for each protection that is switched off the first seed that notices; exit code 1 when one is not
@@ -21,11 +21,12 @@ enum Simulate {
         var count: UInt64?
         var mutation: Mutation?
         var isForMutations = false
+        var isJournalWanted = false
     }
 
     static func main() {
         guard let options = options(CommandLine.arguments.dropFirst()) else {
-            print("usage: simulate [SECONDS] [--seed S] [--count N] [--mutation NAME | --mutations]")
+            print("usage: simulate [SECONDS] [--seed S] [--count N] [--mutation NAME | --mutations] [--journal]")
             print("mutations: \(Mutation.allCases.map(\.rawValue).joined(separator: " "))")
             exit(2)
         }
@@ -39,6 +40,10 @@ enum Simulate {
             let schedule = Schedule(seed: seed)
             steps += schedule.steps.count
             if schedule.run(mutation: options.mutation) != nil {
+                if options.isJournalWanted {
+                    let least = schedule.minimised(mutation: options.mutation)
+                    for line in least.journal(mutation: options.mutation) { print(line) }
+                }
                 print(schedule.report(mutation: options.mutation))
                 print("again: deploy/local/test --simulate --seed \(seed) --count 1")
                 exit(1)
@@ -80,6 +85,8 @@ enum Simulate {
             case "--count":
                 guard let count = arguments.popFirst().flatMap({ UInt64($0) }) else { return nil }
                 options.count = count
+            case "--journal":
+                options.isJournalWanted = true
             case "--mutations":
                 options.isForMutations = true
             case "--mutation":

@@ -113,7 +113,8 @@ extension ContractChange {
         ContractChange(
             .writes, request, ["properties", "requests", "items", "required", "1"], nil, "is not always there"),
         ContractChange(
-            .writes, request, ["properties", "kind", "type"], ["string", "null"], "/kind: null is written now"),
+            .writes, request, ["properties", "requests", "items", "properties", "kind", "type"], ["string", "null"],
+            "/kind: null is written now"),
         // Readers find more, or nothing that they were not told to expect.
         ContractChange(.writes, updated, ["properties", "checksum"], ["type": "string"], nil),
         ContractChange(.writes, updated, ["required", "7"], "storedAt", nil),

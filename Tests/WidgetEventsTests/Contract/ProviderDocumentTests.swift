@@ -33,10 +33,10 @@ struct ProviderDocumentTests {
         let (schema, values) = try examples(try operation(endpoint)["requestBody"])
         for value in values {
             #expect(SchemaCheck.problems(of: value, by: schema) == [])
-            let kind = try #require(value["kind"]?.stringValue)
             let requests = try #require(value["requests"]?.arrayValue)
             let written: JSONValue
             if endpoint == .placeholder {
+                let kind = try #require(value["kind"]?.stringValue)
                 let items = try requests.map { request in
                     PlaceholderIdentity(
                         kind: kind, family: try #require(WidgetFamily(name: request["family"]?.stringValue ?? "")),
@@ -51,12 +51,13 @@ struct ProviderDocumentTests {
                     return ProviderRequest.Item(
                         id: try #require(TimelineID(request["id"]?.stringValue ?? "")),
                         identity: TimelineIdentity(
-                            app: "a", kind: kind, family: WidgetFamily(name: request["family"]?.stringValue ?? ""),
+                            app: "a", kind: try #require(request["kind"]?.stringValue),
+                            family: WidgetFamily(name: request["family"]?.stringValue ?? ""),
                             configuration: try WidgetConfiguration(request["configuration"] ?? .null),
                             locale: environment?["locale"]?.stringValue,
                             timeZone: environment?["timeZone"]?.stringValue, user: request["user"]?.stringValue))
                 }
-                #expect(try JSONValue.parse(ProviderRequest(kind: kind, items: items).encode()) == value)
+                #expect(try JSONValue.parse(ProviderRequest(items: items).encode()) == value)
             }
         }
     }
@@ -85,7 +86,8 @@ struct ProviderDocumentTests {
             #expect(!ids.isEmpty)
             switch endpoint {
             case .timelines:
-                let response = try ProviderResponse.parse(value.encoded, requested: ids)
+                let response = try ProviderResponse.parse(
+                    value.encoded, requested: ids.map { RequestedTimeline($0) })
                 #expect(response.outcomes.count == ids.count && response.foreignCount == 0)
                 for outcome in response.outcomes {
                     switch outcome {

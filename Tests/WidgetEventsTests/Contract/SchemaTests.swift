@@ -86,12 +86,13 @@ struct SchemaTests {
                 return ProviderRequest.Item(
                     id: try #require(TimelineID(request["id"]?.stringValue ?? "")),
                     identity: TimelineIdentity(
-                        app: "a", kind: "k", family: WidgetFamily(name: request["family"]?.stringValue ?? ""),
+                        app: "a", kind: try #require(request["kind"]?.stringValue),
+                        family: WidgetFamily(name: request["family"]?.stringValue ?? ""),
                         configuration: try WidgetConfiguration(request["configuration"] ?? .null),
                         locale: environment?["locale"]?.stringValue, timeZone: environment?["timeZone"]?.stringValue,
                         user: request["user"]?.stringValue))
             }
-            let body = ProviderRequest(kind: example["kind"]?.stringValue ?? "", items: items).encode()
+            let body = ProviderRequest(items: items).encode()
             #expect(try JSONValue.parse(body) == example)
         }
     }
@@ -102,7 +103,8 @@ struct SchemaTests {
         for example in try examples(schema) {
             #expect(SchemaCheck.problems(of: example, by: schema) == [])
             let ids = try #require(example["timelines"]?.arrayValue).compactMap { $0["id"]?.stringValue }
-            let response = try ProviderResponse.parse(example.encoded, requested: ids.compactMap { TimelineID($0) })
+            let response = try ProviderResponse.parse(
+                example.encoded, requested: ids.compactMap { TimelineID($0) }.map { RequestedTimeline($0) })
             #expect(response.outcomes.count == ids.count && response.foreignCount == 0)
             for outcome in response.outcomes {
                 switch outcome {

@@ -17,29 +17,48 @@ struct ProviderRequestTests {
             (
                 .perUser, .all,
                 [
-                    "id": .string(id.description), "family": "systemSmall", "configuration": ["a": "é", "b": 1],
+                    "id": .string(id.description), "kind": "K \"1\"", "family": "systemSmall",
+                    "configuration": ["a": "é", "b": 1],
                     "environment": ["locale": "en-US", "timeZone": "Europe/Berlin"], "user": "u\"4",
                 ]
             ),
-            (.shared, [], ["id": .string(id.description), "configuration": ["a": "é", "b": 1]]),
+            (.shared, [], ["id": .string(id.description), "kind": "K \"1\"", "configuration": ["a": "é", "b": 1]]),
             (
                 .shared, [.locale],
                 [
-                    "id": .string(id.description), "configuration": ["a": "é", "b": 1],
+                    "id": .string(id.description), "kind": "K \"1\"", "configuration": ["a": "é", "b": 1],
                     "environment": ["locale": "en-US"],
                 ]
             ),
             (
                 .perUser, [.timeZone],
                 [
-                    "id": .string(id.description), "configuration": ["a": "é", "b": 1],
+                    "id": .string(id.description), "kind": "K \"1\"", "configuration": ["a": "é", "b": 1],
                     "environment": ["timeZone": "Europe/Berlin"], "user": "u\"4",
                 ]
             ),
         ]
         let items = try cases.map { ProviderRequest.Item(id: id, identity: try identity($0.0, $0.1)) }
-        let body = try JSONValue.parse(ProviderRequest(kind: "K \"1\"", items: items).encode())
-        #expect(body == ["kind": "K \"1\"", "requests": .array(cases.map(\.2))])
-        #expect(ProviderRequest(kind: "k", items: []).encode() == bytes(#"{"kind":"k","requests":[]}"#))
+        let body = try JSONValue.parse(ProviderRequest(items: items).encode())
+        #expect(body == ["requests": .array(cases.map(\.2))])
+        #expect(ProviderRequest(items: []).encode() == bytes(#"{"requests":[]}"#))
+    }
+
+    @Test("a request carries timelines of several kinds, each with its own")
+    func severalKinds() throws {
+        let items = try ["Purchases", "DueDate", "Purchases"].enumerated().map { index, kind in
+            ProviderRequest.Item(
+                id: TimelineID(high: 1, low: UInt64(index)),
+                identity: TimelineIdentity(
+                    app: "a", kind: kind, family: nil, configuration: try WidgetConfiguration([:]), locale: nil,
+                    timeZone: nil, user: nil))
+        }
+        let start = "00000000-0000-0001-0000-00000000000"
+        #expect(
+            ProviderRequest(items: items).encode()
+                == bytes(
+                    #"{"requests":[{"id":"\#(start)0","kind":"Purchases","configuration":{}},"#
+                        + #"{"id":"\#(start)1","kind":"DueDate","configuration":{}},"#
+                        + #"{"id":"\#(start)2","kind":"Purchases","configuration":{}}]}"#))
     }
 }

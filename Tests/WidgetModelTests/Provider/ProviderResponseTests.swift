@@ -11,9 +11,10 @@ struct ProviderResponseTests {
     private func parse(
         _ text: String, _ requested: [TimelineID]? = nil, limits: ProviderLimits = .init(), volatile: [String] = []
     ) throws -> ProviderResponse {
-        try ProviderResponse.parse(
-            bytes(text), requested: requested ?? [one], limits: limits,
-            volatileFields: volatile.compactMap { JSONPointer($0) })
+        let volatileFields = VolatileFields(volatile.compactMap { JSONPointer($0) })
+        return try ProviderResponse.parse(
+            bytes(text), requested: (requested ?? [one]).map { RequestedTimeline($0, volatileFields: volatileFields) },
+            limits: limits)
     }
 
     private func wrapped(_ element: String) -> String { #"{"timelines":[\#(element)]}"# }
@@ -271,6 +272,91 @@ struct ProviderResponseTests {
         #expect(try hash("\"now\"", ["/now"]) == hash("\"now\"", []))
     }
 
+    @Test("each timeline of an answer is hashed without the volatile fields of its own kind, wherever its id comes")
+    func severalKinds() throws {
+        let three = TimelineID(high: 0, low: 3)
+        let requested = zip([one, two, three], [["/at"], ["/list/0"], []]).map { id, pointers in
+            RequestedTimeline(id, volatileFields: VolatileFields(pointers.compactMap { JSONPointer($0) }))
+        }
+        func hashes(at: Int, first: Int, idLast: Bool) throws -> [ContentHash] {
+            let rest =
+                #""entries":[{"date":"2020-06-22T10:00:00Z","content":{"at":\#(at),"list":[\#(first),2]}}],"#
+                + #""policy":"never""#
+            let elements = [two, three, one].map { (id: TimelineID) in
+                idLast ? #"{\#(rest),"id":"\#(id)"}"# : element(rest, id: id)
+            }
+            let response = try ProviderResponse.parse(
+                bytes(wrapped(elements.joined(separator: ","))), requested: requested)
+            return try (0..<3).map { try #require(accepted(response, $0)).hash }
+        }
+        let base = try hashes(at: 1, first: 1, idLast: false)
+        #expect(Set(base).count == 3)
+        for idLast in [false, true] {
+            #expect(try hashes(at: 1, first: 1, idLast: idLast) == base)
+            let otherAt = try hashes(at: 2, first: 1, idLast: idLast)
+            #expect(zip(otherAt, base).map { $0 == $1 } == [true, false, false])
+            let otherFirst = try hashes(at: 1, first: 2, idLast: idLast)
+            #expect(zip(otherFirst, base).map { $0 == $1 } == [false, true, false])
+        }
+    }
+
+    @Test("an id that was asked for twice has its first place; what is answered twice is a duplicate")
+    func idAskedForTwice() throws {
+        let good = element(#""policy":"atEnd","entries":[\#(entry)]"#)
+        let foreign = element(#""policy":"atEnd","entries":[\#(entry)]"#, id: TimelineID(high: 9, low: 9))
+        let once = try parse(wrapped("\(foreign),\(good)"), [two, one, one])
+        #expect(accepted(once, 1)?.policy == .atEnd)
+        #expect(once.outcomes[0] == .missing && once.outcomes[2] == .missing)
+        #expect(once.foreignCount == 1)
+        let twice = try parse(wrapped("\(good),\(good)"), [two, one, one])
+        #expect(twice.outcomes == [.missing, .duplicate, .missing])
+        #expect(twice.foreignCount == 0)
+    }
+
+    @Test("the hash without volatile fields is that of the canonical form of what is left", .tags(.property))
+    func volatileFieldsOfAnyContent() throws {
+        var generator = JSONGenerator(seed: 33)
+        let pointers = ["/a", "/b/a", "/0", "/1/b", "/a/0/c", "/é", "/\"", "/-1", "/01"]
+        var shortened = 0
+        for round in 0..<5_000 {
+            let content = generator.value()
+            let chosen = pointers.indices.filter { (round >> ($0 % 5)) & 1 == 1 }.map { pointers[$0] }
+            let text = String(decoding: content.encoded, as: UTF8.self)
+            let response = try parse(
+                wrapped(
+                    element(
+                        #""policy":"never","entries":[{"date":"2020-06-22T10:00:00Z","content":\#(text)}]"#)),
+                volatile: chosen)
+            guard let timeline = accepted(response) else { continue }
+            let left = Self.removing(chosen.compactMap { JSONPointer($0)?.tokens[...] }, from: content) ?? .null
+            if left != content { shortened += 1 }
+            let visible =
+                #"{"entries":[{"content":"# + left.canonical + #","date":"2020-06-22T10:00:00Z"}"#
+            #expect(timeline.hash == ContentHash(of: bytes(visible)), "\(text) without \(chosen)")
+        }
+        #expect(shortened > 200)
+    }
+
+    /// The value without what the pointers name, by way of a tree; nil when the value itself is named.
+    private static func removing(_ pointers: [ArraySlice<String>], from value: JSONValue) -> JSONValue? {
+        guard !pointers.contains(where: \.isEmpty) else { return nil }
+        func below(_ token: String) -> [ArraySlice<String>] {
+            pointers.filter { $0.first.map { Array($0.utf8) == Array(token.utf8) } ?? false }.map { $0.dropFirst() }
+        }
+        switch value {
+        case .object(let object):
+            return .object(
+                JSONObject(
+                    object.members.compactMap { member in
+                        removing(below(member.key), from: member.value).map { .init(key: member.key, value: $0) }
+                    }))
+        case .array(let elements):
+            return .array(elements.enumerated().compactMap { removing(below(String($0)), from: $1) })
+        case .null, .bool, .number, .string:
+            return value
+        }
+    }
+
     @Test func sortingIsStableForAnyOrder() throws {
         var random = SeededGenerator(seed: 31)
         for _ in 0..<100 {
@@ -298,7 +384,7 @@ struct ProviderResponseTests {
         for _ in 0..<50_000 {
             guard
                 let response = try? ProviderResponse.parse(
-                    generator.mutated(bytes(good)), requested: [one, two], volatileFields: [])
+                    generator.mutated(bytes(good)), requested: [RequestedTimeline(one), RequestedTimeline(two)])
             else { continue }
             whole += 1
             for outcome in response.outcomes {

@@ -32,7 +32,8 @@ struct StandInResponseTests {
             #"{"content":{"a":[],"b":1},"date":"2020-06-22T10:00:00.5Z","relevance":{"score":50},"url":"x:A"}"#
         #expect(response.outcomes == [value(expected), .missing, .missing])
         let timeline = try ProviderResponse.parse(
-            bytes(#"{"timelines":[{"id":"\#(one)","policy":"never","entries":[\#(raw)]}]}"#), requested: [one])
+            bytes(#"{"timelines":[{"id":"\#(one)","policy":"never","entries":[\#(raw)]}]}"#),
+            requested: [RequestedTimeline(one)])
         guard case .timeline(let parsed) = timeline.outcomes[0] else {
             Issue.record("\(timeline.outcomes)")
             return

@@ -107,7 +107,8 @@ struct DesignPartATests {
                 + #""content":{"links":["game:///\#(hero)","game:///all"]},"url":"game:///\#(hero)"}]}"#
         }
         let response = try ProviderResponse.parse(
-            bytes(#"{"timelines":[\#(elements.joined(separator: ","))]}"#), requested: ids, volatileFields: [])
+            bytes(#"{"timelines":[\#(elements.joined(separator: ","))]}"#), requested: ids.map { RequestedTimeline($0) }
+        )
         for (outcome, hero) in zip(response.outcomes, heroes) {
             guard case .timeline(let parsed) = outcome else {
                 Issue.record("\(outcome)")
@@ -128,7 +129,7 @@ struct DesignPartBTests {
     private func parse(_ entries: [String], policy: String = #""atEnd""#) throws -> (ParsedTimeline, Timeline) {
         let text =
             #"{"timelines":[{"id":"\#(id)","policy":\#(policy),"entries":[\#(entries.joined(separator: ","))]}]}"#
-        let response = try ProviderResponse.parse(bytes(text), requested: [id], volatileFields: [])
+        let response = try ProviderResponse.parse(bytes(text), requested: [RequestedTimeline(id)])
         guard case .timeline(let parsed) = response.outcomes[0] else {
             throw ModelError(message: "\(response.outcomes[0])")
         }

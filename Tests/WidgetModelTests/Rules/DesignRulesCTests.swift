@@ -53,24 +53,18 @@ struct DesignPartCTests {
 
     @Test("never: only an explicit request: a widget that waits for the person to sign in")
     func signIn() {
-        var timeline = TimelineStateMachine.rendered(at: now, policy: .never)
-        #expect(timeline.dueAt == .distantFuture)
-        #expect(timeline.claim(number: 2, lease: .minutes(1), in: ScopeGenerations(), at: now + .days(3650)) == nil)
-        #expect(timeline.request(urgency: .free, lane: .interactive, at: now + .days(1)) == .due)
-        #expect(timeline.claim(number: 2, lease: .minutes(1), in: ScopeGenerations(), at: now + .days(1)) != nil)
+        var row = SimpleRow(renderedAt: now)
+        #expect(row.state.nextLook(row.kind, at: now + .days(3650)) == nil)
+        row.request(.foreground)
+        #expect(row.state.nextLook(row.kind, at: now + .days(1)) == now + .days(1))
+        #expect(row.isFetched(.test(), at: now + .days(1)))
     }
 
     @Test("reload per kind, or all")
     func scopes() {
-        let timeline = TimelineStateMachine.rendered(at: now, policy: .never)
-        var overview = ScopeGenerations()
-        var detail = ScopeGenerations()
-        overview.kind.bump(urgency: .budgeted)
-        #expect(timeline.need(in: overview) == .budgeted && timeline.need(in: detail) == .policy)
-        // The app's counter is one for both kinds.
-        overview.app.bump(urgency: .free)
-        detail.app = overview.app
-        #expect(timeline.need(in: overview) == .free && timeline.need(in: detail) == .free)
+        let row = TimelineState(generation: 3)
+        let (overview, detail) = (KindGenerations(current: 4), KindGenerations(current: 3))
+        #expect(row.pending(overview) == .budgeted && row.pending(detail) == nil)
         #expect(KindScope.all.contains("anything"))
         #expect(KindScope(names: ["Stocks detail"])?.contains("Stocks overview") == false)
     }
@@ -116,40 +110,34 @@ struct DesignPartCTests {
     @Test("a significant time change is one free reload of each timeline, and of a shared one after its spacing")
     func significantTimeChange() {
         for isShared in [false, true] {
-            var scope = ScopeGenerations()
-            var timeline = TimelineStateMachine.rendered(at: now, policy: .never, isShared: isShared)
-            scope.app.bump(urgency: ReloadReason.environment.urgency)
-            let outcome = timeline.sweep(to: scope, at: now + .seconds(60))
-            #expect(outcome == (isShared ? .deferred(until: now + .minutes(5)) : .due))
-            #expect(timeline.need(in: scope) == .free)
-            #expect(timeline.sweep(to: scope, at: now + .seconds(61)) == nil, "once")
+            let rules = ReloadRules.test(isShared: isShared).exact
+            var row = SimpleRow(renderedAt: now)
+            row.store(rules, at: now)
+            row.kind = KindGenerations(current: 1, free: 1)
+            let later = now + .seconds(60)
+            #expect(row.state.nextLook(row.kind, at: later) == (isShared ? now + .minutes(5) : later))
+            #expect(row.isFetched(rules, at: now + .minutes(5)))
+            row.store(rules, at: now + .minutes(5))
+            #expect(row.state.nextLook(row.kind, at: now + .minutes(5)) == nil, "once")
         }
     }
 
     @Test("ten million people opening an app are one reload a spacing of a shared timeline")
-    func sharedForeground() throws {
-        var timeline = TimelineStateMachine.rendered(at: now, policy: .never, isShared: true)
-        let rules = ReloadRules.test(isShared: true)
+    func sharedForeground() {
+        let rules = ReloadRules.test(isShared: true).exact
+        var row = SimpleRow(renderedAt: now)
+        row.store(rules, at: now)
         var renders: [Timestamp] = []
         // A person a second for an hour stands for ten million in an hour: what comes before a fetch is one.
         for second in 1...3600 {
             let time = now + .seconds(second)
-            _ = timeline.request(events: 2778, urgency: .free, lane: .interactive, at: time)
-            guard
-                let claim = timeline.claim(
-                    number: Int64(second) + 1, lease: .minutes(1), in: ScopeGenerations(), at: time)
-            else { continue }
-            guard case .reload(.free, let ledger) = rules.plan(claim.state, at: time) else {
-                Issue.record("not free at \(time)")
-                return
-            }
-            #expect(ledger == BudgetLedger(), "free of budget")
+            row.request(.foreground)
+            guard row.isFetched(rules, at: time) else { continue }
             // During the fetch as well.
-            _ = timeline.request(urgency: .free, lane: .interactive, at: time)
-            _ = timeline.complete(
-                rules.completion(
-                    of: claim, timeline: .punctual, policy: .never, lastEntry: time, ledger: ledger,
-                    publishedHash: nil, at: time), at: time)
+            let captured = row.state.requested
+            row.request(.foreground)
+            row.store(rules, serving: captured, at: time)
+            #expect(row.facts.ledger == BudgetLedger(), "free of budget")
             renders.append(time)
         }
         #expect(renders == (1...12).map { now + .minutes(5 * $0) })
@@ -219,24 +207,16 @@ struct DesignPartCTests {
     }
 
     @Test("as little network as needed: any number of requests before a fetch are one, during it one more")
-    func coalescing() throws {
-        var timeline = TimelineStateMachine.rendered(at: now, policy: .never)
+    func coalescing() {
+        var row = SimpleRow(renderedAt: now)
         let later = now + .hours(1)
-        for _ in 0..<1000 { _ = timeline.request(urgency: .free, lane: .interactive, at: later) }
+        for _ in 0..<1000 { row.request(.foreground) }
         var fetches = 0
-        while let claim = timeline.claim(
-            number: Int64(fetches) + 2, lease: .minutes(1), in: ScopeGenerations(), at: later)
-        {
+        while row.isFetched(.test(), at: later) {
             fetches += 1
-            if fetches == 1 {
-                for _ in 0..<1000 {
-                    #expect(timeline.request(urgency: .free, lane: .interactive, at: later) == .inFlight)
-                }
-            }
-            _ = timeline.complete(
-                ReloadRules.test().completion(
-                    of: claim, timeline: .punctual, policy: .never, lastEntry: later, ledger: claim.state.ledger,
-                    publishedHash: nil, at: later), at: later)
+            let captured = row.state.requested
+            if fetches == 1 { for _ in 0..<1000 { row.request(.foreground) } }
+            row.store(.test(), serving: captured, at: later)
         }
         #expect(fetches == 2)
     }
@@ -264,8 +244,8 @@ struct DesignPartHTests {
         #expect(Set(Decision.allCases.map(\.name)).count == Decision.allCases.count)
         #expect(Set(ReloadRule.allCases.map(\.name)).count == ReloadRule.allCases.count)
         #expect(
-            [Decision.reloaded, .unchanged, .failed, .deferred, .released, .slept, .cancelled].map(\.rawValue)
-                == [1, 2, 3, 4, 5, 6, 7])
+            [Decision.reloaded, .unchanged, .failed, .deferred, .released, .slept].map(\.rawValue)
+                == [1, 2, 3, 4, 5, 6])
         #expect(
             [ReloadRule.free, .first, .developerMode, .paced, .token, .spacing, .budget, .dormant].map(\.rawValue)
                 == [1, 2, 3, 4, 5, 10, 11, 12])
@@ -278,7 +258,7 @@ struct DesignPartHTests {
             let text =
                 #"{"timelines":[{"id":"\#(id)","policy":\#(policy),"entries":[{"date":"2020-06-22T10:00:00Z","#
                 + #""content":\#(content)}]}]}"#
-            let response = try ProviderResponse.parse(bytes(text), requested: [id], volatileFields: [])
+            let response = try ProviderResponse.parse(bytes(text), requested: [RequestedTimeline(id)])
             guard case .timeline(let parsed) = response.outcomes[0] else { return nil }
             return parsed.hash
         }
@@ -289,36 +269,24 @@ struct DesignPartHTests {
     }
 
     @Test("a fetch that finds nothing changed still spends its token")
-    func gateSpends() throws {
-        let rules = ReloadRules.test(budget: .always(1))
-        var timeline = TimelineStateMachine.rendered(at: now - .days(1), policy: .after(now))
-        let claimed = timeline.claim(number: 2, lease: .minutes(1), in: ScopeGenerations(), at: now)
-        let claim = try #require(claimed)
-        let ledger = try #require(rules.plan(claim.state, at: now).ledger)
-        _ = timeline.complete(
-            rules.completion(
-                of: claim, timeline: .punctual, policy: .after(now), lastEntry: now, ledger: ledger,
-                publishedHash: nil, at: now), at: now)
-        #expect(timeline.decision == .unchanged)
-        #expect(timeline.dueAt == now + .days(1))
+    func gateSpends() {
+        // What a fetch spends and when the next one is due does not depend on its answer's content.
+        let rules = ReloadRules.test(budget: .always(1)).exact
+        var row = SimpleRow(renderedAt: now - .days(1))
+        row.state.policyAt = now
+        #expect(row.isFetched(rules, at: now))
+        row.store(rules, policy: .after(now), at: now)
+        #expect(row.state.policyAt == now + .days(1))
     }
 
-    @Test("last good timeline kept on failure: nothing that is rendered or asked for changes")
-    func failure() throws {
-        var timeline = TimelineStateMachine.rendered(at: now, policy: .never)
-        _ = timeline.request(urgency: .budgeted, lane: .push, at: now)
-        let later = now + .hours(1)
-        let claimed = timeline.claim(number: 2, lease: .minutes(1), in: ScopeGenerations(), at: later)
-        let claim = try #require(claimed)
-        let before = timeline
-        #expect(
-            timeline.fail(claim, delay: .seconds(30), at: later) == .waiting(until: later + .seconds(30), for: .retry))
-        #expect(timeline.publishedHash == before.publishedHash && timeline.rendered == before.rendered)
-        #expect(timeline.requested == before.requested && timeline.ledger == before.ledger)
-        // Not even a free request reaches a provider that asked to be left alone.
-        #expect(
-            timeline.request(urgency: .forced, lane: .interactive, at: later)
-                == .deferred(until: later + .seconds(30)))
+    @Test("last good timeline kept on failure: not even a free request passes the back-off")
+    func failure() {
+        var row = SimpleRow(renderedAt: now - .hours(1))
+        row.request(.push)
+        row.state.retryAt = now + .seconds(30)
+        row.request(.operator)
+        #expect(row.state.nextLook(row.kind, at: now) == now + .seconds(30))
+        #expect(!row.isFetched(.test(), at: now + .seconds(29)) && row.isFetched(.test(), at: now + .seconds(30)))
     }
 
     @Test("lints: gaps under 5 min, a single entry with atEnd, round-hour after are counted, never refused")
@@ -337,5 +305,46 @@ struct DesignPartHTests {
         #expect(lints(.after(now), [0, 1]) == [.shortGap, .roundHour])
         #expect(lints(.after(Timestamp(microseconds: -3_600_000_000)), [0]) == .roundHour)
         #expect(TimelineLints.named.map(\.name) == ["shortGap", "singleEntryAtEnd", "roundHour"])
+    }
+}
+
+/// A timeline's row as far as the rules change it.
+private struct SimpleRow {
+    var state = TimelineState()
+    var kind = KindGenerations()
+    var facts: ReloadState
+
+    init(renderedAt: Timestamp) {
+        facts = ReloadState(need: .policy, renderedAt: renderedAt, views: .often)
+    }
+
+    mutating func request(_ reason: ReloadReason) {
+        state.requested += 1
+        if reason.urgency > .budgeted { state.freeRequested = state.requested }
+        if reason.urgency > .free { state.forcedRequested = state.requested }
+    }
+
+    func isFetched(_ rules: ReloadRules, at time: Timestamp) -> Bool {
+        if case .fetch = rules.decide(state, kind, facts: facts, via: .appointment, at: time) { true } else { false }
+    }
+
+    /// Stores what was fetched.
+    ///
+    /// - Parameter serving: `requested` at the claim; nil: all requests.
+    mutating func store(
+        _ rules: ReloadRules, serving captured: Int64? = nil, policy: ReloadPolicy = .never, at now: Timestamp
+    ) {
+        if case .fetch(_, let ledger) = rules.decide(state, kind, facts: facts, via: .appointment, at: now) {
+            facts.ledger = ledger
+        }
+        let next = rules.next(
+            policy: policy, lastEntry: now, renderedAt: now, timeline: .punctual, ledger: facts.ledger,
+            views: facts.views)
+        state.rendered = captured ?? state.requested
+        state.generation = kind.current
+        state.eligibleAt = next.eligibleAt
+        state.freeAt = next.freeAt
+        state.policyAt = next.policyAt
+        facts.renderedAt = now
     }
 }

@@ -7,18 +7,26 @@ import Testing
 struct JitterTests {
     private let now = time("2020-06-22T10:00:00Z")
 
+    /// The delay that jitter adds to what is due after an interval.
+    private func delay(_ schedule: ReloadSchedule, _ interval: Duration, _ timeline: TimelineID = .latest) -> Duration {
+        schedule.jittered(now + interval, from: now, timeline: timeline) - (now + interval)
+    }
+
     @Test("only later, by at most a tenth of the interval and the tolerance")
     func limits() {
         let schedule = ReloadSchedule(minimumSpacing: .seconds(300))
-        #expect(schedule.jitter(interval: .seconds(1000), timeline: .latest) == .seconds(100))
-        #expect(schedule.jitter(interval: .seconds(1000), timeline: .punctual) == .zero)
-        #expect(schedule.jitter(interval: .seconds(86_400), timeline: .latest) == .seconds(300))
-        #expect(schedule.jitter(interval: .zero, timeline: .latest) == .zero)
-        #expect(schedule.jitter(interval: .seconds(-5), timeline: .latest) == .zero)
-        #expect(schedule.jitter(interval: .seconds(Int64.max), timeline: .latest) == .seconds(300))
+        for (interval, limit) in [(1_000, 100), (10, 1), (86_400, 300), (3_000, 300), (30_000_000, 300)] {
+            let late = delay(schedule, .seconds(interval))
+            #expect(late >= .seconds(limit) / 2 && late <= .seconds(limit))
+        }
+        for interval in [0, -5, -86_400] { #expect(delay(schedule, .seconds(interval)) == .zero) }
+        #expect(schedule.jittered(.distantFuture, from: now, timeline: .latest) == .distantFuture)
+        #expect(schedule.gridded(.distantFuture, from: now) == .distantFuture)
+        #expect(schedule.gridded(.distantPast, from: now) == .distantPast)
         for tolerance in [Duration.zero, .seconds(-1)] {
             let exact = ReloadSchedule(minimumSpacing: .zero, tolerance: tolerance)
-            #expect(exact.jitter(interval: .days(1), timeline: .latest) == .zero)
+            #expect(delay(exact, .days(1)) == .zero)
+            #expect(exact.gridded(now + .days(1), from: now) == now + .days(1))
         }
     }
 
@@ -30,67 +38,77 @@ struct JitterTests {
             let interval = Duration.microseconds(Int64.random(in: -1_000_000...200_000_000_000, using: &random))
             let schedule = ReloadSchedule(minimumSpacing: .zero, tolerance: tolerance)
             let id = TimelineID(high: random.next(), low: random.next())
-            let jitter = schedule.jitter(interval: interval, timeline: id)
+            let jitter = delay(schedule, interval, id)
+            let grid = schedule.gridded(now + interval, from: now) - (now + interval)
             guard jitter >= .zero, jitter <= tolerance, jitter == .zero || jitter * 10 <= interval,
-                jitter == schedule.jitter(interval: interval, timeline: id)
+                jitter == delay(schedule, interval, id), grid >= .zero, grid * 4 <= tolerance,
+                grid == .zero || grid * 40 <= interval
             else {
-                Issue.record("\(jitter) of \(interval), tolerance \(tolerance)")
+                Issue.record("\(jitter) and \(grid) of \(interval), tolerance \(tolerance)")
                 return
             }
         }
     }
 
-    @Test("a million after(midnight) are spread over the tolerance, and never early")
+    @Test("rounded up to the greatest power of two of microseconds that the step allows", .tags(.property))
+    func rounding() {
+        var random = SeededGenerator(seed: 9)
+        for _ in 0..<5000 {
+            let step = Int64.random(in: 0...(1 << 40), using: &random) >> Int64.random(in: 0...40, using: &random)
+            let time = Timestamp(microseconds: Int64.random(in: -(1 << 60)...(1 << 60), using: &random))
+            let rounded = time.rounded(upTo: step)
+            guard step > 1 else {
+                #expect(rounded == time)
+                continue
+            }
+            let late = rounded.microseconds - time.microseconds
+            var grid: Int64 = 1
+            while grid * 2 <= step { grid *= 2 }
+            #expect(late >= 0 && late < grid && rounded.microseconds % grid == 0)
+        }
+        let end = Timestamp(microseconds: .max - 1)
+        #expect(end.rounded(upTo: 1 << 30) == end, "nothing is rounded beyond the end of time")
+    }
+
+    /// The times that many timelines get, with how many each.
+    private func spread(of count: Int, due: (TimelineID) -> Timestamp) -> [Timestamp: Int] {
+        var random = SeededGenerator(seed: 8)
+        var times: [Timestamp: Int] = [:]
+        for _ in 0..<count {
+            // An id is a hash: evenly distributed bits.
+            times[due(TimelineID(high: random.next(), low: random.next())), default: 0] += 1
+        }
+        return times
+    }
+
+    @Test("a million after(midnight) share few lists over the tolerance, and none is early")
     func aMillionMidnights() {
         let midnight = time("2020-06-23T00:00:00Z")
         let rules = ReloadRules.test()
-        var random = SeededGenerator(seed: 8)
-        var buckets = Array(repeating: 0, count: 20)
         let ledger = BudgetLedger()
-        for _ in 0..<1_000_000 {
-            // An id is a hash: evenly distributed bits.
-            let id = TimelineID(high: random.next(), low: random.next())
-            let next = rules.next(
-                policy: .after(midnight), lastEntry: now, renderedAt: now, timeline: id, ledger: ledger, views: .often)
-            let late = (next.dueAt ?? .distantPast).microseconds - midnight.microseconds
-            guard late >= 0, late <= 300_000_000 else {
-                Issue.record("\(late) µs after midnight")
-                return
-            }
-            buckets[min(19, Int(late / 15_000_000))] += 1
+        let times = spread(of: 1_000_000) { id in
+            rules.next(
+                policy: .after(midnight), lastEntry: now, renderedAt: now, timeline: id, ledger: ledger, views: .often
+            ).policyAt
         }
-        // Four standard deviations of a bucket of 50,000.
-        #expect(buckets.allSatisfy { abs($0 - 50_000) < 900 })
-        print(Self.histogram(buckets, step: 15))
+        #expect(times.keys.allSatisfy { $0 >= midnight && $0 <= midnight + .seconds(300) })
+        // The grid is 2^26 microseconds, of 225 seconds of jitter: nearly a third of the timelines at each time.
+        #expect(times.count >= 4 && times.count <= 5)
+        #expect(times.values.allSatisfy { $0 < 305_000 })
     }
 
     @Test("identities of people and cities are spread as well as random ids")
     func identities() {
         let midnight = time("2020-06-23T00:00:00Z")
         let rules = ReloadRules.test()
-        var buckets = Array(repeating: 0, count: 20)
+        var times: [Timestamp: Int] = [:]
         for index in 0..<20_000 {
             let id = TimelineIdentity(
                 app: "a", kind: "k", family: nil, configuration: .empty, locale: nil, timeZone: nil, user: "\(index)"
             ).id
-            let late = (rules.due(.after(midnight), lastEntry: now, renderedAt: now, timeline: id) ?? now) - midnight
-            guard late >= .zero, late <= .seconds(300) else {
-                Issue.record("\(late) late")
-                return
-            }
-            buckets[min(19, Int(late.components.seconds / 15))] += 1
+            times[rules.due(.after(midnight), lastEntry: now, renderedAt: now, timeline: id) ?? now, default: 0] += 1
         }
-        #expect(buckets.allSatisfy { $0 > 850 && $0 < 1150 }, "\(buckets)")
-    }
-
-    /// One line a bucket, with the seconds after midnight at which it begins.
-    static func histogram(_ buckets: [Int], step: Int) -> String {
-        let most = max(buckets.max() ?? 0, 1)
-        let lines = buckets.enumerated().map { index, count in
-            let second = "\(index * step)"
-            let pad = String(repeating: " ", count: max(0, 4 - second.utf8.count))
-            return "\(pad)\(second) s \(String(repeating: "#", count: count * 40 / most)) \(count)"
-        }
-        return lines.joined(separator: "\n")
+        #expect(times.keys.allSatisfy { $0 >= midnight && $0 <= midnight + .seconds(300) })
+        #expect(times.count >= 4 && times.values.allSatisfy { $0 < 6_500 }, "\(times)")
     }
 }

@@ -116,25 +116,36 @@ struct ReloadRulesTests {
 
     @Test("after a reload: the policy's time, not before spacing and budget allow")
     func next() {
-        let rules = ReloadRules.test(budget: .always(8))
+        let rules = ReloadRules.test(budget: .always(8)).exact
         let spent = exhausted(.policy, at: now, budget: 8).ledger
-        func due(_ policy: ReloadPolicy, _ ledger: BudgetLedger) -> ReloadRules.Next {
+        func next(_ policy: ReloadPolicy, _ ledger: BudgetLedger) -> ReloadRules.Next {
             rules.next(
                 policy: policy, lastEntry: now, renderedAt: now, timeline: .punctual, ledger: ledger, views: .often)
         }
-        #expect(due(.atEnd, BudgetLedger()).dueAt == now + .minutes(5))
-        #expect(due(.atEnd, BudgetLedger()).eligibleAt == now + .minutes(5))
-        #expect(due(.atEnd, spent).dueAt == now + .seconds(17_280))
-        #expect(due(.atEnd, spent).policyAt == now, "what the provider said is kept")
-        #expect(due(.after(now + .hours(6)), spent).dueAt == now + .hours(6))
-        let never = due(.never, spent)
-        #expect(never.dueAt == nil && never.policyAt == nil && never.jitter == .zero)
+        #expect(next(.atEnd, BudgetLedger()).policyAt == now + .minutes(5))
+        #expect(next(.atEnd, BudgetLedger()).eligibleAt == now + .minutes(5))
+        #expect(next(.atEnd, spent).policyAt == now + .seconds(17_280))
+        #expect(next(.after(now + .hours(6)), spent).policyAt == now + .hours(6))
+        let never = next(.never, spent)
+        #expect(never.policyAt == .distantFuture)
         #expect(never.eligibleAt == now + .seconds(17_280))
-        #expect(due(.after(.distantFuture), spent).dueAt == .distantFuture)
+        #expect(next(.after(.distantFuture), spent).policyAt == .distantFuture)
         // A provider that always ends in the past is no loop, not even with neither spacing nor budget.
         let free = ReloadRules.test(spacing: .zero, developerMode: true)
         #expect(free.due(.atEnd, lastEntry: now - .days(1), renderedAt: now) == now + .seconds(1))
         #expect(ReloadSchedule(minimumSpacing: .seconds(-5)).eligible(after: now) == now)
+    }
+
+    @Test("free reasons wait for the spacing on a shared kind only, and for nothing in developer mode")
+    func freeAt() {
+        for (isShared, developerMode) in [(false, false), (true, false), (false, true), (true, true)] {
+            let rules = ReloadRules.test(developerMode: developerMode, isShared: isShared).exact
+            let next = rules.next(
+                policy: .never, lastEntry: now, renderedAt: now, timeline: .punctual, ledger: BudgetLedger(),
+                views: .often)
+            #expect(next.freeAt == (isShared && !developerMode ? now + .minutes(5) : .distantPast))
+            #expect(next.eligibleAt == (developerMode ? .distantPast : now + .minutes(5)))
+        }
     }
 
     /// What waits is reloaded at the time that was named, or, where its budget has shrunk meanwhile, at the next one.

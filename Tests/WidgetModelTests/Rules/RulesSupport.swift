@@ -1,7 +1,7 @@
 @testable import WidgetModel
 
 extension TimelineID {
-    /// An id of the lowest bits gets no jitter, so that the rule without it shows.
+    /// An id of the lowest bits gets no jitter but the grid's.
     static let punctual = TimelineID(high: 1, low: 0)
     /// All the jitter that there may be.
     static let latest = TimelineID(high: 1, low: .max)
@@ -18,14 +18,24 @@ extension ReloadRules {
             isShared: isShared)
     }
 
-    /// When a timeline is due that was rendered at a time with nothing spent.
+    /// The rules without jitter and grid, so that the others show.
+    var exact: ReloadRules {
+        var rules = self
+        rules.schedule.tolerance = .zero
+        return rules
+    }
+
+    /// When the policy wants a timeline that was rendered at a time with nothing spent; nil: never.
+    ///
+    /// - Parameter timeline: gets jitter; nil: exactly by the rule.
     func due(
-        _ policy: ReloadPolicy, lastEntry: Timestamp, renderedAt now: Timestamp, timeline: TimelineID = .punctual
+        _ policy: ReloadPolicy, lastEntry: Timestamp, renderedAt now: Timestamp, timeline: TimelineID? = nil
     ) -> Timestamp? {
-        next(
-            policy: policy, lastEntry: lastEntry, renderedAt: now, timeline: timeline, ledger: BudgetLedger(),
-            views: .often
-        ).dueAt
+        let rules = timeline == nil ? exact : self
+        let next = rules.next(
+            policy: policy, lastEntry: lastEntry, renderedAt: now, timeline: timeline ?? .punctual,
+            ledger: BudgetLedger(), views: .often)
+        return next.policyAt == .distantFuture ? nil : next.policyAt
     }
 }
 

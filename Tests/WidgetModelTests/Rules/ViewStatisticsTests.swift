@@ -105,17 +105,4 @@ struct ViewStatisticsTests {
         #expect(DailyBudget().reloads(for: ViewStatistics(viewsADay: -5), at: now) == 8)
         #expect(DailyBudget().reloads(for: ViewStatistics(viewsADay: .infinity), at: now) == 8)
     }
-
-    @Test(
-        "the order in which a reload of everyone takes the timelines",
-        arguments: [
-            (90, nil, .often), (40, nil, .often), (39.9, nil, .regular), (8, nil, .regular), (7.9, nil, .seldom),
-            (0, nil, .seldom),
-            (0, 0, .often), (0, 71, .often), (0, 72, .seldom), (20, 100, .regular),
-        ] as [(Double, Int?, ViewClass)])
-    func viewClass(viewsADay: Double, placedHoursAgo: Int?, viewClass: ViewClass) {
-        let views = ViewStatistics(viewsADay: viewsADay, lastPlaced: placedHoursAgo.map { now - .hours($0) })
-        #expect(ViewClass(views, at: now) == viewClass)
-        #expect(ViewClass.allCases.map(\.rawValue) == [0, 1, 2, 3])
-    }
 }

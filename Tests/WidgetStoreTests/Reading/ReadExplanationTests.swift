@@ -21,23 +21,21 @@ struct ReadExplanationTests {
             let budget = try #require(ledger.stored).map { String($0, radix: 16) }.map { $0.count == 1 ? "0" + $0 : $0 }
             try await store.sql(
                 """
-                UPDATE app SET generation = 30, free_generation = 29, paused_at = '2026-06-22T01:00:00Z',
-                    cause_topic = 1, cause_partition = 11, cause_offset = 12, cause_reason = 6,
-                    bumped_at = '2026-06-22T02:00:00Z' WHERE name = '\(TestKinds.app)';
-                UPDATE kind SET generation = 20, free_generation = 19, cancelled_generation = 7,
+                UPDATE app SET paused_at = '2026-06-22T01:00:00Z' WHERE name = '\(TestKinds.app)';
+                UPDATE kind SET generation = 20, free_generation = 19, forced_generation = 3, cancelled_generation = 7,
                     paused_at = '2026-06-22T03:00:00Z', cause_topic = 0, cause_partition = 21, cause_offset = 22,
                     cause_reason = 5, bumped_at = '2026-06-22T04:00:00Z' WHERE name = 'Purchases';
-                UPDATE timeline_state SET requested = 9, rendered = 8, free_requested = 6, rendered_kind_generation = 18,
-                    rendered_app_generation = 28, swept_generation = 46, claim = 77, due_at = '2026-06-22T10:00:00Z',
-                    retry_at = '2026-06-22T10:01:00Z', eligible_at = '2026-06-22T10:02:00Z',
-                    free_at = '2026-06-22T10:03:00Z', policy_at = '2026-06-22T10:04:00Z',
-                    rendered_at = '2026-06-22T10:05:00Z', requested_at = '2026-06-22T10:06:00Z',
-                    decided_at = '2026-06-22T10:07:00Z', cause_topic = 2, cause_partition = 31, cause_offset = 32,
-                    cause_reason = 0, decision_topic = 0, decision_partition = 41, decision_offset = 42,
-                    decision_reason = 5, last_decision = 1, decision_rule = 5, fetch_milliseconds = 123, attempts = 3,
-                    lane = 1, view_class = 2, leased = true, budget = '\\x\(budget.joined())';
-                INSERT INTO timeline_content (timeline_id, hash, revision, stored_at, content)
-                    VALUES ('\(id)', '\(id)', 70, '2026-06-22T10:08:00Z', '{"é":1}');
+                UPDATE timeline SET requested = 9, rendered = 8, free_requested = 6, forced_requested = 5,
+                    generation = 18, listed_at = '2026-06-22T10:00:00Z', retry_at = '2026-06-22T10:01:00Z',
+                    eligible_at = '2026-06-22T10:02:00Z', free_at = '2026-06-22T10:03:00Z',
+                    policy_at = '2026-06-22T10:04:00Z', rendered_at = '2026-06-22T10:05:00Z',
+                    requested_at = '2026-06-22T10:06:00Z', decided_at = '2026-06-22T10:07:00Z', cause_topic = 2,
+                    cause_partition = 31, cause_offset = 32, cause_reason = 0, decision_topic = 0,
+                    decision_partition = 41, decision_offset = 42, decision_reason = 5, last_decision = 1,
+                    decision_rule = 5, fetch_milliseconds = 123, attempts = 3, listed_lane = 1, asleep = true,
+                    budget = '\\x\(budget.joined())', hash = identity, revision = 71, content_revision = 70,
+                    stored_at = '2026-06-22T10:08:00Z', content = '{"é":1}';
+                UPDATE work SET due_at = '2026-06-22T10:00:00Z', ready_at = now() + interval '20 s', lease = 77;
                 """)
             let widget = try #require(try await read("w1", store))
             #expect(widget.widget == "w1" && widget.app == TestKinds.app && widget.kind.name == "Purchases")
@@ -45,21 +43,22 @@ struct ReadExplanationTests {
             #expect(widget.timelineID == id && !widget.isDeveloperMode)
             let timeline = try #require(widget.timeline)
             let facts = timeline.facts
-            #expect(facts.targeted == ReloadFacts.Generation(current: 9, rendered: 8, free: 6))
-            #expect(facts.kind == ReloadFacts.Generation(current: 20, rendered: 18, free: 19))
-            #expect(facts.app == ReloadFacts.Generation(current: 30, rendered: 28, free: 29))
-            #expect(facts.swept == 46 && facts.cancelled == 7 && timeline.claim == 77)
             func minute(_ minute: Int) -> Timestamp? { Timestamp(rfc3339: "2026-06-22T10:0\(minute):00Z") }
+            let state = facts.timeline
+            #expect(state.requested == 9 && state.rendered == 8 && state.freeRequested == 6)
+            #expect(state.forcedRequested == 5 && state.generation == 18 && state.isAsleep && !state.isOrphaned)
+            #expect(facts.kind == KindGenerations(current: 20, free: 19, forced: 3, cancelled: 7))
+            #expect(facts.targetedPending == 1 && facts.everyonePending == 2 && facts.pending == 3)
+            #expect(facts.lease?.token == 77 && widget.explanation?.status == .fetching)
             let times: [Timestamp?] = [
-                facts.dueAt, facts.retryAt, facts.eligibleAt, facts.freeAt, facts.policyAt, facts.renderedAt,
+                facts.listedAt, state.retryAt, state.eligibleAt, state.freeAt, state.policyAt, facts.renderedAt,
                 facts.requestedAt, facts.decidedAt, timeline.content?.storedAt,
             ]
             #expect(times == (0...8).map(minute))
             #expect(facts.appPausedAt == Timestamp(rfc3339: "2026-06-22T01:00:00Z"))
             #expect(facts.kindPausedAt == Timestamp(rfc3339: "2026-06-22T03:00:00Z"))
             #expect(facts.decision == .reloaded && facts.rule == .token && facts.fetchTime == .milliseconds(123))
-            #expect(facts.attempts == 3 && facts.lane == .push && facts.viewClass == .seldom)
-            #expect(facts.isLeased && !facts.isOrphaned && !facts.isRetired && facts.isStored)
+            #expect(facts.attempts == 3 && facts.lane == .push && !facts.isRetired && facts.isStored)
             #expect(facts.ledger == ledger)
             #expect(timeline.content?.revision == 70 && timeline.content?.bytes == 8)
             #expect(
@@ -73,9 +72,6 @@ struct ReadExplanationTests {
                     ExplainedCause(
                         role: .kind, position: EventPosition(topic: 0, partition: 21, offset: 22), reason: .push,
                         appliedAt: Timestamp(rfc3339: "2026-06-22T04:00:00Z")),
-                    ExplainedCause(
-                        role: .app, position: EventPosition(topic: 1, partition: 11, offset: 12), reason: .background,
-                        appliedAt: Timestamp(rfc3339: "2026-06-22T02:00:00Z")),
                 ])
         }
     }
@@ -86,7 +82,7 @@ struct ReadExplanationTests {
             try await store.place([.test("w1")])
             let timeline = try #require(try await read("w1", store)?.timeline)
             #expect(timeline.facts.need == .first && timeline.facts.renderedAt == nil && !timeline.facts.isStored)
-            #expect(timeline.facts.policyAt == .distantFuture && timeline.facts.freeAt == .distantPast)
+            #expect(timeline.facts.timeline.policyAt == .distantFuture)
             #expect(timeline.facts.ledger == BudgetLedger() && timeline.content == nil)
             // Placed by hand in this test, so from no event.
             #expect(timeline.causes.map(\.reason) == [.placed] && timeline.causes[0].position == nil)
@@ -95,42 +91,49 @@ struct ReadExplanationTests {
         }
     }
 
-    @Test("views: decayed and summed over the widgets that show the timeline, at most 64 of them")
+    @Test("views: decayed, of all widgets that show the timeline")
     func views() async throws {
         try await withStore { store in
-            try await store.place([.test("w1", device: "d1"), .test("w2", device: "d2"), .test("w3", device: "d3")])
+            try await store.place((0..<70).map { .test("w\($0)", device: "d\($0)") })
             try await store.sql(
                 """
-                UPDATE widget SET placed_at = now() - interval '30 days';
-                UPDATE widget SET view_rate = 2, last_viewed_at = now() WHERE id = 'w1';
-                UPDATE widget SET view_rate = 2, last_viewed_at = now() - interval '3 days' WHERE id = 'w2';
-                UPDATE widget SET view_rate = 2, last_viewed_at = now() - interval '40 years',
-                    placed_at = now() - interval '2 days' WHERE id = 'w3';
+                UPDATE timeline SET placed_at = now() - interval '30 days', view_rate = 2,
+                    viewed_at = now() - interval '3 days'
                 """)
             let widget = try #require(try await read("w2", store))
             let timeline = try #require(widget.timeline)
-            let expected = 2 * (1 + 0.367_879) * 90 / 16
-            #expect(abs(timeline.facts.views.viewsADay - expected) < 0.01)
-            #expect(abs(widget.viewsADay - 2 * 0.367_879 * 90 / 16) < 0.01)
-            #expect(timeline.widgets == 3)
-            let (readAt, views) = (widget.readAt, timeline.facts.views)
-            #expect(readAt - (try #require(views.lastActive)) < .seconds(60))
-            #expect(abs((readAt - (try #require(views.lastPlaced))) / .seconds(86_400) - 2) < 0.1)
-
-            // Never viewed: placing counts, and one widget over the limit leaves open when it was last looked at.
-            try await store.place((0..<64).map { .test("x\($0)", user: "u9", device: "d\($0)") })
-            let many = try #require(try await read("x7", store)?.timeline)
-            #expect(many.widgets == 64 && many.facts.views.lastActive != nil && many.facts.views.viewsADay == 0)
-            try await store.place([.test("x64", user: "u9", device: "d64")])
-            try await store.sql("UPDATE widget SET view_rate = 1, last_viewed_at = now() WHERE user_id = 'u9'")
-            let more = try #require(try await read("x7", store)?.timeline)
-            #expect(more.widgets == 65 && more.facts.views.lastActive == nil)
-            #expect(abs(more.facts.views.viewsADay - 64 * 90 / 16) < 0.1)
+            #expect(abs(timeline.facts.views.viewsADay - 2 * 0.367_879 * 90 / 16) < 0.01)
+            #expect(timeline.widgets == 65, "counted up to the limit")
+            let views = timeline.facts.views
+            #expect(views.lastActive == timeline.viewedAt)
+            #expect(abs((widget.readAt - (try #require(views.lastPlaced))) / .seconds(86_400) - 30) < 0.1)
         }
     }
 
-    @Test("what stands in for a timeline: a snapshot, a placeholder of the provider's, the manifest's")
-    func standIns() async throws {
+    @Test("where a timeline waits: for its time, for the sweeper, in a paused kind")
+    func waiting() async throws {
+        try await withStore { store in
+            try await store.place([.test("w1")])
+            try await store.settle()
+            func status() async throws -> Explanation.Status? { try await read("w1", store)?.explanation?.status }
+            #expect(try await status() == .onRequest)
+            let kind = try await store.kind()
+            _ = try await store.pool.query(BumpKinds([GenerationBump(appID: kind.appID, kindID: kind.id)]))
+            let unswept = try #require(try await read("w1", store)?.explanation)
+            #expect(unswept.status == .waiting && unswept.next.text.contains("sweeper") && unswept.nextAt == nil)
+            _ = try await store.store.cancelWork(app: TestKinds.app, kind: "Purchases")
+            let cancelled = try #require(try await read("w1", store)?.explanation)
+            #expect(cancelled.status == .onRequest && cancelled.facts.isEveryoneCancelled && !cancelled.facts.isStale)
+            try await store.sql("UPDATE timeline SET eligible_at = now() + interval '1 minute'")
+            try await store.apply([try await store.mark(.user, "u1")])
+            #expect(try await status() == .waiting)
+            _ = try await store.store.pause(app: TestKinds.app)
+            #expect(try await status() == .paused)
+        }
+    }
+
+    @Test("fallback content: a snapshot, a placeholder of the provider's, the manifest's")
+    func fallbackContent() async throws {
         try await withStore { store in
             let id = try await store.place([.test("w1")])[0]
             func facts() async throws -> ReloadFacts? { try await read("w1", store)?.timeline?.facts }
@@ -148,7 +151,7 @@ struct ReadExplanationTests {
             try await store.sql(
                 """
                 INSERT INTO snapshot (timeline_id, revision, stored_at, entry)
-                VALUES ('\(id)', 1, '2026-06-22T11:00:00Z', '{}')
+                SELECT id, 1, '2026-06-22T11:00:00Z', '{}' FROM timeline WHERE identity = '\(id)'
                 """)
             #expect(try await facts()?.snapshotAt == Timestamp(rfc3339: "2026-06-22T11:00:00Z"))
             let note = try await read("w1", store)?.explanation?.notes.first?.text
@@ -165,7 +168,7 @@ struct ReadExplanationTests {
             #expect(try await read("w2", app: "no.such.app", store)?.widget == nil)
             try await store.sql("UPDATE widget SET timeline_id = NULL WHERE id = 'w2'")
             let removed = try #require(try await read("w2", store))
-            #expect(removed.timelineID == nil && removed.timeline == nil && removed.explanation == nil)
+            #expect(removed.isRemoved && removed.timeline == nil && removed.explanation == nil)
         }
     }
 
@@ -199,22 +202,6 @@ struct ReadExplanationTests {
             let rows = try await store.pool.query(RefusedRequests(app: TestKinds.app, keys: ["w1", "u1", "d1"]))
             #expect(rows.map(\.offset) == [4, 1])
             #expect(rows[0].code == "unknownKind" && rows[0].error == "/kinds: no kind" && rows[0].partition == 3)
-        }
-    }
-}
-
-@Suite("Views of long ago", .timeLimit(.minutes(5)))
-struct OldViewTests {
-    @Test("a widget last viewed decades ago does not keep its timeline from being claimed")
-    func claim() async throws {
-        try await withStore { store in
-            let id = try await store.place([.test("w1")])[0]
-            try await store.sql("UPDATE widget SET view_rate = 1, last_viewed_at = '1990-01-01T00:00:00Z'")
-            let kindID = Int32(try await store.integer("SELECT kind_id FROM timeline_state"))
-            let claimed = try await store.pool.query(
-                ClaimTimelines([ClaimWish(kindID: kindID, lane: .interactive, count: 1)], lease: .seconds(30)))
-            #expect(claimed.map(\.id) == [id])
-            #expect(claimed.first.map { $0.state.views.viewsADay < 0.001 } == true)
         }
     }
 }

@@ -6,14 +6,20 @@ import WidgetStore
 
 @Suite("What is scheduled", .timeLimit(.minutes(5)))
 struct ForecastDueTests {
-    /// Places a widget whose timeline is due then (SQL), in a lane.
+    /// Places a widget whose timeline is listed then (SQL), in a lane.
     private func schedule(
         _ widget: String, _ due: String, lane: Int = 2, kind: String = "Purchases", app: String = TestKinds.app,
-        set: String = "leased = false", _ store: TestStore
+        set: String? = nil, _ store: TestStore
     ) async throws {
         let id = try await store.place([.test(widget, app: app, user: widget, kind: kind)])[0]
         try await store.sql(
-            "UPDATE timeline_state SET due_at = \(due), lane = \(lane), \(set) WHERE timeline_id = '\(id)'")
+            """
+            UPDATE timeline SET listed_at = \(due), listed_lane = \(lane) WHERE identity = '\(id)';
+            INSERT INTO work (kind_id, lane, due_at, ready_at, timelines)
+            SELECT kind_id, listed_lane, listed_at, listed_at, ARRAY[id] FROM timeline
+            WHERE identity = '\(id)' AND listed_at < 'infinity';
+            """)
+        if let set { try await store.sql("UPDATE \(set) = (SELECT id FROM timeline WHERE identity = '\(id)')") }
     }
 
     @Test("by kind and hour, over all lanes, up to the end of the window; what is overdue is due now")
@@ -46,18 +52,22 @@ struct ForecastDueTests {
 
             #expect(try await store.pool.query(ForecastDue(app: nil, hours: 2)).map(\.scheduled).reduce(0, +) == 4)
             #expect(try await store.pool.query(ForecastDue(app: "no.such", hours: 24)).isEmpty)
-            // The same by brute force.
+            // The same by brute force: the lists of the placements are superseded.
             let all = try await store.pool.query(ForecastDue(app: nil, hours: 168)).map(\.scheduled).reduce(0, +)
-            #expect(try await store.integer("SELECT count(*) FROM timeline_state WHERE due_at < 'infinity'") == all)
+            #expect(try await store.integer("SELECT count(*) FROM timeline WHERE listed_at < 'infinity'") == all)
+            #expect(try await store.lists() > all)
         }
     }
 
     @Test("what is leased is told apart, until its lease is over; what is collected is no reload; paused and retired")
     func apart() async throws {
         try await withStore { store in
-            try await schedule("a", "now() + interval '20 seconds'", set: "leased = true", store)
-            try await schedule("b", "now() - interval '1 second'", set: "leased = true", store)
-            try await schedule("c", "now()", set: "orphaned = true", store)
+            func lease(_ end: String) -> String {
+                "work SET lease = 1, ready_at = now() + interval '\(end)' WHERE timelines[1]"
+            }
+            try await schedule("a", "now()", set: lease("20 s"), store)
+            try await schedule("b", "now() - interval '1 second'", set: lease("-1 s"), store)
+            try await schedule("c", "now()", set: "timeline SET orphaned = true WHERE id", store)
             let rows = try await store.pool.query(ForecastDue(app: TestKinds.app, hours: 24))
             let purchases = rows.filter { $0.kind == "Purchases" }
             #expect(purchases.map(\.leased).reduce(0, +) == 1)
@@ -72,39 +82,5 @@ struct ForecastDueTests {
             try await store.sql("UPDATE app SET paused_at = now()")
             #expect(try await store.pool.query(ForecastDue(app: nil, hours: 24)).allSatisfy { $0.isPaused })
         }
-    }
-
-    @Test("beyond two hours the index alone is read")
-    func plan() async throws {
-        try await withStore { store in
-            try await store.sql(
-                """
-                INSERT INTO timeline_state (timeline_id, kind_id, lane, due_at)
-                SELECT gen_random_uuid(), k.id, n % 4, now() + n * interval '4 seconds'
-                FROM kind k, generate_series(1, 20000) n WHERE k.name = 'DueDate'
-                """)
-            try await store.sql("VACUUM ANALYZE timeline_state")
-            try await store.sql(
-                """
-                CREATE FUNCTION test_plan(query text, part text) RETURNS bigint LANGUAGE plpgsql AS $$
-                DECLARE plan json;
-                BEGIN EXECUTE 'EXPLAIN (FORMAT JSON) ' || query INTO plan; RETURN position(part IN plan::text); END $$
-                """)
-            func planHas(_ part: String) async throws -> Bool {
-                let query = ForecastDue.sql.inlining(app: nil, hours: 24)
-                return try await store.integer("SELECT test_plan($query$\(query)$query$, '\(part)')") > 0
-            }
-            #expect(try await planHas("Index Only Scan"))
-            #expect(try await planHas("timeline_state_due"))
-            #expect(try await !planHas("timeline_state_sweep"))
-            #expect(try await !planHas("\"Relation Name\": \"timeline_state\", \"Node Type\": \"Seq Scan\""))
-        }
-    }
-}
-
-extension String {
-    /// The statement with its parameters as literals.
-    fileprivate func inlining(app: String?, hours: Int) -> String {
-        replacing("$1::text", with: app.map { "'\($0)'" } ?? "NULL::text").replacing("$2::int4", with: "\(hours)")
     }
 }

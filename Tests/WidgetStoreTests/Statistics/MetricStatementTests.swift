@@ -6,43 +6,51 @@ import WidgetStore
 
 @Suite("What metrics are read with", .timeLimit(.minutes(5)))
 struct MetricStatementTests {
-    /// Forty timelines of one kind, ten in each lane, due and rendered one to forty minutes ago.
-    private static let fill = """
-        INSERT INTO timeline_state (timeline_id, kind_id, lane, due_at, rendered_at)
-        SELECT gen_random_uuid(), k.id, (n % 4)::int2, now() - n * interval '1 minute', now() - n * interval '1 minute'
+    /// Forty timelines of one kind, rendered one to forty minutes ago.
+    private static let timelines = """
+        INSERT INTO timeline (identity, configuration, kind_id, rendered_at)
+        SELECT gen_random_uuid(), '{}', k.id, now() - n * interval '1 minute'
         FROM kind k JOIN app a ON a.id = k.app_id, generate_series(1, 40) n
         WHERE k.name = 'Purchases' AND a.name = '\(TestKinds.app)'
         """
 
-    @Test("what is due is counted up to the limit, and the oldest is told")
+    @Test("timelines in ready lists are counted up to the limit, and the oldest is told")
     func queues() async throws {
         try await withStore { store in
-            #expect(try await store.pool.queueDepths(limit: 100, overdueAfter: .zero).isEmpty)
-            try await store.sql(Self.fill)
-            let late = Duration.seconds(20 * 60 + 30)
-            let all = try await store.pool.queueDepths(limit: 100, overdueAfter: late)
-            #expect(all.count == 4)
-            #expect(all.allSatisfy { $0.due == 10 })
-            #expect(all.map(\.overdue).reduce(0, +) == 20)
+            func depths(limit: Int, overdueAfter: Duration = .seconds(1_230)) async throws -> [QueueDepths.Row] {
+                try await store.pool.query(QueueDepths(limit: limit, overdueAfter: overdueAfter))
+            }
+            #expect(try await depths(limit: 100).isEmpty)
+            // Ten lists in each lane, due one to forty minutes ago, and one to come.
+            try await store.sql(
+                """
+                INSERT INTO work (kind_id, lane, due_at, ready_at, timelines)
+                SELECT k.id, n % 4, t, t, '{1,2,3}' FROM kind k JOIN app a ON a.id = k.app_id,
+                    generate_series(1, 40) n, LATERAL (SELECT now() - n * interval '1 minute' AS t) x
+                WHERE k.name = 'Purchases' AND a.name = '\(TestKinds.app)';
+                INSERT INTO work (kind_id, lane, due_at, ready_at, timelines)
+                SELECT min(kind_id), 0, now() + interval '1 hour', now() + interval '1 hour', '{9}' FROM work
+                """)
+            let all = try await depths(limit: 10_000)
+            #expect(all.count == 4 && all.allSatisfy { $0.due == 30 })
+            #expect(all.map(\.overdue).reduce(0, +) == 60)
             let oldest = try #require(all.first { $0.lane == .interactive }?.oldest)
             #expect((2_400..<2_430).contains(oldest))
-            // The oldest come first, so a bounded count still says what is overdue.
-            let few = try await store.pool.queueDepths(limit: 3, overdueAfter: late)
-            #expect(few.allSatisfy { $0.due == 3 && $0.overdue == 3 })
+            // The oldest come first, so a bounded count still tells what is overdue: two lists.
+            #expect(try await depths(limit: 400).allSatisfy { $0.due == 6 && $0.overdue == 6 })
             try await store.sql("UPDATE kind SET paused_at = now()")
-            #expect(try await store.pool.queueDepths(limit: 100, overdueAfter: .zero).isEmpty)
+            #expect(try await depths(limit: 100).isEmpty)
         }
     }
 
     @Test("ages are percentiles of what was rendered; what nobody shows is left out")
     func ages() async throws {
         try await withStore { store in
-            try await store.sql(Self.fill)
+            try await store.sql(Self.timelines)
             try await store.sql(
                 """
-                INSERT INTO timeline_state (timeline_id, kind_id, rendered_at, orphaned)
-                SELECT gen_random_uuid(), k.id, now() - interval '1 year', true
-                FROM kind k WHERE k.id = (SELECT min(kind_id) FROM timeline_state)
+                INSERT INTO timeline (identity, configuration, kind_id, rendered_at, orphaned)
+                SELECT gen_random_uuid(), '{}', min(kind_id), now() - interval '1 year', true FROM timeline
                 """)
             let rows = try await store.pool.query(TimelineAges(rows: 20_000, of: 41))
             #expect(rows.count == 1)
@@ -87,7 +95,7 @@ struct MetricStatementTests {
             }
             #expect(oldest.map { $0.transactions >= 3 && $0.seconds > 0 } == true)
             #expect(try await store.pool.query(OddIndexes()).isEmpty)
-            try await store.sql("CREATE INDEX one_too_many ON timeline_state (rendered_at)")
+            try await store.sql("CREATE INDEX one_too_many ON timeline (rendered_at)")
             let odd = try await store.pool.query(OddIndexes())
             #expect(odd.map(\.index) == ["one_too_many"])
             #expect(odd.map(\.isValid) == [true])

@@ -3,8 +3,8 @@ import PostgresClient
 import WidgetModel
 import WidgetStore
 
-/// What binaries of a release say to the database: the statements of the store as they were at a level of the schema,
-/// kept in a file beside this one, `statements-12.json`.
+/// Statements of the store as they were in a release at a level of the schema, kept in a file beside this one, such as
+/// `statements-6.json`.
 ///
 /// A release records its own, which later migrations must leave understood:
 /// `FRESHET_TEST_RECORD_STATEMENTS=1 ./deploy/local/test --filter UpgradeTests`.

@@ -26,7 +26,7 @@ struct ExplanationText {
         guard let timeline = widget.timeline, let explanation = widget.explanation else {
             add(
                 "timeline",
-                widget.timelineID == nil ? "none: the widget was removed" : "it is being replaced; ask again")
+                widget.isRemoved ? "none: the widget was removed" : "it is being replaced; ask again")
             addRefused(add)
             return lines
         }
@@ -43,7 +43,7 @@ struct ExplanationText {
         add("policy", policy(facts))
         add("budget", budget(explanation))
         add("views", views(timeline, explanation))
-        add("lane", facts.isLeased ? "\(facts.lane.name), leased as claim \(timeline.claim)" : facts.lane.name)
+        add("lane", facts.lease.map { "\(facts.lane.name), leased as claim \($0.token)" } ?? facts.lane.name)
         if let content = timeline.content {
             add("stored", "revision \(content.revision), \(content.bytes) bytes, \(content.storedAt.words(from: now))")
         }
@@ -61,10 +61,10 @@ struct ExplanationText {
     }
 
     private func requested(_ facts: ReloadFacts) -> String {
-        func part(_ name: String, _ generation: ReloadFacts.Generation) -> String {
-            "\(name) \(generation.rendered)/\(generation.current)"
-        }
-        let parts = [part("targeted", facts.targeted), part("kind", facts.kind), part("app", facts.app)]
+        let parts = [
+            "targeted \(facts.timeline.rendered)/\(facts.timeline.requested)",
+            "everyone \(facts.timeline.generation)/\(facts.kind.current)",
+        ]
         let state = facts.isStale ? "\(facts.pending) pending" : "all rendered"
         return "\(state): \(parts.joined(separator: ", ")) (rendered/requested)"
     }
@@ -99,12 +99,13 @@ struct ExplanationText {
     private func eligible(_ explanation: Explanation) -> String {
         let (time, rule) = explanation.eligible
         let budgeted = time <= now ? "now" : "\(Explanation.Sentence(time.words(from: now), rule))"
-        let freeAt = explanation.facts.freeAt
+        let freeAt = explanation.facts.timeline.freeAt
         return "budgeted reasons \(budgeted), free ones \(freeAt <= now ? "now" : freeAt.words(from: now))"
     }
 
     private func policy(_ facts: ReloadFacts) -> String {
-        facts.policyAt == .distantFuture ? "names no time" : "next \(facts.policyAt.words(from: now)), jitter included"
+        facts.timeline.policyAt == .distantFuture
+            ? "names no time" : "next \(facts.timeline.policyAt.words(from: now)), jitter included"
     }
 
     private func budget(_ explanation: Explanation) -> String {
@@ -119,10 +120,8 @@ struct ExplanationText {
         let views = timeline.facts.views
         func rate(_ number: Double) -> String { "\((number * 10).rounded() / 10)" }
         var parts = ["\(rate(views.viewsADay)) a day by \(timeline.widgets) widget\(timeline.widgets == 1 ? "" : "s")"]
-        if timeline.widgets > 1 { parts.append("this one \(rate(widget.viewsADay))") }
-        if let viewClass = timeline.facts.viewClass { parts.append("class \(viewClass.name)") }
         if views.isLearning(at: now) { parts.append("counts as often viewed while it is new") }
-        parts.append(widget.lastViewedAt.map { "last viewed \($0.words(from: now))" } ?? "never viewed")
+        parts.append(timeline.viewedAt.map { "last viewed \($0.words(from: now))" } ?? "never viewed")
         parts.append(
             explanation.isDormant ? "dormant" : "dormant \(widget.kind.dormantAfter.words) after the last view")
         return parts.joined(separator: " · ")
@@ -134,8 +133,7 @@ extension ExplainedCause.Role {
         switch self {
         case .request: "the latest request"
         case .decision: "the last decision"
-        case .kind: "the latest reload of everyone, this kind"
-        case .app: "the latest reload of everyone, all kinds"
+        case .kind: "the latest reload of everyone"
         }
     }
 }

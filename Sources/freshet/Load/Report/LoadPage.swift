@@ -103,12 +103,12 @@ struct LoadPage: Sendable {
             lines: [.init(name: "p50", key: .p50), .init(name: "p99", key: .p99), .init(name: "longest", key: .max)],
             isLogarithmic: true, format: Figure.digits),
         Chart(
-            title: "timeline_state on disk",
+            title: "timeline on disk",
             lines: [
                 .init(name: "table", key: .stateTableBytes), .init(name: "its indexes", key: .stateIndexBytes),
             ], format: Figure.bytes),
         Chart(
-            title: "Row versions of timeline_state",
+            title: "Row versions of timeline",
             lines: [.init(name: "dead", key: .deadTuples), .init(name: "live", key: .liveTuples)],
             format: Figure.short),
         Chart(title: "WAL, a second", lines: [.init(name: "bytes", key: .walBytesPerSecond)], format: Figure.bytes),

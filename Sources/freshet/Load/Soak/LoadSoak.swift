@@ -130,7 +130,7 @@ struct LoadSoak: Sendable {
     /// What the hot table takes when it holds nothing but its rows; the run is over, so nobody waits for it.
     private func compactSizes(_ farm: Farm) async throws -> [TableSizes.Row] {
         try await farm.pool.withConnection { connection in
-            _ = try await connection.execute(CompactTimelineState())
+            _ = try await connection.execute(CompactTimelines())
             return try await connection.query(TableSizes())
         }
     }
@@ -148,7 +148,7 @@ struct LoadSoak: Sendable {
         func tables(_ rows: [TableSizes.Row]) -> JSONValue {
             .object(JSONObject(rows.map { JSONObject.Member(key: $0.table, value: members($0)) }))
         }
-        return ["begin": tables(begin), "end": tables(end), "compact": tables(compact.filter(\.isState))]
+        return ["begin": tables(begin), "end": tables(end), "compact": tables(compact.filter(\.isTimeline))]
     }
 }
 

@@ -52,9 +52,10 @@ extension LoadStage {
         let summary = latency.summary(of: series)
         let usage = farm.sampler.usage(from: start, to: end)
 
-        var losses = LoadLosses(counts: counts, before: beginning.overview, after: after)
+        var losses = LoadLosses(
+            counts: counts, unserved: check.events.unserved, before: beginning.overview, after: after)
         losses.unapplied = latency.unapplied(at: try await positions())
-        losses.unpublished += check.different
+        losses.unpublished = check.different
         var result = LoadResult(scenario: scenario)
         result.events = counts.sent - counts.failed + others
         result.distinctTimelines = latency.targets.count
@@ -81,19 +82,23 @@ extension LoadStage {
             ("service", .string(placement.rawValue)), ("brokerCPUSeconds", .rounded(usage?.broker)),
             ("providerCPUSeconds", .rounded(usage?.provider)),
             ("toolCPUSeconds", placement == .here ? .null : .rounded(usage?.tool)), ("losses", losses.json),
+            ("unmeasuredEvents", .number(JSONNumber(check.events.served + counts.unplaced))),
         ]
         return result
     }
 
-    /// Of the timelines that were published: whose last message is what is stored, and whose is not.
-    private func checkOutput() async throws -> (same: Int, different: Int) {
+    /// Of the timelines that were published: whose last message is what is stored, and whose is not; and the events for which
+    /// no store was seen.
+    private func checkOutput() async throws -> (same: Int, different: Int, events: UnmeasuredEvents) {
         let latest = watch.latest
+        var events = UnmeasuredEvents(latency.waiting)
         var same = 0
         try await farm.forEachTimeline { row in
+            events.look(at: row.id, isServed: !row.isStale && row.hash != nil)
             guard let revision = latest[row.id] else { return }
-            if row.revision == revision, row.hash == row.publishedHash { same += 1 }
+            if row.revision == revision { same += 1 }
         }
-        return (same, latest.count - same)
+        return (same, latest.count - same, events)
     }
 }
 

@@ -167,8 +167,7 @@ struct LoadStage: Sendable {
         while since.duration(to: .now) < Self.patience {
             try requireServices()
             let unapplied = latency.unapplied(at: try await positions())
-            if latency.unacknowledged == 0, unapplied == 0, try await farm.pool.query(DueWork(limit: 1)).isEmpty,
-                try await farm.pool.query(KindsToSweep(highWater: 1)).isEmpty,
+            if latency.unacknowledged == 0, unapplied == 0,
                 try await farm.pool.query(TimelinesUnderWay()).first == 0
             {
                 return

@@ -36,7 +36,7 @@ final class ServiceProbe: Sendable {
                 }
             }
         }
-        if let sizes = try? await farm.pool.query(TableSizes()), let state = sizes.first(where: { $0.isState }) {
+        if let sizes = try? await farm.pool.query(TableSizes()), let state = sizes.first(where: { $0.isTimeline }) {
             values[.stateTableBytes] = Double(state.tableBytes)
             values[.stateIndexBytes] = Double(state.indexBytes)
             values[.deadTuples] = Double(state.dead)

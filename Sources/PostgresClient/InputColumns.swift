@@ -1,0 +1,57 @@
+/// The columns of a statement's input rows, each declared once: its name in the text, its type, and how it is taken from an
+/// element.
+///
+///     static let input = InputColumns<Deletion>([.init("id") { $0.id }, .init("lease") { $0.lease }])
+///     static let sql = "WITH input AS MATERIALIZED (SELECT * FROM \(input.rows("i")) …"
+///     func bind(_ parameters: inout PostgresParameters) { Self.input.bind(deletions, to: &parameters) }
+@usableFromInline
+package struct InputColumns<Element: Sendable>: Sendable {
+    @usableFromInline
+    package struct Column: Sendable {
+        @usableFromInline let name: String
+        @usableFromInline let type: String
+        @usableFromInline let append: @Sendable ([Element], inout PostgresParameters) -> Void
+
+        // Inlinable, so that the values of a column are taken and encoded without an allocation for each.
+        @inlinable
+        package init<Value: PostgresValue>(_ name: String, _ value: @escaping @Sendable (Element) -> Value) {
+            self.name = name
+            type = Value.postgresType.name
+            append = { $1.append(array: $0.map(value)) }
+        }
+
+        @inlinable
+        package init<Value: PostgresValue>(_ name: String, _ value: @escaping @Sendable (Element) -> Value?) {
+            self.name = name
+            type = Value.postgresType.name
+            append = { $1.append(array: $0.map(value) as [Value?]) }
+        }
+    }
+
+    private let columns: [Column]
+
+    package init(_ columns: [Column]) {
+        self.columns = columns
+    }
+
+    /// Number of parameters that ``bind(_:to:)`` appends.
+    package var count: Int { columns.count }
+
+    /// Names of the columns, for a select list or a column list.
+    package var names: String { columns.map(\.name).joined(separator: ", ") }
+
+    /// The set-returning expression with its alias and column names, and the row's place from 1 as `ord`.
+    ///
+    /// The sub-selects keep the lengths of the arrays from the planner: it would find a plan for a call's few rows so much
+    /// cheaper than the general one that it would plan every call.
+    ///
+    /// - Parameter first: number of the first parameter.
+    package func rows(_ alias: String, first: Int = 1) -> String {
+        let arrays = columns.enumerated().map { "(SELECT $\(first + $0.offset)::\($0.element.type)[])" }
+        return "unnest(\(arrays.joined(separator: ", "))) WITH ORDINALITY AS \(alias) (\(names), ord)"
+    }
+
+    package func bind(_ elements: [Element], to parameters: inout PostgresParameters) {
+        for column in columns { column.append(elements, &parameters) }
+    }
+}

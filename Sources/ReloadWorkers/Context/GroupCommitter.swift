@@ -1,0 +1,109 @@
+import Synchronization
+
+/// Runs statements for groups of items, with natural batching: while as many statements are under way as may be, further
+/// items gather and share the next one.
+///
+/// A caller that finds a free slot runs at once and takes the gathered callers along; the others wait for the caller that
+/// takes them, or until the slot is passed to them. No task is made.
+final class GroupCommitter<Item: Sendable, Answer: Sendable>: Sendable {
+    private enum Turn: Sendable {
+        /// The caller has the slot.
+        case lead
+        /// Another caller ran the statement.
+        case answered(Result<[Answer], any Error>)
+    }
+
+    private struct Waiter {
+        let items: [Item]
+        let continuation: CheckedContinuation<Turn, Never>
+    }
+
+    private struct State {
+        var running = 0
+        var waiters: [Waiter] = []
+
+        mutating func takeSlot(of concurrency: Int) -> Bool {
+            guard running < concurrency else { return false }
+            running += 1
+            return true
+        }
+    }
+
+    private let concurrency: Int
+    private let limit: Int
+    private let body: @Sendable ([Item]) async throws -> [Answer]
+    private let state = Mutex(State())
+
+    /// - Parameters:
+    ///   - concurrency: statements under way at a time.
+    ///   - limit: items of a statement, unless a single caller brings more.
+    ///   - body: runs the statement. It answers one value for each item, in their order.
+    init(concurrency: Int, limit: Int, _ body: @escaping @Sendable ([Item]) async throws -> [Answer]) {
+        self.concurrency = concurrency
+        self.limit = limit
+        self.body = body
+    }
+
+    /// Number of callers that wait for the next statement.
+    var waiting: Int { state.withLock { $0.waiters.count } }
+
+    /// Answers one value for each of the items, in their order.
+    ///
+    /// - Throws: the statement's error, for all that shared it.
+    func run(_ items: [Item]) async throws -> [Answer] {
+        if case .answered(let result) = await turn(items) { return try result.get() }
+        let others = gathered(beside: items.count)
+        let result: Result<[Answer], any Error>
+        do {
+            result = .success(try await body(others.isEmpty ? items : items + others.flatMap(\.items)))
+        } catch {
+            result = .failure(error)
+        }
+        passOn()
+        var start = items.count
+        for other in others {
+            let range = start..<start + other.items.count
+            other.continuation.resume(returning: .answered(result.map { Array($0[range]) }))
+            start = range.upperBound
+        }
+        return others.isEmpty ? try result.get() : Array(try result.get()[..<items.count])
+    }
+
+    private func turn(_ items: [Item]) async -> Turn {
+        let leads = state.withLock { $0.takeSlot(of: concurrency) }
+        if leads { return .lead }
+        return await withCheckedContinuation { continuation in
+            // A slot may have come free since.
+            let leads = state.withLock { state in
+                if state.takeSlot(of: concurrency) { return true }
+                state.waiters.append(Waiter(items: items, continuation: continuation))
+                return false
+            }
+            if leads { continuation.resume(returning: .lead) }
+        }
+    }
+
+    private func gathered(beside own: Int) -> [Waiter] {
+        state.withLock { state in
+            var count = own
+            var end = 0
+            while end < state.waiters.count, count + state.waiters[end].items.count <= limit {
+                count += state.waiters[end].items.count
+                end += 1
+            }
+            defer { state.waiters.removeFirst(end) }
+            return Array(state.waiters[..<end])
+        }
+    }
+
+    private func passOn() {
+        let next = state.withLock { state -> Waiter? in
+            guard !state.waiters.isEmpty else {
+                state.running -= 1
+                return nil
+            }
+            return state.waiters.removeFirst()
+        }
+        next?.continuation.resume(returning: .lead)
+    }
+}

@@ -1,0 +1,69 @@
+import Metrics
+import WidgetModel
+import WidgetStore
+
+/// Counts what the workers do, once a request or a batch; besides ``WorkerStatistics``, which has the totals.
+final class WorkerMeter: Sendable {
+    private let answered: Counter
+    private let failed: [ProviderFailure.Reason: Counter]
+    private let requestSeconds: Metrics.Timer
+    private let batchTimelines: Recorder
+    private let latency: [ReloadReason: Metrics.Timer]
+    private let deferrals: [ReloadRule: Counter]
+
+    init() {
+        func outcome(_ name: String) -> Counter {
+            Counter(label: MetricCatalogue.providerRequests.name, dimensions: [("outcome", name)])
+        }
+        answered = outcome("answered")
+        failed = Dictionary(
+            uniqueKeysWithValues: ProviderFailure.Reason.allCases.map { ($0, outcome($0.rawValue)) })
+        requestSeconds = Metrics.Timer(label: MetricCatalogue.providerSeconds.name)
+        batchTimelines = Recorder(label: MetricCatalogue.providerBatch.name)
+        latency = Dictionary(
+            uniqueKeysWithValues: ReloadReason.allCases.map {
+                ($0, Metrics.Timer(label: MetricCatalogue.reloadLatency.name, dimensions: [("reason", $0.name)]))
+            })
+        deferrals = Dictionary(
+            uniqueKeysWithValues: [ReloadRule.budget, .spacing, .dormant].map {
+                ($0, Counter(label: MetricCatalogue.deferrals.name, dimensions: [("rule", $0.name)]))
+            })
+    }
+
+    /// A request to a provider has ended.
+    ///
+    /// - Parameter failure: why it failed as a whole; nil: it was answered.
+    func asked(for timelines: Int, took time: Duration, failure: ProviderFailure? = nil) {
+        batchTimelines.record(timelines)
+        requestSeconds.recordNanoseconds(time.wholeMicroseconds * 1_000)
+        if let failure { failed[failure.reason]?.increment() } else { answered.increment() }
+    }
+
+    /// Content was stored, or found to be what is stored.
+    ///
+    /// - Parameter now: on the worker's clock; only the span since the claim is taken from it.
+    func stored(_ stored: [StoredTimeline], at now: Duration) {
+        for stored in stored {
+            let item = stored.fetched.item
+            let waited = item.timeline.readAt - Self.wantedSince(item)
+            latency[item.timeline.reason ?? .policy]?
+                .recordNanoseconds(max(.zero, waited + (now - item.startedAt)).wholeMicroseconds * 1_000)
+        }
+    }
+
+    /// Since when it could have been reloaded: since its list was due. Where an attempt has failed, that is only since its
+    /// retry was due; a targeted request that has waited for longer tells since when it is wanted.
+    private static func wantedSince(_ item: FetchItem) -> Timestamp {
+        let timeline = item.timeline
+        guard timeline.attempts > 0, let requested = timeline.requestedAt,
+            timeline.renderedAt.map({ requested > $0 }) ?? true
+        else { return item.list.dueAt }
+        return min(requested, item.list.dueAt)
+    }
+
+    func deferred(_ settlements: [TimelineSettlement]) {
+        for settlement in settlements where settlement.decision == .deferred || settlement.decision == .slept {
+            deferrals[settlement.rule]?.increment()
+        }
+    }
+}

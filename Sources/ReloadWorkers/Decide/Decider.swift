@@ -1,0 +1,86 @@
+import WidgetModel
+import WidgetStore
+
+/// Results of the looks at some lists.
+struct Decisions: Sendable {
+    var fetches: [FetchItem] = []
+    var settlements: [TimelineSettlement] = []
+    /// Orphaned timelines, with their lists.
+    var collections: [CollectItem] = []
+    /// Timelines without any work under their list.
+    var settled: [SettledTimeline] = []
+}
+
+/// An orphaned timeline that is to be collected.
+struct CollectItem: Sendable {
+    let timeline: ClaimedTimeline
+    let list: LeasedList
+    let leaseEnds: Duration
+
+    var settled: SettledTimeline { SettledTimeline(list: list.hold, row: timeline.row) }
+}
+
+/// Decides for claimed timelines by the rules.
+///
+/// Pure: no I/O, no clock.
+struct Decider: Sendable {
+    /// How long a list of a kind that the directory does not have yet is left alone.
+    private static let strayDelay = Duration.seconds(5)
+
+    let directory: KindDirectory
+
+    /// - Parameters:
+    ///   - token: of the claim.
+    ///   - startedAt: when the claim began, on the worker's clock.
+    func decide(_ lists: [LeasedList], token: Int64, startedAt: Duration, leaseEnds: Duration) -> Decisions {
+        var decisions = Decisions()
+        for list in lists {
+            var bare = list
+            bare.timelines = []
+            for timeline in list.timelines {
+                decide(timeline, of: bare, token, startedAt, leaseEnds, &decisions)
+            }
+        }
+        return decisions
+    }
+
+    private func decide(
+        _ timeline: ClaimedTimeline, of list: LeasedList, _ token: Int64, _ startedAt: Duration, _ leaseEnds: Duration,
+        _ decisions: inout Decisions
+    ) {
+        guard let kind = directory.kinds[timeline.kindID], let app = directory.apps[kind.app], app.id == kind.appID
+        else {
+            decisions.settled.append(
+                SettledTimeline(list: list.hold, row: timeline.row, returnDelay: Self.strayDelay))
+            return
+        }
+        let rules = ReloadRules(kind.definition, developerMode: kind.isDeveloperMode)
+        let outcome = rules.decide(
+            timeline.state, timeline.kind, facts: timeline.facts, via: list.via, isRetired: kind.isRetired,
+            at: timeline.readAt)
+        switch outcome {
+        case .collect:
+            decisions.collections.append(
+                CollectItem(timeline: timeline, list: list, leaseEnds: leaseEnds))
+        case .nothing:
+            settle(timeline, list, .nothing, .none, .none, &decisions)
+        case .wait(let until, let rule):
+            settle(timeline, list, .wait(until: until), .deferred, rule, &decisions)
+        case .sleep:
+            settle(timeline, list, .sleep, .slept, .dormant, &decisions)
+        case .fetch(let rule, let ledger):
+            decisions.fetches.append(
+                FetchItem(
+                    timeline: timeline, list: list, kind: kind, token: token, rule: rule, ledger: ledger,
+                    startedAt: startedAt, leaseEnds: leaseEnds))
+        }
+    }
+
+    private func settle(
+        _ timeline: ClaimedTimeline, _ list: LeasedList, _ outcome: TimelineSettlement.Outcome, _ decision: Decision,
+        _ rule: ReloadRule, _ decisions: inout Decisions
+    ) {
+        decisions.settlements.append(
+            TimelineSettlement(timeline: timeline, list: list, outcome: outcome, decision: decision, rule: rule))
+    }
+}

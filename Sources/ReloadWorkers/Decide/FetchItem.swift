@@ -1,0 +1,51 @@
+import WidgetModel
+import WidgetStore
+
+/// A claimed timeline that is to be fetched.
+struct FetchItem: Sendable {
+    let timeline: ClaimedTimeline
+    /// The list that it came by, without its timelines.
+    let list: LeasedList
+    let kind: RegisteredKind
+    /// Revision of what will be stored.
+    let token: Int64
+    /// Why it is fetched, and its budget once it is rendered.
+    let rule: ReloadRule
+    let ledger: BudgetLedger
+    /// When the claim began and when its lease ends, on the worker's clock.
+    let startedAt: Duration
+    let leaseEnds: Duration
+
+    var lane: ReloadLane { list.lane }
+    var rules: ReloadRules { ReloadRules(kind.definition, developerMode: kind.isDeveloperMode) }
+    var settled: SettledTimeline { SettledTimeline(list: list.hold, row: timeline.row) }
+}
+
+/// Timelines that one request asks for: of any kinds of an app that share the provider's URL.
+struct FetchBatch: Sendable {
+    let app: RegisteredApp
+    let provider: ProviderKey
+    let items: [FetchItem]
+    /// The trace contexts of requests, by their positions.
+    var traces: [EventPosition: String] = [:]
+
+    /// The most urgent of its timelines'.
+    var lane: ReloadLane { items.lazy.map(\.lane).min() ?? .interactive }
+    var leaseEnds: Duration { items.lazy.map(\.leaseEnds).min() ?? .zero }
+    var startedAt: Duration { items.lazy.map(\.startedAt).min() ?? .zero }
+    var timeout: Duration { items.lazy.map(\.kind.definition.timeout).max() ?? .zero }
+
+    /// Whether its timelines are tried again.
+    var isRetry: Bool { items.first.map { $0.timeline.attempts > 0 } ?? false }
+
+    /// Whether all of it has failed so often, though its provider is asked, that one of its timelines may be what breaks
+    /// the provider.
+    var isSuspicious: Bool { items.allSatisfy { $0.timeline.attempts >= Self.suspiciousAttempts } }
+
+    private static let suspiciousAttempts = 3
+
+    /// The same batch with some of its timelines.
+    func keeping(_ some: [FetchItem]) -> FetchBatch {
+        FetchBatch(app: app, provider: provider, items: some, traces: traces)
+    }
+}

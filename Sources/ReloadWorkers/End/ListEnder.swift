@@ -1,0 +1,223 @@
+import Logging
+import PostgresClient
+import Synchronization
+import WidgetModel
+import WidgetStore
+
+/// Ends lists whose timelines are settled: compares what was published with what is stored, then deletes many lists in one
+/// transaction; or gives lists back.
+final class ListEnder: Sendable {
+    /// Lists in one statement.
+    private static let limit = 1_000
+    /// Comparisons after which a list goes back, because others keep storing its timelines.
+    private static let comparisons = 5
+
+    private let context: WorkerContext
+    private let directory: DirectoryCache
+    private struct State {
+        var waiting: [ClosedList] = []
+        var isFinished = false
+    }
+
+    private let state = Mutex(State())
+    private let wakeUp = WorkSignal()
+
+    init(context: WorkerContext, directory: DirectoryCache) {
+        self.context = context
+        self.directory = directory
+    }
+
+    /// Has lists ended by ``run()``.
+    func append(_ closed: [ClosedList]) {
+        guard !closed.isEmpty else { return }
+        state.withLock { $0.waiting += closed }
+        wakeUp.signal(.timelines)
+    }
+
+    /// No more lists will be appended: ``run()`` returns when all are ended.
+    func finish() {
+        state.withLock { $0.isFinished = true }
+        wakeUp.signal(.timelines)
+    }
+
+    /// Ends lists, many in one transaction, until ``finish()`` or the task is cancelled.
+    func run() async {
+        while true {
+            let mark = wakeUp.mark(.timelines)
+            while await endSome() {}
+            if state.withLock({ $0.isFinished && $0.waiting.isEmpty }) { return }
+            do { try await wakeUp.wait(past: mark) } catch { return }
+        }
+    }
+
+    /// Ends what waits; false: nothing did.
+    @discardableResult
+    func endSome() async -> Bool {
+        let lists = state.withLock { state in
+            let some = Array(state.waiting.prefix(Self.limit))
+            state.waiting.removeFirst(some.count)
+            return some
+        }
+        guard !lists.isEmpty else { return false }
+        // With nothing to publish, a probe of the output is over.
+        defer { context.output.probeEnded() }
+        do {
+            try await end(lists)
+        } catch {
+            // Their leases end by themselves, and whoever claims them compares.
+            context.logger.error(
+                "lists are left to their leases", metadata: ["count": "\(lists.count)", "error": "\(error)"])
+        }
+        return true
+    }
+
+    private func end(_ lists: [ClosedList]) async throws {
+        let returned = lists.filter { $0.returnDelay != nil }
+        try await giveBack(returned)
+        let finished = lists.filter { $0.returnDelay == nil }
+        guard !finished.isEmpty else { return }
+        let suspicious = finished.filter(\.list.wasLeasedBefore)
+        let alone = finished.filter { !$0.list.wasLeasedBefore }
+        let mustCompare = try await delete(alone, isCompared: false)
+        try await compareAndDelete(suspicious + mustCompare)
+    }
+
+    /// Deletes lists, and appends those of lost leases anew.
+    ///
+    /// - Returns: the lists that have to be compared first.
+    private func delete(_ lists: [ClosedList], isCompared: Bool) async throws -> [ClosedList] {
+        guard let deadline = lists.lazy.map(\.leaseEnds).max() else { return [] }
+        let rows = try await context.inParts(lists, until: deadline) { lists in
+            var pipeline = PostgresPipeline()
+            _ = pipeline.append(CommitAsynchronously())
+            let ended = pipeline.append(
+                EndLists(lists.map { EndLists.End($0.list.hold, isCompared: isCompared) }, worker: context.worker))
+            return try await context.pool.transaction(pipeline).rows(ended)
+        }
+        let outcomes = Dictionary(rows.map { ($0.hold, $0.outcome) }, uniquingKeysWith: { first, _ in first })
+        let lost = lists.filter { outcomes[$0.list.hold] == .lost }.flatMap(\.published)
+        if !lost.isEmpty {
+            context.logger.notice(
+                "published after the lease was lost; publishing anew", metadata: ["count": "\(lost.count)"])
+            try await distrust(lost)
+        }
+        return lists.filter { outcomes[$0.list.hold] == .uncompared }
+    }
+
+    private func giveBack(_ lists: [ClosedList]) async throws {
+        guard !lists.isEmpty else { return }
+        let returns = lists.map { closed in
+            GiveBackLists.Return(closed.list.hold, delay: closed.returnDelay ?? .zero, counts: closed.hasStored)
+        }
+        let held = Set(try await context.pool.query(GiveBackLists(returns)))
+        // Nobody else knows that something was published under a lease that is lost.
+        let lost = lists.filter { !held.contains($0.list.hold) }.flatMap(\.published)
+        if !lost.isEmpty { try await distrust(lost) }
+        if lists.contains(where: { $0.returnDelay == .zero }) { context.signal.signal(.timelines) }
+    }
+
+    // MARK: Comparing
+
+    /// Publishes the stored content wherever it is not what this process published last, until all of it is; then the lists
+    /// end.
+    private func compareAndDelete(_ lists: [ClosedList]) async throws {
+        guard !lists.isEmpty else { return }
+        var last: [Int64: PublishedTimeline] = [:]
+        var suspects: Set<Int64> = []
+        for closed in lists {
+            suspects.formUnion(closed.list.suspects)
+            for published in closed.published where published.revision > last[published.row]?.revision ?? -1 {
+                last[published.row] = published
+            }
+        }
+        suspects.subtract(last.keys)
+        for _ in 0..<Self.comparisons {
+            let compared =
+                last.values.map { PublishedRevision(row: $0.row, revision: $0.revision) }
+                + suspects.map { PublishedRevision(row: $0, revision: last[$0]?.revision ?? 0) }
+            guard !compared.isEmpty else { break }
+            let found = try await context.pool.query(ComparePublished(compared))
+            let rows = found.filter { $0.timeline != nil }
+            let gone = found.filter { $0.timeline == nil }.compactMap { last[$0.row] }.filter { $0.revision > 0 }
+            guard !rows.isEmpty || !gone.isEmpty else {
+                _ = try await delete(lists, isCompared: true)
+                return
+            }
+            guard try await publishAnew(rows, gone: gone, &last) else { break }
+            suspects.subtract(last.keys)
+        }
+        let isQuiet = last.isEmpty && suspects.isEmpty
+        if isQuiet {
+            _ = try await delete(lists, isCompared: true)
+        } else {
+            try await giveBack(lists.map { $0.returned(after: context.configuration.publishRetryDelay) })
+        }
+    }
+
+    /// - Returns: whether all of it was acknowledged.
+    private func publishAnew(
+        _ rows: [ComparePublished.Row], gone: [PublishedTimeline], _ last: inout [Int64: PublishedTimeline]
+    ) async throws -> Bool {
+        let kinds = try await directory.directory(maximumAge: context.configuration.directoryAge).kinds
+        var messages: [(row: Int64, published: PublishedTimeline)] = []
+        var contents: [TimelineMessages.Message] = []
+        for row in rows {
+            guard let timeline = row.timeline, let content = row.content, let kind = kinds[timeline.kindID] else {
+                continue
+            }
+            contents.append(
+                context.messages.updated(timeline, of: kind, revision: timeline.contentRevision, content: content))
+            messages.append(
+                (
+                    timeline.row,
+                    PublishedTimeline(
+                        row: timeline.row, id: timeline.id, revision: timeline.contentRevision)
+                ))
+        }
+        for published in gone {
+            contents.append(context.messages.removed(published.id, revision: published.revision))
+            messages.append(
+                (
+                    published.row,
+                    PublishedTimeline(row: published.row, id: published.id, revision: 0)
+                ))
+        }
+        let outcome = await context.output.publish(contents)
+        context.statistics.count { $0.published += outcome.acknowledged.count }
+        for place in outcome.acknowledged + outcome.refused.map(\.index) {
+            last[messages[place].row] = messages[place].published
+        }
+        // A timeline that was placed again meanwhile may have been published before its tombstone.
+        if !gone.isEmpty { try await suspect(gone.map(\.id)) }
+        return outcome.failed.isEmpty
+    }
+
+    // MARK: Lost leases
+
+    /// Has timelines compared that were published under a lost lease; those that are gone get their tombstones again.
+    private func distrust(_ published: [PublishedTimeline]) async throws {
+        let found = try await suspect(published.map(\.id))
+        let gone = published.filter { !found.contains($0.id) && $0.revision > 0 }
+        guard !gone.isEmpty else { return }
+        let outcome = await context.output.publish(
+            gone.map { context.messages.removed($0.id, revision: $0.revision) })
+        if !outcome.failed.isEmpty {
+            context.logger.error("tombstones could not be published", metadata: ["count": "\(outcome.failed.count)"])
+        }
+        try await suspect(gone.map(\.id))
+    }
+
+    /// Appends lists that count as leased before; answers the timelines that exist.
+    @discardableResult
+    private func suspect(_ ids: [TimelineID]) async throws -> Set<TimelineID> {
+        let found = Set(try await context.pool.query(AppendSuspects(ids)))
+        if !found.isEmpty { context.signal.signal(.timelines) }
+        return found
+    }
+}
+
+extension ClosedList {
+    fileprivate func returned(after delay: Duration) -> ClosedList {
+        ClosedList(list: list, leaseEnds: leaseEnds, published: published, hasStored: true, returnDelay: delay)
+    }
+}

@@ -1,0 +1,181 @@
+import Logging
+import PostgresClient
+import WidgetModel
+import WidgetStore
+
+/// Fetches the placeholders that are due: one request at a time, seldom, and nobody waits for it. Any number of processes
+/// may do it at once.
+struct PlaceholderLoop: Sendable {
+    let context: WorkerContext
+    let directory: DirectoryCache
+
+    /// How long a provider without the endpoint is not asked again.
+    static let absence = Duration.seconds(86_400)
+    /// What the database may take of a lease, besides the request.
+    private static let databaseTime = Duration.seconds(10)
+    /// Most requests of one pass, so that a stop does not wait long for them and an expiry gets its turn.
+    private static let maximumRequests = 200
+    /// Most placeholders that are deleted in one statement.
+    private static let expiryChunk = 1_000
+
+    /// Fetches until the task is cancelled.
+    ///
+    /// - Throws: `CancellationError`; what no time can mend.
+    func run() async throws {
+        var failures = 0
+        while true {
+            try Task.checkCancellation()
+            do {
+                try await pass()
+                failures = 0
+                try await context.clock.sleep(
+                    for: WorkerClock.jittered(context.configuration.placeholderInterval))
+            } catch let error as PostgresError {
+                guard error.canPass else { throw error }
+                context.statistics.count { $0.databaseErrors += 1 }
+                failures += 1
+                context.logger.error(
+                    "cannot fetch placeholders", metadata: ["error": "\(error)", "failures": "\(failures)"])
+                try await context.clock.sleep(for: context.configuration.databaseBackoff.bound(attempt: failures))
+            }
+        }
+    }
+
+    /// Fetches what is due and may be fetched.
+    func pass() async throws {
+        let known = try await directory.directory(maximumAge: context.configuration.directoryAge)
+        // Kinds that are done with for this pass, or whose providers rest.
+        var excluded = known.kinds.values.filter { isResting($0) }.map(\.id)
+        var requests = 0
+        while requests < Self.maximumRequests {
+            try Task.checkCancellation()
+            guard let kindID = try await context.pool.query(NextPlaceholderKind(excluding: excluded)).first else {
+                break
+            }
+            guard let kind = known.kinds[kindID], let app = known.apps[kind.app], app.id == kind.appID else {
+                // Newer than the directory: next time.
+                excluded.append(kindID)
+                continue
+            }
+            let provider = ClaimTarget(kind).provider
+            guard
+                context.slots.begin(provider, .bulk, limit: context.protection.limit(of: provider))
+            else {
+                // Busy with timelines: next time.
+                excluded.append(kindID)
+                continue
+            }
+            defer { context.slots.end(provider, .bulk) }
+            let claimed = try await context.pool.query(
+                ClaimPlaceholders(
+                    kindID: kindID, limit: max(1, kind.definition.maxBatch),
+                    lease: kind.definition.timeout + Self.databaseTime))
+            let wanted = try await keepFitting(claimed, kind)
+            if !wanted.isEmpty {
+                requests += 1
+                try await fetch(wanted, kind, app)
+            }
+            if isResting(kind) {
+                excluded += known.kinds.values.filter { isResting($0) }.map(\.id)
+            } else if claimed.isEmpty {
+                // Another process has them.
+                excluded.append(kindID)
+            }
+        }
+        _ = try await context.pool.execute(ExpirePlaceholders(limit: Self.expiryChunk))
+    }
+
+    private func isResting(_ kind: RegisteredKind) -> Bool {
+        let provider = ClaimTarget(kind).provider
+        let now = context.clock.elapsed
+        return context.restingEndpoints.isResting(.placeholder, of: provider, at: now)
+            || !context.protection.isWell(provider, at: now)
+    }
+
+    /// Deletes what the kind's definition does not allow any more; answers the rest.
+    private func keepFitting(
+        _ claimed: [ClaimedPlaceholder], _ kind: RegisteredKind
+    ) async throws -> [ClaimedPlaceholder] {
+        let variesByTimeZone = kind.definition.variesBy.contains(.timeZone)
+        let fits = { (placeholder: ClaimedPlaceholder) in
+            kind.definition.families.contains(placeholder.key.family)
+                && (placeholder.key.timeZone != nil) == variesByTimeZone
+        }
+        let misfits = claimed.filter { !fits($0) }
+        if !misfits.isEmpty { _ = try await context.pool.execute(DropPlaceholders(misfits.map(\.key))) }
+        return claimed.filter(fits)
+    }
+
+    // MARK: Fetching
+
+    private func fetch(_ wanted: [ClaimedPlaceholder], _ kind: RegisteredKind, _ app: RegisteredApp) async throws {
+        let provider = ClaimTarget(kind).provider
+        let identities = wanted.map { $0.key.identity(of: kind) }
+        let began = context.clock.elapsed
+        context.statistics.count { $0.placeholderRequests += 1 }
+        let results: [PlaceholderResult]
+        do {
+            let answer = try await context.fetcher.fetch(
+                ProviderCall(
+                    url: kind.definition.providerURL, endpoint: .placeholder, secrets: app.signingSecrets,
+                    body: PlaceholderRequest(kind: kind.definition.name, items: identities).encode(),
+                    timeout: kind.definition.timeout,
+                    maximumResponseBytes: context.configuration.maximumResponseBytes))
+            results = try read(answer, wanted, identities, kind)
+            context.restingEndpoints.succeeded(.placeholder, of: provider)
+        } catch let failure as ProviderFailure {
+            try Task.checkCancellation()
+            context.restingEndpoints.failed(
+                failure, .placeholder, of: provider, at: context.clock.elapsed, absence: Self.absence)
+            context.protection.standInFailed(
+                failure, of: provider, app: app.name, startedAt: began, at: context.clock.elapsed)
+            count(failure, wanted.count, kind)
+            results = wanted.map { PlaceholderResult($0, content: nil, delay: delay(after: failure, of: $0)) }
+        }
+        _ = try await context.pool.execute(FinishPlaceholders(results))
+        context.statistics.count { $0.placeholders += results.count { $0.content != nil } }
+    }
+
+    /// - Throws: ``ProviderFailure`` for an answer that is wrong as a whole.
+    private func read(
+        _ answer: [UInt8], _ wanted: [ClaimedPlaceholder], _ identities: [PlaceholderIdentity], _ kind: RegisteredKind
+    ) throws(ProviderFailure) -> [PlaceholderResult] {
+        let response: StandInResponse
+        do throws(JSONError) {
+            response = try StandInResponse.placeholders(answer, requested: identities.map(\.id))
+        } catch {
+            throw ProviderFailure(.invalid, "the answer is not what the contract says: \(error)")
+        }
+        return zip(wanted, response.outcomes).map { placeholder, outcome in
+            if case .value(let content) = outcome {
+                return PlaceholderResult(placeholder, content: String(decoding: content, as: UTF8.self))
+            }
+            let failure = ProviderFailure(outcome) ?? ProviderFailure(.missing, "the answer leaves it out")
+            count(failure, 1, kind)
+            return PlaceholderResult(placeholder, content: nil, delay: delay(after: failure, of: placeholder))
+        }
+    }
+
+    private func delay(after failure: ProviderFailure, of placeholder: ClaimedPlaceholder) -> Duration {
+        guard !failure.saysAbsent else { return Self.absence }
+        var generator = SystemRandomNumberGenerator()
+        let backoff = context.configuration.placeholderBackoff
+        return backoff.base + backoff.delay(attempt: Int(placeholder.attempts) + 1, using: &generator)
+    }
+
+    private func count(_ failure: ProviderFailure, _ placeholders: Int, _ kind: RegisteredKind) {
+        context.statistics.count { $0.placeholderFailures[failure.reason, default: 0] += placeholders }
+        context.logger.debug(
+            "no placeholders",
+            metadata: [
+                "app": "\(kind.app)", "kind": "\(kind.definition.name)", "count": "\(placeholders)",
+                "reason": "\(failure.reason)", "message": "\(failure.message)",
+            ])
+    }
+}
+
+extension PlaceholderKey {
+    func identity(of kind: RegisteredKind) -> PlaceholderIdentity {
+        PlaceholderIdentity(kind: kind.definition.name, family: family, locale: locale, timeZone: timeZone)
+    }
+}

@@ -1,0 +1,264 @@
+import Logging
+import PostgresClient
+import WidgetModel
+import WidgetStore
+
+/// The way of a timeline through the workers: decide → fetch → store → publish → end. Claims and the hand-over enter it at
+/// *decide*; each step works on groups.
+final class Pipeline: Sendable {
+    /// A piece of work that runs as a task of its own.
+    enum Work: Sendable {
+        case fetch(FetchBatch)
+        case settle([TimelineSettlement], [Int32: RegisteredKind], until: Duration)
+        case collect([CollectItem], until: Duration)
+        case decideAgain([WaitingTimeline])
+    }
+
+    let context: WorkerContext
+    let directory: DirectoryCache
+    let ender: ListEnder
+    /// Work to be started by the service.
+    let works: AsyncStream<Work>
+    private let start: AsyncStream<Work>.Continuation
+    private let queue = FetchQueue()
+    private let storer: Storer
+    private let settler: Settler
+
+    init(context: WorkerContext, directory: DirectoryCache) {
+        self.context = context
+        self.directory = directory
+        ender = ListEnder(context: context, directory: directory)
+        storer = Storer(context: context)
+        settler = Settler(context: context)
+        // Bounded by the timelines that may be in flight.
+        (works, start) = AsyncStream.makeStream()
+    }
+
+    // MARK: Decide
+
+    /// Takes claimed lists in.
+    ///
+    /// - Parameters:
+    ///   - known: the registered kinds.
+    ///   - startedAt: when the claim began, on the worker's clock.
+    func enter(_ claim: Claim, _ known: KindDirectory, startedAt: Duration, leaseEnds: Duration) {
+        let (ready, closed) = context.leases.enter(claim.lists, leaseEnds: leaseEnds)
+        ender.append(closed)
+        decide(ready, known, token: claim.token, startedAt: startedAt, leaseEnds: leaseEnds)
+    }
+
+    private func decide(
+        _ lists: [LeasedList], _ known: KindDirectory, token: Int64, startedAt: Duration, leaseEnds: Duration
+    ) {
+        let decisions = Decider(directory: known)
+            .decide(lists, token: token, startedAt: startedAt, leaseEnds: leaseEnds)
+        if !decisions.settlements.isEmpty {
+            start.yield(.settle(decisions.settlements, known.kinds, until: leaseEnds))
+        }
+        if !decisions.collections.isEmpty { start.yield(.collect(decisions.collections, until: leaseEnds)) }
+        for provider in queue.append(decisions.fetches, known) { startRequests(of: provider) }
+        settle(decisions.settled)
+    }
+
+    /// Reads timelines again that were in flight through another list, and decides anew.
+    private func decideAgain(_ waiting: [WaitingTimeline]) async {
+        let startedAt = context.clock.elapsed
+        do {
+            var pipeline = PostgresPipeline()
+            let rows = pipeline.append(ReadTimelinesAgain(waiting.map(\.row)))
+            let token = pipeline.append(NextToken())
+            // One transaction would take the token after the reading all the same; apart, it is above what was read.
+            let results = try await context.pool.run(pipeline)
+            let found = Dictionary(results.rows(rows).map { ($0.row, $0) }, uniquingKeysWith: { first, _ in first })
+            let known = try await directory.directory(maximumAge: context.configuration.directoryAge)
+            for waiting in waiting {
+                guard let row = found[waiting.row], waiting.list.standsFor(row) else {
+                    settle([SettledTimeline(list: waiting.list.hold, row: waiting.row)])
+                    continue
+                }
+                var list = waiting.list
+                list.timelines = [row]
+                decide(
+                    [list], known, token: results.rows(token).first ?? 0, startedAt: startedAt,
+                    leaseEnds: waiting.leaseEnds)
+            }
+        } catch {
+            giveUp(waiting.map { SettledTimeline(list: $0.list.hold, row: $0.row) }, error)
+        }
+    }
+
+    // MARK: Running
+
+    func run(_ work: Work) async {
+        switch work {
+        case .fetch(let batch): await run(batch)
+        case .settle(let settlements, let kinds, let deadline):
+            do {
+                try await settler.settle(settlements, kinds, until: deadline)
+                settle(settlements.map { SettledTimeline(list: $0.list.hold, row: $0.timeline.row) })
+            } catch {
+                giveUp(settlements.map { SettledTimeline(list: $0.list.hold, row: $0.timeline.row) }, error)
+            }
+        case .collect(let items, let deadline):
+            do {
+                settle(try await Collector(context: context).collect(items, until: deadline))
+            } catch {
+                giveUp(items.map(\.settled), error, mayBeStored: true)
+            }
+        case .decideAgain(let waiting): await decideAgain(waiting)
+        }
+        context.output.probeEnded()
+    }
+
+    /// Starts as many requests to a provider as there are slots for.
+    private func startRequests(of provider: ProviderKey) {
+        let configuration = context.configuration
+        let limit = context.protection.limit(of: provider)
+        let size = context.protection.sizeLimit(of: provider)
+        while true {
+            let batch = queue.next(provider, sizeLimit: size) { lane, isFull in
+                let slots = isFull ? limit : min(limit, max(2, configuration.providerConcurrency / 4))
+                return context.slots.begin(provider, lane, limit: slots)
+            }
+            guard let batch else { return }
+            start.yield(.fetch(batch))
+        }
+    }
+
+    private func run(_ batch: FetchBatch) async {
+        var batch = batch
+        let lane = batch.lane
+        batch.traces = await context.traces.traces(of: batch.items.map(\.timeline), at: context.clock.elapsed)
+        await SnapshotRunner(context: context).takeSnapshots(of: batch)
+        let outcome: FetchOutcome
+        do {
+            outcome = try await FetchRunner(context: context).fetch(batch)
+        } catch {
+            endRequest(batch.provider, lane)
+            return giveUp(batch.items.map(\.settled), error)
+        }
+        endRequest(batch.provider, lane)
+        await finish(outcome, of: batch)
+    }
+
+    private func endRequest(_ provider: ProviderKey, _ lane: ReloadLane) {
+        context.slots.end(provider, lane)
+        startRequests(of: provider)
+        context.leases.roomFreed()
+    }
+
+    /// Store, publish and settle.
+    private func finish(_ outcome: FetchOutcome, of batch: FetchBatch) async {
+        count(outcome, of: batch)
+        settle(
+            outcome.postponed.map { item, delay, _ in
+                var settled = item.settled
+                settled.returnDelay = delay
+                return settled
+            })
+        var failed = outcome.failed
+        do {
+            let (stored, refused) = try await storer.store(outcome.fetched)
+            failed += refused
+            told(stored)
+            var settled = await Publisher(context: context).publish(stored, traces: batch.traces)
+            if stored.count + refused.count < outcome.fetched.count {
+                let known = Set(stored.lazy.map(\.fetched.item.timeline.row) + refused.lazy.map(\.item.timeline.row))
+                settled += outcome.fetched.lazy.map(\.item).filter { !known.contains($0.timeline.row) }.map(\.settled)
+            }
+            settle(settled)
+            context.claimSize.ended(
+                begun: batch.startedAt, isInTime: context.clock.elapsed < batch.leaseEnds, at: context.clock.elapsed)
+        } catch {
+            giveUp(outcome.fetched.map(\.item.settled), error, mayBeStored: true)
+        }
+        guard !failed.isEmpty else { return }
+        do {
+            try await settler.fail(failed, of: batch)
+            settle(failed.map(\.item.settled))
+        } catch {
+            giveUp(failed.map(\.item.settled), error)
+        }
+    }
+
+    // MARK: Settling
+
+    /// Settles timelines: lists that are closed by it are ended, and rows that others waited for are decided again.
+    private func settle(_ settled: [SettledTimeline]) {
+        let (closed, waiting) = context.leases.settle(settled)
+        ender.append(closed)
+        if !waiting.isEmpty { start.yield(.decideAgain(waiting)) }
+    }
+
+    /// Has the lists of timelines go back: the database is away, or refuses, or the worker stops.
+    ///
+    /// - Parameter mayBeStored: something of them may be stored or published all the same, so that the next holder compares.
+    private func giveUp(_ settled: [SettledTimeline], _ error: any Error, mayBeStored: Bool = false) {
+        let isStopping = Task.isCancelled
+        if !isStopping {
+            context.logger.error(
+                "timelines are given up", metadata: ["count": "\(settled.count)", "error": "\(error)"])
+        }
+        context.statistics.count { $0.released += settled.count }
+        settle(
+            settled.map { timeline in
+                var timeline = timeline
+                timeline.isStored = mayBeStored
+                timeline.returnDelay = isStopping ? .zero : context.configuration.publishRetryDelay
+                return timeline
+            })
+    }
+
+    private func count(_ outcome: FetchOutcome, of batch: FetchBatch) {
+        context.statistics.count { counts in
+            counts.fetched += outcome.fetched.count
+            counts.foreign += outcome.foreign
+            counts.released += outcome.postponed.count
+            counts.restingTimelines += outcome.postponed.count { $0.rule == .providerResting }
+        }
+        for fetched in outcome.fetched where !fetched.lints.isEmpty {
+            context.statistics.count(kind: fetched.item.kind.id) { $0.count(fetched.lints) }
+        }
+        guard outcome.foreign > 0 else { return }
+        context.logger.warning(
+            "a provider answered for timelines that were not asked for",
+            metadata: ["app": "\(batch.app.name)", "count": "\(outcome.foreign)"])
+    }
+
+    /// Counts and tells of timelines that were stored.
+    private func told(_ stored: [StoredTimeline]) {
+        guard !stored.isEmpty else { return }
+        let changed = stored.count(where: \.isChanged)
+        context.statistics.count { counts in
+            counts.stored += changed
+            counts.unchanged += stored.count - changed
+            counts.completed += stored.count
+        }
+        context.statistics.count(stored: stored)
+        context.meter.stored(stored, at: context.clock.elapsed)
+        context.decisions?.record(stored.map { DecisionRecord($0) })
+        if let onStored = context.onStored {
+            for stored in stored where stored.isChanged {
+                onStored(stored.fetched.item.timeline.id, stored.fetched.item.timeline.cause)
+            }
+        }
+        // More was requested meanwhile: no need to wait for the poll.
+        if stored.contains(where: \.row.isDue) { context.signal.signal(.timelines) }
+    }
+
+    /// Nothing more enters: ``works`` and the ender end once all of it is done.
+    func finish() {
+        start.finish()
+        ender.finish()
+    }
+}
+
+extension LeasedList {
+    /// Whether the list stands for a row as it is now.
+    fileprivate func standsFor(_ timeline: ClaimedTimeline) -> Bool {
+        if let generation {
+            return timeline.state.generation < generation && generation > timeline.kind.cancelled
+        }
+        return timeline.listedAt == dueAt
+    }
+}

@@ -1,0 +1,61 @@
+import Logging
+import WidgetModel
+import WidgetStore
+
+/// Publishes stored timelines and settles them.
+struct Publisher: Sendable {
+    let context: WorkerContext
+
+    /// Publishes the changed ones and awaits their acknowledgements.
+    ///
+    /// A message that is not acknowledged has its list given back: whoever claims it next publishes the stored content.
+    func publish(_ stored: [StoredTimeline], traces: [EventPosition: String]) async -> [SettledTimeline] {
+        var settled = stored.map { stored in
+            var settled = stored.fetched.item.settled
+            settled.isStored = true
+            return settled
+        }
+        let changed = stored.indices.filter { stored[$0].isChanged }
+        guard !changed.isEmpty else { return settled }
+        let deadline = changed.lazy.map { stored[$0].fetched.item.leaseEnds }.min() ?? .zero
+        guard deadline - context.clock.elapsed > context.output.longestPublish else {
+            // An acknowledgement could come after the lease, when another process may have published already.
+            return returned(settled, changed)
+        }
+        let outcome = await context.output.publish(
+            changed.map { index in
+                let fetched = stored[index].fetched
+                return context.messages.updated(
+                    fetched.item.timeline, of: fetched.item.kind, revision: fetched.item.token,
+                    content: fetched.content,
+                    headers: TraceHeaders.headers(of: fetched.item.timeline, in: traces))
+            })
+        for place in outcome.acknowledged + outcome.refused.map(\.index) {
+            let item = stored[changed[place]].fetched.item
+            settled[changed[place]].published = PublishedTimeline(
+                row: item.timeline.row, id: item.timeline.id, revision: item.token)
+        }
+        for place in outcome.acknowledged {
+            context.statistics.count(kind: stored[changed[place]].fetched.item.kind.id) { $0.messagesPublished += 1 }
+        }
+        for (place, error) in outcome.refused {
+            context.logger.error(
+                "Kafka refuses a timeline for its size; it is stored and not published",
+                metadata: ["timeline": "\(stored[changed[place]].fetched.item.timeline.id)", "error": "\(error)"])
+        }
+        context.statistics.count { counts in
+            counts.published += outcome.acknowledged.count
+            counts.unpublished += outcome.failed.count + outcome.refused.count
+        }
+        return returned(settled, outcome.failed.map { changed[$0] })
+    }
+
+    private func returned(_ settled: [SettledTimeline], _ unpublished: [Int]) -> [SettledTimeline] {
+        guard !unpublished.isEmpty else { return settled }
+        context.logger.warning("timelines could not be published", metadata: ["count": "\(unpublished.count)"])
+        context.statistics.count { $0.released += unpublished.count }
+        var settled = settled
+        for index in unpublished { settled[index].returnDelay = context.configuration.publishRetryDelay }
+        return settled
+    }
+}

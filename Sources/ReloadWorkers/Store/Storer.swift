@@ -1,0 +1,132 @@
+import Logging
+import PostgresClient
+import WidgetModel
+import WidgetStore
+
+/// A fetched timeline whose content is the stored one.
+struct StoredTimeline: Sendable {
+    let fetched: FetchedTimeline
+    /// Whether the stored content changed just now: it is to be published.
+    let isChanged: Bool
+    /// Row as the store left it.
+    let row: StoreTimelines.Row
+}
+
+/// Stores fetched timelines: statements for groups, with natural batching.
+struct Storer: Sendable {
+    /// Most rows in a statement.
+    private static let limit = 1_000
+    /// Attempts for a row that other stores move on.
+    private static let attempts = 4
+
+    let context: WorkerContext
+    /// Urgent timelines are not stored with, or behind, hundreds of a patient lane.
+    private let urgent: GroupCommitter<TimelineWrite, StoreTimelines.Row?>
+    private let patient: GroupCommitter<TimelineWrite, StoreTimelines.Row?>
+
+    init(context: WorkerContext) {
+        self.context = context
+        func committer() -> GroupCommitter<TimelineWrite, StoreTimelines.Row?> {
+            GroupCommitter(concurrency: 1, limit: Self.limit) { writes in
+                let rows = try await context.pool.query(StoreTimelines(writes))
+                let found = Dictionary(rows.map { ($0.row, $0) }, uniquingKeysWith: { first, _ in first })
+                return writes.map { found[$0.timeline.row] }
+            }
+        }
+        urgent = committer()
+        patient = committer()
+    }
+
+    /// Stores a batch.
+    ///
+    /// - Returns: the timelines that are stored, and those that the database refuses for their content. Others are left
+    ///   out: another worker has stored a later fetch, or holds the list.
+    func store(
+        _ fetched: [FetchedTimeline]
+    ) async throws -> (stored: [StoredTimeline], refused: [(item: FetchItem, failure: ProviderFailure)]) {
+        guard let first = fetched.first else { return ([], []) }
+        let deadline = fetched.lazy.map(\.item.leaseEnds).min() ?? .zero
+        let committer = fetched.contains { $0.item.lane.isUrgent } ? urgent : patient
+        var stored: [StoredTimeline] = []
+        stored.reserveCapacity(fetched.count)
+        var waiting: [Waiting] = zip(fetched, fetched.map(write)).map { ($0, $1) }
+        do {
+            for attempt in 1...Self.attempts where !waiting.isEmpty {
+                let rows = try await context.inParts(waiting.map(\.write), until: deadline) { writes in
+                    try await committer.run(writes)
+                }
+                var missed: [Waiting] = []
+                for (entry, row) in zip(waiting, rows) {
+                    if let row {
+                        stored.append(
+                            StoredTimeline(fetched: entry.fetched, isChanged: entry.write.content != nil, row: row))
+                    } else {
+                        missed.append(entry)
+                    }
+                }
+                let (again, found) = try await computedAgain(missed, until: deadline)
+                stored += found
+                waiting = attempt < Self.attempts ? again : []
+            }
+        } catch let error as PostgresError where error.blamesData {
+            guard fetched.count > 1 else { return ([], [(first.item, ProviderFailure(.storage, "\(error)"))]) }
+            let middle = fetched.count / 2
+            let left = try await store(Array(fetched[..<middle]))
+            let right = try await store(Array(fetched[middle...]))
+            return (left.stored + right.stored, left.refused + right.refused)
+        }
+        context.statistics.count { $0.fenced += fetched.count - stored.count }
+        return (stored, [])
+    }
+
+    private typealias Waiting = (fetched: FetchedTimeline, write: TimelineWrite)
+
+    /// Reads rows again that were not as the claim read them. If a later claim has stored, the result is discarded; otherwise
+    /// whether the content changed, ledger and times are computed again.
+    ///
+    /// A row with this fetch's own revision was stored by an earlier attempt, whose outcome was unknown or which failed for
+    /// other rows.
+    private func computedAgain(
+        _ missed: [Waiting], until deadline: Duration
+    ) async throws -> (again: [Waiting], stored: [StoredTimeline]) {
+        guard !missed.isEmpty else { return ([], []) }
+        let rows = try await context.inParts(missed.map(\.write.timeline.row), until: deadline) { rows in
+            try await context.pool.query(ReadTimelinesAgain(rows))
+        }
+        let found = Dictionary(rows.map { ($0.row, $0) }, uniquingKeysWith: { first, _ in first })
+        var again: [Waiting] = []
+        var stored: [StoredTimeline] = []
+        for entry in missed {
+            guard let row = found[entry.write.timeline.row] else { continue }
+            let token = entry.fetched.item.token
+            // A later store may have found the content unchanged, and left it to this one to publish.
+            if row.revision == token || row.contentRevision == token {
+                stored.append(
+                    StoredTimeline(
+                        fetched: entry.fetched, isChanged: row.contentRevision == token, row: StoreTimelines.Row(row)))
+            } else if row.revision < token, row.revision != entry.write.revision {
+                again.append((entry.fetched, write(entry.fetched, over: row)))
+            }
+        }
+        return (again, stored)
+    }
+
+    private func write(_ fetched: FetchedTimeline) -> TimelineWrite { write(fetched, over: fetched.item.timeline) }
+
+    /// - Parameter row: the row that the write is for; the request that it serves is the claim's.
+    private func write(_ fetched: FetchedTimeline, over row: ClaimedTimeline) -> TimelineWrite {
+        let item = fetched.item
+        // Only the span is the worker's; the time of day is the database's, as of the claim.
+        let now = item.timeline.readAt + (context.clock.elapsed - item.startedAt)
+        let next = item.rules.next(
+            policy: fetched.policy, lastEntry: fetched.lastEntry, renderedAt: now, timeline: row.id,
+            ledger: item.ledger, views: row.views)
+        let isChanged = row.hash != fetched.hash || row.contentRevision == 0
+        return TimelineWrite(
+            timeline: item.timeline, list: item.list.hold, token: item.token, revision: row.revision,
+            content: isChanged ? PostgresTextBytes(fetched.content) : nil, hash: fetched.hash,
+            eligibleAt: next.eligibleAt, freeAt: next.freeAt, policyAt: next.policyAt, ledger: item.ledger,
+            decision: isChanged ? .reloaded : .unchanged, rule: isChanged ? item.rule : .gate,
+            fetchTime: fetched.fetchTime)
+    }
+}

@@ -1,0 +1,42 @@
+import Logging
+import PostgresClient
+import WidgetModel
+import WidgetStore
+
+/// Walks all timelines, slowly, and appoints those that have something to do and no list that will look at them. There are
+/// none unless a step of the protocol is broken: the count stays at zero, or an alert fires.
+struct AuditWalker {
+    let context: WorkerContext
+
+    /// Walks until the task is cancelled.
+    ///
+    /// - Throws: `CancellationError`; an error that is not transient.
+    func run() async throws {
+        var last: Int64 = 0
+        while true {
+            let pause = last == 0 ? context.configuration.auditInterval : context.configuration.auditSpacing
+            try await context.clock.sleep(for: WorkerClock.jittered(pause))
+            do {
+                last = try await chunk(after: last) ?? 0
+            } catch let error as PostgresError {
+                guard error.canPass else { throw error }
+                context.statistics.count { $0.databaseErrors += 1 }
+                context.logger.warning("cannot audit", metadata: ["error": "\(error)"])
+            }
+        }
+    }
+
+    /// Looks at one chunk; answers its last row, nil at the end of a pass.
+    func chunk(after last: Int64) async throws -> Int64? {
+        let audit = AuditTimelines(
+            after: last, limit: context.configuration.auditChunk, slack: context.configuration.auditSlack)
+        guard let row = try await context.pool.query(audit).first else { return nil }
+        if row.appointed > 0 {
+            context.statistics.count { $0.auditAppointed += row.appointed }
+            context.logger.critical(
+                "timelines had something to do and no appointment", metadata: ["count": "\(row.appointed)"])
+            context.signal.signal(.timelines)
+        }
+        return row.last
+    }
+}

@@ -1,0 +1,168 @@
+/// The counters of a kind that its timelines are compared with.
+package struct KindGenerations: Hashable, Sendable {
+    /// Reloads of everyone so far.
+    package var current: Int64
+    /// Value of `current` at the latest reload that is free of budget, and at the latest that an operator asked for.
+    package var free: Int64
+    package var forced: Int64
+    /// Value of `current` at the latest cancellation: reloads of everyone up to it are void.
+    package var cancelled: Int64
+
+    package init(current: Int64 = 0, free: Int64 = 0, forced: Int64 = 0, cancelled: Int64 = 0) {
+        self.current = current
+        self.free = free
+        self.forced = forced
+        self.cancelled = cancelled
+    }
+
+    /// Whether a timeline that was last rendered at `generation` is behind a counter's value.
+    fileprivate func isBehind(_ generation: Int64, _ value: Int64) -> Bool {
+        value > generation && value > cancelled
+    }
+
+    /// Whether a timeline that was last rendered at `generation` is behind a reload of everyone.
+    package func isAhead(of generation: Int64) -> Bool { isBehind(generation, current) }
+}
+
+/// The part of a timeline's row that tells whether, and when, there is something to do for it (design, section 3).
+package struct TimelineState: Hashable, Sendable {
+    /// Targeted requests so far, and how many of them the last render served.
+    package var requested: Int64
+    package var rendered: Int64
+    /// Value of `requested` at the latest free request, and at the latest by an operator.
+    package var freeRequested: Int64
+    package var forcedRequested: Int64
+    /// The kind's generation at the last render.
+    package var generation: Int64
+    /// When spacing and budget allow budgeted work, and free work.
+    package var eligibleAt: Timestamp
+    package var freeAt: Timestamp
+    /// End of the back-off after a failure.
+    package var retryAt: Timestamp
+    /// When the policy asks for the next reload; `distantFuture`: never.
+    package var policyAt: Timestamp
+    /// Nobody looks at it: the policy does not count.
+    package var isAsleep: Bool
+    /// No widget shows it.
+    package var isOrphaned: Bool
+
+    package init(
+        requested: Int64 = 0, rendered: Int64 = 0, freeRequested: Int64 = 0, forcedRequested: Int64 = 0,
+        generation: Int64 = 0, eligibleAt: Timestamp = .distantPast, freeAt: Timestamp = .distantPast,
+        retryAt: Timestamp = .distantPast, policyAt: Timestamp = .distantFuture, isAsleep: Bool = false,
+        isOrphaned: Bool = false
+    ) {
+        self.requested = requested
+        self.rendered = rendered
+        self.freeRequested = freeRequested
+        self.forcedRequested = forcedRequested
+        self.generation = generation
+        self.eligibleAt = eligibleAt
+        self.freeAt = freeAt
+        self.retryAt = retryAt
+        self.policyAt = policyAt
+        self.isAsleep = isAsleep
+        self.isOrphaned = isOrphaned
+    }
+
+    /// Urgency of the pending requests; nil when none is pending.
+    package func pending(_ kind: KindGenerations) -> RequestUrgency? {
+        if forcedRequested > rendered || kind.isBehind(generation, kind.forced) { return .forced }
+        if freeRequested > rendered || kind.isBehind(generation, kind.free) { return .free }
+        return requested > rendered || kind.isAhead(of: generation) ? .budgeted : nil
+    }
+
+    /// When the timeline must be looked at (rule 1 of the lists), not before `now`; nil: there is nothing to do.
+    ///
+    /// The SQL function `next_look` is this function; a test compares the two on random rows.
+    package func nextLook(_ kind: KindGenerations, at now: Timestamp) -> Timestamp? {
+        if isOrphaned { return now }
+        let policy = isAsleep ? Timestamp.distantFuture : policyAt
+        let request: Timestamp =
+            switch pending(kind) {
+            case .forced: .distantPast
+            case .free: freeAt
+            case .budgeted: eligibleAt
+            case nil: .distantFuture
+            }
+        let next = max(min(policy, request), retryAt)
+        return next == .distantFuture ? nil : max(next, now)
+    }
+
+    /// Lane of the appointment that a timeline gets once an earlier one has ended.
+    ///
+    /// - Parameter reason: of its latest targeted request.
+    package func nextLane(_ kind: KindGenerations, reason: ReloadReason?) -> ReloadLane {
+        if isOrphaned { return .bulk }
+        if requested > rendered { return (reason ?? .push).lane }
+        return pending(kind) == nil ? .scheduled : .bulk
+    }
+}
+
+/// Time of the list that looks at a timeline.
+package enum Appointment {
+    /// The longest that a list may lie ahead: a timeline that is due later is looked at then and appointed again, which
+    /// bounds superseded lists.
+    package static let horizon: Duration = .seconds(86_400)
+
+    /// Time of the list for a timeline that must be looked at at `next`; nil stays nil.
+    package static func time(of next: Timestamp?, at now: Timestamp) -> Timestamp? {
+        next.map { min($0, (now + horizon).rounded(upTo: 1 << 28)) }
+    }
+}
+
+/// The way by which a worker came to look at a timeline.
+package enum LookVia: Hashable, Sendable {
+    /// Its appointment.
+    case appointment
+    /// A sweep of its kind up to this generation; it is no appointment.
+    case sweep(generation: Int64)
+}
+
+/// Outcome of the look at a timeline that a list names.
+package enum LookOutcome: Hashable, Sendable {
+    /// No widget shows it: collect it.
+    case collect
+    /// Nothing to do now; it is appointed anew by rule 1.
+    case nothing
+    /// Fetch it. The ledger is what it will be once it is rendered.
+    case fetch(rule: ReloadRule, ledger: BudgetLedger)
+    /// Spacing or budget hold it back until then.
+    case wait(until: Timestamp, rule: ReloadRule)
+    /// Nobody looks at it.
+    case sleep
+}
+
+extension ReloadRules {
+    /// Decides what a look at a timeline comes to.
+    ///
+    /// - Parameters:
+    ///   - state: the row as it was read.
+    ///   - facts: what the budget and the dormancy rule need; its `need` is set here.
+    ///   - isRetired: the kind is retired: only orphaned timelines are worked on.
+    package func decide(
+        _ state: TimelineState, _ kind: KindGenerations, facts: ReloadState, via: LookVia, isRetired: Bool = false,
+        at now: Timestamp
+    ) -> LookOutcome {
+        if state.isOrphaned { return .collect }
+        if isRetired { return .nothing }
+        if case .sweep(let generation) = via {
+            guard state.generation < generation, kind.isAhead(of: state.generation) else { return .nothing }
+        }
+        guard let next = state.nextLook(kind, at: now), next <= now else { return .nothing }
+        var facts = facts
+        facts.need =
+            switch state.pending(kind) {
+            case _ where facts.renderedAt == nil: .first
+            case .forced, .free: .free
+            case .budgeted: .budgeted
+            case nil: .policy
+            }
+        switch plan(facts, at: now) {
+        case .reload(let rule, let ledger): return .fetch(rule: rule, ledger: ledger)
+        case .sleep: return .sleep
+        case .wait(let until, let rule):
+            return .wait(until: schedule.gridded(until, from: now), rule: rule)
+        }
+    }
+}

@@ -1,0 +1,43 @@
+package import PostgresClient
+package import WidgetModel
+
+/// The placeholder of a kind's widgets in an environment; no row: the app has no such kind.
+package struct ReadKindPlaceholder: PostgresStatement {
+    package static let sql = """
+        SELECT p.content, p.fetched_at, (d.definition -> 'placeholder')::text AS manifest
+        FROM app a
+        JOIN kind k ON k.app_id = a.id
+        JOIN kind_definition d ON d.kind_id = k.id
+        LEFT JOIN placeholder p ON p.kind_id = k.id AND p.family = $3::int2 AND p.locale = $4::text
+            AND p.time_zone IN ('', $5::text) AND p.content IS NOT NULL
+        WHERE a.name = $1::text AND k.name = $2::text AND k.retired_at IS NULL
+        ORDER BY p.time_zone DESC NULLS LAST LIMIT 1
+        """
+
+    let app: String
+    let kind: String
+    let family: WidgetFamily
+    let environment: WidgetEnvironment
+
+    package init(app: String, kind: String, family: WidgetFamily, environment: WidgetEnvironment) {
+        self.app = app
+        self.kind = kind
+        self.family = family
+        self.environment = environment
+    }
+
+    package func bind(_ parameters: inout PostgresParameters) {
+        parameters.append(app)
+        parameters.append(kind)
+        parameters.append(family.rawValue)
+        parameters.append(environment.locale)
+        parameters.append(environment.timeZone)
+    }
+
+    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> FallbackContent {
+        if let content = try row.optional("content", as: String.self) {
+            return .placeholder(content: content, fetchedAt: try row.optionalTime("fetched_at"))
+        }
+        return .placeholder(content: try row.value("manifest"), fetchedAt: nil)
+    }
+}

@@ -1,0 +1,55 @@
+package import PostgresClient
+import WidgetModel
+
+/// A snapshot to store.
+package struct SnapshotWrite: Sendable {
+    /// Primary key of the timeline's row.
+    package var row: Int64
+    /// Token of the fetch.
+    package var token: Int64
+    /// Canonical JSON of one entry.
+    package var entry: String
+
+    package init(row: Int64, token: Int64, entry: String) {
+        self.row = row
+        self.token = token
+        self.entry = entry
+    }
+}
+
+/// Stores snapshots of timelines that have no content yet and that a widget shows; a later fetch's snapshot stays.
+package struct SaveSnapshots: PostgresStatement {
+    private static let input = InputColumns<SnapshotWrite>([
+        .init("id") { $0.row }, .init("token") { $0.token }, .init("entry") { $0.entry },
+    ])
+
+    package static let sql = """
+        WITH live AS MATERIALIZED (
+            SELECT i.id, i.token, i.entry
+            FROM \(input.rows("i")) JOIN timeline t ON t.id = i.id AND t.content_revision = 0 AND NOT t.orphaned
+            ORDER BY t.id
+            FOR SHARE OF t
+        ), stored AS (
+            INSERT INTO snapshot AS p (timeline_id, revision, entry)
+            SELECT l.id, l.token, l.entry FROM live l
+            ON CONFLICT (timeline_id) DO UPDATE
+                SET revision = excluded.revision, entry = excluded.entry, stored_at = now()
+                WHERE p.revision <= excluded.revision
+            RETURNING 1
+        )
+        SELECT count(*) AS stored FROM stored
+        """
+
+    let writes: [SnapshotWrite]
+
+    package init(_ writes: [SnapshotWrite]) {
+        self.writes = writes
+    }
+
+    package func bind(_ parameters: inout PostgresParameters) {
+        Self.input.bind(writes, to: &parameters)
+    }
+
+    /// Number of those that were stored.
+    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int64 { try row.value("stored") }
+}

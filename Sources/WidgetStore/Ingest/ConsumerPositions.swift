@@ -1,0 +1,161 @@
+package import PostgresClient
+
+/// Takes a new epoch for each assigned partition and answers where to go on from.
+package struct TakePartitions: PostgresStatement {
+    package struct Row: Sendable {
+        package let topic: String
+        package let partition: Int32
+        package let epoch: Int64
+        /// `nil` when nothing of the partition has been applied yet: start at the earliest message.
+        package let nextOffset: Int64?
+
+        package init(topic: String, partition: Int32, epoch: Int64, nextOffset: Int64?) {
+            self.topic = topic
+            self.partition = partition
+            self.epoch = epoch
+            self.nextOffset = nextOffset
+        }
+    }
+
+    package static let sql = """
+        INSERT INTO consumer_position AS p (topic, partition, epoch)
+        SELECT i.topic, i.partition, 1
+        FROM unnest($1::text[], $2::int4[]) AS i (topic, partition)
+        ORDER BY i.topic, i.partition
+        ON CONFLICT (topic, partition) DO UPDATE SET epoch = p.epoch + 1, updated_at = now()
+        RETURNING p.topic, p.partition, p.epoch, p.next_offset
+        """
+
+    let topics: [String]
+    let partitions: [Int32]
+
+    package init(topics: [String], partitions: [Int32]) {
+        self.topics = topics
+        self.partitions = partitions
+    }
+
+    package func bind(_ parameters: inout PostgresParameters) {
+        parameters.append(array: topics)
+        parameters.append(array: partitions)
+    }
+
+    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row {
+        Row(
+            topic: try row.value("topic"), partition: try row.value("partition"), epoch: try row.value("epoch"),
+            nextOffset: try row.optional("next_offset"))
+    }
+}
+
+/// Moves the positions of a batch, compare-and-set on epoch and expected offset; fails the transaction with SQLSTATE
+/// `FR001` when any of them is no longer this process's.
+package struct AdvancePositions: PostgresStatement {
+    package static let fencedState = "FR001"
+
+    package struct Advance: Hashable, Sendable {
+        package var topic: String
+        package var partition: Int32
+        package var epoch: Int64
+        /// What this process last left there; `nil` when the partition has never been applied.
+        package var expected: Int64?
+        package var next: Int64
+
+        package init(topic: String, partition: Int32, epoch: Int64, expected: Int64?, next: Int64) {
+            self.topic = topic
+            self.partition = partition
+            self.epoch = epoch
+            self.expected = expected
+            self.next = next
+        }
+    }
+
+    private static let input = InputColumns<Advance>([
+        .init("topic") { $0.topic }, .init("partition") { $0.partition }, .init("epoch") { $0.epoch },
+        .init("expected") { $0.expected }, .init("next") { $0.next },
+    ])
+
+    package static let sql = """
+        WITH input AS MATERIALIZED (
+            SELECT * FROM \(input.rows("i"))
+        ), locked AS (
+            SELECT p.topic, p.partition, i.next
+            FROM input i JOIN consumer_position p ON p.topic = i.topic AND p.partition = i.partition
+            WHERE p.epoch = i.epoch AND p.next_offset IS NOT DISTINCT FROM i.expected
+            ORDER BY p.topic, p.partition
+            FOR NO KEY UPDATE OF p
+        ), moved AS (
+            UPDATE consumer_position p SET next_offset = l.next, updated_at = now()
+            FROM locked l WHERE p.topic = l.topic AND p.partition = l.partition
+            RETURNING 1
+        )
+        SELECT require_positions((SELECT count(*) FROM moved), (SELECT count(*) FROM input))
+        """
+
+    let advances: [Advance]
+
+    package init(_ advances: [Advance]) {
+        self.advances = advances
+    }
+
+    package func bind(_ parameters: inout PostgresParameters) {
+        Self.input.bind(advances, to: &parameters)
+    }
+}
+
+/// The stored positions, all of them.
+package struct ListPositions: PostgresStatement {
+    package struct Row: Sendable {
+        package let topic: String
+        package let partition: Int32
+        package let epoch: Int64
+        package let nextOffset: Int64?
+        package let updatedAt: PostgresTimestamp
+
+        package init(
+            topic: String, partition: Int32, epoch: Int64, nextOffset: Int64?, updatedAt: PostgresTimestamp
+        ) {
+            self.topic = topic
+            self.partition = partition
+            self.epoch = epoch
+            self.nextOffset = nextOffset
+            self.updatedAt = updatedAt
+        }
+    }
+
+    package static let sql = """
+        SELECT topic, partition, epoch, next_offset, updated_at FROM consumer_position ORDER BY topic, partition
+        """
+
+    package init() {}
+
+    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row {
+        Row(
+            topic: try row.value("topic"), partition: try row.value("partition"), epoch: try row.value("epoch"),
+            nextOffset: try row.optional("next_offset"), updatedAt: try row.value("updated_at"))
+    }
+}
+
+/// Sets a position by hand. The epoch moves too, so a process that owns the partition notices and seeks there.
+package struct SetPosition: PostgresStatement {
+    package static let sql = """
+        INSERT INTO consumer_position AS p (topic, partition, epoch, next_offset) VALUES ($1::text, $2::int4, 1, $3::int8)
+        ON CONFLICT (topic, partition) DO UPDATE
+            SET epoch = p.epoch + 1, next_offset = excluded.next_offset, updated_at = now()
+        """
+
+    let topic: String
+    let partition: Int32
+    let nextOffset: Int64?
+
+    /// - Parameter nextOffset: `nil` forgets the position: the next owner starts at the earliest message.
+    package init(topic: String, partition: Int32, nextOffset: Int64?) {
+        self.topic = topic
+        self.partition = partition
+        self.nextOffset = nextOffset
+    }
+
+    package func bind(_ parameters: inout PostgresParameters) {
+        parameters.append(topic)
+        parameters.append(partition)
+        parameters.append(nextOffset)
+    }
+}

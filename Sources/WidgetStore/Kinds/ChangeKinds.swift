@@ -1,0 +1,333 @@
+package import PostgresClient
+package import WidgetModel
+
+extension KindDefinition {
+    /// Binds which parts of a widget are in the identity of the kind's timelines.
+    fileprivate func bindIdentity(_ parameters: inout PostgresParameters) {
+        parameters.append(variesBy.contains(.family))
+        parameters.append(variesBy.contains(.locale))
+        parameters.append(variesBy.contains(.timeZone))
+        parameters.append(sharing == .perUser)
+    }
+}
+
+/// Whether the timeline `t` is not one of the identity that is bound from parameter `first` on.
+private func isStray(from first: Int) -> String {
+    """
+    ((t.family IS NOT NULL) <> $\(first)::bool OR (t.locale IS NOT NULL) <> $\(first + 1)::bool
+        OR (t.time_zone IS NOT NULL) <> $\(first + 2)::bool OR (t.user_id IS NOT NULL) <> $\(first + 3)::bool)
+    """
+}
+
+/// Number of a kind's timelines that are not of a definition's identity, of so many at the most.
+package struct CountStrays: PostgresStatement {
+    package static let sql = """
+        SELECT count(*) FILTER (WHERE counted.is_stray) AS strays FROM (
+            SELECT \(isStray(from: 3)) AS is_stray FROM timeline t WHERE t.kind_id = $1::int4 LIMIT $2::int8
+        ) counted
+        """
+
+    let kindID: Int32
+    let definition: KindDefinition
+    let limit: Int
+
+    package init(kindID: Int32, definition: KindDefinition, limit: Int) {
+        self.kindID = kindID
+        self.definition = definition
+        self.limit = limit
+    }
+
+    package func bind(_ parameters: inout PostgresParameters) {
+        parameters.append(kindID)
+        parameters.append(Int64(limit))
+        definition.bindIdentity(&parameters)
+    }
+
+    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int { try row.count("strays") }
+}
+
+/// Begins the move of a kind's widgets, anew where one is under way.
+package struct BeginMove: PostgresStatement {
+    package static let sql = """
+        INSERT INTO kind_change AS c (kind_id, retires)
+        SELECT k.id, false FROM kind k WHERE k.app_id = $1::int4 AND k.name = $2::text
+        ON CONFLICT (kind_id) DO UPDATE
+            SET retires = false, started_at = now(), pass = 1, pass_begins_at = now(), cursor = 0, changed = 0,
+                changed_in_all = 0
+        """
+
+    let appID: Int32
+    let kind: String
+
+    package init(appID: Int32, kind: String) {
+        self.appID = appID
+        self.kind = kind
+    }
+
+    package func bind(_ parameters: inout PostgresParameters) {
+        parameters.append(appID)
+        parameters.append(kind)
+    }
+}
+
+/// Kinds whose timelines a sweeper has to change now, and whose backlog in the bulk lane is below a limit.
+package struct KindsToChange: PostgresStatement {
+    package static let sql = """
+        SELECT c.kind_id FROM kind_change c JOIN kind k ON k.id = c.kind_id JOIN app a ON a.id = k.app_id
+        WHERE c.pass_begins_at <= now() AND k.paused_at IS NULL AND a.paused_at IS NULL AND (
+            SELECT count(*) FROM (
+                SELECT FROM work w WHERE w.kind_id = c.kind_id AND w.lane = \(ReloadLane.bulk.rawValue)
+                    AND w.ready_at <= now() LIMIT $1::int8) b) < $1::int8
+        ORDER BY c.kind_id
+        """
+
+    let maximumLists: Int
+
+    /// - Parameter maximumLists: ready bulk lists of a kind beyond which it is not changed any further.
+    package init(maximumLists: Int) {
+        self.maximumLists = maximumLists
+    }
+
+    package func bind(_ parameters: inout PostgresParameters) {
+        parameters.append(Int64(maximumLists))
+    }
+
+    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int32 { try row.value("kind_id") }
+}
+
+/// Locks the change of a kind for one chunk; no row: there is none, it waits, or another process works on it.
+///
+/// The kind's definition must be read by a later statement of the transaction: whoever changes it holds this lock until
+/// it is committed, and its move starts at the beginning.
+package struct LockKindChange: PostgresStatement {
+    package struct Row: Hashable, Sendable {
+        package let retires: Bool
+        /// Row of the timeline up to which the pass has come.
+        package let cursor: Int64
+    }
+
+    package static let sql = """
+        SELECT c.retires, c.cursor FROM kind_change c JOIN kind k ON k.id = c.kind_id
+        WHERE c.kind_id = $1::int4 AND c.pass_begins_at <= now() AND (k.retired_at IS NOT NULL) = c.retires
+        FOR NO KEY UPDATE OF c SKIP LOCKED
+        """
+
+    let kindID: Int32
+
+    package init(kindID: Int32) {
+        self.kindID = kindID
+    }
+
+    package func bind(_ parameters: inout PostgresParameters) {
+        parameters.append(kindID)
+    }
+
+    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row {
+        Row(retires: try row.value("retires"), cursor: try row.value("cursor"))
+    }
+}
+
+/// A page of a kind's timelines in row order, and those of it whose widgets are to be moved or removed. Nothing is locked.
+package struct KindChangePage: PostgresStatement {
+    package struct Row: Hashable, Sendable {
+        /// Timelines looked at; fewer than the limit: there are no more.
+        package let examined: Int
+        package let last: Int64?
+        /// Timelines to be left by their widgets, ascending: of a retired kind all, else those of another identity.
+        package let strays: [Int64]
+    }
+
+    package static let sql = """
+        WITH page AS MATERIALIZED (
+            SELECT t.id, NOT t.orphaned AND ($4::bool OR \(isStray(from: 5))) AS stray FROM timeline t
+            WHERE t.kind_id = $1::int4 AND t.id > $2::int8
+            ORDER BY t.id
+            LIMIT $3::int8
+        )
+        SELECT count(*) AS examined, max(id) AS last,
+               coalesce(array_agg(id ORDER BY id) FILTER (WHERE stray), '{}') AS strays
+        FROM page
+        """
+
+    let kind: RegisteredKind
+    let retires: Bool
+    let cursor: Int64
+    let limit: Int
+
+    package init(_ kind: RegisteredKind, retires: Bool, after cursor: Int64, limit: Int) {
+        self.kind = kind
+        self.retires = retires
+        self.cursor = cursor
+        self.limit = limit
+    }
+
+    package func bind(_ parameters: inout PostgresParameters) {
+        parameters.append(kind.id)
+        parameters.append(cursor)
+        parameters.append(Int64(limit))
+        parameters.append(retires)
+        kind.definition.bindIdentity(&parameters)
+    }
+
+    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row {
+        Row(examined: try row.count("examined"), last: try row.optional("last"), strays: try row.array("strays"))
+    }
+}
+
+/// Names widgets that show some timelines, up to a limit, in no order: a shared timeline may have millions.
+package struct WidgetsShowing: PostgresStatement {
+    package static let sql = """
+        SELECT w.app_id, w.id
+        FROM unnest((SELECT $1::int8[])) AS t (id) CROSS JOIN LATERAL (
+            SELECT w.app_id, w.id FROM widget w WHERE w.timeline_id = t.id LIMIT $2::int8
+        ) w
+        LIMIT $2::int8
+        """
+
+    let timelines: [Int64]
+    let limit: Int
+
+    package init(_ timelines: [Int64], limit: Int) {
+        self.timelines = timelines
+        self.limit = limit
+    }
+
+    package func bind(_ parameters: inout PostgresParameters) {
+        parameters.append(array: timelines)
+        parameters.append(Int64(limit))
+    }
+
+    package static func decode(
+        _ row: borrowing PostgresRow
+    ) throws(PostgresError) -> WidgetScope.Name {
+        (appID: try row.value("app_id"), id: try row.value("id"))
+    }
+}
+
+/// Removes widgets from timelines, as their removal by the person would; each stays as the tombstone that older events
+/// must not override. The rows must have been locked by earlier statements of the transaction.
+package struct RemoveWidgets: PostgresStatement {
+    private static let input = InputColumns<WidgetScope.Name>([.init("app_id") { $0.appID }, .init("id") { $0.id }])
+
+    package static let sql = """
+        UPDATE widget w SET timeline_id = NULL
+        FROM \(input.rows("i"))
+        WHERE w.app_id = i.app_id AND w.id = i.id AND w.timeline_id = ANY ($3::int8[])
+        """
+
+    let widgets: [WidgetScope.Name]
+    let timelines: [Int64]
+
+    package init(_ widgets: [WidgetScope.Name], from timelines: [Int64]) {
+        self.widgets = widgets
+        self.timelines = timelines
+    }
+
+    package func bind(_ parameters: inout PostgresParameters) {
+        Self.input.bind(widgets, to: &parameters)
+        parameters.append(array: timelines)
+    }
+}
+
+/// Moves the cursor of a pass, after a chunk.
+package struct AdvanceKindChange: PostgresStatement {
+    package static let sql = """
+        UPDATE kind_change
+        SET cursor = $2::int8, changed = changed + $3::int8, changed_in_all = changed_in_all + $3::int8
+        WHERE kind_id = $1::int4
+        """
+
+    let kindID: Int32
+    let cursor: Int64
+    let changed: Int
+
+    package init(kindID: Int32, cursor: Int64, changed: Int) {
+        self.kindID = kindID
+        self.cursor = cursor
+        self.changed = changed
+    }
+
+    package func bind(_ parameters: inout PostgresParameters) {
+        parameters.append(kindID)
+        parameters.append(cursor)
+        parameters.append(Int64(changed))
+    }
+}
+
+/// Ends a pass whose changed widgets are all counted. The change is over when the pass changed nothing and began after the
+/// definition had settled: no process places widgets by an older one any more. Else another pass begins, at once if this
+/// one changed something, and not before the definition has settled otherwise. Answers whether the change is over.
+package struct EndKindChangePass: PostgresStatement {
+    package static let sql = """
+        WITH over AS (
+            DELETE FROM kind_change c
+            WHERE c.kind_id = $1::int4 AND c.changed = 0
+                AND c.pass_begins_at >= c.started_at + $2::int8 * interval '1 millisecond'
+            RETURNING 1
+        ), next AS (
+            UPDATE kind_change c
+            SET pass = c.pass + 1, cursor = 0, changed = 0,
+                pass_begins_at = CASE WHEN c.changed > 0 THEN now() ELSE
+                    greatest(now(), c.started_at + $2::int8 * interval '1 millisecond') END
+            WHERE c.kind_id = $1::int4 AND NOT (
+                c.changed = 0 AND c.pass_begins_at >= c.started_at + $2::int8 * interval '1 millisecond')
+        )
+        SELECT EXISTS (SELECT 1 FROM over) AS over
+        """
+
+    let kindID: Int32
+    let settling: Duration
+
+    /// - Parameter settling: time after a change of the definition in which a process may still know the old one.
+    package init(kindID: Int32, settling: Duration) {
+        self.kindID = kindID
+        self.settling = settling
+    }
+
+    package func bind(_ parameters: inout PostgresParameters) {
+        parameters.append(kindID)
+        parameters.append(settling.wholeMilliseconds)
+    }
+
+    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Bool { try row.value("over") }
+}
+
+/// Progress of the move of a kind's widgets.
+package struct KindMove: Hashable, Sendable {
+    package let kindID: Int32
+    /// When the definition was changed.
+    package let startedAt: Timestamp
+    /// From 1.
+    package let pass: Int
+    /// When the pass began, or is to begin.
+    package let passBeginsAt: Timestamp
+    /// Share of the pass that is done, 0 to 1: of the range of the kind's rows.
+    package let passProgress: Double
+    /// Widgets moved in this pass, and in all.
+    package let moved: Int64
+    package let movedInAll: Int64
+}
+
+/// Moves that are under way.
+package struct ListMoves: PostgresStatement {
+    package static let sql = """
+        SELECT c.kind_id, c.started_at, c.pass, c.pass_begins_at, c.changed, c.changed_in_all,
+               CASE WHEN c.cursor = 0 OR r.last IS NULL THEN 0
+                    ELSE least(1, (c.cursor - r.first + 1)::float8 / (r.last - r.first + 1)) END::float8 AS progress
+        FROM kind_change c CROSS JOIN LATERAL (
+            SELECT min(t.id) AS first, max(t.id) AS last FROM timeline t WHERE t.kind_id = c.kind_id
+        ) r
+        WHERE NOT c.retires
+        ORDER BY c.kind_id
+        """
+
+    package init() {}
+
+    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> KindMove {
+        KindMove(
+            kindID: try row.value("kind_id"), startedAt: try row.time("started_at"),
+            pass: Int(try row.value("pass", as: Int32.self)), passBeginsAt: try row.time("pass_begins_at"),
+            passProgress: max(0, try row.value("progress")), moved: try row.value("changed"),
+            movedInAll: try row.value("changed_in_all"))
+    }
+}

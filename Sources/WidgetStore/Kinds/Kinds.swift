@@ -1,0 +1,210 @@
+package import PostgresClient
+package import WidgetModel
+
+/// A kind as it is registered.
+package struct RegisteredKind: Hashable, Sendable {
+    package let id: Int32
+    package let appID: Int32
+    package let app: String
+    package let isDeveloperMode: Bool
+    package let definition: KindDefinition
+    package let isRetired: Bool
+    /// Since when its reloads wait; nil: they do not.
+    package let pausedAt: Timestamp?
+    /// Since when those of all the app's kinds wait.
+    package let appPausedAt: Timestamp?
+
+    /// Whether nothing of it is claimed or swept.
+    package var isPaused: Bool { pausedAt != nil || appPausedAt != nil }
+
+    package init(
+        id: Int32, appID: Int32, app: String, isDeveloperMode: Bool, definition: KindDefinition,
+        isRetired: Bool = false, pausedAt: Timestamp? = nil, appPausedAt: Timestamp? = nil
+    ) {
+        self.id = id
+        self.appID = appID
+        self.app = app
+        self.isDeveloperMode = isDeveloperMode
+        self.definition = definition
+        self.isRetired = isRetired
+        self.pausedAt = pausedAt
+        self.appPausedAt = appPausedAt
+    }
+}
+
+private let kindSQL = """
+    SELECT k.id, k.app_id, a.name AS app, a.developer_mode, d.definition::text AS definition,
+           k.retired_at IS NOT NULL AS retired, k.paused_at, a.paused_at AS app_paused_at
+    FROM kind k JOIN app a ON a.id = k.app_id JOIN kind_definition d ON d.kind_id = k.id
+    """
+
+private func decodeKind(_ row: borrowing PostgresRow) throws(PostgresError) -> RegisteredKind {
+    let app: String = try row.value("app")
+    return RegisteredKind(
+        id: try row.value("id"), appID: try row.value("app_id"), app: app,
+        isDeveloperMode: try row.value("developer_mode"), definition: try row.definition("definition", of: app),
+        isRetired: try row.value("retired"), pausedAt: try row.optionalTime("paused_at"),
+        appPausedAt: try row.optionalTime("app_paused_at"))
+}
+
+/// All kinds with their definitions, by app and name.
+package struct ListKinds: PostgresStatement {
+    package static let sql = """
+        \(kindSQL)
+        WHERE $1::text IS NULL OR a.name = $1::text
+        ORDER BY a.name, k.name
+        """
+
+    let app: String?
+
+    /// - Parameter app: `nil`: of every app.
+    package init(app: String? = nil) {
+        self.app = app
+    }
+
+    package func bind(_ parameters: inout PostgresParameters) {
+        parameters.append(app)
+    }
+
+    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> RegisteredKind {
+        try decodeKind(row)
+    }
+}
+
+/// One kind by its row id, a retired one too.
+package struct ReadKind: PostgresStatement {
+    package static let sql = "\(kindSQL) WHERE k.id = $1::int4"
+
+    let id: Int32
+
+    package init(id: Int32) {
+        self.id = id
+    }
+
+    package func bind(_ parameters: inout PostgresParameters) {
+        parameters.append(id)
+    }
+
+    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> RegisteredKind {
+        try decodeKind(row)
+    }
+}
+
+/// An app's row, with what its provider calls are signed with.
+package struct RegisteredApp: Sendable {
+    package let id: Int32
+    package let name: String
+    package let isDeveloperMode: Bool
+    /// Never printed or logged.
+    package let signingSecret: [UInt8]
+    /// The one before it, while it is still valid beside it.
+    package let previousSecret: [UInt8]?
+
+    /// What to sign with, the newest first.
+    package var signingSecrets: [[UInt8]] { [signingSecret] + (previousSecret.map { [$0] } ?? []) }
+
+    package init(
+        id: Int32, name: String, isDeveloperMode: Bool, signingSecret: [UInt8], previousSecret: [UInt8]? = nil
+    ) {
+        self.id = id
+        self.name = name
+        self.isDeveloperMode = isDeveloperMode
+        self.signingSecret = signingSecret
+        self.previousSecret = previousSecret
+    }
+}
+
+package struct ListApps: PostgresStatement {
+    package static let sql = """
+        SELECT a.id, a.name, a.developer_mode, a.signing_secret, p.secret
+        FROM app a LEFT JOIN previous_secret p ON p.app_id = a.id AND p.expires_at > now()
+        ORDER BY a.name
+        """
+
+    package init() {}
+
+    package func bind(_ parameters: inout PostgresParameters) {}
+
+    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> RegisteredApp {
+        RegisteredApp(
+            id: try row.value("id"), name: try row.value("name"), isDeveloperMode: try row.value("developer_mode"),
+            signingSecret: try row.value("signing_secret", as: PostgresBytes.self).bytes,
+            previousSecret: try row.optional("secret", as: PostgresBytes.self)?.bytes)
+    }
+}
+
+/// Registers an app, or changes its settings.
+package struct UpsertApp: PostgresStatement {
+    package static let sql = """
+        INSERT INTO app AS a (name, developer_mode, signing_secret)
+        VALUES ($1::text, $2::bool, coalesce($3::bytea, $4::bytea))
+        ON CONFLICT (name) DO UPDATE
+            SET developer_mode = excluded.developer_mode, signing_secret = coalesce($3::bytea, a.signing_secret)
+        RETURNING a.id
+        """
+
+    let name: String
+    let isDeveloperMode: Bool
+    let signingSecret: [UInt8]?
+    let freshSecret: [UInt8]
+
+    /// - Parameters:
+    ///   - signingSecret: the secret to sign with from now on; `nil` keeps the app's.
+    ///   - freshSecret: what a new app without a secret of its own gets.
+    package init(name: String, isDeveloperMode: Bool, signingSecret: [UInt8]?, freshSecret: [UInt8]) {
+        self.name = name
+        self.isDeveloperMode = isDeveloperMode
+        self.signingSecret = signingSecret
+        self.freshSecret = freshSecret
+    }
+
+    package func bind(_ parameters: inout PostgresParameters) {
+        parameters.append(name)
+        parameters.append(isDeveloperMode)
+        parameters.append(signingSecret.map { PostgresBytes($0) })
+        parameters.append(PostgresBytes(freshSecret))
+    }
+
+    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int32 {
+        try row.value("id")
+    }
+}
+
+/// Registers a kind, or changes its definition; a kind that was retired lives again.
+package struct UpsertKind: PostgresStatement {
+    package static let sql = """
+        WITH kept AS (
+            INSERT INTO kind AS k (app_id, name) VALUES ($1::int4, $2::text)
+            ON CONFLICT (app_id, name) DO UPDATE SET retired_at = NULL
+            RETURNING k.id
+        ), revived AS (
+            DELETE FROM kind_change c USING kept k WHERE c.kind_id = k.id AND c.retires
+        )
+        INSERT INTO kind_definition AS d (kind_id, definition) SELECT id, $3::jsonb FROM kept
+        ON CONFLICT (kind_id) DO UPDATE SET definition = excluded.definition, applied_at = now()
+            WHERE d.definition <> excluded.definition
+        """
+
+    let appID: Int32
+    let definition: KindDefinition
+
+    package init(appID: Int32, definition: KindDefinition) {
+        self.appID = appID
+        self.definition = definition
+    }
+
+    package func bind(_ parameters: inout PostgresParameters) {
+        parameters.append(appID)
+        parameters.append(definition.name)
+        parameters.append(PostgresJSON(definition.json().canonical))
+    }
+}
+
+/// Serialises those who apply manifests: released at the end of the transaction.
+package struct LockManifests: PostgresStatement {
+    package static let sql = "SELECT pg_advisory_xact_lock(hashtext('freshet manifests'))"
+
+    package init() {}
+
+    package func bind(_ parameters: inout PostgresParameters) {}
+}

@@ -1,0 +1,103 @@
+package import PostgresClient
+import WidgetModel
+
+/// Retires a kind, ends a move of its widgets and deletes its sweeps; no row: there is no such kind.
+package struct RetireKind: PostgresStatement {
+    package struct Row: Hashable, Sendable {
+        package let kindID: Int32
+        /// Whether it was not retired before.
+        package let isChanged: Bool
+        package let isPaused: Bool
+    }
+
+    package static let sql = """
+        WITH locked AS (
+            SELECT k.id, k.retired_at, k.paused_at IS NOT NULL OR a.paused_at IS NOT NULL AS paused
+            FROM kind k JOIN app a ON a.id = k.app_id
+            WHERE a.name = $1::text AND k.name = $2::text
+            FOR NO KEY UPDATE OF k
+        ), changed AS (
+            UPDATE kind k SET retired_at = now() FROM locked l WHERE k.id = l.id AND l.retired_at IS NULL
+        ), begun AS (
+            INSERT INTO kind_change AS c (kind_id, retires) SELECT id, true FROM locked WHERE retired_at IS NULL
+            ON CONFLICT (kind_id) DO UPDATE
+                SET retires = true, started_at = now(), pass = 1, pass_begins_at = now(), cursor = 0, changed = 0,
+                    changed_in_all = 0
+        ), swept AS (
+            DELETE FROM sweep s USING locked l WHERE s.kind_id = l.id
+        )
+        SELECT id, retired_at IS NULL AS changed, paused FROM locked
+        """
+
+    let app: String
+    let kind: String
+
+    package init(app: String, kind: String) {
+        self.app = app
+        self.kind = kind
+    }
+
+    package func bind(_ parameters: inout PostgresParameters) {
+        parameters.append(app)
+        parameters.append(kind)
+    }
+
+    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row {
+        Row(kindID: try row.value("id"), isChanged: try row.value("changed"), isPaused: try row.value("paused"))
+    }
+}
+
+/// Number of timelines of a kind, counted up to a limit.
+package struct CountTimelines: PostgresStatement {
+    package static let sql = """
+        SELECT count(*) AS count FROM (SELECT FROM timeline t WHERE t.kind_id = $1::int4 LIMIT $2::int8) counted
+        """
+
+    let kindID: Int32
+    let limit: Int
+
+    package init(kindID: Int32, limit: Int) {
+        self.kindID = kindID
+        self.limit = limit
+    }
+
+    package func bind(_ parameters: inout PostgresParameters) {
+        parameters.append(kindID)
+        parameters.append(Int64(limit))
+    }
+
+    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int { try row.count("count") }
+}
+
+/// Result of retiring a kind.
+package struct Retirement: Hashable, Sendable {
+    /// Whether it was not retired before.
+    package let isChanged: Bool
+    /// Timelines that are left of it, counted up to ``WidgetStore/timelineCountLimit``.
+    package let timelines: Int
+    /// Whether it, or its app, is paused: they stay until it is resumed.
+    package let isPaused: Bool
+}
+
+extension WidgetStore {
+    /// Number up to which the timelines of a kind are counted for people.
+    package static let timelineCountLimit = 1_000_000
+
+    /// Retires a kind: from now on its timelines are only collected, and nobody can read it. The sweepers then take the
+    /// widgets off its timelines, and the workers publish their tombstones. Events that name it become dead letters.
+    ///
+    /// - Returns: `nil` when there is no such kind.
+    /// - Throws: `PostgresError`.
+    package func retire(app: String, kind: String) async throws -> Retirement? {
+        let retirement: Retirement? = try await pool.withTransaction { connection in
+            // After whoever applies a manifest that lists it, and before the next one.
+            _ = try await connection.query(LockManifests())
+            guard let row = try await connection.query(RetireKind(app: app, kind: kind)).first else { return nil }
+            let count = CountTimelines(kindID: row.kindID, limit: Self.timelineCountLimit)
+            let timelines = try await connection.query(count).first ?? 0
+            return Retirement(isChanged: row.isChanged, timelines: timelines, isPaused: row.isPaused)
+        }
+        if retirement != nil { await notifyWorkers() }
+        return retirement
+    }
+}

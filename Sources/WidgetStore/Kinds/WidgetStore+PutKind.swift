@@ -1,0 +1,51 @@
+package import PostgresClient
+package import WidgetModel
+
+/// The row of a registered app.
+package struct FindApp: PostgresStatement {
+    package static let sql = "SELECT a.id FROM app a WHERE a.name = $1::text"
+
+    let app: String
+
+    package init(app: String) {
+        self.app = app
+    }
+
+    package func bind(_ parameters: inout PostgresParameters) {
+        parameters.append(app)
+    }
+
+    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int32 {
+        try row.value("id")
+    }
+}
+
+extension WidgetStore {
+    /// Registers one kind of an app, or changes it, as a manifest that lists it would; its other kinds and the app itself
+    /// are left as they are.
+    ///
+    /// - Parameter isDryRun: only tell what it would do.
+    /// - Returns: nil when the app is not registered: that is for a manifest to do, since an app has a secret.
+    /// - Throws: ``KindConflict`` when the kind is still being retired; `PostgresError`.
+    package func put(
+        _ definition: KindDefinition, of app: String, isDryRun: Bool = false
+    ) async throws -> KindChange? {
+        let change: KindChange? = try await pool.withTransaction { connection in
+            _ = try await connection.query(LockManifests())
+            guard let appID = try await connection.query(FindApp(app: app)).first else { return nil }
+            let registered = try await connection.query(ListKinds(app: app))
+            let changes = try await difference(
+                [AppDefinition(name: app, kinds: [definition])], registered: registered, connection)
+            guard let change = changes.first(where: { Text.equal($0.kind, definition.name) }) else { return nil }
+            if isDryRun || change.action == .keep { return change }
+            _ = try await connection.execute(UpsertKind(appID: appID, definition: definition))
+            if change.moving != nil {
+                _ = try await connection.execute(BeginMove(appID: appID, kind: definition.name))
+            }
+            _ = try await connection.execute(RenewPlaceholders(appID: appID))
+            return change
+        }
+        if !isDryRun, change?.moving != nil { await notifyWorkers() }
+        return change
+    }
+}

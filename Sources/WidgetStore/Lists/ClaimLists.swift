@@ -1,0 +1,191 @@
+package import PostgresClient
+package import WidgetModel
+
+/// Number of lists of one kind and lane to lease.
+package struct ClaimWish: Hashable, Sendable {
+    package var kindID: Int32
+    package var lane: ReloadLane
+    package var lists: Int
+    /// Leases only lists that are ready since then.
+    package var since: Timestamp
+
+    package init(kindID: Int32, lane: ReloadLane, lists: Int, since: Timestamp = .distantPast) {
+        self.kindID = kindID
+        self.lane = lane
+        self.lists = lists
+        self.since = since
+    }
+}
+
+/// One row of a claim: a list with one of its timelines; or with none, if all are superseded.
+package struct ClaimRow: Sendable {
+    package let list: Int64
+    package let kindID: Int32
+    package let lane: ReloadLane
+    package let dueAt: Timestamp
+    package let readySince: Timestamp
+    package let generation: Int64?
+    package let token: Int64
+    package let suspects: [Int64]
+    package let timeline: ClaimedTimeline?
+}
+
+/// Leases ready lists and reads the timelines that they stand for, with the counters of their kinds, in one snapshot. No row
+/// of `timeline` is written.
+///
+/// The token is the lease of the lists and the revision of what will be stored. Taken inside the statement, it is above
+/// every revision that its snapshot holds.
+package struct ClaimLists: PostgresStatement {
+    private static let wanted = InputColumns<ClaimWish>([
+        .init("kind_id") { $0.kindID }, .init("lane") { $0.lane.rawValue },
+        .init("lists") { Int32(clamping: $0.lists) },
+        .init("since") { PostgresTimestamp($0.since) },
+    ])
+
+    package static let sql = """
+        WITH token AS MATERIALIZED (
+            SELECT nextval('token') AS token
+        ), picked AS (
+            SELECT p.id, p.ready_at FROM \(wanted.rows("i"))
+            JOIN kind k ON k.id = i.kind_id JOIN app a ON a.id = k.app_id
+            CROSS JOIN LATERAL (
+                SELECT w.id, w.ready_at FROM work w
+                WHERE w.kind_id = i.kind_id AND w.lane = i.lane AND w.ready_at <= now() AND w.ready_at >= i.since
+                ORDER BY w.ready_at LIMIT i.lists FOR UPDATE SKIP LOCKED
+            ) p
+            WHERE k.paused_at IS NULL AND a.paused_at IS NULL
+        ), leased AS (
+            UPDATE work w
+            SET ready_at = now() + $\(wanted.count + 1)::int8 * interval '1 millisecond', lease = token.token,
+                leases = least(w.leases + 1, 32767)
+            FROM picked p, token WHERE w.id = p.id AND w.id = ANY (ARRAY(SELECT id FROM picked))
+            RETURNING w.id, w.kind_id, w.lane, w.due_at, w.generation, w.lease, w.leases, w.timelines,
+                p.ready_at AS ready_since
+        )
+        SELECT l.id AS list, l.kind_id AS list_kind, l.lane, l.due_at, l.ready_since, l.generation AS list_generation,
+               l.lease, CASE WHEN l.leases > 1 THEN l.timelines END AS suspects, live.*
+        FROM leased l LEFT JOIN LATERAL (
+            SELECT \(ClaimedTimeline.columns())
+            FROM unnest(l.timelines) i (id) JOIN timeline t ON t.id = i.id JOIN kind k ON k.id = t.kind_id
+            WHERE CASE WHEN l.generation IS NULL THEN t.listed_at = l.due_at
+                       ELSE t.generation < l.generation AND l.generation > k.cancelled_generation END
+        ) live ON true
+        """
+
+    let wishes: [ClaimWish]
+    let lease: Duration
+
+    package init(_ wishes: [ClaimWish], lease: Duration) {
+        self.wishes = wishes
+        self.lease = lease
+    }
+
+    package func bind(_ parameters: inout PostgresParameters) {
+        Self.wanted.bind(wishes, to: &parameters)
+        parameters.append(lease.wholeMilliseconds)
+    }
+
+    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> ClaimRow {
+        let isEmpty = try row.optional("row", as: Int64.self) == nil
+        return ClaimRow(
+            list: try row.value("list"), kindID: try row.value("list_kind"), lane: try row.lane("lane"),
+            dueAt: try row.time("due_at"), readySince: try row.time("ready_since"),
+            generation: try row.optional("list_generation"), token: try row.value("lease"),
+            suspects: try row.optionalArray("suspects") ?? [], timeline: isEmpty ? nil : try ClaimedTimeline(row))
+    }
+}
+
+/// The lists of one claim.
+package struct Claim: Sendable {
+    package let token: Int64
+    package var lists: [LeasedList]
+
+    /// Number of timelines that the lists stand for.
+    package var count: Int { lists.reduce(0) { $0 + $1.timelines.count } }
+
+    package init(token: Int64, lists: [LeasedList]) {
+        self.token = token
+        self.lists = lists
+    }
+
+    /// Groups the rows of a claim by list; nil: nothing was claimed.
+    package init?(_ rows: [ClaimRow]) {
+        guard let first = rows.first else { return nil }
+        var lists: [LeasedList] = []
+        var places: [Int64: Int] = [:]
+        for row in rows {
+            let place: Int
+            if let known = places[row.list] {
+                place = known
+            } else {
+                place = lists.count
+                places[row.list] = place
+                lists.append(
+                    LeasedList(
+                        id: row.list, kindID: row.kindID, lane: row.lane, dueAt: row.dueAt, generation: row.generation,
+                        lease: row.token, suspects: row.suspects, timelines: []))
+            }
+            if let timeline = row.timeline { lists[place].timelines.append(timeline) }
+        }
+        self.init(token: first.token, lists: lists)
+    }
+}
+
+/// Kinds and lanes with ready lists: found by skipping through the index, whatever the length of the backlog.
+package struct ReadyLists: PostgresStatement {
+    package struct Row: Sendable, Hashable {
+        package let kindID: Int32
+        package let lane: ReloadLane
+        /// Number of ready lists, counted up to the limit, and of timelines in them.
+        package let lists: Int
+        package let timelines: Int
+        /// For how long the oldest has been ready.
+        package let waited: Duration
+
+        package init(kindID: Int32, lane: ReloadLane, lists: Int, timelines: Int, waited: Duration = .zero) {
+            self.kindID = kindID
+            self.lane = lane
+            self.lists = lists
+            self.timelines = timelines
+            self.waited = waited
+        }
+    }
+
+    package static let sql = """
+        SELECT q.kind_id, q.lane, r.lists, r.timelines, extract(epoch FROM now() - r.since)::float8 AS waited
+        FROM unnest($1::int4[], $2::int2[], $3::timestamptz[]) AS q (kind_id, lane, since)
+        CROSS JOIN LATERAL (
+            SELECT count(*) AS lists, sum(cardinality(w.timelines)) AS timelines, min(w.ready_at) AS since FROM (
+                SELECT w.ready_at, w.timelines FROM work w
+                WHERE w.kind_id = q.kind_id AND w.lane = q.lane AND w.ready_at <= now() AND w.ready_at >= q.since
+                ORDER BY w.ready_at LIMIT $4::int8) w
+        ) r
+        WHERE r.lists > 0
+        """
+
+    let queues: [ClaimWish]
+    let limit: Int
+
+    /// - Parameters:
+    ///   - queues: kinds and lanes to look at, each from `since` on.
+    ///   - limit: lists that are counted of each.
+    package init(_ queues: [ClaimWish], limit: Int) {
+        self.queues = queues
+        self.limit = limit
+    }
+
+    package func bind(_ parameters: inout PostgresParameters) {
+        parameters.append(array: queues.map(\.kindID))
+        parameters.append(array: queues.map(\.lane.rawValue))
+        parameters.append(array: queues.map { PostgresTimestamp($0.since) })
+        parameters.append(Int64(limit))
+    }
+
+    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row {
+        Row(
+            kindID: try row.value("kind_id"), lane: try row.lane("lane"),
+            lists: Int(try row.value("lists", as: Int64.self)),
+            timelines: Int(try row.value("timelines", as: Int64.self)),
+            waited: .seconds(try row.value("waited", as: Double.self)))
+    }
+}

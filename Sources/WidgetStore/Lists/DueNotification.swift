@@ -1,0 +1,76 @@
+package import Logging
+package import PostgresClient
+import Synchronization
+
+/// Wakes the workers of other processes. Never inside a transaction that writes, since NOTIFY serialises commits.
+package struct NotifyDue: PostgresStatement {
+    package static let channel = "freshet_due"
+
+    package static let sql = "SELECT pg_notify('freshet_due', '')"
+
+    package init() {}
+}
+
+/// Tells the workers of other processes that lists are ready. While no other worker is registered, ``signal()`` does nothing:
+/// no task is woken and no statement is sent.
+package final class DueNotifier: Sendable {
+    private let pool: PostgresPool
+    private let worker: PostgresUUID?
+    private let interval: Duration
+    private let logger: Logger
+    private let work = WorkSignal()
+    /// Until the first look there may be some.
+    private let othersAreRegistered = Atomic(true)
+
+    /// - Parameters:
+    ///   - worker: this process's own worker, which is woken in the process; nil: it has none.
+    ///   - interval: between two looks for other workers.
+    package init(pool: PostgresPool, worker: PostgresUUID?, interval: Duration = .seconds(3), logger: Logger) {
+        self.pool = pool
+        self.worker = worker
+        self.interval = interval
+        self.logger = logger
+    }
+
+    /// Lists are ready for anyone to claim.
+    package func signal() {
+        if othersAreRegistered.load(ordering: .relaxed) { work.signal(.timelines) }
+    }
+
+    /// Runs until the task is cancelled. A notification that fails is dropped: it is only a hint.
+    package func run() async {
+        await withTaskGroup(of: Void.self) { group in
+            group.addTask { await self.look() }
+            group.addTask { await self.notify() }
+        }
+    }
+
+    /// One notification at a time: signals that come meanwhile are the next one.
+    private func notify() async {
+        var mark = work.mark(.timelines)
+        while !Task.isCancelled {
+            do {
+                try await work.wait(past: mark)
+                mark = work.mark(.timelines)
+                _ = try await pool.query(NotifyDue())
+            } catch is CancellationError {
+                return
+            } catch {
+                logger.debug("cannot notify workers", metadata: ["error": "\(error)"])
+                try? await Task.sleep(for: .milliseconds(500))
+            }
+        }
+    }
+
+    private func look() async {
+        while !Task.isCancelled {
+            do {
+                let others = try await pool.query(OtherWorkers(than: worker)).first ?? true
+                othersAreRegistered.store(others, ordering: .relaxed)
+            } catch {
+                logger.debug("cannot look for other workers", metadata: ["error": "\(error)"])
+            }
+            try? await Task.sleep(for: interval)
+        }
+    }
+}

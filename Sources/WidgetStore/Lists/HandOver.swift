@@ -1,0 +1,48 @@
+/// Workers of the same process that take timelines from ingest: the mark appends their lists leased to it, and the rows
+/// enter the pipeline at *decide*. No claim, no wake-up.
+package protocol HandOverReceiving: Sendable {
+    /// Reserves room for timelines of these kinds; nil: there is none, and the lists are appended for anyone to claim.
+    ///
+    /// Each grant ends with ``accept(_:_:)``, with nil if the transaction failed or handed nothing over.
+    func reserve(_ timelines: Int, of kindIDs: Set<Int32>) -> HandOverGrant?
+
+    /// Takes what was handed over, after the COMMIT. The claim's token was taken after it too.
+    func accept(_ grant: HandOverGrant, _ claim: Claim?)
+}
+
+/// Room that workers keep free until it is accepted.
+package struct HandOverGrant: Sendable {
+    /// Number of timelines that the room is for.
+    package let timelines: Int
+    package let statement: HandOver
+    /// Clock reading of the workers before the lease began.
+    package let grantedAt: Duration
+
+    package init(timelines: Int, statement: HandOver, grantedAt: Duration) {
+        self.timelines = timelines
+        self.statement = statement
+        self.grantedAt = grantedAt
+    }
+}
+
+extension Claim {
+    /// The lists that a mark appended leased to this process; nil: none.
+    package init?(_ marked: [MarkedTimeline], token: Int64) {
+        var lists: [LeasedList] = []
+        var places: [Int64: Int] = [:]
+        for marked in marked {
+            guard let hold = marked.list else { continue }
+            if let place = places[hold.id] {
+                lists[place].timelines.append(marked.timeline)
+            } else {
+                places[hold.id] = lists.count
+                lists.append(
+                    LeasedList(
+                        id: hold.id, kindID: marked.timeline.kindID, lane: marked.lane, dueAt: marked.listedAt,
+                        lease: hold.lease, timelines: [marked.timeline]))
+            }
+        }
+        guard !lists.isEmpty else { return nil }
+        self.init(token: token, lists: lists)
+    }
+}

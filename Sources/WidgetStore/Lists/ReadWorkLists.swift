@@ -1,0 +1,106 @@
+package import PostgresClient
+package import WidgetModel
+
+/// What is left to do, by kind and lane: reads every work list, so for commands and not for metrics.
+package struct ReadWorkLists: PostgresStatement {
+    package struct Count: Hashable, Sendable {
+        package let lists: Int
+        package let timelines: Int
+    }
+
+    package struct Row: Hashable, Sendable {
+        package let app: String
+        package let kind: String
+        package let lane: ReloadLane
+        package let isPaused: Bool
+        /// Lists that any worker may lease now.
+        package let ready: Count
+        /// Lists that a worker has leased.
+        package let leased: Count
+        /// Due lists that were given back and wait, for a provider that is left alone or for Kafka.
+        package let resting: Count
+        /// Lists that lie ahead.
+        package let later: Count
+        /// Time since the oldest due list became due; nil: none is due.
+        package let oldest: Duration?
+        /// When the next list that lies ahead becomes due.
+        package let next: Timestamp?
+
+        package var isDue: Bool { oldest != nil }
+    }
+
+    private static let states = [
+        ("ready", "w.ready_at <= now()"), ("leased", "w.ready_at > now() AND w.lease IS NOT NULL"),
+        ("resting", "w.ready_at > now() AND w.lease IS NULL AND w.due_at <= now()"),
+        ("later", "w.ready_at > now() AND w.lease IS NULL AND w.due_at > now()"),
+    ]
+
+    private static let counts = states.map { name, condition in
+        """
+        count(*) FILTER (WHERE \(condition)) AS \(name)_lists,
+        coalesce(sum(cardinality(w.timelines)) FILTER (WHERE \(condition)), 0)::int8 AS \(name)_timelines
+        """
+    }.joined(separator: ",\n")
+
+    package static let sql = """
+        SELECT a.name AS app, k.name AS kind, w.lane, k.paused_at IS NOT NULL OR a.paused_at IS NOT NULL AS paused,
+            \(counts),
+            extract(epoch FROM now() - min(w.due_at) FILTER (WHERE w.due_at <= now()))::float8 AS oldest,
+            min(w.due_at) FILTER (WHERE w.due_at > now()) AS next
+        FROM work w JOIN kind k ON k.id = w.kind_id JOIN app a ON a.id = k.app_id
+        WHERE $1::text IS NULL OR a.name = $1::text
+        GROUP BY a.name, k.name, w.lane, k.paused_at, a.paused_at
+        ORDER BY a.name, k.name, w.lane
+        """
+
+    let app: String?
+
+    /// - Parameter app: nil: every app.
+    package init(app: String?) {
+        self.app = app
+    }
+
+    package func bind(_ parameters: inout PostgresParameters) {
+        parameters.append(app)
+    }
+
+    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row {
+        func integer(_ value: Int64) -> Int { Int(value) }
+        return Row(
+            app: try row.value("app"), kind: try row.value("kind"), lane: try row.lane("lane"),
+            isPaused: try row.value("paused"),
+            ready: Count(
+                lists: integer(try row.value("ready_lists")), timelines: integer(try row.value("ready_timelines"))),
+            leased: Count(
+                lists: integer(try row.value("leased_lists")), timelines: integer(try row.value("leased_timelines"))),
+            resting: Count(
+                lists: integer(try row.value("resting_lists")), timelines: integer(try row.value("resting_timelines"))),
+            later: Count(
+                lists: integer(try row.value("later_lists")), timelines: integer(try row.value("later_timelines"))),
+            oldest: try row.optional("oldest", as: Double.self).map { .seconds($0) }, next: try row.optionalTime("next")
+        )
+    }
+}
+
+/// Number of sweeps that are not done, those of paused kinds and apps left out.
+package struct CountSweeps: PostgresStatement {
+    package static let sql = """
+        SELECT count(*) AS sweeps FROM sweep s JOIN app a ON a.id = s.app_id LEFT JOIN kind k ON k.id = s.kind_id
+        WHERE a.paused_at IS NULL AND k.paused_at IS NULL AND ($1::text IS NULL OR a.name = $1::text)
+        """
+
+    let app: String?
+
+    /// - Parameter app: nil: every app.
+    package init(app: String?) {
+        self.app = app
+    }
+
+    package func bind(_ parameters: inout PostgresParameters) {
+        parameters.append(app)
+    }
+
+    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int {
+        Int(try row.value("sweeps", as: Int64.self))
+    }
+}

@@ -1,0 +1,134 @@
+import Synchronization
+package import WidgetModel
+
+/// Timelines of one kind and lane.
+package struct LaneWork: Hashable, Sendable {
+    package let kindID: Int32
+    package let lane: ReloadLane
+
+    package init(kindID: Int32, lane: ReloadLane) {
+        self.kindID = kindID
+        self.lane = lane
+    }
+}
+
+/// Wakes those who look for work in the database: it says that there may be some, never what or how much.
+///
+/// Signals are counted, not queued: any number of them before somebody looks wake him once, and one that comes while he
+/// is looking is not lost, because he waits *past* the mark that he took before he looked.
+package final class WorkSignal: Sendable {
+    package enum Work: Int, CaseIterable, Sendable {
+        /// Timelines have become due, or there is room to work on them.
+        case timelines
+        /// Generations are ahead, or a sweep was recorded, or the backlog of what was swept has shrunk.
+        case sweeps
+    }
+
+    /// How many signals of one sort somebody has seen.
+    package struct Mark: Hashable, Sendable {
+        fileprivate let work: Work
+        fileprivate let count: UInt64
+    }
+
+    private struct Waiter {
+        let mark: Mark
+        let continuation: CheckedContinuation<Void, any Error>
+    }
+
+    private struct State {
+        var counts = Work.allCases.map { _ in UInt64(0) }
+        /// What ``wait(timeout:clock:)`` has answered for.
+        var seen: UInt64 = 0
+        var waiters: [UInt64: Waiter] = [:]
+        var nextWaiter: UInt64 = 0
+
+        func isPast(_ mark: Mark) -> Bool { counts[mark.work.rawValue] > mark.count }
+    }
+
+    private let state = Mutex(State())
+
+    package init() {}
+
+    /// There may be work of every sort: events were applied, or a notification came.
+    package func signal() {
+        signal(Work.allCases)
+    }
+
+    /// There may be work of one sort.
+    package func signal(_ work: Work) {
+        signal([work])
+    }
+
+    private func signal(_ sorts: [Work]) {
+        let woken = state.withLock { state in
+            for work in sorts { state.counts[work.rawValue] += 1 }
+            let woken = state.waiters.filter { state.isPast($0.value.mark) }
+            for id in woken.keys { state.waiters[id] = nil }
+            return woken.values.map(\.continuation)
+        }
+        for continuation in woken { continuation.resume() }
+    }
+
+    /// Take it before looking for work, and wait past it afterwards.
+    package func mark(_ work: Work) -> Mark {
+        state.withLock { Mark(work: work, count: $0.counts[work.rawValue]) }
+    }
+
+    /// Returns once there has been a signal after the mark, at once if there has been one already.
+    ///
+    /// - Throws: `CancellationError` when the task is cancelled.
+    package func wait(past mark: Mark) async throws {
+        let id = state.withLock { state in
+            state.nextWaiter += 1
+            return state.nextWaiter
+        }
+        try await withTaskCancellationHandler {
+            try await withCheckedThrowingContinuation { continuation in
+                let result: Result<Void, any Error>? = state.withLock { state in
+                    if Task.isCancelled { return .failure(CancellationError()) }
+                    if state.isPast(mark) { return .success(()) }
+                    state.waiters[id] = Waiter(mark: mark, continuation: continuation)
+                    return nil
+                }
+                if let result { continuation.resume(with: result) }
+            }
+        } onCancel: {
+            let waiter = state.withLock { $0.waiters.removeValue(forKey: id) }
+            waiter?.continuation.resume(throwing: CancellationError())
+        }
+    }
+
+    /// Waits for a signal after the mark, but not longer than `timeout`; answers whether there was one.
+    ///
+    /// - Throws: `CancellationError` when the task is cancelled.
+    package func wait(past mark: Mark, timeout: Duration, clock: some Clock<Duration>) async throws -> Bool {
+        if state.withLock({ $0.isPast(mark) }) {
+            try Task.checkCancellation()
+            return true
+        }
+        return try await withThrowingTaskGroup(of: Bool.self) { group in
+            group.addTask {
+                try await self.wait(past: mark)
+                return true
+            }
+            group.addTask {
+                try await clock.sleep(for: timeout)
+                return false
+            }
+            defer { group.cancelAll() }
+            return try await group.next() ?? false
+        }
+    }
+
+    /// For a signal that only one task waits for: waits for a signal of due timelines that it has not been told of yet,
+    /// but not longer than `timeout`; answers whether there was one.
+    ///
+    /// - Throws: `CancellationError` when the task is cancelled.
+    @discardableResult
+    package func wait(timeout: Duration, clock: some Clock<Duration> = ContinuousClock()) async throws -> Bool {
+        let mark = Mark(work: .timelines, count: state.withLock { $0.seen })
+        let isSignalled = try await wait(past: mark, timeout: timeout, clock: clock)
+        state.withLock { $0.seen = $0.counts[Work.timelines.rawValue] }
+        return isSignalled
+    }
+}

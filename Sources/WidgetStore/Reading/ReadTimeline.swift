@@ -1,0 +1,129 @@
+package import PostgresClient
+package import WidgetModel
+
+/// A timeline: what it is for, its state, and the content or what is shown in its place.
+package struct TimelineDetail: Sendable {
+    package let timeline: ClaimedTimeline
+    package let app: String
+    package let kind: String
+    /// Lane of its appointment.
+    package let lane: ReloadLane
+    package let decision: Decision?
+    /// The latest event that asked for it.
+    package let latestCause: EventPosition?
+    package let storedAt: Timestamp?
+    /// Canonical JSON of policy and entries; `nil` before the first successful fetch.
+    package let content: [UInt8]?
+    /// Content shown while there is none; nil when there is.
+    package let fallback: FallbackContent?
+
+    package var id: TimelineID { timeline.id }
+    /// Targeted requests so far, and how many of them the last render served.
+    package var requested: Int64 { timeline.state.requested }
+    package var rendered: Int64 { timeline.state.rendered }
+    package var renderedAt: Timestamp? { timeline.renderedAt }
+    package var attempts: Int16 { timeline.attempts }
+    package var storedHash: ContentHash? { content == nil ? nil : timeline.hash }
+    /// Revision of the content, under which it is published.
+    package var revision: Int64? { content == nil ? nil : timeline.contentRevision }
+    /// The database's time of the reading.
+    package var readAt: Timestamp { timeline.readAt }
+
+    /// Whether something newer was asked for than what is stored.
+    package var isStale: Bool { timeline.state.pending(timeline.kind) != nil }
+
+    /// When it is looked at next; nil: only on request.
+    package var nextLook: Timestamp? { timeline.state.nextLook(timeline.kind, at: readAt) }
+
+    fileprivate init(_ row: borrowing PostgresRow) throws(PostgresError) {
+        timeline = try ClaimedTimeline(row)
+        app = try row.value("app")
+        kind = try row.value("kind")
+        lane = try row.lane("listed_lane")
+        decision = Decision(rawValue: try row.value("last_decision"))
+        latestCause = try row.cause("cause_topic", "cause_partition", "cause_offset")
+        storedAt = try row.optionalTime("stored_at")
+        content = try row.optional("content", as: PostgresTextBytes.self)?.bytes
+        if content != nil {
+            fallback = nil
+        } else if let entry = try row.optional("snapshot", as: String.self) {
+            fallback = .snapshot(entry: entry, storedAt: try row.time("snapshot_at"))
+        } else if let placeholder = try row.optional("placeholder", as: String.self) {
+            fallback = .placeholder(content: placeholder, fetchedAt: try row.optionalTime("placeholder_at"))
+        } else {
+            fallback = .placeholder(content: try row.value("manifest"), fetchedAt: nil)
+        }
+    }
+}
+
+/// Reads a timeline `t` of a kind `k` of the app `$1` and its fallback content. The placeholder is that of the timeline's
+/// family and environment; parts that its kind does not vary by are given.
+private func reading(_ source: String, family: String, locale: String, where condition: String) -> String {
+    """
+    SELECT \(ClaimedTimeline.columns()), a.name AS app, k.name AS kind, t.listed_lane, t.last_decision, t.stored_at,
+           t.content, p.entry AS snapshot, p.stored_at AS snapshot_at, h.content AS placeholder,
+           h.fetched_at AS placeholder_at,
+           CASE WHEN t.content IS NULL THEN (d.definition -> 'placeholder')::text END AS manifest
+    FROM \(source)
+    JOIN kind_definition d ON d.kind_id = k.id
+    LEFT JOIN snapshot p ON t.content IS NULL AND p.timeline_id = t.id
+    LEFT JOIN placeholder h ON t.content IS NULL AND h.kind_id = t.kind_id AND h.family = coalesce(t.family, \(family))
+        AND h.locale = coalesce(t.locale, \(locale)) AND h.time_zone = coalesce(t.time_zone, '')
+        AND h.content IS NOT NULL
+    WHERE a.name = $1::text AND k.retired_at IS NULL AND \(condition)
+    """
+}
+
+/// One timeline by its id.
+package struct ReadTimeline: PostgresStatement {
+    package static let sql = reading(
+        "timeline t JOIN kind k ON k.id = t.kind_id JOIN app a ON a.id = k.app_id", family: "NULL::int2",
+        locale: "NULL::text", where: "t.identity = $2::uuid")
+
+    let id: TimelineID
+    let app: String
+
+    package init(id: TimelineID, app: String) {
+        self.id = id
+        self.app = app
+    }
+
+    package func bind(_ parameters: inout PostgresParameters) {
+        parameters.append(app)
+        parameters.append(PostgresUUID(id))
+    }
+
+    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> TimelineDetail {
+        try TimelineDetail(row)
+    }
+}
+
+/// The timeline that a widget shows; no row for a removed widget.
+package struct ReadWidgetTimeline: PostgresStatement {
+    package static let sql = reading(
+        """
+        app a JOIN widget w ON w.app_id = a.id JOIN timeline t ON t.id = w.timeline_id JOIN kind k ON k.id = t.kind_id
+        """, family: "w.family", locale: "w.locale",
+        where: "w.id = $2::text AND ($3::text IS NULL OR w.user_id = $3::text)")
+
+    let app: String
+    let widget: String
+    let user: String?
+
+    /// - Parameter user: only if it is this user's.
+    package init(app: String, widget: String, user: String? = nil) {
+        self.app = app
+        self.widget = widget
+        self.user = user
+    }
+
+    package func bind(_ parameters: inout PostgresParameters) {
+        parameters.append(app)
+        parameters.append(widget)
+        parameters.append(user)
+    }
+
+    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> TimelineDetail {
+        try TimelineDetail(row)
+    }
+}

@@ -1,0 +1,120 @@
+package import PostgresClient
+package import WidgetModel
+
+/// A widget with the state of the timeline that it shows.
+package struct WidgetDetail: Sendable {
+    package let app: String
+    package let id: String
+    package let kind: String
+    package let family: WidgetFamily
+    package let user: String
+    package let device: String
+    package let environment: WidgetEnvironment
+    /// `nil` once the widget is removed.
+    package let timelineID: TimelineID?
+    package let configuration: String?
+    package let placedAt: Timestamp
+    package let changedAt: Timestamp
+    /// The last counted view of a widget that shows the timeline, and the number of hours with one.
+    package let viewedAt: Timestamp?
+    package let views: Int32
+}
+
+/// Which widgets of an app to list.
+package struct WidgetFilter: Hashable, Sendable {
+    package var app: String
+    package var user: String?
+    package var device: String?
+    package var kind: String?
+    package var widget: String?
+    /// List those after this id.
+    package var after: String
+
+    package init(
+        app: String, user: String? = nil, device: String? = nil, kind: String? = nil, widget: String? = nil,
+        after: String = ""
+    ) {
+        self.app = app
+        self.user = user
+        self.device = device
+        self.kind = kind
+        self.widget = widget
+        self.after = after
+    }
+}
+
+/// Lists an app's widgets in id order, removed ones only when asked for by id.
+///
+/// A branch for each way in, of which one is taken: a single condition for all would read every widget of the app for
+/// those of one person.
+package struct ListWidgets: PostgresStatement {
+    private static func branch(_ condition: String) -> String {
+        """
+        (SELECT w.* FROM widget w
+         WHERE \(condition) AND w.app_id = (SELECT a.id FROM app a WHERE a.name = $1::text) AND w.id > $6::text
+             AND w.kind_id NOT IN (SELECT k.id FROM kind k WHERE k.retired_at IS NOT NULL)
+             AND ($4::text IS NULL OR w.kind_id = (
+                 SELECT k.id FROM kind k JOIN app a ON a.id = k.app_id WHERE a.name = $1::text AND k.name = $4::text))
+         ORDER BY w.id LIMIT $7::int8)
+        """
+    }
+
+    package static let sql = """
+        WITH page AS (
+            \(branch("""
+                $5::text IS NOT NULL AND w.id = $5::text AND ($2::text IS NULL OR w.user_id = $2::text)
+                    AND ($3::text IS NULL OR w.device_id = $3::text)
+                """))
+            UNION ALL
+            \(branch("""
+                $5::text IS NULL AND $2::text IS NOT NULL AND w.user_id = $2::text AND w.timeline_id IS NOT NULL
+                    AND ($3::text IS NULL OR w.device_id = $3::text)
+                """))
+            UNION ALL
+            \(branch("""
+                $5::text IS NULL AND $2::text IS NULL AND $3::text IS NOT NULL AND w.device_id = $3::text
+                    AND w.timeline_id IS NOT NULL
+                """))
+            UNION ALL
+            \(branch("""
+                $5::text IS NULL AND $2::text IS NULL AND $3::text IS NULL AND w.timeline_id IS NOT NULL
+                """))
+        )
+        SELECT a.name AS app, w.id, k.name AS kind, w.family, w.user_id, w.device_id, w.locale, w.time_zone, t.identity,
+               t.configuration, w.placed_at, w.changed_at, t.viewed_at, coalesce(t.views, 0) AS views
+        FROM page w
+        JOIN app a ON a.id = w.app_id
+        JOIN kind k ON k.id = w.kind_id
+        LEFT JOIN timeline t ON t.id = w.timeline_id
+        ORDER BY w.id
+        """
+
+    let filter: WidgetFilter
+    let limit: Int
+
+    package init(_ filter: WidgetFilter, limit: Int) {
+        self.filter = filter
+        self.limit = limit
+    }
+
+    package func bind(_ parameters: inout PostgresParameters) {
+        parameters.append(filter.app)
+        parameters.append(filter.user)
+        parameters.append(filter.device)
+        parameters.append(filter.kind)
+        parameters.append(filter.widget)
+        parameters.append(filter.after)
+        parameters.append(Int64(limit))
+    }
+
+    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> WidgetDetail {
+        WidgetDetail(
+            app: try row.value("app"), id: try row.value("id"), kind: try row.value("kind"),
+            family: try row.family("family"), user: try row.value("user_id"), device: try row.value("device_id"),
+            environment: WidgetEnvironment(
+                storedLocale: try row.value("locale"), timeZone: try row.value("time_zone")),
+            timelineID: try row.optionalTimelineID("identity"), configuration: try row.optional("configuration"),
+            placedAt: try row.time("placed_at"), changedAt: try row.time("changed_at"),
+            viewedAt: try row.optionalTime("viewed_at"), views: try row.value("views"))
+    }
+}

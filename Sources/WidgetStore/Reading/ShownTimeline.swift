@@ -1,0 +1,115 @@
+package import PostgresClient
+package import WidgetModel
+
+/// The state of the timeline that a widget shows, to answer a reader that has its content already.
+package struct ShownTimeline: Hashable, Sendable {
+    package let user: String
+    /// Nil once the widget is removed.
+    package let timelineID: TimelineID?
+    /// Whether something newer was asked for than what is stored; true before the first time.
+    package let isStale: Bool
+    /// Hash and revision of the stored content; nil while nothing is stored.
+    package let hash: ContentHash?
+    package let revision: Int64?
+    package let renderedAt: Timestamp?
+    /// The database's time.
+    package let readAt: Timestamp
+
+    /// Time since it was rendered.
+    package var age: Duration? { renderedAt.map { max(.zero, readAt - $0) } }
+}
+
+/// The columns of a widget `w` of a kind `k` and, if it has one, its timeline `t`, without content.
+private let columns = """
+    w.user_id, t.identity, coalesce(\(RowFormula.isStale), true) AS stale,
+    CASE WHEN t.content_revision > 0 THEN t.hash END AS hash, nullif(t.content_revision, 0) AS revision, t.rendered_at,
+    now() AS read_at
+    """
+
+/// Reads ``ShownTimeline`` of one widget: the statement behind every poll, so it reads no content.
+package struct CheckTimeline: PostgresStatement {
+    package static let sql = """
+        SELECT \(columns)
+        FROM app a
+        JOIN widget w ON w.app_id = a.id
+        JOIN kind k ON k.id = w.kind_id
+        LEFT JOIN timeline t ON t.id = w.timeline_id
+        WHERE a.name = $1::text AND w.id = $2::text AND ($3::text IS NULL OR w.user_id = $3::text)
+            AND k.retired_at IS NULL
+        """
+
+    let app: String
+    let widget: String
+    let user: String?
+
+    /// - Parameter user: only if it is this user's.
+    package init(app: String, widget: String, user: String? = nil) {
+        self.app = app
+        self.widget = widget
+        self.user = user
+    }
+
+    package func bind(_ parameters: inout PostgresParameters) {
+        parameters.append(app)
+        parameters.append(widget)
+        parameters.append(user)
+    }
+
+    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> ShownTimeline {
+        ShownTimeline(
+            user: try row.value("user_id"), timelineID: try row.optionalTimelineID("identity"),
+            isStale: try row.value("stale"), hash: try row.optionalHash("hash"), revision: try row.optional("revision"),
+            renderedAt: try row.optionalTime("rendered_at"), readAt: try row.time("read_at"))
+    }
+}
+
+/// The timelines that the widgets of a device show, in the order of the widgets' ids.
+package struct DeviceTimelines: PostgresStatement {
+    package struct Row: Hashable, Sendable {
+        package let widget: String
+        package let kind: String
+        package let user: String
+        package let timelineID: TimelineID
+        package let isStale: Bool
+        package let hash: ContentHash?
+        package let revision: Int64?
+    }
+
+    package static let sql = """
+        SELECT w.id AS widget, k.name AS kind, \(columns)
+        FROM app a
+        JOIN widget w ON w.app_id = a.id
+        JOIN kind k ON k.id = w.kind_id
+        JOIN timeline t ON t.id = w.timeline_id
+        WHERE a.name = $1::text AND w.device_id = $2::text AND w.timeline_id IS NOT NULL
+            AND ($3::text IS NULL OR w.user_id = $3::text) AND k.retired_at IS NULL
+        ORDER BY w.id LIMIT $4::int8
+        """
+
+    let app: String
+    let device: String
+    let user: String?
+    let limit: Int
+
+    /// - Parameter user: only this user's widgets.
+    package init(app: String, device: String, user: String?, limit: Int) {
+        self.app = app
+        self.device = device
+        self.user = user
+        self.limit = limit
+    }
+
+    package func bind(_ parameters: inout PostgresParameters) {
+        parameters.append(app)
+        parameters.append(device)
+        parameters.append(user)
+        parameters.append(Int64(limit))
+    }
+
+    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row {
+        Row(
+            widget: try row.value("widget"), kind: try row.value("kind"), user: try row.value("user_id"),
+            timelineID: try row.timelineID("identity"), isStale: try row.value("stale"),
+            hash: try row.optionalHash("hash"), revision: try row.optional("revision"))
+    }
+}

@@ -1,0 +1,60 @@
+package import PostgresClient
+
+/// Estimated number of timelines: the planner's, or, where the table has never been analysed, as many as would fit into it.
+package struct TimelineEstimate: PostgresStatement {
+    package static let sql = """
+        SELECT CASE WHEN c.reltuples >= 0 THEN c.reltuples::int8
+                    ELSE pg_relation_size(c.oid) / current_setting('block_size')::int8 * 8 END AS rows
+        FROM pg_class c WHERE c.oid = 'timeline'::regclass
+        """
+
+    package init() {}
+
+    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int64 { try row.value("rows") }
+}
+
+/// Ages of timelines since they were rendered, by kind: percentiles of a sample of the table's pages. Its cost goes with the
+/// share that is read; a kind of which the sample has nothing has no row.
+package struct TimelineAges: PostgresStatement {
+    package struct Row: Hashable, Sendable {
+        package let kindID: Int32
+        /// Ages in seconds, at the 50th and the 99th percentile.
+        package let median: Double
+        package let late: Double
+
+        package init(kindID: Int32, median: Double, late: Double) {
+            self.kindID = kindID
+            self.median = median
+            self.late = late
+        }
+    }
+
+    package static let sql = """
+        SELECT t.kind_id,
+               percentile_disc(0.5) WITHIN GROUP (ORDER BY extract(epoch FROM now() - t.rendered_at)::float8) AS median,
+               percentile_disc(0.99) WITHIN GROUP (ORDER BY extract(epoch FROM now() - t.rendered_at)::float8) AS late
+        FROM timeline t TABLESAMPLE SYSTEM ($1::float8)
+        WHERE t.rendered_at IS NOT NULL AND NOT t.orphaned
+        GROUP BY t.kind_id
+        """
+
+    let percent: Double
+
+    /// - Parameter percent: of the table's pages to be read, over 0 and up to 100.
+    package init(percent: Double) {
+        self.percent = percent
+    }
+
+    /// Reads about so many rows of a table that has so many.
+    package init(rows: Int, of estimate: Int64) {
+        self.init(percent: estimate <= Int64(rows) ? 100 : max(0.000_1, 100 * Double(rows) / Double(estimate)))
+    }
+
+    package func bind(_ parameters: inout PostgresParameters) {
+        parameters.append(percent)
+    }
+
+    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row {
+        Row(kindID: try row.value("kind_id"), median: try row.value("median"), late: try row.value("late"))
+    }
+}

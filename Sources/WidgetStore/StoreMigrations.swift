@@ -1,0 +1,17 @@
+package import PostgresClient
+
+/// The store's migrations, embedded in the binary. They only go forward; each is small and safe under load.
+package enum StoreMigrations {
+    package static let all: [PostgresMigration] = [
+        migration(1, "apps_and_kinds", PackageResources.m0001_apps_and_kinds_sql),
+        migration(2, "timelines", PackageResources.m0002_timelines_sql),
+        migration(3, "widgets", PackageResources.m0003_widgets_sql),
+        migration(4, "ingest", PackageResources.m0004_ingest_sql),
+        migration(5, "dead_letters", PackageResources.m0005_dead_letters_sql),
+        migration(6, "placeholders_and_statistics", PackageResources.m0006_placeholders_and_statistics_sql),
+    ]
+
+    private static func migration(_ version: Int, _ name: String, _ text: [UInt8]) -> PostgresMigration {
+        PostgresMigration(version: version, name: name, sql: String(decoding: text, as: UTF8.self))
+    }
+}

@@ -1,0 +1,80 @@
+package import PostgresClient
+package import WidgetModel
+
+/// A reload of the timelines of everyone that match a configuration: not bounded, so a sweep marks them in paced chunks.
+package struct MatchingSweep: Hashable, Sendable {
+    package var appID: Int32
+    /// `nil`: all kinds of the app, each a sweep of its own.
+    package var kindID: Int32?
+    /// Canonical JSON object that the configuration must contain.
+    package var matching: String
+    package var events: Int64
+    package var urgency: RequestUrgency
+    package var cause: EventPosition
+    package var reason: ReloadReason
+
+    package init(
+        appID: Int32, kindID: Int32?, matching: String, events: Int64, urgency: RequestUrgency, cause: EventPosition,
+        reason: ReloadReason
+    ) {
+        self.appID = appID
+        self.kindID = kindID
+        self.matching = matching
+        self.events = events
+        self.urgency = urgency
+        self.cause = cause
+        self.reason = reason
+    }
+}
+
+/// Records sweeps of matching timelines; equal ones that have not started yet take the events in.
+package struct RecordSweep: PostgresStatement {
+    /// The index that equal waiting sweeps conflict on.
+    static let waiting = """
+        (app_id, coalesce(kind_id, 0), audience, coalesce(audience_id, ''), md5(coalesce(matching, ''))) \
+        WHERE generation IS NULL AND NOT started
+        """
+
+    /// Folds `excluded` into a waiting sweep `s`.
+    static let merging = """
+        events = s.events + excluded.events, urgency = greatest(s.urgency, excluded.urgency),
+        cause_topic = excluded.cause_topic, cause_partition = excluded.cause_partition,
+        cause_offset = excluded.cause_offset, cause_reason = excluded.cause_reason
+        """
+
+    private static let input = InputColumns<MatchingSweep>([
+        .init("app_id") { $0.appID }, .init("kind_id") { $0.kindID }, .init("matching") { $0.matching },
+        .init("events") { $0.events }, .init("urgency") { $0.urgency.rawValue },
+        .init("cause_topic") { $0.cause.topic },
+        .init("cause_partition") { $0.cause.partition }, .init("cause_offset") { $0.cause.offset },
+        .init("cause_reason") { $0.reason.rawValue },
+    ])
+
+    package static let sql = """
+        WITH input AS MATERIALIZED (
+            SELECT k.app_id, k.id AS kind_id, i.matching, sum(i.events)::int8 AS events, max(i.urgency) AS urgency,
+                   max(i.ord) AS last
+            FROM \(input.rows("i")) JOIN kind k
+                ON k.app_id = i.app_id AND (k.id = i.kind_id OR i.kind_id IS NULL AND k.retired_at IS NULL)
+            GROUP BY k.app_id, k.id, i.matching
+        )
+        INSERT INTO sweep AS s (app_id, kind_id, matching, events, urgency, cause_topic, cause_partition, cause_offset,
+                                cause_reason)
+        SELECT n.app_id, n.kind_id, n.matching, n.events, n.urgency, i.cause_topic, i.cause_partition, i.cause_offset,
+               i.cause_reason
+        FROM input n JOIN \(input.rows("i")) ON i.ord = n.last
+        ORDER BY n.app_id, n.kind_id, n.matching
+        ON CONFLICT \(waiting) DO UPDATE SET \(merging)
+        """
+
+    let sweeps: [MatchingSweep]
+
+    /// - Parameter sweeps: in the order of the log.
+    package init(_ sweeps: [MatchingSweep]) {
+        self.sweeps = sweeps
+    }
+
+    package func bind(_ parameters: inout PostgresParameters) {
+        Self.input.bind(sweeps, to: &parameters)
+    }
+}

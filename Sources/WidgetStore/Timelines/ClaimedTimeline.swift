@@ -1,0 +1,149 @@
+import PostgresClient
+package import WidgetModel
+
+/// A timeline's row as a claim or a mark read it: all that is needed to decide, to ask the provider, and to store.
+///
+/// A class, though a value: it passes through every step of the pipeline, and copying its fields each time cost as much as
+/// reading them.
+package final class ClaimedTimeline: Sendable {
+    /// Primary key of the row.
+    package let row: Int64
+    /// Public identity.
+    package let id: TimelineID
+    package let kindID: Int32
+    package let state: TimelineState
+    /// The kind's counters, read in the same snapshot.
+    package let kind: KindGenerations
+    /// Token of the last store, and the one that stored the present content; 0 before the first.
+    package let revision: Int64
+    package let contentRevision: Int64
+    package let hash: ContentHash?
+    package let attempts: Int16
+    package let listedAt: Timestamp
+    package let renderedAt: Timestamp?
+    package let requestedAt: Timestamp?
+    package let viewedAt: Timestamp?
+    package let ledger: BudgetLedger
+    package let views: ViewStatistics
+    package let family: WidgetFamily?
+    package let configuration: WidgetConfiguration
+    package let locale: String?
+    package let timeZone: String?
+    package let user: String?
+    /// The pending request: a targeted one, else a reload of everyone; nil when none is pending.
+    package let cause: EventPosition?
+    package let reason: ReloadReason?
+    /// The database's time at the reading.
+    package let readAt: Timestamp
+
+    /// The columns that ``init(_:)`` reads, of the row `t` and its kind.
+    ///
+    /// - Parameter kind: prefix of the kind's columns, as in ``RowFormula``.
+    static func columns(kind: String = "k.") -> String {
+        """
+        t.id AS row, t.identity, t.kind_id, t.requested, t.rendered, t.free_requested, t.forced_requested, t.generation,
+        t.eligible_at, t.free_at, t.retry_at, t.policy_at, t.asleep, t.orphaned,
+        \(kind)generation AS kind_generation, \(kind)free_generation AS kind_free,
+        \(kind)forced_generation AS kind_forced, \(kind)cancelled_generation AS kind_cancelled, t.revision,
+        t.content_revision, t.hash, t.attempts, t.listed_at, t.rendered_at, t.requested_at, t.viewed_at, t.placed_at,
+        t.view_rate, t.budget, t.family, t.configuration, t.locale, t.time_zone, t.user_id, t.cause_topic,
+        t.cause_partition, t.cause_offset, t.cause_reason, \(kind)cause_topic AS kind_topic,
+        \(kind)cause_partition AS kind_partition, \(kind)cause_offset AS kind_offset,
+        \(kind)cause_reason AS kind_reason, now() AS read_at
+        """
+    }
+
+    /// A row as a test makes it.
+    package init(
+        row: Int64, id: TimelineID, kindID: Int32, state: TimelineState, kind: KindGenerations, revision: Int64,
+        contentRevision: Int64, hash: ContentHash?, attempts: Int16, listedAt: Timestamp, renderedAt: Timestamp?,
+        requestedAt: Timestamp?, viewedAt: Timestamp?, ledger: BudgetLedger, views: ViewStatistics,
+        cause: EventPosition?, reason: ReloadReason?, readAt: Timestamp
+    ) {
+        self.row = row
+        self.id = id
+        self.kindID = kindID
+        self.state = state
+        self.kind = kind
+        self.revision = revision
+        self.contentRevision = contentRevision
+        self.hash = hash
+        self.attempts = attempts
+        self.listedAt = listedAt
+        self.renderedAt = renderedAt
+        self.requestedAt = requestedAt
+        self.viewedAt = viewedAt
+        self.ledger = ledger
+        self.views = views
+        (family, configuration, locale, timeZone, user) = (.systemSmall, .empty, "en-GB", "Europe/London", "u\(row)")
+        self.cause = cause
+        self.reason = reason
+        self.readAt = readAt
+    }
+
+    init(_ row: borrowing PostgresRow) throws(PostgresError) {
+        self.row = try row.value("row")
+        id = TimelineID(try row.value("identity", as: PostgresUUID.self))
+        kindID = try row.value("kind_id")
+        state = TimelineState(
+            requested: try row.value("requested"), rendered: try row.value("rendered"),
+            freeRequested: try row.value("free_requested"), forcedRequested: try row.value("forced_requested"),
+            generation: try row.value("generation"), eligibleAt: try row.time("eligible_at"),
+            freeAt: try row.time("free_at"), retryAt: try row.time("retry_at"), policyAt: try row.time("policy_at"),
+            isAsleep: try row.value("asleep"), isOrphaned: try row.value("orphaned"))
+        kind = KindGenerations(
+            current: try row.value("kind_generation"), free: try row.value("kind_free"),
+            forced: try row.value("kind_forced"), cancelled: try row.value("kind_cancelled"))
+        revision = try row.value("revision")
+        contentRevision = try row.value("content_revision")
+        hash = try row.optional("hash", as: PostgresUUID.self).map { ContentHash($0) }
+        attempts = try row.value("attempts")
+        listedAt = try row.time("listed_at")
+        renderedAt = try row.optionalTime("rendered_at")
+        requestedAt = try row.optionalTime("requested_at")
+        viewedAt = try row.optionalTime("viewed_at")
+        let readAt = try row.time("read_at")
+        self.readAt = readAt
+        // A ledger that cannot be read was written by a newer version: a full bucket is the mild error.
+        ledger = BudgetLedger(stored: try row.optional("budget", as: PostgresBytes.self)?.bytes) ?? BudgetLedger()
+        views = ViewStatistics(
+            rate: Double(try row.value("view_rate", as: Float.self)), viewedAt: viewedAt,
+            placedAt: try row.time("placed_at"), at: readAt)
+        family = try row.optionalFamily("family")
+        configuration = WidgetConfiguration(storedCanonical: try row.value("configuration"))
+        locale = try row.optional("locale")
+        timeZone = try row.optional("time_zone")
+        user = try row.optional("user_id")
+        let isTargeted = state.requested > state.rendered
+        if isTargeted {
+            cause = try row.cause("cause_topic", "cause_partition", "cause_offset")
+            reason = try row.reason("cause_reason")
+        } else if kind.isAhead(of: state.generation) {
+            cause = try row.cause("kind_topic", "kind_partition", "kind_offset")
+            reason = try row.reason("kind_reason")
+        } else {
+            cause = nil
+            reason = nil
+        }
+    }
+
+    /// What the budget and the dormancy rule need; its need is set by the decision.
+    package var facts: ReloadState {
+        ReloadState(need: .policy, renderedAt: renderedAt, requestedAt: requestedAt, ledger: ledger, views: views)
+    }
+
+    /// Since when it could have been looked at.
+    package var dueSince: Timestamp { min(listedAt, readAt) }
+}
+
+extension ViewStatistics {
+    /// - Parameters:
+    ///   - rate: hours a day in which the timeline was viewed, as of `viewedAt`.
+    ///   - now: the database's time.
+    package init(rate: Double, viewedAt: Timestamp?, placedAt: Timestamp, at now: Timestamp) {
+        let decayed = viewedAt.map { Self.decayed(rate, for: now - $0) } ?? 0
+        self.init(
+            viewsADay: decayed * Self.viewsPerHour, lastActive: max(placedAt, viewedAt ?? placedAt),
+            lastPlaced: placedAt)
+    }
+}

@@ -1,0 +1,142 @@
+package import PostgresClient
+package import WidgetModel
+
+/// A timeline that a widget shows from now on.
+package struct TimelinePlacement: Sendable {
+    package var kindID: Int32
+    package var identity: TimelineIdentity
+    package var id: TimelineID
+    package var lane: ReloadLane
+    package var cause: EventPosition?
+    package var reason: ReloadReason
+
+    package init(
+        id: TimelineID, kindID: Int32, identity: TimelineIdentity, lane: ReloadLane, cause: EventPosition?,
+        reason: ReloadReason
+    ) {
+        self.id = id
+        self.kindID = kindID
+        self.identity = identity
+        self.lane = lane
+        self.cause = cause
+        self.reason = reason
+    }
+}
+
+/// Inserts the timelines that do not exist yet, in identity order, each requested once and free of budget and spacing, and
+/// appends their lists. Existing ones are left alone: ``LockPlacedTimelines`` reads them.
+package struct InsertTimelines: PostgresStatement {
+    private static let input = InputColumns<TimelinePlacement>([
+        .init("identity") { PostgresUUID($0.id) }, .init("kind_id") { $0.kindID },
+        .init("family") { $0.identity.family?.rawValue },
+        .init("configuration") { $0.identity.configuration.canonical }, .init("locale") { $0.identity.locale },
+        .init("time_zone") { $0.identity.timeZone }, .init("user_id") { $0.identity.user },
+        .init("lane") { $0.lane.rawValue }, .init("cause_topic") { $0.cause?.topic },
+        .init("cause_partition") { $0.cause?.partition }, .init("cause_offset") { $0.cause?.offset },
+        .init("cause_reason") { $0.reason.rawValue },
+    ])
+
+    /// Answers how many were inserted.
+    package static let sql = """
+        WITH input AS MATERIALIZED (
+            SELECT * FROM \(input.rows("i")) ORDER BY identity
+        ), placed AS (
+            INSERT INTO timeline AS t (identity, kind_id, family, configuration, locale, time_zone, user_id, requested,
+                free_requested, generation, listed_at, listed_lane, listed_anew, requested_at, cause_topic,
+                cause_partition, cause_offset, cause_reason)
+            SELECT i.identity, i.kind_id, i.family, i.configuration, i.locale, i.time_zone, i.user_id, 1, 1,
+                   k.generation, now(), i.lane, true, now(), i.cause_topic, i.cause_partition, i.cause_offset,
+                   i.cause_reason
+            FROM input i JOIN kind k ON k.id = i.kind_id
+            WHERE NOT EXISTS (SELECT FROM timeline e WHERE e.identity = i.identity)
+            ORDER BY i.identity
+            ON CONFLICT (identity) DO NOTHING
+            RETURNING t.id, t.kind_id, t.listed_at, t.listed_lane, t.listed_anew
+        ), \(Appending.lists(of: "placed"))
+        SELECT count(*) AS inserted FROM placed
+        """
+
+    let placements: [TimelinePlacement]
+
+    package init(_ placements: [TimelinePlacement]) {
+        self.placements = placements
+    }
+
+    package func bind(_ parameters: inout PostgresParameters) {
+        Self.input.bind(placements, to: &parameters)
+    }
+
+    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int64 {
+        try row.value("inserted")
+    }
+}
+
+/// Locks timelines by identity against being collected, and reads their row ids. A timeline that has gone since
+/// ``InsertTimelines`` found it is missing in the answer: the transaction is to be tried again.
+package struct LockPlacedTimelines: PostgresStatement {
+    package struct Row: Sendable {
+        package let id: TimelineID
+        /// Primary key of the row.
+        package let row: Int64
+        /// To be revived by ``MarkTimelines``: orphaned, asleep, or placed last more than an hour ago.
+        package let isStale: Bool
+    }
+
+    package static let sql = """
+        SELECT t.identity, t.id, t.orphaned OR t.asleep OR t.placed_at < now() - interval '1 hour' AS stale
+        FROM timeline t WHERE t.identity = ANY ($1::uuid[])
+        ORDER BY t.identity FOR KEY SHARE
+        """
+
+    let ids: [TimelineID]
+
+    package init(_ ids: [TimelineID]) {
+        self.ids = ids
+    }
+
+    package func bind(_ parameters: inout PostgresParameters) {
+        parameters.append(array: ids.map { PostgresUUID($0) })
+    }
+
+    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row {
+        Row(
+            id: TimelineID(try row.value("identity", as: PostgresUUID.self)), row: try row.value("id"),
+            isStale: try row.value("stale"))
+    }
+}
+
+/// Appoints departed timelines that no widget shows any more for collection, in the bulk lane. A statement of its own after
+/// ``MarkTimelines``, which has locked the rows: so the last of several removals sees the others.
+package struct OrphanTimelines: PostgresStatement {
+    private static let formula = RowFormula(["orphaned": "true"], kind: "d.k_")
+
+    /// Answers how many were orphaned.
+    package static let sql = """
+        WITH departed AS MATERIALIZED (
+            SELECT t.id, \(RowFormula.kindColumns)
+            FROM unnest((SELECT $1::int8[])) u (id) JOIN timeline t ON t.id = u.id JOIN kind k ON k.id = t.kind_id
+            ORDER BY t.id
+        ), orphaned AS (
+            UPDATE timeline t SET \(formula.assignments), \(formula.improvement(lane: "\(ReloadLane.bulk.rawValue)::int2"))
+            FROM departed d
+            WHERE t.id = d.id AND NOT t.orphaned
+                AND NOT EXISTS (SELECT FROM widget w WHERE w.timeline_id = t.id)
+            RETURNING t.id, t.kind_id, t.listed_at, t.listed_lane, t.listed_anew
+        ), \(Appending.lists(of: "orphaned"))
+        SELECT count(*) AS orphaned FROM orphaned
+        """
+
+    let rows: [Int64]
+
+    package init(_ rows: [Int64]) {
+        self.rows = rows
+    }
+
+    package func bind(_ parameters: inout PostgresParameters) {
+        parameters.append(array: rows)
+    }
+
+    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int64 {
+        try row.value("orphaned")
+    }
+}

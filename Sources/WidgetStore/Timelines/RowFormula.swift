@@ -1,0 +1,98 @@
+/// SQL of the list rules (design, section 3) for a timeline's row `t` as a statement leaves it, and its kind.
+///
+/// Columns that the statement sets are given by their new expressions; all others are read of the locked row.
+struct RowFormula {
+    private let new: [String: String]
+    private let kind: String
+
+    /// - Parameters:
+    ///   - new: expressions of the columns that the statement sets, by name.
+    ///   - kind: prefix of the kind's columns: an alias with a dot, or with one and the prefix of ``kindColumns``.
+    init(_ new: [String: String] = [:], kind: String = "k.") {
+        self.new = new
+        self.kind = kind
+    }
+
+    /// Whether something newer was asked for than what is stored.
+    static let isStale = """
+        (t.requested > t.rendered OR k.generation > t.generation AND k.generation > k.cancelled_generation)
+        """
+
+    /// Columns of a kind `k` for a query that rows are updated from, each with the prefix `k_`.
+    ///
+    /// The rows that an `UPDATE` takes from a query are locked in the query's order only if nothing but the table itself is
+    /// joined to it, by a look-up each: so the kind is joined before the ordering.
+    static let kindColumns = [
+        "generation", "free_generation", "forced_generation", "cancelled_generation", "cause_topic", "cause_partition",
+        "cause_offset", "cause_reason", "retired_at",
+    ].map { "k.\($0) AS k_\($0)" }.joined(separator: ", ")
+
+    func column(_ name: String) -> String { new[name] ?? "t.\(name)" }
+
+    /// Assignments of the columns that the statement sets.
+    var assignments: String { new.sorted { $0.key < $1.key }.map { "\($0.key) = \($0.value)" }.joined(separator: ", ") }
+
+    /// Rule 1: when the row must be looked at; `infinity`: never.
+    var nextLook: String {
+        let columns = [
+            "orphaned", "asleep", "requested", "rendered", "free_requested", "forced_requested", "generation",
+            "eligible_at", "free_at", "retry_at", "policy_at",
+        ].map(column)
+        return """
+            next_look(\(columns.joined(separator: ", ")), \(kind)generation, \(kind)free_generation, \
+            \(kind)forced_generation, \(kind)cancelled_generation)
+            """
+    }
+
+    /// Lane of an appointment that is made anew.
+    var nextLane: String {
+        let columns = ["orphaned", "requested", "rendered", "generation", "cause_reason"].map(column)
+        return "next_lane(\(columns.joined(separator: ", ")), \(kind)generation, \(kind)cancelled_generation)"
+    }
+
+    /// Rule 3: the appointment is made anew.
+    var appointment: String { "listed_at = \(nextLook), listed_anew = true, listed_lane = \(nextLane)" }
+
+    /// Rule 2: whether a look that is wanted in a lane improves the row's appointment.
+    func improves(lane: String) -> String {
+        "(\(nextLook) < t.listed_at OR \(nextLook) <= now() AND \(lane) < t.listed_lane)"
+    }
+
+    /// Rule 2 as assignments: the appointment is only improved.
+    func improvement(lane: String) -> String {
+        let improves = improves(lane: lane)
+        return """
+            listed_at = CASE WHEN \(improves) THEN \(nextLook) ELSE t.listed_at END,
+            listed_lane = CASE WHEN \(improves) THEN \(lane) ELSE t.listed_lane END, listed_anew = \(improves)
+            """
+    }
+}
+
+/// SQL that appends lists for rows whose appointment was just made.
+package enum Appending {
+    /// Most timelines in a list.
+    package static let limit = 200
+
+    /// CTEs `numbered` and `appended`, whose rows are the new lists.
+    ///
+    /// - Parameters:
+    ///   - rows: a CTE with `id`, `kind_id`, `listed_lane`, `listed_at` and `listed_anew`.
+    ///   - lease: expression of the lease token that a group of these columns gets at once; NULL: none.
+    ///   - leaseEnds: expression of the end of that lease.
+    static func lists(of rows: String, lease: String = "NULL::int8", leaseEnds: String = "now()") -> String {
+        """
+        numbered AS (
+            SELECT id, kind_id, listed_lane, listed_at,
+                   (row_number() OVER (PARTITION BY kind_id, listed_lane, listed_at ORDER BY id) - 1) / \(limit) AS part
+            FROM \(rows) WHERE listed_anew AND listed_at < 'infinity'
+        ), appended AS (
+            INSERT INTO work (kind_id, lane, due_at, ready_at, lease, leases, timelines)
+            SELECT kind_id, listed_lane, listed_at,
+                   CASE WHEN \(lease) IS NULL THEN listed_at ELSE \(leaseEnds) END, \(lease),
+                   CASE WHEN \(lease) IS NULL THEN 0 ELSE 1 END, array_agg(id ORDER BY id)
+            FROM numbered GROUP BY kind_id, listed_lane, listed_at, part
+            RETURNING id, kind_id, lane, due_at, lease, timelines
+        )
+        """
+    }
+}

@@ -1,0 +1,81 @@
+package import PostgresClient
+import WidgetModel
+
+/// Deletes the user's widgets, tombstones of removed ones included, in key order; answers the timelines that they showed.
+package struct DeleteWidgetsOfUser: PostgresStatement {
+    package static let sql = """
+        WITH locked AS (
+            SELECT w.app_id, w.id FROM widget w
+            WHERE w.app_id = $1::int4 AND w.user_id = $2::text
+            ORDER BY w.app_id, w.id
+            FOR UPDATE
+        )
+        DELETE FROM widget w USING locked l WHERE w.app_id = l.app_id AND w.id = l.id
+        RETURNING w.timeline_id
+        """
+
+    let appID: Int32
+    let user: String
+
+    package init(appID: Int32, user: String) {
+        self.appID = appID
+        self.user = user
+    }
+
+    package func bind(_ parameters: inout PostgresParameters) {
+        parameters.append(appID)
+        parameters.append(user)
+    }
+
+    /// Row of the timeline; `nil` for the tombstone of a removed widget.
+    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int64? {
+        try row.optional("timeline_id")
+    }
+}
+
+/// Deletes the content and the snapshots of the user's own timelines at once. The new revision has every fetch under way
+/// dropped. The tombstones follow when the orphaned rows are collected. The rows must have been locked earlier in the
+/// transaction.
+package struct DeleteContentOfUser: PostgresStatement {
+    package static let sql = """
+        WITH fenced AS (
+            UPDATE timeline t
+            SET revision = nextval('token'), content_revision = 0, content = NULL, hash = NULL, stored_at = NULL,
+                rendered_at = NULL
+            WHERE t.id = ANY ($1::int8[]) AND t.user_id = $2::text
+            RETURNING t.id
+        )
+        DELETE FROM snapshot p USING fenced f WHERE p.timeline_id = f.id
+        """
+
+    let rows: [Int64]
+    let user: String
+
+    package init(_ rows: [Int64], user: String) {
+        self.rows = rows
+        self.user = user
+    }
+
+    package func bind(_ parameters: inout PostgresParameters) {
+        parameters.append(array: rows)
+        parameters.append(user)
+    }
+}
+
+/// Deletes the dead letters of an app whose key is the user.
+package struct DeleteDeadLettersOfUser: PostgresStatement {
+    package static let sql = "DELETE FROM dead_letter WHERE app = $1::text AND key = $2::bytea"
+
+    let app: String
+    let user: String
+
+    package init(app: String, user: String) {
+        self.app = app
+        self.user = user
+    }
+
+    package func bind(_ parameters: inout PostgresParameters) {
+        parameters.append(app)
+        parameters.append(PostgresBytes(Array(user.utf8)))
+    }
+}

@@ -1,0 +1,154 @@
+package import PostgresClient
+package import WidgetModel
+
+/// A widget as it is stored, locked until the transaction ends.
+package struct StoredWidget: Sendable {
+    /// The timeline that a widget shows.
+    package struct Shown: Hashable, Sendable {
+        /// Primary key of the row.
+        package let row: Int64
+        package let id: TimelineID
+
+        package init(row: Int64, id: TimelineID) {
+            self.row = row
+            self.id = id
+        }
+    }
+
+    package let appID: Int32
+    package let id: String
+    package let kindID: Int32
+    package let family: WidgetFamily
+    /// `nil` once the widget is removed.
+    package let timeline: Shown?
+    package let user: String
+    package let device: String
+    package let environment: WidgetEnvironment
+    /// Canonical JSON of the configuration; `{}` once the widget is removed.
+    package let configuration: String
+    package let changedAt: Timestamp
+
+    package init(
+        appID: Int32, id: String, kindID: Int32, family: WidgetFamily, timeline: Shown?, user: String, device: String,
+        environment: WidgetEnvironment, configuration: String, changedAt: Timestamp
+    ) {
+        self.appID = appID
+        self.id = id
+        self.kindID = kindID
+        self.family = family
+        self.timeline = timeline
+        self.user = user
+        self.device = device
+        self.environment = environment
+        self.configuration = configuration
+        self.changedAt = changedAt
+    }
+}
+
+/// The widgets that lifecycle events name.
+package struct WidgetScope: Sendable {
+    package typealias Name = (appID: Int32, id: String)
+
+    fileprivate static let widgets = InputColumns<Name>([.init("app_id") { $0.appID }, .init("id") { $0.id }])
+    fileprivate static let devices = InputColumns<Name>([.init("app_id") { $0.appID }, .init("device_id") { $0.id }])
+
+    fileprivate static let named = """
+        SELECT w.app_id, w.id
+        FROM \(widgets.rows("i")) JOIN widget w ON w.app_id = i.app_id AND w.id = i.id
+        UNION
+        SELECT d.app_id, d.id
+        FROM \(devices.rows("i", first: widgets.count + 1))
+        CROSS JOIN LATERAL (
+            SELECT w.app_id, w.id FROM widget w
+            WHERE w.app_id = i.app_id AND w.device_id = i.device_id AND w.timeline_id IS NOT NULL
+            ORDER BY w.id
+            LIMIT $\(widgets.count + devices.count + 1)::int8
+        ) d
+        """
+
+    let widgets: [Name]
+    let devices: [Name]
+    let deviceLimit: Int
+
+    /// - Parameter deviceLimit: the most widgets of one device that are read.
+    package init(widgets: [Name], devices: [Name] = [], deviceLimit: Int = 0) {
+        self.widgets = widgets
+        self.devices = devices
+        self.deviceLimit = deviceLimit
+    }
+
+    fileprivate func bind(_ parameters: inout PostgresParameters) {
+        Self.widgets.bind(widgets, to: &parameters)
+        Self.devices.bind(devices, to: &parameters)
+        parameters.append(Int64(deviceLimit))
+    }
+}
+
+/// Locks the widgets that lifecycle events of a batch name, by id or by device, in key order.
+///
+/// A statement of its own: it may wait for another transaction that moves a widget to a new timeline, which a statement
+/// that began before that commit would not see. ``ReadWidgets`` comes behind it, with a later snapshot.
+package struct LockWidgets: PostgresStatement {
+    package static let sql = """
+        WITH named AS (\(WidgetScope.named))
+        SELECT 1 FROM named n JOIN widget w ON w.app_id = n.app_id AND w.id = n.id
+        ORDER BY w.app_id, w.id
+        FOR NO KEY UPDATE OF w
+        """
+
+    let scope: WidgetScope
+
+    package init(_ scope: WidgetScope) {
+        self.scope = scope
+    }
+
+    package func bind(_ parameters: inout PostgresParameters) {
+        scope.bind(&parameters)
+    }
+}
+
+/// Reads the widgets of a scope whose rows ``LockWidgets`` has locked earlier in the transaction.
+package struct ReadWidgets: PostgresStatement {
+    package static let sql = """
+        WITH named AS (\(WidgetScope.named)), locked AS (
+            SELECT w.* FROM named n JOIN widget w ON w.app_id = n.app_id AND w.id = n.id
+            ORDER BY w.app_id, w.id
+            FOR NO KEY UPDATE OF w
+        )
+        SELECT w.app_id, w.id, w.kind_id, w.family, w.timeline_id, t.identity, w.user_id, w.device_id, w.locale,
+               w.time_zone, t.configuration, w.changed_at
+        FROM locked w LEFT JOIN timeline t ON t.id = w.timeline_id
+        """
+
+    let scope: WidgetScope
+
+    package init(_ scope: WidgetScope) {
+        self.scope = scope
+    }
+
+    package func bind(_ parameters: inout PostgresParameters) {
+        scope.bind(&parameters)
+    }
+
+    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> StoredWidget {
+        var shown: StoredWidget.Shown?
+        if let timeline = try row.optional("timeline_id", as: Int64.self) {
+            // A widget that came to the device after the lock, and was moved while this statement waited: its timeline is
+            // not in the snapshot. Nothing is guessed; the transaction is tried again.
+            guard let identity = try row.optional("identity", as: PostgresUUID.self) else {
+                throw PostgresError(
+                    .server, "a widget was moved while it was read", sqlState: "40001", isRetriable: true)
+            }
+            shown = StoredWidget.Shown(row: timeline, id: TimelineID(identity))
+        }
+        guard let family = try row.optionalFamily("family") else {
+            throw PostgresError(.decoding, "column \"family\" holds NULL; expected a widget family")
+        }
+        return StoredWidget(
+            appID: try row.value("app_id"), id: try row.value("id"), kindID: try row.value("kind_id"), family: family,
+            timeline: shown, user: try row.value("user_id"), device: try row.value("device_id"),
+            environment: WidgetEnvironment(
+                storedLocale: try row.value("locale"), timeZone: try row.value("time_zone")),
+            configuration: try row.optional("configuration") ?? "{}", changedAt: try row.time("changed_at"))
+    }
+}

@@ -1,0 +1,158 @@
+import PostgresClient
+package import WidgetModel
+
+/// A widget of an import, with the kind that its placement names.
+package struct ImportedWidget: Sendable {
+    package var placement: WidgetPlacement
+    package var kind: RegisteredKind
+    /// When it was placed, or last changed.
+    package var time: Timestamp
+
+    package init(placement: WidgetPlacement, kind: RegisteredKind, time: Timestamp) {
+        self.placement = placement
+        self.kind = kind
+        self.time = time
+    }
+}
+
+/// Counts of an import.
+package struct ImportCounts: Hashable, Sendable {
+    /// Widgets written, new or changed.
+    package var widgets = 0
+    /// Timelines created; they are due in the bulk lane.
+    package var timelines = 0
+    /// Widgets that were left out because what is stored is newer.
+    package var older = 0
+
+    package init() {}
+}
+
+extension WidgetStore {
+    /// How often a chunk is tried that meets a concurrent writer.
+    private static let importAttempts = 5
+
+    /// Writes a chunk of widgets in one transaction.
+    ///
+    /// As with events, an older time never overrides a newer one, and of equal times the later in the chunk wins.
+    /// - Throws: `PostgresError`; nothing of the chunk is written then.
+    package func importWidgets(_ widgets: [ImportedWidget]) async throws -> ImportCounts {
+        let latest = Self.latest(widgets)
+        guard !latest.isEmpty else { return ImportCounts() }
+        var attempt = 1
+        while true {
+            do {
+                var counts = try await importChunk(latest)
+                counts.older += widgets.count - latest.count
+                return counts
+            } catch let error as PostgresError where error.isRetriable && !error.commitOutcomeUnknown {
+                guard attempt < Self.importAttempts else { throw error }
+                var generator = SystemRandomNumberGenerator()
+                let backoff = Backoff(base: .milliseconds(20), cap: .seconds(1))
+                try await Task.sleep(for: backoff.delay(attempt: attempt, using: &generator))
+                attempt += 1
+            }
+        }
+    }
+
+    /// One row for each widget: a table cannot be updated from two rows at once.
+    private static func latest(_ widgets: [ImportedWidget]) -> [ImportedWidget] {
+        struct Key: Hashable {
+            let appID: Int32
+            let id: [UInt8]
+        }
+        var positions: [Key: Int] = [:]
+        var latest: [ImportedWidget] = []
+        for widget in widgets {
+            let key = Key(appID: widget.kind.appID, id: Array(widget.placement.widget.utf8))
+            guard let position = positions[key] else {
+                positions[key] = latest.count
+                latest.append(widget)
+                continue
+            }
+            if widget.time >= latest[position].time { latest[position] = widget }
+        }
+        return latest
+    }
+
+    private func importChunk(_ widgets: [ImportedWidget]) async throws -> ImportCounts {
+        try await pool.withTransaction { connection in
+            // An import may take hours: by now the kind's definition, and so its timelines' identity, may be another.
+            let kinds = Dictionary(try await connection.query(ListKinds()).map { ($0.id, $0) }) { $1 }
+            let scope = WidgetScope(widgets: widgets.map { (appID: $0.kind.appID, id: $0.placement.widget) })
+            var reading = PostgresPipeline()
+            _ = reading.append(LockWidgets(scope))
+            let read = reading.append(ReadWidgets(scope))
+            var chunk = ImportChunk(stored: try await connection.run(reading).rows(read))
+            for widget in widgets { chunk.add(widget, kind: kinds[widget.kind.id] ?? widget.kind) }
+            guard !chunk.placements.isEmpty else { return chunk.counts }
+
+            let placed = try await connection.place(Array(chunk.placements.values))
+            chunk.counts.timelines = placed.inserted
+            var pipeline = PostgresPipeline()
+            _ = pipeline.append(InsertWidgets(chunk.inserts.map { $0.write(placed.rows) }))
+            _ = pipeline.append(UpdateWidgets(chunk.updates.map { $0.write(placed.rows) }))
+            var marks = MarkInput()
+            marks.revived = placed.stale
+            marks.revivalLane = .bulk
+            marks.departed = Array(chunk.departed)
+            if !marks.isEmpty {
+                _ = pipeline.append(MarkTimelines(marks, limit: 0))
+                _ = pipeline.append(OrphanTimelines(marks.departed))
+            }
+            _ = try await connection.run(pipeline)
+            return chunk.counts
+        }
+    }
+}
+
+/// The writes of one chunk of an import.
+private struct ImportChunk {
+    struct Change {
+        let widget: ImportedWidget
+        let timeline: TimelineID
+
+        func write(_ rows: [TimelineID: Int64]) -> WidgetWrite {
+            let placement = widget.placement
+            return WidgetWrite(
+                appID: widget.kind.appID, id: placement.widget, kindID: widget.kind.id, family: placement.family,
+                timelineID: rows[timeline], user: placement.user, device: placement.device,
+                environment: placement.environment, changedAt: widget.time)
+        }
+    }
+
+    private struct Key: Hashable {
+        let appID: Int32
+        let id: [UInt8]
+    }
+
+    private let stored: [Key: StoredWidget]
+    var counts = ImportCounts()
+    var placements: [TimelineID: TimelinePlacement] = [:]
+    var inserts: [Change] = []
+    var updates: [Change] = []
+    /// Rows of timelines that widgets have stopped showing.
+    var departed: Set<Int64> = []
+
+    init(stored: [StoredWidget]) {
+        self.stored = Dictionary(stored.map { (Key(appID: $0.appID, id: Array($0.id.utf8)), $0) }) { $1 }
+    }
+
+    mutating func add(_ widget: ImportedWidget, kind: RegisteredKind) {
+        let placement = widget.placement
+        let old = stored[Key(appID: kind.appID, id: Array(placement.widget.utf8))]
+        if let old, old.changedAt > widget.time {
+            counts.older += 1
+            return
+        }
+        let identity = kind.identity(
+            family: placement.family, configuration: placement.configuration, environment: placement.environment,
+            user: placement.user)
+        let id = identity.id
+        placements[id] = TimelinePlacement(
+            id: id, kindID: kind.id, identity: identity, lane: .bulk, cause: nil, reason: .placed)
+        if let shown = old?.timeline, shown.id != id { departed.insert(shown.row) }
+        let change = Change(widget: widget, timeline: id)
+        if old == nil { inserts.append(change) } else { updates.append(change) }
+        counts.widgets += 1
+    }
+}

@@ -1,0 +1,92 @@
+package import PostgresClient
+package import WidgetModel
+
+/// The new state of a widget's row.
+package struct WidgetWrite: Sendable {
+    package var appID: Int32
+    package var id: String
+    package var kindID: Int32
+    package var family: WidgetFamily
+    /// Primary key of the timeline that it shows; `nil`: removed.
+    package var timelineID: Int64?
+    package var user: String
+    package var device: String
+    package var environment: WidgetEnvironment
+    package var changedAt: Timestamp
+    /// Whether it is new, or back after it had been removed, maybe within the batch: it counts as placed anew.
+    package var isBack: Bool
+
+    package init(
+        appID: Int32, id: String, kindID: Int32, family: WidgetFamily, timelineID: Int64?, user: String, device: String,
+        environment: WidgetEnvironment, changedAt: Timestamp, isBack: Bool = false
+    ) {
+        self.appID = appID
+        self.id = id
+        self.kindID = kindID
+        self.family = family
+        self.timelineID = timelineID
+        self.user = user
+        self.device = device
+        self.environment = environment
+        self.changedAt = changedAt
+        self.isBack = isBack
+    }
+
+    fileprivate static let input = InputColumns<WidgetWrite>([
+        .init("app_id") { $0.appID }, .init("id") { $0.id }, .init("kind_id") { $0.kindID },
+        .init("family") { $0.family.rawValue }, .init("timeline_id") { $0.timelineID }, .init("user_id") { $0.user },
+        .init("device_id") { $0.device }, .init("locale") { $0.environment.locale },
+        .init("time_zone") { $0.environment.timeZone }, .init("changed_at") { PostgresTimestamp($0.changedAt) },
+        .init("is_back") { $0.isBack },
+    ])
+}
+
+/// Writes widgets that the transaction found absent. If one has appeared since, the transaction fails as a
+/// serialization failure (SQLSTATE 40001) and is to be tried again as a whole.
+package struct InsertWidgets: PostgresStatement {
+    package static let sql = """
+        WITH input AS MATERIALIZED (SELECT * FROM \(WidgetWrite.input.rows("i"))), written AS (
+            INSERT INTO widget (app_id, id, kind_id, family, timeline_id, user_id, device_id, locale, time_zone,
+                                placed_at, changed_at)
+            SELECT app_id, id, kind_id, family, timeline_id, user_id, device_id, locale, time_zone,
+                   changed_at, changed_at
+            FROM input ORDER BY app_id, id
+            ON CONFLICT (app_id, id) DO NOTHING
+            RETURNING 1
+        )
+        SELECT require_widgets((SELECT count(*) FROM written), (SELECT count(*) FROM input))
+        """
+
+    let writes: [WidgetWrite]
+
+    package init(_ writes: [WidgetWrite]) {
+        self.writes = writes
+    }
+
+    package func bind(_ parameters: inout PostgresParameters) {
+        WidgetWrite.input.bind(writes, to: &parameters)
+    }
+}
+
+/// Writes widgets whose rows the transaction has read and locked.
+package struct UpdateWidgets: PostgresStatement {
+    package static let sql = """
+        WITH input AS MATERIALIZED (SELECT * FROM \(WidgetWrite.input.rows("i")))
+        UPDATE widget w
+        SET kind_id = i.kind_id, family = i.family, timeline_id = i.timeline_id, user_id = i.user_id,
+            device_id = i.device_id, locale = i.locale, time_zone = i.time_zone, changed_at = i.changed_at,
+            placed_at = CASE WHEN i.timeline_id IS NOT NULL AND (i.is_back OR w.timeline_id IS NULL) THEN i.changed_at
+                             ELSE w.placed_at END
+        FROM input i WHERE w.app_id = i.app_id AND w.id = i.id
+        """
+
+    let writes: [WidgetWrite]
+
+    package init(_ writes: [WidgetWrite]) {
+        self.writes = writes
+    }
+
+    package func bind(_ parameters: inout PostgresParameters) {
+        WidgetWrite.input.bind(writes, to: &parameters)
+    }
+}

@@ -1,0 +1,212 @@
+import ArgumentParser
+import WidgetModel
+
+struct CapacityCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "capacity",
+        abstract: "Resources that a number of widgets needs.",
+        discussion: """
+            Computes a plan from the measured cost of each step (deploy/capacity.md): rates in the busiest minute, cores, \
+            memory, disk, WAL, partitions and processes.
+
+            Examples:
+              freshet capacity --widgets 10000000
+              freshet capacity --widgets 1000000 --reloads 40 --provider-latency 500 --json
+            """)
+
+    @Option(help: "Widgets on people's home screens.")
+    var widgets = 10_000_000
+
+    @Option(help: "Timelines per widget; less than 1 where kinds are shared.")
+    var timelinesPerWidget = 0.8
+
+    @Option(help: "Events per widget and day.")
+    var events = 12.0
+
+    @Option(help: "Reloads per timeline and day.")
+    var reloads = 20.0
+
+    @Option(help: "Ratio of the peak minute to the daily average.")
+    var peak = 3.0
+
+    @Option(help: "Share of reloads whose content has changed, from 0 to 1.")
+    var changed = 0.7
+
+    @Option(help: "Bytes of a timeline.")
+    var contentBytes = 650.0
+
+    @Option(help: "Milliseconds that a provider takes for a request.")
+    var providerLatency = 200.0
+
+    @Option(help: "Timelines in a request.")
+    var batch = 100.0
+
+    @Option(help: "Seconds within which a reload of everything is to be done.")
+    var everything = 3_600.0
+
+    @Flag(help: "Print JSON.")
+    var json = false
+
+    func validate() throws {
+        func check(_ option: String, _ value: Double, _ range: ClosedRange<Double>) throws {
+            guard range.contains(value) else {
+                throw ValidationError("\(option) \(value): expected \(range.lowerBound) to \(range.upperBound)")
+            }
+        }
+        try LoadOptions.check("--widgets", widgets, in: 1...10_000_000_000)
+        try check("--timelines-per-widget", timelinesPerWidget, 0.000_001...1)
+        try check("--events", events, 0...10_000)
+        try check("--reloads", reloads, 0.001...10_000)
+        try check("--peak", peak, 1...100)
+        try check("--changed", changed, 0...1)
+        try check("--content-bytes", contentBytes, 1...262_144)
+        try check("--provider-latency", providerLatency, 0.001...60_000)
+        try check("--batch", batch, 1...10_000)
+        try check("--everything", everything, 1...604_800)
+    }
+
+    func run() async throws {
+        var plan = CapacityPlan(widgets: Double(widgets))
+        plan.timelinesPerWidget = timelinesPerWidget
+        plan.eventsPerWidget = events
+        plan.reloadsPerTimeline = reloads
+        plan.peak = peak
+        plan.changed = changed
+        plan.contentBytes = contentBytes
+        plan.providerLatency = providerLatency / 1_000
+        plan.batch = batch
+        plan.everything = everything
+        if json { Terminal.print(plan.json) } else { plan.lines.forEach(Terminal.print) }
+    }
+}
+
+/// Measured costs of the steps of a reload (deploy/capacity.md): milliseconds of a core per timeline, and bytes.
+enum CapacityCosts {
+    static let databaseMark = 0.027
+    static let databaseClaim = 0.013
+    static let databaseStore = 0.015
+    static let ingestEvent = 0.004
+    static let ingestMark = 0.001
+    static let workers = 0.029
+    /// WAL of a reload whose content is unchanged, and of storing 650 bytes of changed content.
+    static let wal = 750.0
+    static let walOfContent = 570.0
+    /// Disk of a widget's row and of a timeline's without its content, indexes included.
+    static let widgetBytes = 310.0
+    static let timelineBytes = 420.0
+    /// Ratio of a page to the rows that it is filled with (fillfactor 60).
+    static let freeSpace = 1.6
+}
+
+/// Resources for a number of widgets.
+struct CapacityPlan: Sendable {
+    var widgets: Double
+    var timelinesPerWidget = 0.8
+    var eventsPerWidget = 12.0
+    var reloadsPerTimeline = 20.0
+    /// Ratio of the peak minute to the daily average.
+    var peak = 3.0
+    /// Share of reloads whose content has changed.
+    var changed = 0.7
+    var contentBytes = 650.0
+    /// Seconds that a provider takes for a request.
+    var providerLatency = 0.2
+    var batch = 100.0
+    /// Seconds within which a reload of everything is to be done.
+    var everything = 3_600.0
+
+    init(widgets: Double) {
+        self.widgets = widgets
+    }
+
+    /// Share of a core that is planned for: beyond it queues grow fast.
+    static let utilisation = 0.6
+    /// Limits of one PostgreSQL: cores, bytes of WAL a second, bytes of memory.
+    static let databaseCores = 32.0
+    static let databaseWal = 150_000_000.0
+    static let databaseMemory = 512_000_000_000.0
+    static let replicaCores = 2.0
+
+    var timelines: Double { widgets * timelinesPerWidget }
+    /// Reloads a second, averaged over a day.
+    var averageReloads: Double { timelines * reloadsPerTimeline / 86_400 }
+    /// Reloads a second in the busiest minute, beside a reload of everything.
+    var peakReloads: Double { averageReloads * peak + timelines / everything }
+    var peakEvents: Double { widgets * eventsPerWidget / 86_400 * peak }
+
+    var databaseCores: Double {
+        let cost = CapacityCosts.databaseMark + CapacityCosts.databaseClaim + CapacityCosts.databaseStore
+        return peakReloads * cost / 1_000 / Self.utilisation
+    }
+    var walPerReload: Double {
+        CapacityCosts.wal + changed * (CapacityCosts.walOfContent + max(0, contentBytes - 650))
+    }
+    var peakWal: Double { peakReloads * walPerReload }
+    var averageWal: Double { averageReloads * walPerReload }
+    var timelineTableBytes: Double {
+        timelines * (CapacityCosts.timelineBytes + contentBytes) * CapacityCosts.freeSpace
+    }
+    var storedBytes: Double { widgets * CapacityCosts.widgetBytes + timelineTableBytes }
+    /// The rows of a day's reloads stay in memory; a quarter of it is shared buffers.
+    var databaseMemory: Double { max(8_000_000_000, timelineTableBytes * min(1, reloadsPerTimeline)) }
+
+    /// PostgreSQL servers, each for an equal part of the apps or users.
+    var databases: Int {
+        let parts = max(
+            databaseCores / Self.databaseCores, peakWal / Self.databaseWal, databaseMemory / Self.databaseMemory)
+        return max(1, Int(parts.rounded(.up)))
+    }
+
+    var ingestCores: Double {
+        (peakEvents * CapacityCosts.ingestEvent + peakReloads * CapacityCosts.ingestMark) / 1_000 / Self.utilisation
+    }
+    var workerCores: Double { peakReloads * CapacityCosts.workers / 1_000 / Self.utilisation }
+
+    /// Processes of two cores; at least two, so that one can be replaced.
+    var ingestReplicas: Int { max(2, Int((ingestCores / Self.replicaCores).rounded(.up))) }
+    var workerReplicas: Int { max(2, Int((workerCores / Self.replicaCores).rounded(.up))) }
+
+    /// Partitions of each input topic: four per process, so that they are shared evenly and processes can double.
+    var partitions: Int {
+        var partitions = 12
+        while partitions < ingestReplicas * 4 { partitions *= 2 }
+        return partitions
+    }
+
+    var providerRequests: Double { peakReloads / batch }
+    /// Requests under way at a time (Little's law).
+    var providerConcurrency: Int {
+        max(1, Int((providerRequests * providerLatency / Self.utilisation).rounded(.up)))
+    }
+
+    var lines: [String] {
+        func gigabytes(_ bytes: Double) -> String { DemoScreen.decimal(bytes / 1e9) }
+        let databases = Double(databases)
+        return [
+            "\(Int(widgets)) widgets, \(Int(timelines)) timelines",
+            "reloads/s: \(Int(averageReloads)) on average, \(Int(peakReloads)) at the peak beside a reload of everything "
+                + "in \(Int(everything)) s; events/s at the peak: \(Int(peakEvents))",
+            "Kafka: \(partitions) partitions of each input topic",
+            "ingest: \(ingestReplicas) replicas of 2 cores; workers: \(workerReplicas) replicas of 2 cores",
+            "PostgreSQL: \(self.databases) of \(Int((databaseCores / databases).rounded(.up))) cores and "
+                + "\(gigabytes(databaseMemory / databases)) GB of memory; \(gigabytes(storedBytes)) GB on disk in all; "
+                + "WAL \(DemoScreen.decimal(peakWal / 1e6)) MB/s at the peak, \(gigabytes(averageWal * 86_400)) GB a day",
+            "providers: \(Int(providerRequests.rounded(.up))) requests/s of \(Int(batch)) timelines, "
+                + "\(providerConcurrency) at a time",
+        ]
+    }
+
+    var json: JSONValue {
+        [
+            "widgets": .rounded(widgets), "timelines": .rounded(timelines),
+            "averageReloadsPerSecond": .rounded(averageReloads), "peakReloadsPerSecond": .rounded(peakReloads),
+            "peakEventsPerSecond": .rounded(peakEvents), "partitions": .number(JSONNumber(partitions)),
+            "ingestReplicas": .number(JSONNumber(ingestReplicas)),
+            "workerReplicas": .number(JSONNumber(workerReplicas)), "databases": .number(JSONNumber(databases)),
+            "databaseCores": .rounded(databaseCores), "databaseMemoryBytes": .rounded(databaseMemory),
+            "storedBytes": .rounded(storedBytes), "peakWalBytesPerSecond": .rounded(peakWal),
+            "walBytesPerDay": .rounded(averageWal * 86_400), "providerRequestsPerSecond": .rounded(providerRequests),
+            "providerConcurrency": .number(JSONNumber(providerConcurrency)),
+        ]
+    }
+}

@@ -1,0 +1,114 @@
+import ArgumentParser
+import PostgresClient
+import WidgetModel
+import WidgetStore
+
+struct WorkCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "work",
+        abstract: "What is left to do: work lists and timelines by lane, kind and age.",
+        discussion: """
+            Ready lists wait for a worker, leased ones have one, resting ones were given back until a provider or Kafka \
+            answers again, and later ones are appointments that lie ahead. A list that is superseded counts until a worker \
+            has looked at it. With --wait it returns when nothing is due: no ready, leased or resting list, and no sweep. \
+            Paused kinds are shown and not waited for.
+
+            Examples:
+              freshet work
+              freshet work --app com.example.bank --wait --timeout 10m
+
+            Exit status: 0 done; 1 something was due until the timeout.
+            """)
+
+    @Option(help: "Only this app's.")
+    var app: String?
+
+    @Flag(help: "Wait until nothing is due.")
+    var wait = false
+
+    @Option(help: "Longest wait, such as 30s or 10m; without it, --wait waits for ever.")
+    var timeout: String?
+
+    @Flag(help: "Print JSON.")
+    var json = false
+
+    @OptionGroup var settings: SettingsOptions
+
+    func validate() throws {
+        guard let timeout else { return }
+        guard DurationText.parse(timeout) != nil else {
+            throw ValidationError("--timeout \(timeout): expected \(DurationText.form)")
+        }
+        guard wait else { throw ValidationError("--timeout \(timeout): expected with --wait") }
+    }
+
+    func run() async throws {
+        try await settings.withStore { store, _ in
+            if let app, try await store.pool.query(ListKinds(app: app)).isEmpty {
+                throw try await KindLookup.notFound(nil, of: app, in: store)
+            }
+            let deadline = timeout.flatMap(DurationText.parse).map { ContinuousClock.now + $0 }
+            var pause = Duration.milliseconds(50)
+            var report = try await read(store)
+            while wait, report.isDue, deadline.map({ $0 > .now }) ?? true {
+                try await Task.sleep(for: pause)
+                pause = min(pause * 2, .seconds(1))
+                report = try await read(store)
+            }
+            if json { Terminal.print(report.json) } else { report.lines.forEach(Terminal.print) }
+            if wait, report.isDue { throw CommandFailure(.failure, "something was due until the timeout") }
+        }
+    }
+
+    private func read(_ store: WidgetStore) async throws -> WorkReport {
+        WorkReport(
+            rows: try await store.pool.query(ReadWorkLists(app: app)),
+            sweeps: try await store.pool.query(CountSweeps(app: app)).first ?? 0)
+    }
+}
+
+/// What `freshet work` prints.
+struct WorkReport: Sendable {
+    var rows: [ReadWorkLists.Row]
+    /// Sweeps that are not done.
+    var sweeps: Int
+
+    var isDue: Bool { sweeps > 0 || rows.contains { $0.isDue && !$0.isPaused } }
+
+    var lines: [String] {
+        var table = TextTable("APP", "KIND", "LANE", "READY", "LEASED", "RESTING", "LATER", "OLDEST", "NEXT")
+        for row in rows {
+            table.add(
+                row.app, row.kind + (row.isPaused ? " (paused)" : ""), row.lane.name, row.ready.text, row.leased.text,
+                row.resting.text, row.later.text, row.oldest?.words ?? "-", row.next?.rfc3339 ?? "-")
+        }
+        var lines = table.lines
+        if sweeps > 0 { lines.append("\(sweeps) sweeps are not done") }
+        lines.append(isDue ? "timelines in lists, and the lists in parentheses" : "nothing is due")
+        return lines
+    }
+
+    var json: JSONValue {
+        [
+            "due": .bool(isDue), "sweeps": .number(JSONNumber(sweeps)),
+            "lists": .array(
+                rows.map { row in
+                    [
+                        "app": .string(row.app), "kind": .string(row.kind), "lane": .string(row.lane.name),
+                        "paused": .bool(row.isPaused), "ready": row.ready.json, "leased": row.leased.json,
+                        "resting": row.resting.json, "later": row.later.json,
+                        "oldestSeconds": .rounded(row.oldest.map { $0 / .seconds(1) }),
+                        "nextAt": row.next.map { .string($0.rfc3339) } ?? .null,
+                    ]
+                }),
+        ]
+    }
+}
+
+extension ReadWorkLists.Count {
+    fileprivate var text: String { lists == 0 ? "-" : "\(timelines) (\(lists))" }
+
+    fileprivate var json: JSONValue {
+        ["lists": .number(JSONNumber(lists)), "timelines": .number(JSONNumber(timelines))]
+    }
+}

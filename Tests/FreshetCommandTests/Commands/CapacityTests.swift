@@ -1,0 +1,28 @@
+import Testing
+import WidgetModel
+
+@testable import freshet
+
+struct CapacityTests {
+    @Test("ten times the widgets take ten times the resources")
+    func decades() {
+        let plans = [1e6, 1e7, 1e8].map(CapacityPlan.init(widgets:))
+        for (small, large) in zip(plans, plans.dropFirst()) {
+            #expect(abs(large.peakReloads / small.peakReloads - 10) < 0.001)
+            #expect(abs(large.storedBytes / small.storedBytes - 10) < 0.001)
+            #expect(abs(large.databaseCores / small.databaseCores - 10) < 0.001)
+            #expect(large.partitions >= small.partitions && large.databases >= small.databases)
+        }
+        #expect(plans[0].databases == 1 && plans[0].partitions == 12)
+    }
+
+    @Test("requests under way follow from their rate and latency")
+    func concurrency() {
+        var plan = CapacityPlan(widgets: 1e7)
+        let before = plan.providerConcurrency
+        plan.providerLatency *= 10
+        #expect(plan.providerConcurrency >= before * 9)
+        #expect(plan.json["providerConcurrency"]?.numberValue?.int64 == Int64(plan.providerConcurrency))
+        #expect(plan.lines.count == 6)
+    }
+}

@@ -1,0 +1,86 @@
+import Foundation
+import Testing
+
+/// Links and paths that the documents name: all of them lead to a file, and to a heading.
+@Suite(.timeLimit(.minutes(1)))
+struct DocumentedLinksTests {
+    private static let repository = URL(fileURLWithPath: #filePath)
+        .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
+        .deletingLastPathComponent()
+
+    private static func text(_ path: String) throws -> String {
+        try String(contentsOf: repository.appendingPathComponent(path), encoding: .utf8)
+    }
+
+    /// The document without its blocks of code.
+    static func prose(of document: String) -> [Substring] {
+        var isCode = false
+        return document.split(separator: "\n", omittingEmptySubsequences: false).filter { line in
+            let isFence = line.hasPrefix("```")
+            if isFence { isCode.toggle() }
+            return !isCode && !isFence
+        }
+    }
+
+    /// The anchors that Markdown renderers give to headings.
+    static func anchors(in document: String) -> Set<String> {
+        Set(
+            prose(of: document).filter { $0.hasPrefix("#") }.map { line in
+                line.drop { $0 == "#" }.drop { $0 == " " }.lowercased()
+                    .filter { $0.isLetter || $0.isNumber || $0 == "-" || $0 == " " || $0 == "_" }
+                    .replacing(" ", with: "-")
+            })
+    }
+
+    /// Targets of links to other places of the repository.
+    static func links(in document: String) -> [String] {
+        prose(of: document).joined(separator: " ").split(separator: "](").dropFirst()
+            .compactMap { rest in rest.firstIndex(of: ")").map { String(rest[..<$0]) } }
+            .filter { !$0.contains("://") }
+    }
+
+    /// Paths of the repository between backquotes, without placeholders and patterns.
+    static func paths(in document: String) -> [String] {
+        prose(of: document).joined(separator: " ").split(separator: "`", omittingEmptySubsequences: false).enumerated()
+            .filter { $0.offset % 2 == 1 }.map { String($0.element.prefix { $0 != " " }) }
+            .map { $0.hasPrefix("./") ? String($0.dropFirst(2)) : $0 }
+            .filter { path in
+                ["Sources/", "Tests/", "deploy/", "schemas/", "Benchmarks/"].contains { path.hasPrefix($0) }
+                    && !path.contains { "*<{…".contains($0) }
+            }
+    }
+
+    @Test(
+        "every link leads to a file and a heading, and every path exists",
+        arguments: [
+            "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "Tests/README.md", "Benchmarks/README.md",
+            "schemas/README.md", "deploy/README.md", "deploy/api.md", "deploy/capacity.md", "deploy/observe.md",
+            "deploy/operations.md", "deploy/providers.md", "deploy/publishing.md", "deploy/runbook.md",
+        ])
+    func documents(_ path: String) throws {
+        let document = try Self.text(path)
+        let folder = Self.repository.appendingPathComponent(path).deletingLastPathComponent()
+        for link in Self.links(in: document) {
+            let parts = link.split(separator: "#", maxSplits: 1, omittingEmptySubsequences: false).map(String.init)
+            let file =
+                parts[0].isEmpty
+                ? Self.repository.appendingPathComponent(path) : folder.appendingPathComponent(parts[0])
+            #expect(FileManager.default.fileExists(atPath: file.path), "\(path): \(link)")
+            guard parts.count == 2, file.pathExtension == "md" else { continue }
+            let anchors = Self.anchors(in: try String(contentsOf: file, encoding: .utf8))
+            #expect(anchors.contains(parts[1]), "\(path): \(link)")
+        }
+        for name in Self.paths(in: document) {
+            let file = Self.repository.appendingPathComponent(name)
+            #expect(FileManager.default.fileExists(atPath: file.path), "\(path): \(name)")
+        }
+    }
+
+    @Test("links, anchors and paths are recognized")
+    func recognition() {
+        let document = "# A b: `c_d`\n[x](y.md#z), `Sources/a` and `deploy/*.md`\n```\n# no\n[n](o)\n```\n"
+        #expect(Self.anchors(in: document) == ["a-b-c_d"])
+        #expect(Self.links(in: document) == ["y.md#z"])
+        #expect(Self.paths(in: document) == ["Sources/a"])
+    }
+}

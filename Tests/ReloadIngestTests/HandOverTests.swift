@@ -1,0 +1,232 @@
+import PostgresClient
+import Synchronization
+import TestSupport
+import Testing
+import WidgetEvents
+import WidgetModel
+import WidgetStore
+
+@testable import ReloadIngest
+
+/// Workers that note what they are given.
+private final class RecordingWorkers: HandOverReceiving {
+    struct State {
+        /// Whether there is room.
+        var hasRoom = true
+        var open = 0
+        var kinds: [Set<Int32>] = []
+        var claims: [Claim] = []
+        var refusals = 0
+    }
+
+    let state = Mutex(State())
+
+    func reserve(_ timelines: Int, of kindIDs: Set<Int32>) -> HandOverGrant? {
+        state.withLock { state in
+            guard state.hasRoom else { return nil }
+            state.open += 1
+            state.kinds.append(kindIDs)
+            return HandOverGrant(
+                timelines: timelines, statement: HandOver(kindIDs: Array(kindIDs), lease: .seconds(30)),
+                grantedAt: .zero)
+        }
+    }
+
+    func accept(_ grant: HandOverGrant, _ claim: Claim?) {
+        state.withLock { state in
+            state.open -= 1
+            if let claim { state.claims.append(claim) } else { state.refusals += 1 }
+        }
+    }
+
+    var now: State { state.withLock { $0 } }
+}
+
+@Suite("Marked timelines are handed over to workers of the same process", .timeLimit(.minutes(5)))
+struct HandOverTests {
+    private let at = Timestamp(microseconds: 1_700_000_000_000_000)
+
+    @Test("from Kafka to the workers: leased lists, rows as the mark left them, a token above all that was read")
+    func handedOver() async throws {
+        try await IngestHarness.lend { ingest in
+            let ids = try await ingest.store.place([.test("w1", user: "u1"), .test("w2", user: "u2")])
+            try await ingest.store.settle()
+            // Stored by somebody after this test's service has started, and before the mark.
+            try await ingest.store.sql("UPDATE timeline SET revision = nextval('token') WHERE identity = '\(ids[0])'")
+            let workers = RecordingWorkers()
+            let signals = Mutex(0)
+            let service = ingest.service(workers: workers, onWork: { _ in signals.withLock { $0 += 1 } })
+            try await ingest.running([service]) {
+                try await ingest.publish([ingest.push("u1")])
+                try await eventually("it is handed over") { workers.now.claims.count == 1 }
+                let claim = try #require(workers.now.claims.first)
+                let list = try #require(claim.lists.first)
+                let timeline = try #require(list.timelines.first)
+                #expect(claim.count == 1 && timeline.id == ids[0])
+                #expect(timeline.state.requested == 2 && timeline.state.rendered == 1)
+                #expect(timeline.reason == .push && list.lane == .push && !list.wasLeasedBefore)
+                #expect(claim.token > timeline.revision && claim.token > list.lease)
+                let leased = "SELECT count(*) FROM work WHERE lease = \(list.lease) AND leases = 1 AND ready_at > now()"
+                #expect(try await ingest.store.integer(leased) == 1)
+                #expect(signals.withLock { $0 } == 0, "there is nothing for anyone to claim")
+                // It is in flight: its list vouches for the next request.
+                try await ingest.publish([ingest.push("u1")])
+                try await ingest.waitUntilApplied(2)
+                // Without room the list is for anyone, and they are woken.
+                workers.state.withLock { $0.hasRoom = false }
+                try await ingest.publish([ingest.push("u2")])
+                try await ingest.waitUntilApplied(3)
+                try await eventually("workers are woken") { signals.withLock { $0 } == 1 }
+            }
+            #expect(try await ingest.store.integer("SELECT count(*) FROM work WHERE lease IS NULL") == 1)
+            let state = workers.now
+            #expect(state.open == 0 && state.claims.count == 1 && state.refusals == 1)
+            #expect(service.statistics.snapshot.handedOver == 1)
+            #expect(try await ingest.store.unappointed() == 0)
+        }
+    }
+
+    @Test("the token is taken after the COMMIT: a revision that another transaction takes meanwhile is below it")
+    func tokenAfterCommit() async throws {
+        try await withStore { store in
+            let id = try await store.place([.test("w1", user: "u1")])[0]
+            try await store.settle()
+            let directory = try await store.directory()
+            var fold = BatchFold(directory: directory)
+            fold.add(.push(app: TestKinds.app, user: "u1", kinds: ["Purchases"], offset: 0))
+            let kindIDs = Array(fold.urgentKinds)
+            let before = try await store.integer("SELECT nextval('token')")
+            // A store that holds the row's lock, and takes its revision after the mark has begun to wait.
+            let applied = try await withThrowingTaskGroup(of: BatchApplier.Outcome.self) { [fold] group in
+                try await store.pool.withTransaction { connection in
+                    try await connection.simple("SELECT 1 FROM timeline WHERE identity = '\(id)' FOR UPDATE")
+                    group.addTask {
+                        try await BatchApplier(pool: store.pool, audienceLimit: 100).apply(
+                            fold, advancing: [], handOver: HandOver(kindIDs: kindIDs, lease: .seconds(30)),
+                            deadLetter: Self.noLetter)
+                    }
+                    try await store.waitUntilBlocked()
+                    try await connection.simple("UPDATE timeline SET revision = nextval('token')")
+                }
+                return try #require(try await group.next())
+            }
+            let claim = try #require(applied.claim)
+            let list = try #require(claim.lists.first)
+            let revision = try #require(list.timelines.first).revision
+            #expect(claim.token > revision && revision > before)
+        }
+    }
+
+    @Test("a COMMIT that fails hands nothing over and takes no token")
+    func failedCommit() async throws {
+        try await withStore { store in
+            try await store.place([.test("w1", user: "u1")])
+            try await store.settle()
+            // A check that is made at the COMMIT.
+            try await store.sql(
+                """
+                CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$
+                BEGIN RAISE EXCEPTION 'refused' USING ERRCODE = '53100'; END $$;
+                CREATE CONSTRAINT TRIGGER refuse AFTER INSERT ON work DEFERRABLE INITIALLY DEFERRED
+                    FOR EACH ROW EXECUTE FUNCTION refuse();
+                """)
+            var fold = BatchFold(directory: try await store.directory())
+            fold.add(.push(app: TestKinds.app, user: "u1", kinds: ["Purchases"], offset: 0))
+            let (applier, kindIDs) = (BatchApplier(pool: store.pool, audienceLimit: 100), Array(fold.urgentKinds))
+            let before = try await store.integer("SELECT nextval('token')")
+            let batch = fold
+            let error = await #expect(throws: PostgresError.self) {
+                _ = try await applier.apply(
+                    batch, advancing: [], handOver: HandOver(kindIDs: kindIDs, lease: .seconds(30)),
+                    deadLetter: Self.noLetter)
+            }
+            #expect(error?.sqlState == "53100")
+            // The lease's token; none after the COMMIT.
+            #expect(try await store.integer("SELECT last_value FROM token") == before + 1)
+            #expect(try await store.integer("SELECT count(*) FROM work") == 0)
+        }
+    }
+
+    @Test("a transaction that fails gives its room back, and the next one hands over")
+    func failedTransaction() async throws {
+        try await IngestHarness.lend(partitions: 1) { ingest in
+            try await ingest.store.place([.test("w1", user: "u1")])
+            try await ingest.store.settle()
+            let workers = RecordingWorkers()
+            let service = ingest.service(configure: { $0.retryBase = .milliseconds(2) }, workers: workers)
+            try await ingest.store.fail(writesTo: "timeline", with: "53200")
+            try await ingest.running([service]) {
+                try await ingest.publish([ingest.push("u1")])
+                try await eventually("it is tried again") { workers.now.refusals >= 2 }
+                #expect(workers.now.claims.isEmpty)
+                try await ingest.store.healFaults()
+                try await eventually("it is handed over") { workers.now.claims.count == 1 }
+            }
+            #expect(workers.now.open == 0)
+            #expect(try await ingest.store.integer("SELECT requested FROM timeline") == 2)
+        }
+    }
+
+    @Test("requests and views in one transaction; a request for all kinds is handed over by each of them")
+    func requestsAndViews() async throws {
+        try await IngestHarness.lend(partitions: 1) { ingest in
+            try await ingest.store.place([
+                .test("w1", user: "u1"), .test("w2", user: "u1", kind: "DueDate"), .test("w3", user: "u2"),
+            ])
+            try await ingest.store.settle()
+            try await ingest.store.sql("UPDATE timeline SET asleep = true")
+            // Before anything is consumed, so that it is one batch.
+            try await ingest.publish(
+                [
+                    .viewed(app: TestKinds.app, widget: "w1"), .viewed(app: TestKinds.app, widget: "w1"),
+                    .viewed(app: TestKinds.app, widget: "w3"),
+                ], at: at, key: "k")
+            try await ingest.publish([ingest.push("u1", kinds: [])], key: "k")
+            let workers = RecordingWorkers()
+            let service = ingest.service(workers: workers)
+            try await ingest.running([service]) { try await ingest.waitUntilApplied(4) }
+            #expect(try await ingest.store.integer("SELECT sum(views) FROM timeline") == 2)
+            #expect(try await ingest.store.integer("SELECT count(*) FROM timeline WHERE asleep") == 0)
+            #expect(try await ingest.store.integer("SELECT count(*) FROM timeline WHERE requested = 2") == 2)
+            let claimed = workers.now.claims.flatMap(\.lists).flatMap(\.timelines)
+            #expect(Set(claimed.map(\.user)) == ["u1"] && claimed.count == 2)
+            #expect(try await ingest.store.unappointed() == 0)
+        }
+    }
+
+    @Test(
+        "what arrives during a transaction is the next batch; a large one, and lifecycle events, are for anyone to claim"
+    )
+    func notHandedOver() async throws {
+        try await IngestHarness.lend(partitions: 1) { ingest in
+            try await ingest.store.place((0..<300).map { .test("w\($0)", user: "u\($0)") })
+            try await ingest.store.settle()
+            let workers = RecordingWorkers()
+            let signals = Mutex(0)
+            let service = ingest.service(workers: workers, onWork: { _ in signals.withLock { $0 += 1 } })
+            try await ingest.running([service]) {
+                try await ingest.store.locking("timeline") {
+                    try await ingest.publish([ingest.push("u0")], key: "k")
+                    try await ingest.store.waitUntilBlocked()
+                    try await ingest.publish((1..<300).map { ingest.push("u\($0)") }, key: "k")
+                    try await eventually("all are read") { await service.lag()?.values.reduce(0, +) == 0 }
+                }
+                try await ingest.waitUntilApplied(300)
+                try await ingest.publish([.placed(.test("new", user: "new"))], at: at, key: "k")
+                try await ingest.waitUntilApplied(301)
+            }
+            #expect(service.statistics.snapshot.batches == 3)
+            #expect(signals.withLock { $0 } == 2)
+            #expect(workers.now.claims.map(\.count) == [1] && workers.now.open == 0)
+            #expect(
+                try await ingest.store.integer("SELECT sum(cardinality(timelines)) FROM work WHERE lease IS NULL")
+                    == 300)
+        }
+    }
+
+    static let noLetter: @Sendable (RejectedEvent) -> DeadLetter = { event in
+        DeadLetter(
+            topic: "test", partition: 0, offset: Int64(event.record), app: event.app, code: event.code,
+            error: event.message, key: nil, headers: [], payload: nil)
+    }
+}

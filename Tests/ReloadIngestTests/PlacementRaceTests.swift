@@ -1,0 +1,155 @@
+import PostgresClient
+import TestSupport
+import Testing
+import WidgetEvents
+import WidgetModel
+import WidgetStore
+
+@testable import ReloadIngest
+
+@Suite("Processes that place and remove widgets of one timeline at the same time", .timeLimit(.minutes(5)))
+struct PlacementRaceTests {
+    private let at = Timestamp(microseconds: 1_700_000_000_000_000)
+
+    private func apply(_ events: [FreshetEvent], at time: Timestamp, in store: TestStore) async throws {
+        var fold = BatchFold(directory: try await store.directory())
+        for (offset, event) in events.enumerated() {
+            fold.add(BatchEvent(record: offset, position: .at(offset), time: time, event: event))
+        }
+        let outcome = try await BatchApplier(pool: store.pool, audienceLimit: 100)
+            .apply(fold, advancing: [], deadLetter: HandOverTests.noLetter)
+        #expect(outcome.rejected.isEmpty)
+    }
+
+    private func removal(_ widget: String) -> FreshetEvent { .removed(app: TestKinds.app, widget: widget) }
+
+    @Test("the last two widgets of a timeline leave in two transactions at once: it is orphaned once")
+    func departures() async throws {
+        try await withStore { store in
+            // Of a shared kind: two people's widgets show one timeline.
+            try await store.place([
+                .test("w1", user: "u1", device: "d1", kind: "Weather"),
+                .test("w2", user: "u2", device: "d2", kind: "Weather"),
+            ])
+            try await store.settle()
+            #expect(try await store.integer("SELECT count(*) FROM timeline") == 1)
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                try await store.pool.withTransaction { connection in
+                    // Both wait for the row, each with its own widget removed.
+                    try await connection.simple("SELECT 1 FROM timeline FOR UPDATE")
+                    for widget in ["w1", "w2"] {
+                        group.addTask { try await apply([removal(widget)], at: at, in: store) }
+                    }
+                    try await store.waitUntilBlocked(2)
+                }
+                try await group.waitForAll()
+            }
+            #expect(try await store.integer("SELECT count(*) FROM timeline WHERE orphaned") == 1)
+            #expect(try await store.integer("SELECT count(*) FROM work WHERE lane = 3") == 1)
+            #expect(try await store.unappointed() == 0)
+        }
+    }
+
+    @Test("one of two widgets leaves: the timeline stays")
+    func oneOfTwo() async throws {
+        try await withStore { store in
+            try await store.place([
+                .test("w1", user: "u1", kind: "Weather"), .test("w2", user: "u2", kind: "Weather"),
+            ])
+            try await store.settle()
+            try await apply([removal("w1")], at: at, in: store)
+            #expect(try await store.integer("SELECT count(*) FROM timeline WHERE orphaned") == 0)
+            #expect(try await store.integer("SELECT count(*) FROM work") == 0)
+        }
+    }
+
+    @Test("a widget comes back to an orphaned timeline: it is revived, with a request")
+    func revived() async throws {
+        try await withStore { store in
+            let placement = WidgetPlacement.test("w1")
+            try await store.place([placement])
+            try await store.settle()
+            try await apply([removal("w1")], at: at, in: store)
+            #expect(try await store.integer("SELECT count(*) FROM timeline WHERE orphaned") == 1)
+            try await apply([.placed(placement)], at: at + .seconds(1), in: store)
+            #expect(
+                try await store.integer(
+                    "SELECT count(*) FROM timeline WHERE NOT orphaned AND requested = 2 AND listed_lane = 0") == 1)
+            #expect(try await store.integer("SELECT cause_reason FROM timeline") == Int(ReloadReason.placed.rawValue))
+            #expect(try await store.unappointed() == 0)
+        }
+    }
+
+    /// What a collection that is under way does to events that come for its timeline.
+    @Test("a timeline that is being collected: its widget's placement waits and makes it anew; a request finds nothing")
+    func collected() async throws {
+        try await withStore { store in
+            let placement = WidgetPlacement.test("w1")
+            let id = try await store.place([placement])[0]
+            try await store.settle()
+            try await apply([removal("w1")], at: at, in: store)
+            let row = try #require(try await store.row(of: id))
+            let orphan = LockOrphans.Orphan(row: row, requested: 1)
+            let ingest = IngestRetry(store: store)
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                try await store.pool.withTransaction { connection in
+                    #expect(try await connection.query(LockOrphans([orphan])) == [row])
+                    group.addTask {
+                        try await ingest.untilApplied {
+                            try await apply([.placed(placement)], at: at + .seconds(1), in: store)
+                        }
+                    }
+                    try await store.waitUntilBlocked()
+                    // A request meanwhile has nobody to mark, and waits for nothing.
+                    let request = ReloadRequest(app: TestKinds.app, audience: .user("u1"), kinds: .all, reason: .push)
+                    try await apply([.push(request)], at: at, in: store)
+                    #expect(try await connection.query(CollectTimelines([row])).isEmpty)
+                }
+                try await group.waitForAll()
+            }
+            #expect(await ingest.failures == ["40001"], "it was collected, and placed at the second try")
+            #expect(try await store.integer("SELECT count(*) FROM timeline WHERE identity = '\(id)'") == 1)
+            #expect(try await store.integer("SELECT count(*) FROM timeline WHERE id = \(row)") == 0)
+            #expect(
+                try await store.integer(
+                    "SELECT count(*) FROM widget w JOIN timeline t ON t.id = w.timeline_id WHERE NOT t.orphaned") == 1)
+            #expect(try await store.unappointed() == 0)
+        }
+    }
+
+    @Test("a placement that comes first keeps the timeline from being collected")
+    func protected() async throws {
+        try await withStore { store in
+            let placement = WidgetPlacement.test("w1")
+            let id = try await store.place([placement])[0]
+            try await store.settle()
+            try await apply([removal("w1")], at: at, in: store)
+            let row = try #require(try await store.row(of: id))
+            try await store.pool.withTransaction { connection in
+                _ = try await connection.query(LockPlacedTimelines([id]))
+                let skipped = try await store.pool.query(LockOrphans([.init(row: row, requested: 1)]))
+                #expect(skipped.isEmpty, "its list goes back")
+            }
+        }
+    }
+}
+
+/// Applies as the service does: what fails for a reason that passes is tried again.
+private actor IngestRetry {
+    let store: TestStore
+    private(set) var failures: [String] = []
+
+    init(store: TestStore) {
+        self.store = store
+    }
+
+    func untilApplied(_ body: @Sendable () async throws -> Void) async throws {
+        while true {
+            do {
+                return try await body()
+            } catch let error as PostgresError where error.isRetriable && failures.count < 10 {
+                failures.append(error.sqlState ?? "?")
+            }
+        }
+    }
+}

@@ -1,0 +1,113 @@
+import Synchronization
+import TestSupport
+import Testing
+
+@testable import ReloadWorkers
+
+@Suite("Natural batching of statements", .timeLimit(.minutes(1)))
+struct GroupCommitterTests {
+    private struct Refused: Error {}
+
+    /// Statements that were run; the first one waits for the gate.
+    private final class Statements: Sendable {
+        let groups = Mutex<[[Int]]>([])
+        let begun = Tally()
+        let gate = Gate()
+
+        func run(_ items: [Int]) async throws -> [String] {
+            groups.withLock { $0.append(items) }
+            begun.add()
+            if begun.count == 1 { try await gate.pass() }
+            if items.contains(13) { throw Refused() }
+            return items.map { "\($0)" }
+        }
+    }
+
+    private func committer(
+        _ statements: Statements, concurrency: Int = 1, limit: Int = 100
+    ) -> GroupCommitter<Int, String> {
+        GroupCommitter(concurrency: concurrency, limit: limit) { try await statements.run($0) }
+    }
+
+    /// Waits until so many callers have gathered behind the statement that is under way.
+    private func gathered(_ count: Int, _ committer: GroupCommitter<Int, String>) async throws {
+        try await eventually("\(count) callers wait", every: .milliseconds(1)) { committer.waiting == count }
+    }
+
+    @Test("Callers that come while a statement is under way share the next one, and each gets its own answers in order")
+    func sharing() async throws {
+        let statements = Statements()
+        let committer = committer(statements)
+        async let first = committer.run([1, 2])
+        try await statements.begun.reaches(1)
+        async let second = committer.run([3, 4])
+        try await gathered(1, committer)
+        async let third = committer.run([5])
+        try await gathered(2, committer)
+        statements.gate.open()
+        #expect(try await first == ["1", "2"])
+        #expect(try await second == ["3", "4"])
+        #expect(try await third == ["5"])
+        #expect(statements.groups.withLock { $0 } == [[1, 2], [3, 4, 5]])
+    }
+
+    @Test("A statement has no more items than the limit, unless one caller brings more")
+    func limit() async throws {
+        let statements = Statements()
+        let committer = committer(statements, limit: 3)
+        async let first = committer.run([1])
+        try await statements.begun.reaches(1)
+        async let second = committer.run([2, 3])
+        try await gathered(1, committer)
+        async let third = committer.run([4, 5])
+        try await gathered(2, committer)
+        async let fourth = committer.run([6, 7, 8, 9])
+        try await gathered(3, committer)
+        statements.gate.open()
+        _ = try await (first, second, third, fourth)
+        #expect(statements.groups.withLock { $0 } == [[1], [2, 3], [4, 5], [6, 7, 8, 9]])
+    }
+
+    @Test("As many statements as allowed run at a time")
+    func concurrency() async throws {
+        let statements = Statements()
+        let committer = committer(statements, concurrency: 2)
+        async let first = committer.run([1])
+        try await statements.begun.reaches(1)
+        #expect(try await committer.run([2]) == ["2"], "it does not wait for the first")
+        statements.gate.open()
+        #expect(try await first == ["1"])
+    }
+
+    @Test("An error is thrown to all that shared the statement, and to nobody else")
+    func errors() async throws {
+        let statements = Statements()
+        let committer = committer(statements)
+        async let first = committer.run([1])
+        try await statements.begun.reaches(1)
+        let second = Task { try await committer.run([13]) }
+        try await gathered(1, committer)
+        let third = Task { try await committer.run([3]) }
+        try await gathered(2, committer)
+        statements.gate.open()
+        #expect(try await first == ["1"])
+        await #expect(throws: Refused.self) { try await second.value }
+        await #expect(throws: Refused.self) { try await third.value }
+        #expect(try await committer.run([4]) == ["4"], "the slot is free again")
+    }
+
+    @Test("A cancelled caller that leads ends its statement and passes the slot on; one that waits gets its answer")
+    func cancellation() async throws {
+        let statements = Statements()
+        let committer = committer(statements)
+        let first = Task { try await committer.run([1]) }
+        try await statements.begun.reaches(1)
+        let second = Task { try await committer.run([2]) }
+        try await gathered(1, committer)
+        second.cancel()
+        first.cancel()
+        await #expect(throws: CancellationError.self) { try await first.value }
+        #expect(try await second.value == ["2"])
+        #expect(try await committer.run([3]) == ["3"])
+    }
+}

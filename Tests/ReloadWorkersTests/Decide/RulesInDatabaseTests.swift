@@ -1,0 +1,311 @@
+import PostgresClient
+import TestSupport
+import Testing
+import WidgetModel
+import WidgetStore
+
+@testable import ReloadWorkers
+
+/// The reload rules as they come together: marks and completions in SQL, the plan in the worker.
+@Suite(.serialized, .tags(.database), .timeLimit(.minutes(5)))
+struct RulesInDatabaseTests {
+    /// One token a day, so that the second budgeted reload has to wait.
+    private static let scarce = DailyBudget(minimum: 1, maximum: 1)
+
+    @Test func aThousandPushesWithoutBudgetCostNoClaims() async throws {
+        try await withWorker(minimumSpacing: .zero) { worker in
+            try await worker.store.redefine { $0.dailyBudget = Self.scarce }
+            let id = try await worker.store.place([.test("w1")], at: WallClock.now())[0]
+            try await worker.drain()
+            try await worker.store.markUser("u1", isFree: false)
+            try await worker.drain()
+            #expect(worker.provider.requests.count == 2, "the first is free, the second has a token")
+            let before = try await worker.store.integer("SELECT last_value FROM token")
+
+            for _ in 0..<20 { try await worker.store.markUser("u1", events: 50, isFree: false) }
+            #expect(try await worker.turn() == 0)
+            #expect(try await worker.store.integer("SELECT last_value FROM token") == before)
+            let detail = try await worker.store.detail(id)
+            #expect(detail.isStale, "nothing is dropped")
+            let wait = try #require(detail.secondsToDue)
+            #expect(wait > 86_000 && wait <= 86_480, "a token a day comes after a day, not \(wait) s")
+            #expect(detail.lane == .push)
+
+            // A free request takes no token, and serves what waits.
+            try await worker.store.markUser("u1", isFree: true)
+            try await worker.drain()
+            #expect(try await !worker.store.detail(id).isStale)
+            #expect(worker.provider.requests.count == 3)
+            try await worker.store.markUser("u1", isFree: false)
+            #expect(try await worker.turn() == 0, "and gives none back")
+        }
+    }
+
+    @Test func whatIsDeferredIsServedWhenTheTokenIsBack() async throws {
+        try await withWorker(minimumSpacing: .zero) { worker in
+            try await worker.store.redefine { $0.dailyBudget = Self.scarce }
+            let id = try await worker.store.place([.test("w1")], at: WallClock.now())[0]
+            try await worker.drain()
+            for _ in 0..<2 {
+                try await worker.store.markUser("u1", isFree: false)
+                try await worker.drain()
+            }
+            #expect(try await worker.store.detail(id).isStale)
+            try await worker.store.passTime(90_000)
+            // Due by the row, but the ledger knows better: no fetch, and no second look before the time.
+            #expect(try await worker.turn() == 1)
+            #expect(worker.provider.requests.count == 2)
+            #expect(worker.counts.deferred == 1)
+            let deferred = try await worker.store.detail(id)
+            #expect(deferred.decision == .deferred)
+            #expect(try await worker.store.rule(of: id) == .budget)
+            #expect(try #require(deferred.secondsToDue) > 86_000)
+            #expect(try await worker.turn() == 0)
+
+            try await worker.store.sql("UPDATE timeline SET budget = NULL")
+            try await worker.store.passTime(90_000)
+            try await worker.drain()
+            #expect(try await !worker.store.detail(id).isStale)
+            #expect(worker.provider.requests.count == 3)
+        }
+    }
+
+    @Test func whatAFetchCosts() async throws {
+        try await withWorker(minimumSpacing: .zero) { worker in
+            let id = try await worker.store.place([.test("w1")], at: WallClock.now())[0]
+            try await worker.drain()
+            #expect(try await worker.store.spent(id) == nil, "the first is free")
+            worker.provider.respond { _ in .status(500) }
+            try await worker.store.markUser("u1", isFree: false)
+            try await worker.drain()
+            #expect(try await worker.store.spent(id) == nil, "a failed fetch spends nothing")
+            #expect(try await worker.store.rule(of: id) == .providerStatus)
+            try await worker.store.passTime(1_000)
+            worker.provider.respond { request in .timelines(request.ids.map { .stubTimeline($0) }) }
+            try await worker.drain()
+            #expect(try await worker.store.spent(id)?.lastPaced != nil)
+            #expect(try await worker.store.detail(id).decision == .unchanged, "and one that changes nothing does")
+            #expect(try await worker.store.rule(of: id) == .gate)
+            let spent = try await worker.store.spent(id)
+            try await worker.store.markUser("u1", isFree: true)
+            try await worker.drain()
+            #expect(try await worker.store.spent(id) == spent, "free ones cost nothing")
+        }
+    }
+
+    @Test func developerModeLiftsBudgetAndSpacing() async throws {
+        try await withWorker(developerMode: true) { worker in
+            try await worker.store.redefine { $0.dailyBudget = Self.scarce }
+            let id = try await worker.store.place([.test("w1")])[0]
+            for round in 1...5 {
+                try await worker.store.markUser("u1", isFree: false)
+                try await worker.drain()
+                #expect(worker.provider.requests.count == round)
+            }
+            #expect(try await worker.store.spent(id) == nil)
+        }
+    }
+
+    @Test func theRowTellsWhatWasDecidedAndWhy() async throws {
+        try await withWorker(minimumSpacing: .zero) { worker in
+            let id = try await worker.store.place([.test("w1")], at: WallClock.now())[0]
+            try await worker.drain()
+            try await worker.store.markUser("u1", isFree: false)
+            worker.provider.respond { request in
+                .timelines(request.ids.map { .stubTimeline($0, content: ["now": "else"]) })
+            }
+            try await worker.drain()
+            #expect(try await worker.store.detail(id).decision == .reloaded)
+            #expect(try await worker.store.rule(of: id) == .paced)
+            let position = """
+                SELECT count(*) FROM timeline WHERE decision_topic = 0 AND decision_partition = 3
+                    AND decision_offset = 42 AND decision_reason = \(ReloadReason.push.rawValue)
+                    AND fetch_milliseconds >= 0 AND decided_at <= now() AND requested_at <= now()
+                """
+            #expect(try await worker.store.integer(position) == 1)
+        }
+    }
+
+    // MARK: Views
+
+    @Test func aWidgetThatNobodyLooksAtSleepsUntilItIsViewed() async throws {
+        try await withWorker(minimumSpacing: .zero) { worker in
+            let start = WallClock.now()
+            worker.provider.respond { request in
+                .timelines(request.ids.map { .stubTimeline($0, policy: ["after": .string(start.rfc3339)]) })
+            }
+            let id = try await worker.store.place([.test("w1")])[0]
+            try await worker.drain()
+            // Placed and asked for long ago, never viewed.
+            try await worker.store.sql(
+                "UPDATE timeline SET requested_at = now() - interval '15 days', placed_at = now() - interval '15 days'")
+            try await worker.store.passTime(90_000)
+            try await worker.store.sql("UPDATE timeline SET budget = NULL")
+            #expect(try await worker.turn() == 1)
+            #expect(worker.provider.requests.count == 1, "no reload by policy")
+            #expect(worker.counts.slept == 1)
+            let asleep = try await worker.store.detail(id)
+            #expect(asleep.decision == .slept && asleep.secondsToDue == nil)
+            #expect(try await worker.turn() == 0)
+            #expect(try await worker.store.unappointed() == 0)
+
+            try await worker.store.view("w1", at: start)
+            try await worker.drain()
+            #expect(worker.provider.requests.count == 2, "it is due by its policy again")
+            try await worker.store.view("w1", at: start + .seconds(60))
+            #expect(try await worker.store.integer("SELECT views FROM timeline") == 1, "a view an hour counts")
+        }
+    }
+
+    @Test("A view while the worker decides that nobody looks keeps the timeline awake")
+    func viewedMeanwhile() async throws {
+        try await withWorker(minimumSpacing: .zero) { worker in
+            let start = WallClock.now()
+            worker.provider.respond { request in
+                .timelines(request.ids.map { .stubTimeline($0, policy: ["after": .string(start.rfc3339)]) })
+            }
+            try await worker.store.place([.test("w1")])
+            try await worker.drain()
+            try await worker.store.sql(
+                "UPDATE timeline SET requested_at = now() - interval '15 days', placed_at = now() - interval '15 days'")
+            try await worker.store.passTime(90_000)
+            try await worker.store.sql("UPDATE timeline SET budget = NULL")
+            #expect(try await worker.claim() == 1)
+            try await worker.store.view("w1", at: start)
+            try await worker.finish()
+            #expect(worker.counts.slept == 0)
+            try await worker.drain()
+            #expect(worker.provider.requests.count == 2)
+        }
+    }
+
+    @Test func aSleepingWidgetIsReloadedWhenItIsAskedForOrPlaced() async throws {
+        try await withWorker(minimumSpacing: .zero) { worker in
+            let id = try await worker.store.place([.test("w1")])[0]
+            try await worker.drain()
+            func fallAsleep() async throws {
+                try await worker.store.sql(
+                    """
+                    UPDATE timeline SET asleep = true, policy_at = now(), listed_at = 'infinity', last_decision = 6,
+                        eligible_at = '-infinity', budget = NULL, placed_at = now() - interval '1 day';
+                    DELETE FROM work
+                    """)
+            }
+            try await fallAsleep()
+            try await worker.store.markUser("u1", isFree: false)
+            try await worker.drain()
+            #expect(worker.provider.requests.count == 2)
+            #expect(try await worker.store.integer("SELECT count(*) FROM timeline WHERE asleep") == 0)
+            try await fallAsleep()
+            #expect(try await worker.store.place([.test("w2")], at: WallClock.now()) == [id])
+            try await worker.drain()
+            #expect(worker.provider.requests.count == 3)
+        }
+    }
+
+    @Test func theBudgetFollowsTheViews() async throws {
+        try await withWorker(minimumSpacing: .zero) { worker in
+            let ids = try await worker.store.place([.test("often", user: "u1"), .test("seldom", user: "u2")])
+            try await worker.store.sql(
+                """
+                UPDATE timeline SET placed_at = now() - interval '10 days', viewed_at = now() - interval '1 minute',
+                    view_rate = CASE user_id WHEN 'u1' THEN 16 ELSE 0.1 END
+                """)
+            try await worker.drain()
+            var counts: [Int] = []
+            for (index, id) in ids.enumerated() {
+                let before = worker.provider.requestedIDs.count { $0 == id }
+                for _ in 0..<50 {
+                    try await worker.store.markUser("u\(index + 1)", isFree: false)
+                    try await worker.drain()
+                }
+                counts.append(worker.provider.requestedIDs.count { $0 == id } - before)
+            }
+            // Two fifths of 70 and of 8 at will, and the one that the pace gives at once.
+            #expect(counts == [29, 4])
+        }
+    }
+
+    // MARK: Shared timelines
+
+    @Test func onASharedKindOnlyAnOperatorGoesAheadOfTheSpacing() async throws {
+        try await withWorker { worker in
+            let id = try await worker.store.place(
+                [.test("w1", kind: "Weather", configuration: #"{"city":"Oslo"}"#)], at: WallClock.now())[0]
+            try await worker.drain()
+            // Ten million people opening the app are one reload a spacing.
+            try await worker.store.mark("u1", reason: .foreground)
+            #expect(try await worker.turn() == 0)
+            let spaced = try #require(try await worker.store.detail(id).secondsToDue)
+            #expect(spaced > 290 && spaced <= 310)
+            try await worker.store.mark("u1", reason: .operator)
+            #expect(try await worker.turn() == 1)
+            #expect(worker.provider.requests.count == 2)
+        }
+    }
+
+    @Test func aRequestDuringTheFetchOfASharedTimelineKeepsTheSpacingUnlessItIsAnOperators() async throws {
+        for (reason, isAtOnce) in [(ReloadReason.foreground, false), (.operator, true), (.push, false)] {
+            try await withWorker { worker in
+                let id = try await worker.store.place(
+                    [.test("w1", kind: "Weather", configuration: #"{"city":"Oslo"}"#)], at: WallClock.now())[0]
+                _ = try await worker.claim()
+                try await worker.store.mark("u1", reason: reason)
+                try await worker.finish()
+                let detail = try await worker.store.detail(id)
+                #expect(detail.isStale)
+                let wait = try #require(detail.secondsToDue)
+                #expect(isAtOnce ? wait <= 0 : wait > 290 && wait < 330, "\(reason): \(wait)")
+            }
+        }
+    }
+
+    @Test func aFreeRequestForAPersonsOwnTimelineWaitsForNothing() async throws {
+        try await withWorker { worker in
+            try await worker.store.place([.test("w1")], at: WallClock.now())
+            try await worker.drain()
+            for round in 2...4 {
+                try await worker.store.mark("u1", reason: .foreground)
+                try await worker.drain()
+                #expect(worker.provider.requests.count == round)
+            }
+            try await worker.store.mark("u1", reason: .push)
+            #expect(try await worker.turn() == 0, "the spacing holds for a push")
+        }
+    }
+
+    // MARK: Pauses
+
+    @Test func nothingIsClaimedOfWhatIsPaused() async throws {
+        try await withWorker { worker in
+            try await worker.store.place([.test("w1"), .test("w2", kind: "DueDate")], at: WallClock.now())
+            try await worker.store.sql("UPDATE kind SET paused_at = now() WHERE name = 'Purchases'")
+            let wishes = try await worker.store.directory().kinds.keys.map {
+                ClaimWish(kindID: $0, lane: .interactive, lists: 10)
+            }
+            let claimed = try await worker.store.pool.query(ClaimLists(wishes, lease: .seconds(30)))
+            #expect(claimed.count == 1)
+            try await worker.store.sql("UPDATE kind SET paused_at = NULL; UPDATE app SET paused_at = now()")
+            #expect(try await worker.store.pool.query(ClaimLists(wishes, lease: .seconds(30))).isEmpty)
+            try await worker.store.sql("UPDATE app SET paused_at = NULL")
+            #expect(try await worker.store.pool.query(ClaimLists(wishes, lease: .seconds(30))).count == 1)
+        }
+    }
+}
+
+extension TestStore {
+    /// Changes every kind's stored definition.
+    func redefine(_ change: (inout KindDefinition) -> Void) async throws {
+        for kind in try await directory().kinds.values {
+            var definition = kind.definition
+            change(&definition)
+            _ = try await pool.execute(UpsertKind(appID: kind.appID, definition: definition))
+        }
+    }
+
+    /// What is spent of a timeline's budget; nil for nothing.
+    func spent(_ id: TimelineID) async throws -> BudgetLedger? {
+        let ledger = try await detail(id).timeline.ledger
+        return ledger == BudgetLedger() ? nil : ledger
+    }
+}

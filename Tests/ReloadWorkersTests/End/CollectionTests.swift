@@ -1,0 +1,128 @@
+import KafkaClient
+import PostgresClient
+import TestSupport
+import Testing
+import WidgetModel
+import WidgetStore
+
+@testable import ReloadWorkers
+
+/// Timelines that no widget shows are buried: first the tombstone, then the row.
+@Suite("Collection", .serialized, .tags(.database), .timeLimit(.minutes(5)))
+struct CollectionTests {
+    @Test("An orphan is buried and deleted")
+    func buried() async throws {
+        try await withWorker { worker in
+            let ids = try await worker.store.place([.test("w1"), .test("w2", user: "u2")])
+            try await worker.drain()
+            try await worker.store.removeWidgets(showing: ids[0])
+            try await worker.drain()
+            #expect(try await worker.store.timeline(ids[0]) == nil)
+            #expect(try await worker.store.integer("SELECT count(*) FROM timeline") == 1)
+            let last = try #require(worker.publisher.messages(of: ids[0]).last)
+            #expect(last.value == nil)
+            #expect(last.revision == worker.publisher.messages(of: ids[0])[0].revision)
+            #expect(worker.counts.collected == 1 && worker.counts.requests == 1)
+            #expect(worker.context.leases.held == 0)
+            #expect(try await worker.store.lists() == 0)
+        }
+    }
+
+    @Test("A timeline that is placed again during its burial lives, and is published anew")
+    func placedAgain() async throws {
+        try await withWorker {
+            $0.publishRetryDelay = .zero
+        } _: { worker in
+            let id = try await worker.store.place([.test("w1")])[0]
+            try await worker.drain()
+            try await worker.store.removeWidgets(showing: id)
+            worker.publisher.respond { messages in
+                if messages.allSatisfy({ $0.value == nil }) { _ = try? await worker.store.place([.test("w9")]) }
+                return nil
+            }
+            try await worker.drain()
+            let detail = try await worker.store.detail(id)
+            #expect(!detail.timeline.state.isOrphaned && !detail.isStale)
+            #expect(worker.counts.collected == 0)
+            let last = try #require(worker.publisher.messages(of: id).last)
+            #expect(last.value != nil, "its tombstone is not the last word")
+            #expect(last.revision == detail.revision)
+            #expect(try await worker.store.lists() == 0)
+        }
+    }
+
+    @Test("A tombstone that comes after another worker's message is not the last word")
+    func lateTombstone() async throws {
+        try await withWorker { slow in
+            let id = try await slow.store.place([.test("w1")])[0]
+            try await slow.drain()
+            try await slow.store.removeWidgets(showing: id)
+            let other = slow.another()
+            slow.publisher.respond { messages in
+                guard messages.allSatisfy({ $0.value == nil }) else { return nil }
+                // While the tombstone is on its way, its lease ends, and another worker publishes the timeline that a
+                // widget shows again.
+                _ = try? await slow.store.place([.test("w9")])
+                try? await slow.store.endLeases()
+                try? await other.drain()
+                return nil
+            }
+            try await slow.turn()
+            try await slow.drain()
+            let messages = slow.publisher.messages(of: id)
+            #expect(messages.contains { $0.value == nil })
+            let stored = try await slow.store.detail(id).revision
+            #expect(messages.last?.revision == stored)
+        }
+    }
+
+    @Test("Without its tombstone a timeline stays, and its list goes back")
+    func withoutTombstone() async throws {
+        try await withWorker { worker in
+            let id = try await worker.store.place([.test("w1")])[0]
+            try await worker.drain()
+            try await worker.store.removeWidgets(showing: id)
+            worker.publisher.respond { _ in .testTimeout }
+            try await worker.turn()
+            let detail = try await worker.store.detail(id)
+            #expect(detail.timeline.state.isOrphaned && detail.content != nil)
+            #expect(try await worker.store.lists() == 1)
+            #expect(try await worker.store.lists(ready: .bulk) == 0, "after a while")
+            #expect(try await !worker.store.isLeased(id))
+        }
+    }
+
+    @Test("A row that somebody else has locked is left alone, and collected later")
+    func locked() async throws {
+        try await withWorker {
+            $0.publishRetryDelay = .zero
+        } _: { worker in
+            let ids = try await worker.store.place([.test("w1"), .test("w2", user: "u2")])
+            try await worker.drain()
+            for id in ids { try await worker.store.removeWidgets(showing: id) }
+            _ = try await worker.claim()
+            try await worker.store.pool.withTransaction { connection in
+                try await connection.simple("SELECT FROM timeline WHERE identity = '\(ids[0])' FOR UPDATE")
+                try await worker.finish()
+                #expect(worker.counts.collected == 1)
+            }
+            try await worker.drain()
+            #expect(worker.counts.collected == 2)
+            #expect(try await worker.store.integer("SELECT count(*) FROM timeline") == 0)
+            #expect(try await worker.store.lists() == 0)
+        }
+    }
+
+    @Test("A widget that is removed during the fetch leaves nothing behind")
+    func removedDuringTheFetch() async throws {
+        try await withWorker { worker in
+            let id = try await worker.store.place([.test("w1")])[0]
+            _ = try await worker.claim()
+            try await worker.store.removeWidgets(showing: id)
+            try await worker.finish()
+            try await worker.drain()
+            #expect(try await worker.store.timeline(id) == nil)
+            #expect(try #require(worker.publisher.messages(of: id).last).value == nil)
+        }
+    }
+}

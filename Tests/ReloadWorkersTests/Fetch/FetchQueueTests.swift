@@ -1,0 +1,123 @@
+import Testing
+import WidgetModel
+import WidgetStore
+
+@testable import ReloadWorkers
+
+@Suite("Timelines that wait for a request")
+struct FetchQueueTests {
+    private let queue = FetchQueue()
+
+    private func append(
+        _ rows: ClosedRange<Int64>, kind: RegisteredKind = Sample.kind(), lane: ReloadLane = .push, attempts: Int16 = 0
+    ) {
+        let items = rows.map { Sample.item($0, kind: kind, lane: lane, attempts: attempts) }
+        #expect(queue.append(items, Sample.directory()) == [Sample.provider])
+    }
+
+    /// Rows of the next request; nil: there is none.
+    private func next(
+        sizeLimit: Int = .max, admits: @escaping (ReloadLane, Bool) -> Bool = { _, _ in true }
+    ) -> [Int64]? {
+        queue.next(Sample.provider, sizeLimit: sizeLimit, admits: admits)?.items.map(\.timeline.row)
+    }
+
+    @Test("A request takes the most urgent lane first, in order, up to the kind's batch size")
+    func order() {
+        append(1...3, kind: Sample.kind(maxBatch: 4), lane: .push)
+        append(4...6, kind: Sample.kind(maxBatch: 4), lane: .interactive)
+        #expect(next() == [4, 5, 6, 1])
+        #expect(next() == [2, 3])
+        #expect(next() == nil)
+    }
+
+    @Test("Patient lanes do not fill up an urgent request, and share one among themselves")
+    func lanes() {
+        append(1...2, lane: .push)
+        append(3...4, lane: .scheduled)
+        append(5...6, lane: .bulk)
+        #expect(next() == [1, 2])
+        #expect(next() == [3, 4, 5, 6])
+    }
+
+    @Test("Admission is asked for the most urgent lane, and told whether a whole request waits")
+    func admission() {
+        append(1...3, kind: Sample.kind(maxBatch: 4), lane: .bulk)
+        var asked: [(ReloadLane, Bool)] = []
+        let refused = next { lane, isFull in
+            asked.append((lane, isFull))
+            return false
+        }
+        #expect(refused == nil)
+        append(4...4, kind: Sample.kind(maxBatch: 4), lane: .scheduled)
+        let granted = next { lane, isFull in
+            asked.append((lane, isFull))
+            return true
+        }
+        #expect(granted == [4, 1, 2, 3])
+        #expect(asked.map(\.0) == [.bulk, .scheduled] && asked.map(\.1) == [false, true])
+    }
+
+    @Test("What is refused a slot waits in its place")
+    func refused() {
+        append(1...2)
+        #expect(next { _, _ in false } == nil)
+        append(3...3)
+        #expect(next() == [1, 2, 3])
+    }
+
+    @Test("A request of several kinds is no larger than the smallest batch size among them")
+    func mixedKinds() {
+        append(1...2, kind: Sample.kind(11, maxBatch: 10))
+        append(3...6, kind: Sample.kind(12, maxBatch: 4))
+        append(7...8, kind: Sample.kind(13, maxBatch: 1))
+        #expect(next() == [1, 2, 3, 4])
+        #expect(next() == [5, 6], "a kind with smaller batches than the request has already waits for the next")
+        #expect(next() == [7])
+        #expect(next() == [8])
+        #expect(next() == nil)
+    }
+
+    @Test("A provider that takes less gets less")
+    func sizeLimit() {
+        append(1...5)
+        #expect(next(sizeLimit: 2) == [1, 2])
+        #expect(next(sizeLimit: 0) == [3], "never nothing")
+        #expect(next(sizeLimit: 2) == [4, 5])
+    }
+
+    @Test("Timelines that are tried again go after others and apart, in smaller requests")
+    func retries() {
+        append(1...200, attempts: 1)
+        append(201...203)
+        #expect(next() == [201, 202, 203])
+        #expect(next()?.count == 25)
+        append(301...301, lane: .bulk)
+        #expect(next() == [301], "an urgent retry does not hold up fresh work")
+        var sizes: [Int] = []
+        while let rows = next() { sizes.append(rows.count) }
+        #expect(sizes == Array(repeating: 25, count: 7))
+        append(401...420, kind: Sample.kind(maxBatch: 10), attempts: 3)
+        #expect(next()?.count == 10, "small batches are not made smaller")
+    }
+
+    @Test("A retry is admitted though fresh work is refused")
+    func retryWhileFreshWaits() {
+        append(1...1)
+        append(2...2, attempts: 1)
+        var answers = [false, true]
+        #expect(next { _, _ in answers.removeFirst() } == [2])
+        #expect(next() == [1])
+    }
+
+    @Test("Providers are apart: by app and by URL")
+    func providers() {
+        let other = Sample.kind(12, url: "http://other/widgets")
+        let key = ProviderKey(appID: 1, url: "http://other/widgets")
+        let appended = queue.append(
+            [Sample.item(1), Sample.item(2, kind: other)], Sample.directory([Sample.kind(), other]))
+        #expect(appended == [Sample.provider, key])
+        #expect(next() == [1] && next() == nil)
+        #expect(queue.next(key, sizeLimit: 9) { _, _ in true }?.items.map(\.timeline.row) == [2])
+    }
+}

@@ -1,0 +1,215 @@
+import PostgresClient
+import TestSupport
+import Testing
+import WidgetEvents
+import WidgetModel
+import WidgetStore
+
+@testable import ReloadWorkers
+
+/// The whole way, from a request in the database to a message on Kafka, through services as they run.
+@Suite("From a request to its message", .serialized, .tags(.database, .kafka), .timeLimit(.minutes(5)))
+struct PipelineTests {
+    /// Waits until the last message of each timeline carries its stored content, and the audit finds nothing.
+    private func expectPublished(_ ids: [TimelineID], _ worker: TestWorker, _ topic: TimelinesTopic) async throws {
+        try await worker.store.settles()
+        try await eventually("the last messages are of what is stored") {
+            for id in ids {
+                guard let detail = try await worker.store.timeline(id) else {
+                    guard topic.message(of: id)?.value == nil else { return false }
+                    continue
+                }
+                guard let message = topic.message(of: id), message.revision == detail.revision else { return false }
+            }
+            return true
+        }
+        #expect(try await worker.store.unappointed() == 0)
+    }
+
+    private func answer(_ worker: TestWorker, _ text: String) {
+        worker.provider.respond { .timelines($0.ids.map { .stubTimeline($0, content: .string(text)) }) }
+    }
+
+    @Test("A placed widget's timeline, and a push to it, are fetched, stored and published")
+    func push() async throws {
+        try await withWorker { worker in
+            try await withTimelinesTopic { publisher, topic in
+                let service = TestService(beside: worker, publisher: publisher)
+                try await serving([service]) {
+                    answer(worker, "first.")
+                    let id = try await worker.store.place([.test("w1")])[0]
+                    service.signal.signal()
+                    try await expectPublished([id], worker, topic)
+                    #expect(topic.message(of: id)?.value?.contains("first.") == true)
+                    answer(worker, "second.")
+                    try await worker.store.markUser("u1")
+                    service.signal.signal()
+                    try await expectPublished([id], worker, topic)
+                    #expect(topic.message(of: id)?.value?.contains("second.") == true)
+                    #expect(topic.messages == 2 && service.counts.requests == 2)
+                }
+            }
+        }
+    }
+
+    @Test("Two services share the work of one database, each timeline is fetched once")
+    func two() async throws {
+        try await withWorker(maxBatch: 10) { worker in
+            try await withTimelinesTopic { publisher, topic in
+                let ids = try await worker.store.placeApart(60)
+                let services = (0..<2).map { _ in TestService(beside: worker, publisher: publisher) }
+                try await serving(services) {
+                    try await expectPublished(ids, worker, topic)
+                    for user in 0..<60 { try await worker.store.markUser("u\(user)") }
+                    for service in services { service.signal.signal() }
+                    try await expectPublished(ids, worker, topic)
+                }
+                #expect(Set(worker.provider.requestedIDs) == Set(ids))
+                #expect(worker.provider.requestedIDs.count == 120, "none of them twice for one request")
+                #expect(try await worker.store.lists() == 0)
+            }
+        }
+    }
+
+    @Test("A service that is cancelled between storing and publishing: another one publishes what is stored")
+    func cancelledBeforePublishing() async throws {
+        try await withWorker { worker in
+            try await withTimelinesTopic { publisher, topic in
+                let stored = Gate()
+                worker.publisher.respond { _ in
+                    stored.open()
+                    try? await Gate().pass()
+                    return .testTimeout
+                }
+                // Its publisher takes nothing.
+                let first = TestService(beside: worker)
+                let id = try await worker.store.place([.test("w1")])[0]
+                let running = Task { try await first.service.run() }
+                try await stored.pass()
+                running.cancel()
+                try await running.value
+                #expect(try await worker.store.detail(id).content != nil && topic.messages == 0)
+                #expect(try await worker.store.integer("SELECT leases FROM work WHERE lease IS NULL") == 1)
+                let second = TestService(beside: worker, publisher: publisher)
+                try await serving([second]) {
+                    try await expectPublished([id], worker, topic)
+                }
+                #expect(worker.provider.requests.count == 1, "it is not fetched again")
+                #expect(try await worker.store.lists() == 0)
+            }
+        }
+    }
+
+    @Test("A reload of everyone is walked, fetched and published")
+    func everyone() async throws {
+        try await withWorker(maxBatch: 50) {
+            $0.sweepChunk = 40
+            $0.bulkHighWater = 400
+        } _: { worker in
+            try await withTimelinesTopic { publisher, topic in
+                let ids = try await worker.store.place((0..<250).map { .test("w\($0)", user: "u\($0)") })
+                let services = (0..<2).map { _ in TestService(beside: worker, publisher: publisher) }
+                try await serving(services) {
+                    try await expectPublished(ids, worker, topic)
+                    answer(worker, "everyone.")
+                    try await worker.store.bumpKind("Purchases")
+                    for service in services { service.signal.signal() }
+                    try await expectPublished(ids, worker, topic)
+                }
+                for id in ids { #expect(topic.message(of: id)?.value?.contains("everyone.") == true) }
+                #expect(services.reduce(0) { $0 + $1.counts.swept } == 250)
+                #expect(try await worker.store.integer("SELECT count(*) FROM sweep") == 0)
+            }
+        }
+    }
+
+    @Test("A removed widget's timeline gets its tombstone, and one that is placed again is published again")
+    func removed() async throws {
+        try await withWorker { worker in
+            try await withTimelinesTopic { publisher, topic in
+                let service = TestService(beside: worker, publisher: publisher)
+                let at = Timestamp(microseconds: 1_700_000_000_000_000)
+                try await serving([service]) {
+                    try await worker.store.apply([.placed(.test("w1"))], at: at)
+                    service.signal.signal()
+                    let id = try #require(try await worker.store.timelineID(of: "w1"))
+                    try await expectPublished([id], worker, topic)
+                    try await worker.store.apply([.removed(app: TestKinds.app, widget: "w1")], at: at + .seconds(1))
+                    service.signal.signal()
+                    try await eventually("it is collected") { try await worker.store.timeline(id) == nil }
+                    try await expectPublished([id], worker, topic)
+                    try await worker.store.apply([.placed(.test("w1"))], at: at + .seconds(2))
+                    service.signal.signal()
+                    try await eventually("it is published again") { topic.message(of: id)?.value != nil }
+                    try await expectPublished([id], worker, topic)
+                }
+            }
+        }
+    }
+
+    @Test("Spacing and budget defer a push until its time; a failure is tried again after its back-off")
+    func deferral() async throws {
+        try await withWorker {
+            $0.providerBackoff = Backoff(base: .seconds(2), cap: .seconds(2))
+        } _: { worker in
+            try await withTimelinesTopic { publisher, topic in
+                let service = TestService(beside: worker, publisher: publisher)
+                try await serving([service]) {
+                    let id = try await worker.store.place([.test("w1")])[0]
+                    try await expectPublished([id], worker, topic)
+                    try await worker.store.markUser("u1", isFree: false)
+                    service.signal.signal()
+                    #expect(try #require(await worker.store.detail(id).secondsToDue) > 290)
+                    #expect(try await worker.store.unappointed() == 0)
+                    worker.provider.respond { _ in .status(500) }
+                    try await worker.store.passTime(400)
+                    service.signal.signal()
+                    try await worker.provider.received.reaches(2)
+                    try await eventually("the failure is noted") { try await worker.store.detail(id).attempts == 1 }
+                    #expect(try await worker.store.detail(id).isStale)
+                    answer(worker, "at last.")
+                    try await worker.store.passTime(3)
+                    service.signal.signal()
+                    try await expectPublished([id], worker, topic)
+                    #expect(topic.message(of: id)?.value?.contains("at last.") == true)
+                    #expect(worker.provider.requests.count == 3)
+                }
+            }
+        }
+    }
+
+    @Test("Timelines that ingest hands over in the process are published without a claim")
+    func handedOver() async throws {
+        try await withWorker { worker in
+            try await withTimelinesTopic { publisher, topic in
+                let service = TestService(beside: worker, publisher: publisher) { $0.pollInterval = .seconds(3_600) }
+                let id = try await worker.store.place([.test("w1")])[0]
+                let known = try await worker.store.directory()
+                let kindID = try await worker.store.kindID("Purchases")
+                try await serving([service]) {
+                    try await expectPublished([id], worker, topic)
+                    answer(worker, "handed over.")
+                    let claims = service.counts.claims
+                    let grant = try #require(service.handOver.reserve(1, of: [kindID]))
+                    #expect(grant.statement.kindIDs == [kindID])
+                    var input = MarkInput()
+                    input.marks = [
+                        TimelineMark(
+                            audience: .user, appID: try #require(known.apps[TestKinds.app]).id, audienceID: "u1",
+                            kindID: nil, matching: nil, events: 1, urgency: .free, lane: .push, cause: TestStore.cause,
+                            reason: .foreground)
+                    ]
+                    let rows = try await worker.store.pool.query(
+                        MarkTimelines(input, limit: 1_000, handOver: grant.statement))
+                    let token = try #require(try await worker.store.pool.query(NextToken()).first)
+                    service.handOver.accept(grant, Claim(rows.compactMap(\.timeline), token: token))
+                    try await expectPublished([id], worker, topic)
+                    #expect(topic.message(of: id)?.value?.contains("handed over.") == true)
+                    #expect(service.counts.claims == claims + 1)
+                }
+                #expect(service.handOver.reserve(1, of: [kindID]) == nil, "nothing is taken after the stop")
+                #expect(try await worker.store.lists() == 0)
+            }
+        }
+    }
+}

@@ -1,0 +1,81 @@
+import ServiceLifecycle
+import TestSupport
+import Testing
+import WidgetModel
+import WidgetStore
+
+@testable import ReloadWorkers
+
+/// A provider that hangs, dribbles or sends without end, beside one that is well, in one worker process with more work of
+/// the sick one than it has slots.
+@Suite(.serialized, .tags(.database), .timeLimit(.minutes(5)))
+struct HostileNeighbourTests {
+    enum Sickness: CaseIterable, Sendable {
+        case hangs, dribbles, pours
+
+        var behaviour: RawServer.Behaviour {
+            let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 1073741824\r\n\r\n"
+            return switch self {
+            case .hangs: .hangs
+            case .dribbles: .dribbles(head.replacing("1073741824", with: "60000"), every: .seconds(1))
+            // Without its length, which alone would be enough to refuse it.
+            case .pours:
+                .pours(
+                    head.replacing("content-length: 1073741824\r\n", with: ""),
+                    piece: String(repeating: " ", count: 65_536))
+            }
+        }
+    }
+
+    /// All kinds of the other app name the sick provider.
+    private func infect(_ worker: TestWorker, port: Int) async throws {
+        try await worker.store.sql(
+            """
+            UPDATE kind_definition d
+            SET definition = jsonb_set(definition, '{providerURL}', '"http://127.0.0.1:\(port)/sick"')
+            FROM kind k JOIN app a ON a.id = k.app_id WHERE k.id = d.kind_id AND a.name = '\(TestKinds.otherApp)'
+            """)
+    }
+
+    @Test(arguments: Sickness.allCases)
+    func itCostsOnlyItsOwnShare(sickness: Sickness) async throws {
+        try await withRawServer(sickness.behaviour) { sick, port in
+            try await withWorker(maxBatch: 1, minimumSpacing: .zero, timeout: .seconds(60)) {
+                $0.concurrency = 8
+                $0.providerConcurrency = 4
+                $0.maximumResponseBytes = 1 << 20
+                $0.pollInterval = .milliseconds(50)
+                $0.graceTime = .zero
+            } _: { worker in
+                try await infect(worker, port: port)
+                try await worker.store.place(
+                    (0..<50).map { .test("s\($0)", app: TestKinds.otherApp, user: "s\($0)") })
+                let well = try await worker.store.place((0..<5).map { .test("w\($0)", user: "u\($0)") })
+                let service = TestService(beside: worker)
+                try await serving([service]) {
+                    try await sick.asked.reaches(1)
+                    for round in 1...15 {
+                        for user in 0..<5 { try await worker.store.markUser("u\(user)") }
+                        // A slot that the sick provider holds is free after a minute.
+                        try await eventually("round \(round) of the one that is well", within: .seconds(15)) {
+                            for id in well where try await worker.store.detail(id).isStale { return false }
+                            return true
+                        }
+                    }
+                }
+                #expect(worker.provider.requests.count >= 5 * 15)
+                switch sickness {
+                case .hangs, .dribbles:
+                    #expect(service.counts.failed.isEmpty, "it holds its slots still")
+                    // Four slots, each with a snapshot and a timeline.
+                    #expect(sick.asked.count <= 8)
+                case .pours:
+                    #expect(Array(service.counts.failed.keys) == [.tooLarge])
+                    #expect(service.counts.breakersOpened >= 1)
+                    // Of as many gigabytes, what lies in the sockets' buffers.
+                    #expect(sick.asked.count <= 30 && sick.sent < 384 << 20)
+                }
+            }
+        }
+    }
+}

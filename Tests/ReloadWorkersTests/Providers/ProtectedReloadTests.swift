@@ -1,0 +1,383 @@
+import Synchronization
+import TestSupport
+import Testing
+import WidgetModel
+import WidgetStore
+
+@testable import ReloadWorkers
+
+/// Providers that fail, over the real claims and requests: what is poisonous is found, what is overloaded is left alone,
+/// and nothing is lost.
+@Suite(.serialized, .tags(.database), .timeLimit(.minutes(5)))
+struct ProtectedReloadTests {
+    private func placeUsers(_ count: Int, _ worker: TestWorker, from first: Int = 0) async throws -> [TimelineID] {
+        try await worker.store.place((first..<(first + count)).map { .test("w\($0)", user: "u\($0)") })
+    }
+
+    // MARK: Poison
+
+    /// What a provider does with a batch that has a poisonous timeline in it.
+    static let poisons: [@Sendable () -> StubProvider.Answer] = [
+        { .status(500) }, { .status(400) }, { .status(422) }, { .body(Array("{\"timelines\": [".utf8)) },
+        { .stream(bytes: 1 << 20) },
+    ]
+
+    @Test(arguments: poisons.indices)
+    func thePoisonousTimelineFailsAloneWithinTheSameLease(index: Int) async throws {
+        try await withWorker {
+            $0.maximumResponseBytes = 65_536
+        } _: { worker in
+            let ids = try await placeUsers(20, worker)
+            let poison = ids[13]
+            worker.provider.respond { request in
+                request.ids.contains(poison)
+                    ? Self.poisons[index]() : .timelines(request.ids.map { .stubTimeline($0) })
+            }
+            #expect(try await worker.turn() == 20)
+            for id in ids where id != poison {
+                let detail = try await worker.store.detail(id)
+                #expect(!detail.isStale && detail.attempts == 0)
+            }
+            let failed = try await worker.store.detail(poison)
+            #expect(failed.isStale && failed.attempts == 1)
+            // An answer that is too large says so itself.
+            #expect(try await worker.store.rule(of: poison) == (index == 4 ? .providerTooLarge : .providerPoison))
+            #expect(worker.counts.bisected == 1 && worker.counts.completed == 19)
+            #expect(worker.counts.requests <= 1 + 2 * 5)
+            #expect(worker.counts.breakersOpened == 0, "the provider is well")
+        }
+    }
+
+    @Test func anOutageIsNotMultiplied() async throws {
+        try await withWorker { worker in
+            let ids = try await placeUsers(20, worker)
+            worker.provider.respond { _ in .status(500) }
+            try await worker.turn()
+            #expect(worker.provider.requests.map(\.ids.count) == [20, 10, 10, 1], "the whole, its halves, and one")
+            #expect(worker.counts.failed == [.status: 20] && worker.counts.poisonous == 0)
+            for id in ids { #expect(try await worker.store.detail(id).attempts == 1) }
+        }
+    }
+
+    /// A gateway's word for a provider that crashed or never answered, which is what an outage looks like too.
+    @Test(arguments: [502, 504])
+    func aTimelineThatBreaksItsProviderIsFoundInTheEnd(status: Int) async throws {
+        try await withWorker { worker in
+            let poison = try await placeUsers(40, worker)[17]
+            worker.provider.respond { request in
+                request.ids.contains(poison) ? .status(status) : .timelines(request.ids.map { .stubTimeline($0) })
+            }
+            for attempt in 1...4 {
+                #expect(worker.counts.bisected == 0, "an outage is not multiplied")
+                try await worker.turn()
+                #expect(worker.counts.breakersOpened == 0)
+                #expect(try await worker.store.detail(poison).attempts == attempt)
+                // All of it at once, so that no jitter parts them.
+                try await worker.store.passTime(1_000)
+            }
+            #expect(worker.counts.completed == 39 && worker.counts.bisected == 1)
+            #expect(try await worker.store.rule(of: poison) == .providerPoison)
+        }
+    }
+
+    @Test func aRestThatIsAskedForIsNoPoison() async throws {
+        try await withWorker {
+            $0.protection.openBackoff = Backoff(base: .microseconds(1), cap: .microseconds(1))
+        } _: { worker in
+            _ = try await placeUsers(2, worker)
+            worker.provider.respond { _ in .status(503) }
+            for _ in 0..<6 {
+                try await worker.turn()
+                try await worker.store.passTime(1_000)
+            }
+            #expect(worker.counts.bisected == 0 && worker.counts.requests >= 6)
+        }
+    }
+
+    @Test func whatIsTriedAgainDragsNothingFreshDown() async throws {
+        try await withWorker { worker in
+            let poison = try await placeUsers(1, worker)[0]
+            worker.provider.respond { request in
+                request.ids.contains(poison) ? .status(500) : .timelines(request.ids.map { .stubTimeline($0) })
+            }
+            try await worker.turn()
+            #expect(try await worker.store.rule(of: poison) == .providerStatus, "alone, it may be the provider")
+            try await worker.store.passTime(10)
+            let fresh = try await placeUsers(5, worker, from: 1)
+            #expect(try await worker.turn() == 6)
+            #expect(worker.provider.requests.count == 3)
+            #expect(worker.provider.requests.contains { Set($0.ids) == Set(fresh) })
+            #expect(worker.counts.completed == 5 && worker.counts.bisected == 0)
+        }
+    }
+
+    @Test func aTimelineThatFailsAgainAndAgainLeavesItsProviderAlone() async throws {
+        try await withWorker {
+            $0.protection.consecutiveFailures = 2
+        } _: { worker in
+            _ = try await placeUsers(1, worker)
+            worker.provider.respond { _ in .status(500) }
+            for _ in 0..<6 {
+                #expect(try await worker.turn() == 1)
+                try await worker.store.passTime(1_000)
+            }
+            #expect(worker.counts.breakersOpened == 0)
+        }
+    }
+
+    // MARK: Sizes
+
+    @Test func aBatchThatIsTooLargeIsHalvedAndTheSizeRemembered() async throws {
+        try await withWorker(minimumSpacing: .zero) { worker in
+            let ids = try await placeUsers(16, worker)
+            worker.provider.respond { request in
+                request.ids.count > 5 ? .status(413) : .timelines(request.ids.map { .stubTimeline($0) })
+            }
+            try await worker.turn()
+            for id in ids { #expect(try await !worker.store.detail(id).isStale) }
+            #expect(worker.provider.requests.map(\.ids.count) == [16, 8, 4, 4, 4, 4])
+            #expect(worker.counts.batchesTooLarge == 1 && worker.counts.failed.isEmpty)
+            for user in 0..<16 { try await worker.store.markUser("u\(user)") }
+            try await worker.drain()
+            #expect(worker.provider.requests.dropFirst(6).allSatisfy { $0.ids.count <= 5 })
+            #expect(worker.counts.batchesTooLarge == 1 && worker.counts.completed == 32)
+        }
+    }
+
+    // MARK: Breaker
+
+    @Test func aProviderThatFailsIsLeftAloneUntilAProbeSucceeds() async throws {
+        try await withWorker(maxBatch: 1) {
+            $0.protection.consecutiveFailures = 3
+            $0.protection.openBackoff = Backoff(base: .seconds(3), cap: .seconds(3))
+        } _: { worker in
+            worker.provider.respond { _ in .status(502) }
+            _ = try await placeUsers(5, worker)
+            try await worker.turn()
+            #expect(worker.counts.breakersOpen == 1 && worker.counts.breakersOpened == 1)
+            let asked = worker.provider.requests.count
+            let later = try await placeUsers(5, worker, from: 5)
+            worker.provider.respond { .timelines($0.ids.map { .stubTimeline($0) }) }
+            #expect(try await worker.turn() == 0, "it is not claimed")
+            for id in later {
+                let detail = try await worker.store.detail(id)
+                #expect(detail.attempts == 0 && detail.isStale)
+            }
+            #expect(worker.provider.requests.count == asked)
+            try await eventually("the probe") { try await worker.turn() > 0 }
+            // Once the probe has succeeded, the rest of its list may follow.
+            #expect(worker.provider.requests.count > asked)
+            #expect(worker.provider.requests[asked].ids.count == 1)
+            #expect(worker.counts.breakersOpen == 0)
+            try await worker.store.passTime(10)
+            try await worker.drain()
+            #expect(worker.counts.completed == 10)
+        }
+    }
+
+    @Test func aProviderThatAsksForARestGetsItWholly() async throws {
+        for status in [429, 503] {
+            try await withWorker { worker in
+                _ = try await placeUsers(1, worker)
+                worker.provider.respond { _ in .status(status, headers: ["retry-after": "600"]) }
+                try await worker.turn()
+                let other = try await placeUsers(1, worker, from: 1)[0]
+                #expect(try await worker.turn() == 0)
+                #expect(try await worker.store.detail(other).attempts == 0)
+                #expect(worker.provider.requests.count == 1)
+            }
+        }
+    }
+
+    @Test func oneTimelinesRetryAfterIsThatTimelinesOnly() async throws {
+        try await withWorker { worker in
+            let ids = try await placeUsers(2, worker)
+            worker.provider.respond { request in
+                .timelines(
+                    request.ids.map { $0 == ids[0] ? .stubError($0, code: "busy", retryAfter: 600) : .stubTimeline($0) }
+                )
+            }
+            try await worker.turn()
+            #expect(try #require(await worker.store.detail(ids[0]).secondsToDue) > 590)
+            #expect(try await !worker.store.detail(ids[1]).isStale)
+            _ = try await placeUsers(1, worker, from: 2)
+            #expect(try await worker.turn() == 1, "the provider is asked as ever")
+        }
+    }
+
+    @Test func errorsOfTimelinesNeverOpenTheBreaker() async throws {
+        try await withWorker(maxBatch: 1) {
+            $0.protection.consecutiveFailures = 2
+        } _: { worker in
+            worker.provider.respond { .timelines($0.ids.map { .stubError($0, code: "gone") }) }
+            for round in 0..<5 {
+                _ = try await placeUsers(3, worker, from: round * 3)
+                try await worker.turn()
+            }
+            #expect(worker.counts.breakersOpened == 0)
+            // Some may have been tried again by then.
+            #expect(Array(worker.counts.failed.keys) == [.provider])
+            #expect(worker.counts.failed[.provider, default: 0] >= 15)
+        }
+    }
+
+    @Test func whatTheLeaseLeavesTooLittleTimeForSaysNothingOfTheProvider() async throws {
+        try await withWorker { worker in
+            let ids = try await placeUsers(3, worker)
+            worker.provider.respond { _ in
+                try await Gate().pass()
+                return .status(200)
+            }
+            let known = try await worker.store.directory()
+            let context = worker.context
+            let end = context.clock.elapsed + context.output.longestPublish + .seconds(1)
+            var items: [FetchItem] = []
+            for id in ids {
+                let timeline = try await worker.store.detail(id).timeline
+                items.append(
+                    FetchItem(
+                        timeline: timeline, list: Sample.list(1, rows: []),
+                        kind: try #require(known.kinds[timeline.kindID]), token: 1, rule: .first,
+                        ledger: BudgetLedger(), startedAt: .zero, leaseEnds: end))
+            }
+            let app = try #require(known.apps[TestKinds.app])
+            let provider = ProviderKey(appID: app.id, url: worker.provider.url)
+            let outcome = try await FetchRunner(context: context).fetch(
+                FetchBatch(app: app, provider: provider, items: items))
+            #expect(outcome.failed.map(\.failure.reason) == [.timeout, .timeout, .timeout])
+            #expect(context.protection.limit(of: provider) == 8, "it was not given its time")
+        }
+    }
+
+    @Test("The lists of a provider that rests go back as they are, and their leases do not count")
+    func restingProviderGivesBack() async throws {
+        try await withWorker(maxBatch: 1) {
+            $0.protection.consecutiveFailures = 1
+            $0.protection.openBackoff = Backoff(base: .seconds(60), cap: .seconds(60))
+            $0.concurrency = 1
+            $0.providerConcurrency = 1
+            $0.concurrency = 1
+        } _: { worker in
+            // One list; the first request opens the breaker, the others are not made.
+            let ids = try await placeUsers(5, worker)
+            worker.provider.respond { _ in .status(502) }
+            #expect(try await worker.turn() == 5)
+            #expect(worker.provider.requests.count == 1 && worker.counts.restingTimelines == 4)
+            #expect(worker.counts.failed.values.reduce(0, +) == 1)
+            #expect(try await worker.store.integer("SELECT count(*) FROM work WHERE leases = 0 AND lease IS NULL") == 2)
+            #expect(try await worker.store.lists(ready: .interactive) == 0, "when the breaker probes")
+            for id in ids { #expect(try await worker.store.detail(id).isStale) }
+            #expect(worker.context.leases.held == 0 && worker.context.slots.all.isEmpty)
+            #expect(try await worker.store.unappointed() == 0)
+        }
+    }
+
+    // MARK: Retries
+
+    @Test func beyondTheRetryBudgetWhatFailedWaitsAndIsNotDropped() async throws {
+        try await withWorker {
+            $0.protection.retryFloor = 2
+            $0.protection.consecutiveFailures = 100
+        } _: { worker in
+            let ids = try await placeUsers(6, worker)
+            worker.provider.respond { _ in .status(502) }
+            try await worker.turn()
+            try await worker.store.passTime(10)
+            try await worker.turn()
+            #expect(worker.provider.requests.map(\.ids.count) == [6, 2])
+            #expect(worker.counts.retriesRefused == 4)
+            var attempts = 0
+            for id in ids {
+                let detail = try await worker.store.detail(id)
+                attempts += Int(detail.attempts)
+                #expect(detail.isStale)
+            }
+            #expect(try await worker.store.unappointed() == 0)
+            #expect(attempts == 6 + 2, "what was not asked again has not failed again")
+        }
+    }
+
+    @Test func retriesThatSucceedAreNotHeldBack() async throws {
+        try await withWorker {
+            // One request after the other.
+            $0.providerConcurrency = 1
+            $0.concurrency = 1
+            $0.protection.retryFloor = 30
+            $0.protection.consecutiveFailures = 100
+        } _: { worker in
+            _ = try await placeUsers(100, worker)
+            worker.provider.respond { _ in .status(502) }
+            try await worker.turn()
+            worker.provider.respond { .timelines($0.ids.map { .stubTimeline($0) }) }
+            try await worker.store.passTime(10)
+            try await worker.turn()
+            #expect(worker.counts.completed == 100)
+            #expect(worker.counts.retriesRefused == 0)
+        }
+    }
+
+    // MARK: Isolation
+
+    @Test func aProviderThatHangsLeavesOthersTheirPace() async throws {
+        try await withRawServer(.hangs) { sick, port in
+            try await withWorker(minimumSpacing: .zero, timeout: .seconds(8)) { worker in
+                try await worker.store.sql(
+                    """
+                    UPDATE kind_definition d
+                    SET definition = jsonb_set(definition, '{providerURL}', '"http://127.0.0.1:\(port)/sick"')
+                    FROM kind k JOIN app a ON a.id = k.app_id WHERE k.id = d.kind_id AND a.name = '\(TestKinds.otherApp)'
+                    """)
+                try await worker.store.place([.test("sick", app: TestKinds.otherApp)])
+                let well = try await worker.store.place([.test("well")])[0]
+                #expect(try await worker.start() == 2)
+                try await sick.asked.reaches(1)
+                // While it hangs, the other is reloaded again and again.
+                try await worker.provider.received.reaches(1)
+                try await eventually("the first is stored") { try await !worker.store.detail(well).isStale }
+                for round in 1...10 {
+                    try await worker.store.markUser("u1")
+                    try await worker.start()
+                    try await eventually("round \(round)") { try await !worker.store.detail(well).isStale }
+                    #expect(worker.provider.requests.count == round + 1)
+                }
+                #expect(worker.counts.failed.isEmpty, "it still hangs")
+                try await worker.finish()
+                #expect(worker.counts.failed == [.timeout: 1])
+            }
+        }
+    }
+
+    @Test func aTimelineIsNeverInTwoRequestsAtATime() async throws {
+        try await withWorker(maxBatch: 3, minimumSpacing: .zero) { worker in
+            let active = Mutex<Set<TimelineID>>([])
+            let overlaps = Mutex(0)
+            worker.provider.respond { request in
+                let clashes = active.withLock { active in
+                    defer { active.formUnion(request.ids) }
+                    return active.intersection(request.ids).count
+                }
+                overlaps.withLock { $0 += clashes }
+                for _ in 0..<20 { await Task.yield() }
+                active.withLock { $0.subtract(request.ids) }
+                return .timelines(request.ids.map { .stubTimeline($0) })
+            }
+            _ = try await placeUsers(20, worker)
+            let workers = [worker, worker, worker.another()]
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                for worker in workers {
+                    group.addTask {
+                        for round in 0..<10 {
+                            for user in 0..<20 where (user + round).isMultiple(of: 3) {
+                                try await worker.store.markUser("u\(user)")
+                            }
+                            try await worker.turn()
+                        }
+                    }
+                }
+                try await group.waitForAll()
+            }
+            #expect(overlaps.withLock { $0 } == 0)
+            #expect(worker.provider.requests.count > 20)
+        }
+    }
+}

@@ -1,0 +1,100 @@
+import Testing
+
+@testable import ReloadWorkers
+
+struct RetryBudgetTests {
+    private func budget(floor: Int = 0) -> RetryBudget {
+        var rules = ProtectionRules()
+        rules.retryShare = 0.2
+        rules.retryFloor = floor
+        rules.retryWindow = .seconds(10)
+        return RetryBudget(rules)
+    }
+
+    @Test func failingRetriesAreAFifthOfFirstAttempts() {
+        var budget = budget()
+        #expect(budget.take(10, at: .zero) == 0)
+        budget.firstAttempts(100, at: .zero)
+        #expect(budget.take(15, at: .zero) == 15)
+        #expect(budget.take(15, at: .seconds(1)) == 5, "as many as there is budget for")
+        #expect(budget.take(15, at: .seconds(1)) == 0)
+        budget.firstAttempts(50, at: .seconds(2))
+        #expect(budget.available(at: .seconds(2)) == 10)
+    }
+
+    @Test func theWindowSlides() {
+        var budget = budget()
+        budget.firstAttempts(100, at: .zero)
+        #expect(budget.take(20, at: .seconds(5)) == 20)
+        #expect(budget.available(at: .seconds(11)) == 0, "the first attempts are forgotten before the retries")
+        budget.firstAttempts(100, at: .seconds(12))
+        #expect(budget.available(at: .seconds(12)) == 0)
+        #expect(budget.available(at: .seconds(16)) == 20)
+    }
+
+    @Test func aQuietProviderMayStillRetry() {
+        var budget = budget(floor: 5)
+        #expect(budget.take(7, at: .zero) == 5)
+        #expect(budget.take(7, at: .seconds(9)) == 0)
+        #expect(budget.take(7, at: .seconds(10)) == 5)
+    }
+
+    @Test func whatSucceedsIsPaidBackSoThatNothingWaitsAfterAnOutage() {
+        var budget = budget(floor: 5)
+        for _ in 0..<1_000 {
+            #expect(budget.take(5, at: .seconds(1)) == 5)
+            budget.payBack(5, at: .seconds(1))
+        }
+    }
+
+    @Test func theMoreAreRefusedTheLongerTheyStayAway() {
+        var budget = budget(floor: 10)
+        #expect(budget.wait(after: 1, at: .zero) == .seconds(11))
+        #expect(budget.wait(after: 19, at: .zero) == .seconds(30))
+        #expect(budget.wait(after: 1_000_000, at: .seconds(1)) == .seconds(300))
+        #expect(budget.wait(after: 10, at: .seconds(20)) == .seconds(20), "those of before are forgotten")
+        budget.firstAttempts(1_000, at: .seconds(20))
+        #expect(budget.wait(after: 10, at: .seconds(20)) == .seconds(11), "the budget is larger")
+    }
+
+    /// A storm: everything fails, and everything that failed wants to be tried again at once.
+    @Test func aStormOfRetriesIsAFifthOfTheLoad() {
+        var budget = budget(floor: 10)
+        var (firsts, retries) = (0, 0)
+        for tick in 0..<600 {
+            let time = Duration.milliseconds(tick * 100)
+            budget.firstAttempts(20, at: time)
+            firsts += 20
+            retries += budget.take(1_000, at: time)
+        }
+        #expect(Double(retries) <= 0.2 * Double(firsts) + 10)
+        #expect(Double(retries) > 0.15 * Double(firsts), "and what is allowed is done")
+    }
+}
+
+@Suite("Batch sizes that providers are found to take")
+struct BatchSizeLimitsTests {
+    @Test("A size that was too large is learned, and forgotten slowly with each full batch")
+    func learning() {
+        var sizes = BatchSizeLimits()
+        #expect(sizes.size(atMost: 100) == 100 && sizes.isEmpty)
+        sizes.wasTooLarge(fitting: 50)
+        #expect(sizes.size(atMost: 100) == 50 && !sizes.isEmpty)
+        sizes.succeeded(20)
+        #expect(sizes.size(atMost: 100) == 50, "a small batch tells nothing")
+        sizes.succeeded(50)
+        #expect(sizes.size(atMost: 100) == 51)
+        for size in 51..<10_000 { sizes.succeeded(size) }
+        #expect(sizes.isEmpty)
+    }
+
+    @Test("A size is never less than one, and never grows by a refusal")
+    func bounds() {
+        var sizes = BatchSizeLimits()
+        sizes.wasTooLarge(fitting: 0)
+        #expect(sizes.size(atMost: 100) == 1)
+        sizes.wasTooLarge(fitting: 40)
+        #expect(sizes.size(atMost: 100) == 1)
+        #expect(sizes.size(atMost: 0) == 1)
+    }
+}

@@ -1,0 +1,149 @@
+import PostgresClient
+import TestSupport
+import Testing
+import WidgetModel
+import WidgetStore
+
+@testable import ReloadWorkers
+
+/// Kafka that does not take what is published.
+@Suite("Output", .serialized, .tags(.database), .timeLimit(.minutes(5)))
+struct OutputTests {
+    @Test("What cannot be published is stored, its list goes back, and the next holder publishes what is stored")
+    func laterPublished() async throws {
+        try await withWorker {
+            $0.outputBackoff = Backoff(base: .zero, cap: .zero)
+        } _: { worker in
+            let id = try await worker.store.place([.test("w1")])[0]
+            worker.publisher.respond { _ in .testTimeout }
+            try await worker.turn()
+            let detail = try await worker.store.detail(id)
+            #expect(detail.content != nil && detail.attempts == 0 && !detail.isStale)
+            #expect(try await worker.store.lists() == 1)
+            #expect(try await worker.store.lists(ready: .interactive) == 0)
+            #expect(try await worker.store.integer("SELECT leases FROM work") == 1, "the lease counts")
+            #expect(worker.counts.unpublished == 1 && worker.counts.released == 1)
+
+            worker.publisher.respond { _ in nil }
+            try await worker.store.passTime(2)
+            try await worker.turn()
+            #expect(worker.publisher.messages(of: id).map(\.revision) == [detail.revision])
+            #expect(worker.counts.stored == 1 && worker.counts.requests == 1)
+            #expect(try await worker.store.lists() == 0)
+        }
+    }
+
+    @Test("While the output is down nothing is claimed but small probes, one at a time")
+    func probes() async throws {
+        try await withWorker(maxBatch: 10) {
+            $0.outputBackoff = Backoff(base: .seconds(60), cap: .seconds(60))
+        } _: { worker in
+            try await worker.store.placeApart(50)
+            worker.publisher.respond { _ in .testTimeout }
+            try await worker.turn()
+            #expect(worker.counts.claimed == 50)
+            try await worker.store.passTime(2)
+            #expect(try await worker.turn() == 0, "the output is down")
+        }
+        try await withWorker(maxBatch: 10) {
+            $0.outputBackoff = Backoff(base: .zero, cap: .zero)
+        } _: { worker in
+            try await worker.store.placeApart(50)
+            worker.publisher.respond { _ in .testTimeout }
+            try await worker.turn()
+            for user in 0..<50 { try await worker.store.markUser("u\(user)") }
+            let probe = try await worker.claim()
+            #expect(probe > 0 && probe <= 10, "a probe is small")
+            #expect(try await worker.claim() == 0, "one probe at a time")
+            worker.publisher.respond { _ in nil }
+            try await worker.finish()
+            try await worker.store.passTime(2)
+            try await worker.drain()
+            #expect(worker.context.output.allowance() == .everything)
+            #expect(try await worker.store.lists() == 0)
+        }
+    }
+
+    @Test("A probe that finds nothing to publish is followed by another")
+    func emptyProbe() async throws {
+        try await withWorker {
+            $0.outputBackoff = Backoff(base: .zero, cap: .zero)
+        } _: { worker in
+            let ids = try await worker.store.place([.test("w1"), .test("w2", user: "u2")])
+            try await worker.drain()
+            worker.publisher.respond { _ in .testTimeout }
+            worker.provider.respond { .timelines($0.ids.map { .stubTimeline($0, content: "new") }) }
+            try await worker.store.markUser("u1")
+            try await worker.turn()
+            #expect(worker.context.output.allowance() != .everything)
+            // The lists are superseded: nothing is fetched or published through them.
+            try await worker.store.sql("DELETE FROM work")
+            try await worker.store.markUser("u2")
+            try await worker.store.sql("UPDATE timeline SET listed_at = 'infinity'")
+            #expect(try await worker.turn() == 0)
+            worker.publisher.respond { _ in nil }
+            try await worker.store.markUser("u2")
+            try await worker.drain()
+            #expect(try await worker.store.detail(ids[1]).text.contains("new"))
+            #expect(worker.context.output.allowance() == .everything)
+        }
+    }
+
+    @Test("A timeline that Kafka refuses for its size is stored, counted and not tried again")
+    func tooLarge() async throws {
+        try await withWorker { worker in
+            let id = try await worker.store.place([.test("w1")])[0]
+            worker.publisher.respond { _ in .testTooLarge }
+            try await worker.drain()
+            let detail = try await worker.store.detail(id)
+            #expect(detail.content != nil && detail.attempts == 0 && !detail.isStale)
+            #expect(worker.counts.unpublished == 1 && worker.publisher.messages.isEmpty)
+            #expect(worker.context.output.allowance() == .everything, "the output works")
+            #expect(try await worker.store.lists() == 0)
+        }
+    }
+
+    @Test("Nothing is published when too little is left of the lease")
+    func lateInTheLease() async throws {
+        try await withWorker { worker in
+            let id = try await worker.store.place([.test("w1")])[0]
+            let timeline = try await worker.store.detail(id).timeline
+            let kind = try #require(try await worker.store.directory().kinds[timeline.kindID])
+            let item = FetchItem(
+                timeline: timeline, list: Sample.list(1, rows: []), kind: kind, token: 1, rule: .first,
+                ledger: BudgetLedger(), startedAt: .zero, leaseEnds: worker.context.clock.elapsed + .seconds(4))
+            let fetched = FetchedTimeline(
+                item: item, content: Array("{}".utf8), hash: ContentHash(of: []), policy: .never,
+                lastEntry: Sample.now, lints: [], fetchTime: .zero)
+            let settled = await Publisher(context: worker.context).publish(
+                [StoredTimeline(fetched: fetched, isChanged: true, row: StoreTimelines.Row(timeline))], traces: [:])
+            #expect(settled.map(\.isStored) == [true] && settled[0].published == nil)
+            #expect(settled[0].returnDelay == worker.context.configuration.publishRetryDelay)
+            #expect(worker.publisher.messages.isEmpty)
+        }
+    }
+
+    @Test("An error that is fatal to a producer's client is a failure like others")
+    func fatal() async throws {
+        try await withWorker { worker in
+            let id = try await worker.store.place([.test("w1")])[0]
+            worker.publisher.respond { _ in .testFatal }
+            try await worker.turn()
+            #expect(try await !worker.store.isLeased(id), "it is published later")
+            guard case .nothing = worker.context.output.allowance() else {
+                Issue.record("claiming goes on while the output is down")
+                return
+            }
+        }
+    }
+}
+
+extension TestStore {
+    /// Places widgets of users `u0`, `u1`, … in transactions of their own, so that each timeline has a list of its own.
+    @discardableResult
+    func placeApart(_ count: Int) async throws -> [TimelineID] {
+        var ids: [TimelineID] = []
+        for user in 0..<count { ids += try await place([.test("w\(user)", user: "u\(user)")]) }
+        return ids
+    }
+}

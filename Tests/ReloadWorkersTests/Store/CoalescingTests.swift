@@ -1,0 +1,99 @@
+import TestSupport
+import Testing
+import WidgetModel
+import WidgetStore
+
+@testable import ReloadWorkers
+
+/// Any number of requests before a fetch are one; what comes during it is exactly one more.
+@Suite(.serialized, .tags(.database), .timeLimit(.minutes(5)))
+struct CoalescingTests {
+    @Test func requestsBeforeTheFetchAreOne() async throws {
+        try await withWorker { worker in
+            let id = try await worker.store.place([.test("w1")])[0]
+            for _ in 0..<5 { try await worker.store.markUser("u1", events: 3) }
+            try await worker.drain()
+            let detail = try await worker.store.detail(id)
+            #expect(worker.provider.requests.count == 1)
+            #expect(detail.requested == 16 && detail.rendered == 16)
+        }
+    }
+
+    @Test func requestsDuringTheFetchAreOneMore() async throws {
+        try await withWorker { worker in
+            let id = try await worker.store.place([.test("w1")])[0]
+            let gate = Gate()
+            worker.provider.respond { request in
+                try await gate.pass()
+                return .timelines(request.ids.map { .stubTimeline($0) })
+            }
+            async let drained: Void = worker.drain()
+            try await worker.provider.received.reaches(1)
+            for _ in 0..<5 { try await worker.store.markUser("u1") }
+            #expect(try await worker.store.lists() == 1, "its list vouches for it while it is leased")
+            gate.open()
+            try await drained
+            #expect(worker.provider.requests.count == 2)
+            let detail = try await worker.store.detail(id)
+            #expect(!detail.isStale && detail.requested == 6)
+        }
+    }
+
+    @Test func aRequestDuringTheFetchWakesTheClaimLoop() async throws {
+        try await withWorker { worker in
+            try await worker.store.place([.test("w1")])
+            _ = try await worker.claim()
+            try await worker.store.markUser("u1")
+            let mark = worker.context.signal.mark(.timelines)
+            try await worker.finish()
+            #expect(worker.context.signal.mark(.timelines) != mark)
+        }
+    }
+
+    @Test func generationsAreThoseFromBeforeTheFetch() async throws {
+        try await withWorker { worker in
+            let id = try await worker.store.place([.test("w1")])[0]
+            let gate = Gate()
+            worker.provider.respond { request in
+                try await gate.pass()
+                return .timelines(request.ids.map { .stubTimeline($0) })
+            }
+            async let drained: Void = worker.drain()
+            try await worker.provider.received.reaches(1)
+            try await worker.store.bumpKind("Purchases")
+            try await worker.store.bumpApp()
+            gate.open()
+            try await drained
+            #expect(worker.provider.requests.count == 2)
+            #expect(try await !worker.store.detail(id).isStale)
+            #expect(try await worker.store.unappointed() == 0)
+        }
+    }
+
+    @Test("A request in a better lane than the one that is being fetched waits for it, and is fetched once afterwards")
+    func betterLane() async throws {
+        try await withWorker { worker in
+            let id = try await worker.store.place([.test("w1")])[0]
+            try await worker.drain()
+            try await worker.store.markUser("u1", lane: .bulk)
+            let gate = Gate()
+            worker.provider.respond { request in
+                try await gate.pass()
+                return .timelines(request.ids.map { .stubTimeline($0) })
+            }
+            async let drained: Void = worker.drain()
+            try await worker.provider.received.reaches(2)
+            try await worker.store.markUser("u1", lane: .interactive)
+            #expect(try await worker.store.lists() == 2, "the better lane has a list of its own")
+            // The same process takes that list while the timeline is under way.
+            try await worker.start()
+            #expect(worker.context.leases.held == 2)
+            gate.open()
+            try await drained
+            #expect(worker.provider.requests.count == 3)
+            let detail = try await worker.store.detail(id)
+            #expect(!detail.isStale && detail.rendered == 3)
+            #expect(try await worker.store.lists() == 0)
+        }
+    }
+}

@@ -1,0 +1,104 @@
+import PostgresClient
+import TestSupport
+import Testing
+import WidgetModel
+import WidgetStore
+
+@testable import ReloadWorkers
+
+/// Rows that are not as the claim read them, and contents that the database refuses.
+@Suite("Storing", .serialized, .tags(.database), .timeLimit(.minutes(5)))
+struct StorerTests {
+    /// Leases all ready lists of a store and answers its timelines, fetched with this content.
+    private func fetched(
+        _ worker: TestWorker, _ content: (ClaimedTimeline) -> String = { _ in "new" }
+    ) async throws -> [FetchedTimeline] {
+        let known = try await worker.store.directory()
+        let wishes = known.kinds.keys.flatMap { kind in
+            ReloadLane.allCases.map { ClaimWish(kindID: kind, lane: $0, lists: 100) }
+        }
+        let rows = try await worker.store.pool.query(ClaimLists(wishes, lease: .seconds(30)))
+        let claim = try #require(Claim(rows))
+        let end = worker.context.clock.elapsed + .seconds(30)
+        let decisions = Decider(directory: known)
+            .decide(claim.lists, token: claim.token, startedAt: worker.context.clock.elapsed, leaseEnds: end)
+        return decisions.fetches.map { item in
+            let text = Array(#"{"content":"\#(content(item.timeline))"}"#.utf8)
+            return FetchedTimeline(
+                item: item, content: text, hash: ContentHash(of: text), policy: .never,
+                lastEntry: item.timeline.readAt, lints: [], fetchTime: .zero)
+        }
+    }
+
+    private func revise(_ store: TestStore, to revision: Int64) async throws {
+        try await store.sql(
+            "UPDATE timeline SET revision = \(revision), content_revision = \(revision), content = '{}'")
+    }
+
+    @Test("A result is discarded when a later token has stored")
+    func later() async throws {
+        try await withWorker { worker in
+            let id = try await worker.store.place([.test("w1")])[0]
+            let fetched = try await fetched(worker)
+            try await revise(worker.store, to: fetched[0].item.token + 1)
+            let (stored, refused) = try await Storer(context: worker.context).store(fetched)
+            #expect(stored.isEmpty && refused.isEmpty && worker.counts.fenced == 1)
+            #expect(try await worker.store.detail(id).text == "{}")
+        }
+    }
+
+    @Test("A result is computed again and stored when an earlier token has stored meanwhile")
+    func earlier() async throws {
+        try await withWorker { worker in
+            try await worker.store.sql("ALTER SEQUENCE token RESTART 100")
+            let id = try await worker.store.place([.test("w1")])[0]
+            let fetched = try await fetched(worker)
+            try await worker.store.sql("UPDATE timeline SET hash = '\(fetched[0].hash)'")
+            try await revise(worker.store, to: fetched[0].item.token - 1)
+            let (stored, _) = try await Storer(context: worker.context).store(fetched)
+            #expect(stored.map(\.isChanged) == [false], "compared with the content of the earlier one")
+            let detail = try await worker.store.detail(id)
+            #expect(detail.timeline.revision == fetched[0].item.token && detail.decision == .unchanged)
+            #expect(detail.revision == fetched[0].item.token - 1 && worker.counts.fenced == 0)
+        }
+    }
+
+    @Test("What an earlier attempt has stored is found as stored, and is published")
+    func again() async throws {
+        try await withWorker { worker in
+            let id = try await worker.store.place([.test("w1")])[0]
+            let fetched = try await fetched(worker)
+            let storer = Storer(context: worker.context)
+            #expect(try await storer.store(fetched).stored.map(\.isChanged) == [true])
+            // The outcome of the first attempt was lost.
+            let (stored, _) = try await storer.store(fetched)
+            #expect(stored.map(\.isChanged) == [true] && worker.counts.fenced == 0)
+            #expect(stored[0].row.contentRevision == fetched[0].item.token)
+            #expect(try await worker.store.detail(id).revision == fetched[0].item.token)
+        }
+    }
+
+    @Test("Nothing is stored for a list that is not held any more")
+    func lostList() async throws {
+        try await withWorker { worker in
+            let id = try await worker.store.place([.test("w1")])[0]
+            let fetched = try await fetched(worker)
+            try await worker.store.sql("UPDATE work SET lease = lease + 1")
+            #expect(try await Storer(context: worker.context).store(fetched).stored.isEmpty)
+            #expect(try await worker.store.detail(id).content == nil && worker.counts.fenced == 1)
+        }
+    }
+
+    @Test("Content that the database refuses fails alone, found by halves")
+    func refused() async throws {
+        try await withWorker { worker in
+            try await worker.store.place((0..<9).map { .test("w\($0)", user: "u\($0)") })
+            try await worker.store.sql("ALTER TABLE timeline ADD CHECK (content NOT LIKE '%broken%')")
+            let fetched = try await fetched(worker) { $0.user == "u4" ? "broken" : "whole" }
+            let (stored, refused) = try await Storer(context: worker.context).store(fetched)
+            #expect(stored.count == 8 && stored.allSatisfy(\.isChanged))
+            #expect(refused.map(\.item.timeline.user) == ["u4"] && refused.map(\.failure.reason) == [.storage])
+            #expect(try await worker.store.integer("SELECT count(*) FROM timeline WHERE content LIKE '%whole%'") == 8)
+        }
+    }
+}

@@ -1,0 +1,120 @@
+import KafkaClient
+import Logging
+import ServiceLifecycle
+import Synchronization
+import TestSupport
+import WidgetEvents
+import WidgetModel
+import WidgetStore
+
+@testable import ReloadWorkers
+
+/// A worker service beside a test's worker: on its database, with its provider.
+struct TestService: Sendable {
+    let service: WorkerService
+    let signal = WorkSignal()
+    let statistics = WorkerStatistics()
+    let handOver = HandOverDesk()
+
+    init(
+        beside worker: TestWorker, publisher: (any TimelinePublishing)? = nil,
+        fetcher: (any ProviderFetching)? = nil,
+        configure: (inout WorkerConfiguration) -> Void = { _ in }
+    ) {
+        var configuration = worker.context.configuration
+        configuration.worker = WorkerConfiguration().worker
+        configure(&configuration)
+        service = WorkerService(
+            configuration: configuration, pool: worker.store.pool, directory: DirectoryCache(pool: worker.store.pool),
+            fetcher: fetcher ?? worker.context.fetcher, publisher: publisher ?? worker.publisher, signal: signal,
+            statistics: statistics, handOver: handOver, logger: .silent)
+    }
+
+    var counts: WorkerStatistics.Snapshot { statistics.snapshot }
+}
+
+/// Runs services while `body` does, then stops them in order.
+func serving(_ services: [TestService], _ body: () async throws -> Void) async throws {
+    let group = ServiceGroup(services: services.map(\.service), logger: .silent)
+    try await withThrowingTaskGroup(of: Void.self) { tasks in
+        tasks.addTask { try await group.run() }
+        do {
+            try await body()
+        } catch {
+            tasks.cancelAll()
+            throw error
+        }
+        await group.triggerGracefulShutdown()
+        try await tasks.waitForAll()
+    }
+}
+
+extension TestStore {
+    /// Waits until nothing is stale, and no list is ready or leased.
+    func settles(within limit: Duration = .seconds(30)) async throws {
+        try await eventually("all is done", within: limit) {
+            guard try await stale() == 0 else { return false }
+            return try await integer("SELECT count(*) FROM work WHERE lease IS NOT NULL OR due_at <= now()") == 0
+        }
+    }
+}
+
+/// The timelines topic of an embedded Kafka, read to its end again and again.
+final class TimelinesTopic: Sendable {
+    private let last = Mutex<[TimelineID: (revision: Int64, value: String?)]>([:])
+    private let count = Mutex(0)
+
+    /// Messages so far.
+    var messages: Int { count.withLock { $0 } }
+
+    /// The last message of a timeline; nil: there is none.
+    func message(of id: TimelineID) -> (revision: Int64, value: String?)? { last.withLock { $0[id] } }
+
+    func read(_ consumer: KafkaConsumer) async throws {
+        for try await event in consumer.events {
+            switch event {
+            case .assigned(let assignment): assignment.start(at: [:])
+            case .batch(let batch):
+                for index in 0..<batch.count {
+                    guard let key = batch.key(index),
+                        let id = TimelineID(String(decoding: batch.bytes[key], as: UTF8.self)),
+                        let header = batch.header(index, named: TimelineHeaders.revision),
+                        let revision = Int64(String(decoding: batch.bytes[header], as: UTF8.self))
+                    else { continue }
+                    let value = batch.value(index).map { String(decoding: batch.bytes[$0], as: UTF8.self) }
+                    last.withLock { $0[id] = (revision, value) }
+                    count.withLock { $0 += 1 }
+                }
+            default: break
+            }
+        }
+    }
+}
+
+/// Lends a publisher on an embedded Kafka, and its timelines topic.
+func withTimelinesTopic(_ body: (KafkaTimelinePublisher, TimelinesTopic) async throws -> Void) async throws {
+    let kafka = try EmbeddedKafka(logger: .silent)
+    defer { kafka.close() }
+    let name = WorkerConfiguration().topic
+    try kafka.createTopic(name, partitions: 3)
+    let producer = try KafkaProducer(configuration: kafka.configuration, deliveryTimeout: .seconds(10), logger: .silent)
+    let consumer = try KafkaConsumer(
+        configuration: KafkaConsumerConfiguration(kafka: kafka.configuration, group: "test", topics: [name]),
+        logger: .silent)
+    let topic = TimelinesTopic()
+    let result: Result<Void, any Error> = await withTaskGroup(of: Void.self) { group in
+        group.addTask { try? await topic.read(consumer) }
+        let result: Result<Void, any Error>
+        do {
+            let publisher = KafkaTimelinePublisher(producer: producer, deliveryTimeout: .seconds(10))
+            result = .success(try await body(publisher, topic))
+        } catch {
+            result = .failure(error)
+        }
+        group.cancelAll()
+        return result
+    }
+    await consumer.shutdown()
+    await producer.shutdown()
+    try result.get()
+}

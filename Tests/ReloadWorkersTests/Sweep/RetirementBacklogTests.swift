@@ -1,0 +1,29 @@
+import TestSupport
+import Testing
+import WidgetModel
+import WidgetStore
+
+@testable import ReloadWorkers
+
+/// A kind may be deleted while much of it is due: nothing of it is claimed any more, so that must not hold it up.
+@Suite(.serialized, .tags(.database), .timeLimit(.minutes(5)))
+struct RetirementBacklogTests {
+    @Test func aKindWithMoreDueThanTheHighWaterMarkIsRetiredToItsEnd() async throws {
+        try await withWorker {
+            $0.sweepChunk = 7
+            $0.bulkHighWater = 10
+        } _: { worker in
+            try await worker.store.place((0..<40).map { .test("w\($0)", user: "u\($0)") })
+            try await worker.store.sql("UPDATE work SET lane = 3")
+            _ = try await worker.store.store.retire(app: TestKinds.app, kind: "Purchases")
+            for _ in 0..<30 {
+                try await worker.sweep()
+                try await worker.drain()
+                if try await worker.store.integer("SELECT count(*) FROM timeline") == 0 { break }
+            }
+            #expect(try await worker.store.integer("SELECT count(*) FROM timeline") == 0)
+            #expect(try await worker.store.integer("SELECT count(*) FROM widget WHERE timeline_id IS NOT NULL") == 0)
+            #expect(worker.provider.requests.isEmpty, "nothing of it is fetched")
+        }
+    }
+}

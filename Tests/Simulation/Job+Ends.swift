@@ -1,0 +1,109 @@
+import WidgetModel
+
+extension Job {
+    // MARK: Collect
+
+    /// `FOR UPDATE SKIP LOCKED`: the list of a row that somebody has locked goes back, and that of a row that was revived
+    /// since it was read, for something may have been published after the tombstone.
+    mutating func lockOrphans(_ statement: inout OpenStatement, _ context: JobContext, _ database: inout Database) {
+        collecting = statement.rows.filter { place in
+            guard database.lock(.timeline(rows[place].id), .update, statement.transaction),
+                let row = database.tables.timelines[rows[place].id]
+            else { return false }
+            if database.isOn(.collectsRevived) { return true }
+            return row.state.isOrphaned && row.state.requested == rows[place].row?.state.requested
+        }
+    }
+
+    /// Deletes locked rows that no widget shows; others stay, are appointed, and their content is published again.
+    mutating func collect(
+        _ statement: inout OpenStatement, _ context: JobContext, _ database: inout Database
+    ) -> [(place: Int, stage: Stage)]? {
+        var outcome: [(place: Int, stage: Stage)] = []
+        var listed: [(id: Int, row: TimelineRow)] = []
+        for place in statement.rows {
+            let id = rows[place].id
+            guard collecting.contains(place), var row = database.tables.timelines[id] else {
+                if database.tables.timelines[id] != nil { returning.append(id) }
+                outcome.append((place, .done))
+                continue
+            }
+            guard statement.transaction.snapshot.isShown(id) else {
+                statement.transaction.writes.append(.timeline(id, nil))
+                outcome.append((place, .done))
+                continue
+            }
+            row.state.isOrphaned = false
+            row.state.requested += 1
+            row.state.freeRequested = row.state.requested
+            row.hash = nil
+            let kind = statement.transaction.snapshot.kinds[row.kind].generations
+            if row.appoint(kind, at: statement.transaction.now) { listed.append((id, row)) }
+            statement.transaction.writes.append(.timeline(id, row))
+            let message = Message(revision: row.contentRevision, value: row.content)
+            outcome.append((place, row.contentRevision > 0 ? .publishing(message, isCollection: false) : .done))
+        }
+        _ = database.appendLists(of: listed, &statement.transaction)
+        return outcome
+    }
+
+    // MARK: End, give back
+
+    /// Ends the lists, each by id and lease token, in one transaction. Answers whether the job has ended.
+    mutating func end(_ context: JobContext, _ database: inout Database) -> Bool {
+        let returning = returning
+        return close(context, &database) { list in
+            guard list.timelines.allSatisfy({ !returning.contains($0) }) else {
+                var list = list
+                list.readyAt = context.now + .seconds(1)
+                list.lease = nil
+                return list
+            }
+            return nil
+        }
+    }
+
+    /// Gives the lists back as they are.
+    mutating func giveBack(_ context: JobContext, _ database: inout Database) -> Bool {
+        let counts = hasStored || !sentRows.isEmpty
+        let delay = Duration.seconds(context.how % 20)
+        return close(context, &database) { list in
+            var list = list
+            list.readyAt = context.now + delay
+            list.lease = nil
+            if !counts { list.leases -= 1 }
+            return list
+        }
+    }
+
+    /// - Parameter change: the list that takes the place of one; nil: it is deleted.
+    private mutating func close(_ context: JobContext, _ database: inout Database, _ change: (WorkList) -> WorkList?)
+        -> Bool
+    {
+        var transaction = database.begin(at: context.now)
+        for list in lists where !database.lock(.work(list.id), .update, transaction) {
+            database.rollBack(transaction)
+            return false
+        }
+        for list in lists {
+            let row = database.tables.work[list.id]
+            if let row, row.lease == lease || database.isOn(.endWithoutToken) {
+                transaction.writes.append(.work(list.id, change(row)))
+                continue
+            }
+            // Somebody else has it: whoever claims these compares all of them.
+            let ids = list.row.timelines.filter { sentRows.contains($0) }
+            if ids.isEmpty { continue }
+            let suspects = WorkList(
+                kind: list.row.kind, lane: .push, dueAt: transaction.now, readyAt: transaction.now, leases: 1,
+                timelines: ids)
+            database.append(suspects, &transaction)
+        }
+        if context.fault == .lostBefore {
+            database.rollBack(transaction)
+        } else {
+            database.commit(transaction, at: context.now)
+        }
+        return context.fault == .none
+    }
+}

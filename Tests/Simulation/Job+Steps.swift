@@ -1,0 +1,196 @@
+import WidgetModel
+
+extension Job {
+    /// One step: of all that could be done next, one thing is. Answers whether the job has ended.
+    mutating func step(
+        _ context: JobContext, _ database: inout Database, _ output: inout SimulatedOutput
+    ) -> Bool {
+        if open != nil {
+            runStatement(context, &database)
+            return false
+        }
+        if needsToken {
+            takeToken(context, &database)
+            return false
+        }
+        let isQuiet = !rows.contains { if case .sent = $0.stage { true } else { false } }
+        if isGivingBack, isQuiet { return giveBack(context, &database) }
+        if isDone { return isCompared(context, &database) ? end(context, &database) : false }
+        let places = rows.indices.filter { isActive(rows[$0].stage) }
+        guard !places.isEmpty else { return false }
+        advance(places[context.how / 7 % places.count], context, &database, &output)
+        return false
+    }
+
+    private func isActive(_ stage: Stage) -> Bool {
+        switch stage {
+        case .done, .waiting: false
+        case .sent: true
+        default: !isGivingBack
+        }
+    }
+
+    /// The hand-over's revision token, taken after COMMIT.
+    private mutating func takeToken(_ context: JobContext, _ database: inout Database) {
+        needsToken = false
+        database.register(context.worker, at: context.now)
+        let token = database.isOn(.tokenBeforeCommit) ? lease : database.nextToken()
+        for row in rows.indices { rows[row].token = token }
+    }
+
+    private mutating func advance(
+        _ place: Int, _ context: JobContext, _ database: inout Database, _ output: inout SimulatedOutput
+    ) {
+        switch rows[place].stage {
+        case .done, .waiting: break
+        case .read: decide(place, context, &database)
+        case .fetching(let ledger): fetch(place, ledger, context, &database)
+        case .fetched: begin(.store, context, &database, &output) { if case .fetched = $0 { true } else { false } }
+        case .settled: begin(.settle, context, &database, &output) { if case .settled = $0 { true } else { false } }
+        case .buried: begin(.lockOrphans, context, &database, &output) { if case .buried = $0 { true } else { false } }
+        case .mismatched(let answer): resolveMismatch(place, answer, context, &database)
+        case .publishing(let message, let isCollection):
+            // The delivery timeout is shorter than the rest of the lease.
+            if leaseEnds - context.now > SimulatedWorld.longestPublish {
+                rows[place].stage = .sending(message, isCollection: isCollection)
+            } else {
+                isGivingBack = true
+            }
+        case .sending(let message, let isCollection): send(place, message, isCollection, context, &output)
+        case .sent(let id, let message, let isCollection):
+            awaitAcknowledgement(place, id, message, isCollection, context, output)
+        }
+    }
+
+    // MARK: Decide, fetch
+
+    /// Reads a row that waited, with a token of its own: its revision may be above the claim's.
+    mutating func readAgain(_ place: Int, _ database: inout Database) {
+        let tables = database.tables
+        rows[place].row = tables.timelines[rows[place].id]
+        if let row = rows[place].row { rows[place].kind = tables.kinds[row.kind] }
+        if !database.isOn(.rereadKeepsToken) { rows[place].token = database.nextToken() }
+        rows[place].stage = .read
+    }
+
+    private mutating func decide(_ place: Int, _ context: JobContext, _ database: inout Database) {
+        let item = rows[place]
+        rows[place].stage = .done
+        guard let row = item.row else { return }
+        let generations = item.kind.generations
+        let list =
+            lists.firstIndex {
+                $0.row.generation == nil && $0.row.dueAt == row.listedAt && $0.row.timelines.contains(item.id)
+            }
+            ?? lists.firstIndex {
+                guard let generation = $0.row.generation, $0.row.timelines.contains(item.id) else { return false }
+                return row.state.generation < generation && generation > generations.cancelled
+            }
+        guard let list else { return }
+        rows[place].list = list
+        let via = lists[list].row.generation.map { LookVia.sweep(generation: $0) } ?? .appointment
+        let rules = context.world.rules[row.kind]
+        switch rules.decide(row.state, generations, facts: row.facts, via: via, at: context.now) {
+        case .collect:
+            let revision = database.isOn(.tombstoneHasToken) ? item.token : row.contentRevision
+            rows[place].stage = .publishing(Message(revision: revision, value: nil), isCollection: true)
+        case .nothing: rows[place].stage = .settled(.nothing)
+        case .fetch(_, let ledger):
+            rows[place].fetchedAt = database.witness.fetchBegins()
+            rows[place].stage = .fetching(ledger: ledger)
+        case .wait(let until, _): rows[place].stage = .settled(.wait(until: until))
+        case .sleep: rows[place].stage = .settled(.sleep)
+        }
+    }
+
+    private mutating func fetch(_ place: Int, _ ledger: BudgetLedger, _ context: JobContext, _ database: inout Database)
+    {
+        let how = context.how
+        if context.fault != .none {
+            // The provider fails, or its breaker opens and the lists go back as they are.
+            if how % 4 == 0 {
+                isGivingBack = true
+            } else {
+                rows[place].stage = .settled(.fail(retryAt: context.now + .seconds(how % 90)))
+            }
+            return
+        }
+        let policy: ReloadPolicy =
+            switch context.isCalm ? 0 : how / 3 % 4 {
+            case 0, 1: .never
+            case 2: .after(context.now + .seconds(60 * how))
+            default: .atEnd
+            }
+        rows[place].stage = .fetched(
+            // Often the value that is stored: the gate has to tell.
+            Answer(value: UInt8(how % 3), policy: policy, ledger: ledger, fetchedAt: rows[place].fetchedAt))
+    }
+
+    // MARK: Publish
+
+    private mutating func send(
+        _ place: Int, _ message: Message, _ isCollection: Bool, _ context: JobContext, _ output: inout SimulatedOutput
+    ) {
+        guard let identity = rows[place].row?.identity else {
+            rows[place].stage = .done
+            return
+        }
+        let sender = SimulatedOutput.Sender(
+            worker: context.worker, job: number,
+            isLate: leaseEnds - context.now < SimulatedWorld.longestPublish)
+        let id = output.send(identity, message, by: sender, at: context.now)
+        sentRows.append(rows[place].id)
+        rows[place].stage = .sent(id, message, isCollection: isCollection)
+    }
+
+    private mutating func awaitAcknowledgement(
+        _ place: Int, _ id: Int, _ message: Message, _ isCollection: Bool, _ context: JobContext,
+        _ output: SimulatedOutput
+    ) {
+        guard let hasLanded = output.fate(id) else { return }
+        guard hasLanded, context.fault == .none else {
+            rows[place].stage = .done
+            isGivingBack = true
+            return
+        }
+        if let identity = rows[place].row?.identity { notePublished(identity, rows[place].id, message) }
+        rows[place].stage = isCollection ? .buried : .done
+    }
+
+    // MARK: Compare
+
+    /// Whether what was published is what is stored, in a snapshot after the acknowledgements. Differences are published.
+    private mutating func isCompared(_ context: JobContext, _ database: inout Database) -> Bool {
+        if database.isOn(.endBeforeComparison) { return true }
+        let tables = database.tables
+        let isAlone = database.isAlone(context.worker)
+        var isEqual = true
+        for place in rows.indices {
+            let suspect = lists.contains { $0.wasLeased && $0.row.timelines.contains(rows[place].id) }
+            let last = rows[place].row.flatMap { lastPublished($0.identity) }
+            guard suspect || !isAlone && last != nil else { continue }
+            if let message = difference(place, tables, last: last, database) {
+                rows[place].stage = .publishing(message, isCollection: false)
+                isEqual = false
+            }
+        }
+        return isEqual
+    }
+
+    private mutating func difference(
+        _ place: Int, _ tables: Tables, last: Message?, _ database: Database
+    ) -> Message? {
+        var found = tables.timelines[rows[place].id]
+        if let identity = rows[place].row?.identity, !database.isOn(.comparedByRow) {
+            found = tables.timeline(of: identity)?.row
+        }
+        if rows[place].row == nil { rows[place].row = found }
+        let isOrphaned = found?.state.isOrphaned == true && !database.isOn(.orphanComparesAsShown)
+        if let row = found, row.contentRevision > 0, !isOrphaned {
+            let isSame = last?.value != nil && last?.revision == row.contentRevision
+            return isSame ? nil : Message(revision: row.contentRevision, value: row.content)
+        }
+        guard let last, last.value != nil else { return nil }
+        return Message(revision: last.revision, value: nil)
+    }
+}

@@ -1,0 +1,197 @@
+import WidgetModel
+
+/// Rows by id, in id order.
+struct Table<Row> {
+    private(set) var entries: [(id: Int, row: Row)] = []
+
+    subscript(id: Int) -> Row? {
+        get {
+            let place = place(of: id)
+            return place < entries.count && entries[place].id == id ? entries[place].row : nil
+        }
+        set {
+            let place = place(of: id)
+            let exists = place < entries.count && entries[place].id == id
+            switch (newValue, exists) {
+            case (let row?, true): entries[place].row = row
+            case (let row?, false): entries.insert((id, row), at: place)
+            case (nil, true): entries.remove(at: place)
+            case (nil, false): break
+            }
+        }
+    }
+
+    /// Position of the first entry whose id is not below.
+    private func place(of id: Int) -> Int {
+        var (low, high) = (0, entries.count)
+        while low < high {
+            let middle = (low + high) / 2
+            if entries[middle].id < id { low = middle + 1 } else { high = middle }
+        }
+        return low
+    }
+}
+
+/// A row of `timeline`.
+struct TimelineRow {
+    /// Number of the identity, which outlives the row.
+    let identity: Int
+    let kind: Int
+    var state: TimelineState
+    var revision = 0
+    var contentRevision = 0
+    var content: UInt8?
+    /// Hash of the content; nil: whatever is fetched next counts as changed.
+    var hash: UInt8?
+    var listedAt = Timestamp.distantFuture
+    var listedLane = ReloadLane.bulk
+    var renderedAt: Timestamp?
+    var requestedAt: Timestamp?
+    var viewedAt: Timestamp?
+    var placedAt: Timestamp
+    var views = 0
+    var attempts = 0
+    var reason = ReloadReason.placed
+    var ledger = BudgetLedger()
+}
+
+/// A row of `work`.
+struct WorkList {
+    let kind: Int
+    let lane: ReloadLane
+    let dueAt: Timestamp
+    var readyAt: Timestamp
+    var lease: Int?
+    var leases = 0
+    var generation: Int64?
+    let timelines: [Int]
+}
+
+struct WidgetRow {
+    /// nil: removed.
+    var timeline: Int?
+    var changedAt: Int
+}
+
+struct KindRow {
+    var generations = KindGenerations()
+    var isPaused = false
+}
+
+/// The walk of a reload of everyone.
+struct SweepRow {
+    /// Generation at which it was recorded: its id.
+    let first: Int64
+    var generation: Int64
+    var cursor = 0
+    var until = 0
+    var isWrapped = false
+
+    /// Whether the walk will still come to a row.
+    func isAhead(of id: Int) -> Bool {
+        isWrapped ? id > cursor && id <= until : id > cursor || id <= until
+    }
+}
+
+struct Position: Hashable {
+    var epoch = 0
+    var next: Int?
+}
+
+/// One version of the database: the committed one, a snapshot, or what a transaction sees.
+struct Tables {
+    var timelines = Table<TimelineRow>()
+    var work = Table<WorkList>()
+    var widgets: [WidgetRow?] = Array(repeating: nil, count: SimulatedWorld.widgets)
+    var kinds = Array(repeating: KindRow(), count: SimulatedWorld.kinds)
+    var sweeps: [SweepRow?] = Array(repeating: nil, count: SimulatedWorld.kinds)
+    var positions = Array(repeating: Position(), count: SimulatedWorld.partitions)
+    /// Registered worker processes.
+    var workers = Table<Timestamp>()
+
+    mutating func apply(_ write: Write) {
+        switch write {
+        case .timeline(let id, let row): timelines[id] = row
+        case .work(let id, let row): work[id] = row
+        case .widget(let id, let row): widgets[id] = row
+        case .kind(let id, let row): kinds[id] = row
+        case .sweep(let id, let row): sweeps[id] = row
+        case .position(let id, let row): positions[id] = row
+        }
+    }
+
+    func timeline(of identity: Int) -> (id: Int, row: TimelineRow)? {
+        timelines.entries.first { $0.row.identity == identity }
+    }
+
+    func isShown(_ timeline: Int) -> Bool { widgets.contains { $0?.timeline == timeline } }
+}
+
+/// A new version of a row; nil: deleted.
+enum Write {
+    case timeline(Int, TimelineRow?)
+    case work(Int, WorkList?)
+    case widget(Int, WidgetRow)
+    case kind(Int, KindRow)
+    case sweep(Int, SweepRow?)
+    case position(Int, Position)
+}
+
+extension Write: CustomStringConvertible {
+    var description: String {
+        switch self {
+        case .timeline(let id, nil): "timeline \(id) is deleted"
+        case .timeline(let id, let row?):
+            "timeline \(id) of identity \(row.identity): requested \(row.state.requested), rendered "
+                + "\(row.state.rendered), generation \(row.state.generation), revision \(row.revision), content "
+                + "\(row.contentRevision), listed at \(row.listedAt)\(row.state.isOrphaned ? ", orphaned" : "")"
+                + (row.state.isAsleep ? ", asleep" : "")
+        case .work(let id, nil): "list \(id) is deleted"
+        case .work(let id, let list?):
+            "list \(id) of \(list.timelines): \(list.lane), due \(list.dueAt), ready \(list.readyAt)"
+                + (list.lease.map { ", lease \($0)" } ?? "") + (list.generation.map { ", generation \($0)" } ?? "")
+        case .widget(let id, let row): "widget \(id) shows timeline \(row.timeline.map { "\($0)" } ?? "none")"
+        case .kind(let id, let row): "kind \(id): \(row.generations)"
+        case .sweep(let id, let row): "sweep of kind \(id): \(row.map { "\($0)" } ?? "ended")"
+        case .position(let id, let row): "position \(id): \(row.next ?? 0)"
+        }
+    }
+}
+
+// MARK: - The rules of the lists, as the statements apply them to a locked row
+
+extension TimelineRow {
+    private func look(_ kind: KindGenerations, at now: Timestamp) -> Timestamp? {
+        Appointment.time(of: state.nextLook(kind, at: now), at: now)
+    }
+
+    /// Rule 2: the appointment is only improved. Answers whether it was.
+    mutating func improve(_ kind: KindGenerations, lane: ReloadLane, at now: Timestamp) -> Bool {
+        guard let next = look(kind, at: now), next < listedAt || next <= now && lane < listedLane else { return false }
+        listedAt = next
+        listedLane = lane
+        return true
+    }
+
+    /// Rule 2 without a lane of its own.
+    mutating func hasten(_ kind: KindGenerations, at now: Timestamp) -> Bool {
+        guard let next = look(kind, at: now), next < listedAt else { return false }
+        listedAt = next
+        listedLane = state.nextLane(kind, reason: reason)
+        return true
+    }
+
+    /// Rule 3: the appointment is made anew. Answers whether the row has one now.
+    mutating func appoint(_ kind: KindGenerations, at now: Timestamp) -> Bool {
+        listedAt = look(kind, at: now) ?? .distantFuture
+        listedLane = state.nextLane(kind, reason: reason)
+        return listedAt != .distantFuture
+    }
+
+    var facts: ReloadState {
+        ReloadState(
+            need: .policy, renderedAt: renderedAt, requestedAt: requestedAt, ledger: ledger,
+            views: ViewStatistics(
+                viewsADay: Double(views), lastActive: max(viewedAt ?? placedAt, placedAt), lastPlaced: placedAt))
+    }
+}

@@ -1,0 +1,77 @@
+import PostgresClient
+import TestSupport
+import Testing
+import WidgetModel
+import WidgetStore
+
+@Suite("Registering kinds", .timeLimit(.minutes(5)))
+struct KindsTests {
+    private func apply(_ apps: [AppDefinition], _ store: TestStore, secrets: [String: [UInt8]] = [:]) async throws
+        -> [KindChange]
+    {
+        try await store.store.apply(apps, secrets: secrets) { [1, 2, 3] }
+    }
+
+    @Test("Applying is repeatable: the second time nothing changes, and a change names its fields")
+    func differences() async throws {
+        try await withStore { store in
+            var apps = TestKinds.apps()
+            #expect(try await apply(apps, store).map(\.action) == [.keep, .keep, .keep, .keep])
+            apps[0].kinds[0].maxBatch = 7
+            apps[0].kinds[0].displayName = "Latest purchases"
+            let changes = try await store.store.difference(apps)
+            #expect(changes.first?.action == .change)
+            #expect(changes.first?.fields == ["displayName", "maxBatch"])
+            _ = try await apply(apps, store)
+            let kinds = try await store.pool.query(ListKinds(app: TestKinds.app))
+            #expect(kinds.first { $0.definition.name == "Purchases" }?.definition.maxBatch == 7)
+        }
+    }
+
+    @Test("A kind that the manifest leaves out stays registered and is named; a new one is added")
+    func unlisted() async throws {
+        try await withStore { store in
+            var apps = TestKinds.apps()
+            apps[0].kinds.removeLast()
+            apps[0].kinds.append(
+                KindDefinition(name: "New", providerURL: "http://127.0.0.1:1", placeholder: .object(JSONObject())))
+            let changes = try await apply(apps, store)
+            let actions = Dictionary(changes.filter { $0.app == TestKinds.app }.map { ($0.kind, $0.action) }) { $1 }
+            #expect(actions == ["Purchases": .keep, "DueDate": .keep, "New": .add, "Weather": .unlisted])
+            let names = try await store.pool.query(ListKinds(app: TestKinds.app)).map(\.definition.name)
+            #expect(names == ["DueDate", "New", "Purchases", "Weather"])
+        }
+    }
+
+    @Test("A change of the timelines' identity tells how many move, and records the move")
+    func identity() async throws {
+        try await withStore { store in
+            try await store.place([.test("w1", kind: "DueDate"), .test("w2", user: "u2", kind: "DueDate")])
+            let apps = try await store.changing("DueDate") { $0.variesBy = [.family] }
+            let expected = try await store.store.difference(apps)
+            #expect(expected.first { $0.kind == "DueDate" }?.moving == 2)
+            #expect(expected.first { $0.kind == "DueDate" }?.fields == ["variesBy"])
+            #expect(expected.filter { $0.kind != "DueDate" }.allSatisfy { $0.moving == nil })
+            #expect(try await store.pool.query(ListMoves()).isEmpty, "nothing but told")
+            #expect(try await apply(apps, store) == expected)
+            let moves = try await store.pool.query(ListMoves())
+            #expect(moves.count == 1 && moves[0].pass == 1 && moves[0].movedInAll == 0)
+            #expect(try await apply(apps, store).allSatisfy { $0.action != .change })
+            #expect(try await store.pool.query(ListMoves()) == moves, "applied again, it does not begin anew")
+        }
+    }
+
+    @Test("An app keeps its signing secret unless it is given another")
+    func secrets() async throws {
+        try await withStore { store in
+            func secret() async throws -> [UInt8]? {
+                try await store.pool.query(ListApps()).first { $0.name == TestKinds.app }?.signingSecret
+            }
+            let first = try await secret()
+            _ = try await apply(TestKinds.apps(), store)
+            #expect(try await secret() == first)
+            _ = try await apply(TestKinds.apps(), store, secrets: [TestKinds.app: [9, 9]])
+            #expect(try await secret() == [9, 9])
+        }
+    }
+}

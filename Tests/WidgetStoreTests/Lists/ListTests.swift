@@ -1,0 +1,148 @@
+import PostgresClient
+import TestSupport
+import Testing
+import WidgetModel
+import WidgetStore
+
+@Suite("Work lists are leased, given back and ended by their holder", .timeLimit(.minutes(5)))
+struct ListTests {
+    @Test("A claim leases a list once, with the rows that it stands for")
+    func claim() async throws {
+        try await withStore { store in
+            let ids = try await store.place((0..<3).map { .test("w\($0)", user: "u\($0)") })
+            let lists = try await store.claim(.interactive)
+            #expect(lists.count == 1 && !lists[0].wasLeasedBefore && lists[0].generation == nil)
+            #expect(Set(lists[0].timelines.map(\.id)) == Set(ids))
+            #expect(try await store.claim(.interactive).isEmpty, "leased")
+            #expect(try await store.claim(.push).isEmpty, "another lane")
+        }
+    }
+
+    @Test("A list is at most 200 timelines long")
+    func length() async throws {
+        try await withStore { store in
+            try await store.place((0..<450).map { .test("w\($0)", user: "u\($0)") })
+            let lists = try await store.claim(.interactive)
+            #expect(lists.map(\.timelines.count).sorted() == [50, 200, 200])
+        }
+    }
+
+    @Test("An id whose row has another appointment is left out; a list of such ids alone comes without timelines")
+    func superseded() async throws {
+        try await withStore { store in
+            try await store.place([.test("w1")])
+            try await store.settle()
+            try await store.sql(
+                "UPDATE timeline SET eligible_at = now() + interval '1 hour', policy_at = now() + interval '2 hours'")
+            // Due in an hour.
+            try await store.apply([try await store.mark(.user, "u1")])
+            #expect(try await store.claim(.push).isEmpty)
+            // Now: the list of before is superseded.
+            try await store.apply([try await store.mark(.user, "u1", urgency: .free, lane: .interactive)])
+            #expect(try await store.lists() == 2)
+            try await store.sql("UPDATE work SET ready_at = now() - interval '1 s'")
+            #expect(try await store.claim(.push).map(\.timelines.count) == [0])
+            #expect(try await store.claim(.interactive).map(\.timelines.count) == [1])
+        }
+    }
+
+    @Test("After its lease a list is claimed again, and names all its rows as suspects")
+    func expired() async throws {
+        try await withStore { store in
+            let id = try await store.place([.test("w1")])[0]
+            let row = try #require(try await store.row(of: id))
+            let first = try #require(try await store.claim(.interactive, lease: .zero).first)
+            let second = try #require(try await store.claim(.interactive).first)
+            #expect(second.id == first.id && second.lease > first.lease)
+            #expect(second.wasLeasedBefore && second.suspects == [row])
+            #expect(try await store.end(first) == .lost)
+            #expect(try await store.lists() == 1)
+            #expect(try await store.end(second) == .ended)
+            #expect(try await store.lists() == 0)
+        }
+    }
+
+    @Test("A list ends without a comparison only while no other worker is registered")
+    func alone() async throws {
+        try await withStore { store in
+            try await store.place([.test("w1"), .test("w2", kind: "DueDate")])
+            let lists = try await store.claim(.interactive)
+            #expect(lists.count == 2)
+            let mine = PostgresUUID(high: 1, low: 1)
+            #expect(try await store.pool.query(RegisterWorker(mine)) == [false])
+            #expect(try await store.pool.query(RegisterWorker(PostgresUUID(high: 2, low: 2))) == [true])
+            #expect(try await store.end(lists[0], isCompared: false) == .uncompared)
+            try await store.sql("UPDATE worker SET seen_at = now() - interval '11 minutes' WHERE id <> '\(mine)'")
+            #expect(try await store.end(lists[0], isCompared: false) == .ended)
+            #expect(try await store.end(lists[1]) == .ended)
+            // The silent one is deleted only long after it has stopped to count.
+            #expect(try await store.pool.query(RegisterWorker(mine)) == [false])
+            #expect(try await store.integer("SELECT count(*) FROM worker") == 2)
+            try await store.sql("UPDATE worker SET seen_at = now() - interval '21 minutes' WHERE id <> '\(mine)'")
+            _ = try await store.pool.query(RegisterWorker(mine))
+            #expect(try await store.integer("SELECT count(*) FROM worker") == 1)
+        }
+    }
+
+    @Test("A list that is given back is ready after its delay; a lease that does not count leaves no suspects")
+    func givenBack() async throws {
+        try await withStore { store in
+            try await store.place([.test("w1")])
+            let first = try #require(try await store.claim(.interactive).first)
+            func giveBack(_ list: LeasedList, delay: Duration, counts: Bool) async throws {
+                _ = try await store.pool.execute(
+                    GiveBackLists([GiveBackLists.Return(list.hold, delay: delay, counts: counts)]))
+            }
+            try await giveBack(first, delay: .zero, counts: false)
+            let second = try #require(try await store.claim(.interactive).first)
+            #expect(!second.wasLeasedBefore)
+            try await giveBack(first, delay: .zero, counts: false)
+            #expect(try await store.claim(.interactive).isEmpty, "the first is not its holder any more")
+            try await giveBack(second, delay: .seconds(600), counts: true)
+            #expect(try await store.claim(.interactive).isEmpty)
+            try await store.sql("UPDATE work SET ready_at = now()")
+            #expect(try await store.claim(.interactive).first?.wasLeasedBefore == true)
+        }
+    }
+
+    @Test("Lists of paused kinds and apps are not claimed, and stay")
+    func paused() async throws {
+        try await withStore { store in
+            try await store.place([.test("w1"), .test("w2", kind: "DueDate")])
+            _ = try await store.store.pause(app: TestKinds.app, kind: "Purchases")
+            let lists = try await store.claim(.interactive)
+            let dueDate = try await store.kind("DueDate").id
+            #expect(lists.map(\.kindID) == [dueDate])
+            _ = try await store.store.resume(app: TestKinds.app, kind: "Purchases")
+            _ = try await store.store.pause(app: TestKinds.app)
+            #expect(try await store.claim(.interactive).isEmpty)
+            _ = try await store.store.resume(app: TestKinds.app)
+            #expect(try await store.claim(.interactive).count == 1)
+        }
+    }
+
+    @Test("Rows that were published under a lost lease come back as suspects")
+    func suspects() async throws {
+        try await withStore { store in
+            let id = try await store.place([.test("w1")])[0]
+            try await store.settle()
+            let row = try #require(try await store.row(of: id))
+            #expect(try await store.pool.query(AppendSuspects([id, TimelineID(high: 7, low: 7)])) == [id])
+            let list = try #require(try await store.claim(.push).first)
+            #expect(list.suspects == [row])
+        }
+    }
+
+    @Test("The token sequence jumps when the server's history is another, once")
+    func origin() async throws {
+        try await withStore { store in
+            #expect(try await store.pool.query(CheckTokenOrigin()) == [false])
+            let before = try #require(try await store.pool.query(NextToken()).first)
+            try await store.sql("UPDATE token_origin SET wal_timeline = wal_timeline + 1")
+            #expect(try await store.pool.query(CheckTokenOrigin()) == [true])
+            #expect(try await store.pool.query(CheckTokenOrigin()) == [false])
+            let after = try #require(try await store.pool.query(NextToken()).first)
+            #expect(after > before + (1 << 32) && after < before + (1 << 32) + 10)
+        }
+    }
+}

@@ -1,0 +1,140 @@
+import PostgresClient
+import TestSupport
+import Testing
+import WidgetModel
+import WidgetStore
+
+/// Steps of ingest and workers, each a statement or two, for tests that drive them in an order of their own.
+extension TestStore {
+    func kind(_ name: String = "Purchases", app: String = TestKinds.app) async throws -> RegisteredKind {
+        let kinds = try await pool.query(ListKinds(app: app))
+        return try #require(kinds.first { $0.definition.name == name })
+    }
+
+    func mark(
+        _ audience: TimelineMark.Audience, _ id: String, kind: String? = nil, matching: String? = nil,
+        events: Int64 = 1,
+        urgency: RequestUrgency = .budgeted, lane: ReloadLane = .push, offset: Int64 = 1, app: String = TestKinds.app
+    ) async throws -> TimelineMark {
+        let any = try await self.kind(app: app)
+        var kindID: Int32?
+        if let kind { kindID = try await self.kind(kind, app: app).id }
+        return TimelineMark(
+            audience: audience, appID: any.appID, audienceID: id, kindID: kindID, matching: matching, events: events,
+            urgency: urgency, lane: lane, cause: EventPosition(topic: 0, partition: 1, offset: offset),
+            reason: urgency == .budgeted ? .push : urgency == .free ? .foreground : .operator)
+    }
+
+    /// Marks, and answers the first row.
+    @discardableResult
+    func apply(_ marks: [TimelineMark], limit: Int = 100) async throws -> MarkRow {
+        var input = MarkInput()
+        input.marks = marks
+        return try #require(try await pool.query(MarkTimelines(input, limit: limit)).first)
+    }
+
+    @discardableResult
+    func view(_ widget: String, at times: [Timestamp]) async throws -> MarkRow {
+        let appID = try await kind().appID
+        var input = MarkInput()
+        input.views = times.map { WidgetView(appID: appID, widget: widget, time: $0) }
+        return try #require(try await pool.query(MarkTimelines(input, limit: 100)).first)
+    }
+
+    /// Claims lists of all kinds in a lane.
+    func claim(_ lane: ReloadLane, lists: Int = 100, lease: Duration = .seconds(30)) async throws -> [LeasedList] {
+        let wishes = try await directory().kinds.keys.sorted().map { ClaimWish(kindID: $0, lane: lane, lists: lists) }
+        return Claim(try await pool.query(ClaimLists(wishes, lease: lease)))?.lists ?? []
+    }
+
+    /// Claims all lists that are ready.
+    func claimAll() async throws -> [LeasedList] {
+        var lists: [LeasedList] = []
+        for lane in ReloadLane.allCases { lists += try await claim(lane) }
+        return lists
+    }
+
+    /// Stores what a fetch of each timeline of a list brought.
+    @discardableResult
+    func complete(
+        _ list: LeasedList, content: String? = "{}", hash: UInt64 = 1, token: Int64? = nil,
+        eligibleAt: Timestamp = .distantPast, freeAt: Timestamp = .distantPast, policyAt: Timestamp = .distantFuture
+    ) async throws -> [StoreTimelines.Row] {
+        let writes = list.timelines.map { timeline in
+            TimelineWrite(
+                timeline: timeline, list: list.hold, token: token ?? list.lease, revision: timeline.revision,
+                content: content.map { PostgresTextBytes(Array($0.utf8)) }, hash: ContentHash(high: 0, low: hash),
+                eligibleAt: eligibleAt, freeAt: freeAt, policyAt: policyAt, ledger: BudgetLedger(), decision: .reloaded,
+                rule: .first, fetchTime: .milliseconds(5))
+        }
+        return try await pool.query(StoreTimelines(writes))
+    }
+
+    @discardableResult
+    func finish(
+        _ list: LeasedList, _ outcome: TimelineSettlement.Outcome, decision: Decision = .none
+    ) async throws -> [SettleTimelines.Row] {
+        try await pool.query(
+            SettleTimelines(
+                list.timelines.map {
+                    TimelineSettlement(timeline: $0, list: list, outcome: outcome, decision: decision, rule: .spacing)
+                }))
+    }
+
+    @discardableResult
+    func end(_ list: LeasedList, isCompared: Bool = true) async throws -> EndLists.Outcome? {
+        let ends = [EndLists.End(list.hold, isCompared: isCompared)]
+        return try await pool.query(EndLists(ends, worker: PostgresUUID(high: 1, low: 1))).first?.outcome
+    }
+
+    /// Removes widgets as ingest does.
+    func remove(_ widgets: [String], on connection: PostgresConnection) async throws {
+        let appID = try await kind().appID
+        let scope = WidgetScope(widgets: widgets.map { (appID: appID, id: $0) })
+        _ = try await connection.query(LockWidgets(scope))
+        let stored = try await connection.query(ReadWidgets(scope))
+        _ = try await connection.query(
+            UpdateWidgets(
+                stored.map {
+                    WidgetWrite(
+                        appID: $0.appID, id: $0.id, kindID: $0.kindID, family: $0.family, timelineID: nil,
+                        user: $0.user,
+                        device: $0.device, environment: $0.environment, changedAt: Timestamp(microseconds: 9))
+                }))
+        var input = MarkInput()
+        input.departed = Array(Set(stored.compactMap(\.timeline?.row)))
+        var pipeline = PostgresPipeline()
+        _ = pipeline.append(MarkTimelines(input, limit: 100))
+        _ = pipeline.append(OrphanTimelines(input.departed))
+        _ = try await connection.run(pipeline)
+    }
+
+    func remove(_ widgets: [String]) async throws {
+        try await pool.withTransaction { try await remove(widgets, on: $0) }
+    }
+
+    /// Collects the orphans of a list; answers the rows that stay.
+    @discardableResult
+    func collect(_ list: LeasedList) async throws -> [Int64] {
+        try await pool.withTransaction { connection in
+            let rows = try await connection.query(LockOrphans(list.orphans))
+            return try await connection.query(CollectTimelines(rows))
+        }
+    }
+
+    func lists(_ condition: String = "true") async throws -> Int {
+        try await integer("SELECT count(*) FROM work WHERE \(condition)")
+    }
+
+    /// The database's time.
+    func now() async throws -> Timestamp {
+        Timestamp(
+            microseconds: Int64(try await integer("SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint")))
+    }
+}
+
+extension LeasedList {
+    var orphans: [LockOrphans.Orphan] {
+        timelines.map { LockOrphans.Orphan(row: $0.row, requested: $0.state.requested) }
+    }
+}

@@ -1,0 +1,308 @@
+import PostgresClient
+import TestSupport
+import Testing
+import WidgetModel
+import WidgetStore
+
+@Suite("Targeted requests mark timelines", .timeLimit(.minutes(5)))
+struct MarkTests {
+    @Test("A push to a user marks that user's timelines of the kind, and nobody else's")
+    func user() async throws {
+        try await withStore { store in
+            let ids = try await store.place([
+                .test("w1", user: "u1"), .test("w2", user: "u1", kind: "DueDate"), .test("w3", user: "u2"),
+                .test("w1", app: TestKinds.otherApp, user: "u1"),
+            ])
+            try await store.settle()
+            let row = try await store.apply([try await store.mark(.user, "u1", kind: "Purchases", events: 3)])
+            #expect(row.marked == 1 && row.due == 1 && row.swept == 0 && row.timeline == nil)
+            let marked = try #require(try await store.timeline(ids[0]))
+            #expect(marked.requested == 4 && marked.rendered == 1 && marked.isStale && marked.lane == .push)
+            #expect(marked.latestCause == EventPosition(topic: 0, partition: 1, offset: 1))
+            for other in ids.dropFirst(1).prefix(2) {
+                #expect(try await store.timeline(other)?.isStale == false)
+            }
+            #expect(try await store.timeline(ids[3], app: TestKinds.otherApp)?.isStale == false)
+        }
+    }
+
+    @Test(
+        "A match reloads the widgets whose configuration contains it",
+        arguments: [
+            (#"{"card":"acme"}"#, ["w1", "w2"]), (#"{"card":"acme","category":"all"}"#, ["w1"]),
+            (#"{"card":"none"}"#, []), ("{}", ["w1", "w2", "w3"]),
+        ])
+    func matching(predicate: String, widgets: [String]) async throws {
+        try await withStore { store in
+            let ids = try await store.place([
+                .test("w1", configuration: #"{"card":"acme","category":"all"}"#),
+                .test("w2", configuration: #"{"card":"acme","category":"travel"}"#),
+                .test("w3", configuration: #"{"card":"globex"}"#),
+            ])
+            try await store.settle()
+            let row = try await store.apply([try await store.mark(.user, "u1", matching: predicate)])
+            #expect(row.marked == Int64(widgets.count))
+            for (index, id) in ids.enumerated() {
+                #expect(try await store.timeline(id)?.isStale == widgets.contains("w\(index + 1)"))
+            }
+        }
+    }
+
+    @Test("Audiences of several sorts: each its own timelines, each timeline once, the best lane, the last cause")
+    func severalSorts() async throws {
+        try await withStore { store in
+            let ids = try await store.place([
+                // Ids that are the same of one sort and of another are not the same audience.
+                .test("w1", user: "same", device: "d1"), .test("w2", user: "u2", device: "same"),
+                .test("same", user: "u3", device: "d3"), .test("w4", user: "u4", device: "d4"),
+                // Two widgets of one timeline.
+                .test("w5", user: "u4", device: "d5"),
+            ])
+            #expect(ids[3] == ids[4])
+            try await store.settle()
+            let row = try await store.apply([
+                try await store.mark(.user, "same"), try await store.mark(.device, "same", events: 2),
+                try await store.mark(.widget, "same", events: 3), try await store.mark(.user, "u4", events: 10),
+                try await store.mark(.device, "d4", events: 100, lane: .interactive),
+                try await store.mark(.widget, "w4", events: 1_000, urgency: .free, lane: .bulk, offset: 9),
+                try await store.mark(.device, "nobody"),
+            ])
+            #expect(row.marked == 4 && row.due == 2, "two lists")
+            var requested: [Int64] = []
+            for id in ids.prefix(4) { requested.append(try #require(try await store.timeline(id)).requested) }
+            #expect(requested == [2, 3, 4, 1_111])
+            let last = try #require(try await store.timeline(ids[3]))
+            #expect(last.lane == .interactive && last.latestCause?.offset == 9)
+            #expect(last.timeline.state.pending(last.timeline.kind) == .free)
+        }
+    }
+
+    @Test("An audience of more widgets than the limit becomes a sweep; equal ones are one; the others are marked")
+    func tooMany() async throws {
+        try await withStore { store in
+            let ids = try await store.place(
+                (0..<5).map { .test("w\($0)", user: "crowd", configuration: #"{"n":\#($0)}"#) } + [
+                    .test("w9", user: "u9")
+                ])
+            try await store.settle()
+            for _ in 0..<2 {
+                let row = try await store.apply(
+                    [try await store.mark(.user, "crowd", events: 2), try await store.mark(.user, "u9")], limit: 4)
+                #expect(row.marked == 1 && row.swept == 1)
+            }
+            #expect(try await store.timeline(ids[0])?.isStale == false)
+            #expect(try await store.integer("SELECT count(*) FROM sweep WHERE audience = 1 AND events = 4") == 1)
+            let sweep = try #require(try await store.pool.query(ListSweeps(limit: 9)).first)
+            #expect(!sweep.isWalk)
+            // In chunks, into the bulk lane.
+            var marked = 0
+            for _ in 0..<10 {
+                guard let chunk = try await store.pool.query(SweepMarks(sweep.id, limit: 2, maximumLists: 100)).first
+                else { break }
+                marked += chunk.timelines
+            }
+            #expect(marked == 5)
+            #expect(try await store.integer("SELECT count(*) FROM sweep") == 0)
+            for id in ids.prefix(5) {
+                let timeline = try #require(try await store.timeline(id))
+                #expect(timeline.requested == 5 && timeline.lane == .bulk)
+            }
+            #expect(try await store.claim(.bulk).map(\.timelines.count).reduce(0, +) == 5)
+            #expect(try await store.unappointed() == 0)
+        }
+    }
+
+    @Test("A mark improves an appointment, in time or in lane, and never makes it worse")
+    func improves() async throws {
+        try await withStore { store in
+            let id = try await store.place([.test("w1")])[0]
+            try await store.settle()
+            try await store.sql("UPDATE timeline SET eligible_at = now() + interval '1 hour'")
+            #expect(try await store.apply([try await store.mark(.user, "u1")]).due == 0)
+            let later = try #require(try await store.timeline(id))
+            #expect(later.timeline.listedAt == later.timeline.state.eligibleAt)
+            #expect(try await store.lists("due_at > now()") == 1)
+            _ = try await store.apply([try await store.mark(.user, "u1")])
+            #expect(try await store.lists() == 1, "the list vouches for it")
+            // A free one is due now.
+            #expect(try await store.apply([try await store.mark(.user, "u1", urgency: .free, lane: .push)]).due == 1)
+            // The same time, a better lane; a worse one changes nothing.
+            #expect(try await store.apply([try await store.mark(.user, "u1", urgency: .free, lane: .bulk)]).due == 0)
+            #expect(
+                try await store.apply([try await store.mark(.user, "u1", urgency: .free, lane: .interactive)]).due == 1)
+            #expect(try await store.timeline(id)?.lane == .interactive)
+            #expect(try await store.claim(.interactive).first?.timelines.map(\.state.requested) == [6])
+        }
+    }
+
+    @Test("Timelines are handed over: lists leased to this process, with the rows; reports name every marked one")
+    func handOver() async throws {
+        try await withStore { store in
+            let ids = try await store.place([
+                .test("w1"), .test("w2", configuration: #"{"n":2}"#), .test("w3", kind: "DueDate"),
+            ])
+            try await store.settle()
+            // One waits: it is not handed over.
+            try await store.sql(
+                "UPDATE timeline SET eligible_at = now() + interval '1 hour' WHERE identity = '\(ids[1])'")
+            let kind = try await store.kind()
+            var input = MarkInput()
+            input.marks = [try await store.mark(.user, "u1")]
+            let grant = HandOver(kindIDs: [kind.id], lease: .seconds(30))
+            let rows = try await store.pool.query(MarkTimelines(input, limit: 100, handOver: grant))
+            #expect(rows.count == 1 && rows[0].marked == 3 && rows[0].due == 2)
+            let handed = try #require(rows[0].timeline)
+            #expect(handed.timeline.id == ids[0] && handed.timeline.state.requested == 2 && handed.isListedAnew)
+            #expect(handed.lane == .push && handed.events == 1)
+            let token = try #require(try await store.pool.query(NextToken()).first)
+            let claim = try #require(Claim([handed], token: token))
+            let list = claim.lists[0]
+            #expect(token > list.lease && !list.wasLeasedBefore)
+            // Nobody else claims it; it is stored and ended as any other.
+            #expect(try await store.claim(.push).map(\.kindID) != [kind.id])
+            #expect(try await store.complete(list, token: token).count == 1)
+            #expect(try await store.end(list) == .ended)
+
+            let reported = try await store.pool.query(MarkTimelines(input, limit: 100, reports: true))
+            #expect(Set(reported.compactMap(\.timeline?.timeline.id)) == Set(ids))
+            #expect(reported.allSatisfy { $0.timeline?.list == nil })
+        }
+    }
+
+    @Test("Nothing to mark is one row that says so")
+    func nothing() async throws {
+        try await withStore { store in
+            let row = try await store.apply([try await store.mark(.user, "nobody")])
+            #expect(row.marked == 0 && row.due == 0 && row.timeline == nil)
+        }
+    }
+
+    @Test("Rows are locked in the order of their keys: a nested loop over the ordered input")
+    func order() async throws {
+        try await withStore { store in
+            try await store.place([.test("w1")])
+            try await store.sql(
+                """
+                INSERT INTO timeline (identity, kind_id, configuration)
+                SELECT md5(i::text)::uuid, (SELECT min(id) FROM kind), '{}' FROM generate_series(1, 20000) i;
+                ANALYZE timeline;
+                """)
+            let count = 26
+            let nothing = Array(repeating: "NULL", count: count).joined(separator: ", ")
+            try await store.pool.withConnection { connection in
+                try await connection.simple(
+                    """
+                    SET plan_cache_mode = force_generic_plan;
+                    PREPARE mark_plan AS \(MarkTimelines.sql);
+                    DO $$
+                    DECLARE line text; whole text := '';
+                    BEGIN
+                        FOR line IN EXECUTE 'EXPLAIN EXECUTE mark_plan(\(nothing))' LOOP
+                            whole := whole || line || chr(10);
+                        END LOOP;
+                        IF whole NOT LIKE '%Update on timeline t%Nested Loop%CTE Scan on ordered%Index Scan using timeline_pkey%'
+                            OR whole LIKE '%Seq Scan on timeline%'
+                        THEN
+                            RAISE EXCEPTION 'another plan: %', whole;
+                        END IF;
+                    END $$;
+                    DEALLOCATE mark_plan;
+                    """)
+            }
+        }
+    }
+}
+
+@Suite("Views", .timeLimit(.minutes(5)))
+struct ViewTests {
+    private static let start = Timestamp(microseconds: 1_700_000_000_000_000)
+
+    @Test("A view within the hour after a counted one writes nothing; the rate decays over three days")
+    func hourly() async throws {
+        try await withStore { store in
+            // Two widgets of one timeline count together.
+            try await store.place([.test("w1"), .test("w2")])
+            func view(_ widget: String = "w1", after seconds: Int64...) async throws -> Int64 {
+                try await store.view(widget, at: seconds.map { Self.start + .seconds($0) }).marked
+            }
+            #expect(try await view(after: 0) == 1)
+            let version = try await store.integer("SELECT xmin::text::bigint FROM timeline")
+            #expect(try await view(after: 3_599) == 0)
+            #expect(try await view("w2", after: 1_800) == 0)
+            #expect(try await store.integer("SELECT xmin::text::bigint FROM timeline") == version)
+            #expect(try await view("w2", after: 3_000, 3_600, 3_700, 7_199) == 1)
+            #expect(try await store.integer("SELECT views FROM timeline") == 2)
+            #expect(try await store.integer("SELECT (view_rate * 1000)::bigint FROM timeline") == 662)
+            // From the future: counted as now.
+            #expect(try await view(after: 1_000_000_000) == 1)
+            #expect(try await store.integer("SELECT count(*) FROM timeline WHERE viewed_at <= now()") == 1)
+        }
+    }
+
+    @Test("Views of removed and unknown widgets change nothing")
+    func unknown() async throws {
+        try await withStore { store in
+            try await store.place([.test("w1")])
+            try await store.sql("UPDATE widget SET timeline_id = NULL")
+            #expect(try await store.view("w1", at: [Self.start]).marked == 0)
+            #expect(try await store.view("nothing", at: [Self.start]).marked == 0)
+        }
+    }
+
+    @Test("Which views count, and the rate, are those of the model, however the views are batched")
+    func conformance() async throws {
+        try await withStore { store in
+            var random = SeededRandom(seed: 5)
+            var widgets: [String: [Timestamp]] = [:]
+            for index in 0..<20 {
+                // Some out of order, some days apart.
+                var second: Int64 = 0
+                widgets["w\(index)"] = (0..<40).map { _ in
+                    second += Int64.random(in: -600...7_200, using: &random)
+                    if Int.random(in: 0..<10, using: &random) == 0 { second += 200_000 }
+                    return Self.start + .seconds(second)
+                }
+            }
+            try await store.place(widgets.keys.map { .test($0, user: $0) })
+            for (widget, times) in widgets.sorted(by: { $0.key < $1.key }) {
+                var rest = times[...]
+                while !rest.isEmpty {
+                    let batch = rest.prefix(Int.random(in: 1...7, using: &random))
+                    rest = rest.dropFirst(batch.count)
+                    try await store.view(widget, at: Array(batch))
+                }
+            }
+            for (widget, times) in widgets {
+                let counted = ViewStatistics.counted(times, after: nil)
+                var rate = 0.0
+                for (index, time) in counted.enumerated() {
+                    rate = ViewStatistics.rate(rate, viewedAfter: index > 0 ? time - counted[index - 1] : nil)
+                }
+                let row = "FROM timeline WHERE user_id = '\(widget)'"
+                #expect(try await store.integer("SELECT views \(row)") == counted.count)
+                let stored = try await store.integer("SELECT (view_rate * 100000)::bigint \(row)")
+                #expect(abs(Double(stored) / 100_000 - rate) < 0.0002)
+                #expect(
+                    try await store.integer("SELECT (extract(epoch FROM viewed_at) * 1000000)::bigint \(row)")
+                        == Int(try #require(counted.last).microseconds))
+            }
+        }
+    }
+}
+
+/// A seeded sequence (splitmix64).
+private struct SeededRandom: RandomNumberGenerator {
+    var state: UInt64
+
+    init(seed: UInt64) {
+        state = seed
+    }
+
+    mutating func next() -> UInt64 {
+        state &+= 0x9E37_79B9_7F4A_7C15
+        var mixed = state
+        mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9
+        mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
+        return mixed ^ (mixed >> 31)
+    }
+}

@@ -1,0 +1,146 @@
+import PostgresClient
+import TestSupport
+import Testing
+import WidgetModel
+import WidgetStore
+
+@Suite("Placing widgets and collecting what no widget shows", .timeLimit(.minutes(5)))
+struct PlacementTests {
+    @Test("The last widget's removal orphans once, in the bulk lane, also when two are removed at once")
+    func twoRemovals() async throws {
+        try await withStore { store in
+            let ids = try await store.place([.test("w1"), .test("w2")])
+            #expect(ids[0] == ids[1])
+            try await store.settle()
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                try await store.pool.withTransaction { first in
+                    try await store.remove(["w1"], on: first)
+                    #expect(try await store.integer("SELECT count(*) FROM timeline WHERE orphaned") == 0)
+                    group.addTask { try await store.remove(["w2"]) }
+                    try await store.waitUntilBlocked()
+                }
+                try await group.waitForAll()
+            }
+            #expect(try await store.integer("SELECT count(*) FROM timeline WHERE orphaned") == 1)
+            #expect(try await store.lists("lane = 3") == 1)
+            let list = try #require(try await store.claim(.bulk).first)
+            #expect(list.timelines.map(\.state.isOrphaned) == [true])
+            #expect(try await store.collect(list).isEmpty)
+            #expect(try await store.integer("SELECT count(*) FROM timeline") == 0)
+            #expect(try await store.end(list) == .ended)
+        }
+    }
+
+    @Test("A timeline that is placed again before it is collected stays, is asked for and keeps its content")
+    func revived() async throws {
+        try await withStore { store in
+            let id = try await store.place([.test("w1")])[0]
+            let first = try #require(try await store.claim(.interactive).first)
+            _ = try await store.complete(first, content: "kept")
+            try await store.end(first)
+            try await store.remove(["w1"])
+            let list = try #require(try await store.claim(.bulk).first)
+            // Between the claim and the collection.
+            try await store.place([.test("w2")])
+            let timeline = try #require(try await store.timeline(id))
+            #expect(!timeline.timeline.state.isOrphaned && timeline.requested == 2 && timeline.isStale)
+            #expect(try await store.collect(list).isEmpty, "it was revived since it was read")
+            #expect(try await store.timeline(id)?.content.map { String(decoding: $0, as: UTF8.self) } == "kept")
+            try await store.end(list)
+            #expect(try await store.unappointed() == 0)
+            #expect(try await store.claimAll().flatMap(\.timelines).map(\.id) == [id])
+        }
+    }
+
+    @Test("Rows that somebody else has locked are not collected; a widget placed meanwhile is seen")
+    func locked() async throws {
+        try await withStore { store in
+            let id = try await store.place([.test("w1")])[0]
+            try await store.settle()
+            try await store.remove(["w1"])
+            let list = try #require(try await store.claim(.bulk).first)
+            let kind = try await store.kind()
+            let identity = kind.identity(
+                family: .systemSmall, configuration: .empty,
+                environment: WidgetEnvironment(storedLocale: "en-GB", timeZone: "Europe/London"), user: "u1")
+            #expect(identity.id == id)
+            try await store.pool.withTransaction { placing in
+                let placed = try await placing.place([
+                    TimelinePlacement(
+                        id: id, kindID: kind.id, identity: identity, lane: .interactive, cause: nil, reason: .placed)
+                ])
+                #expect(placed.inserted == 0 && placed.stale == [list.timelines[0].row])
+                let locked = try await store.pool.query(LockOrphans(list.orphans))
+                #expect(locked.isEmpty)
+            }
+        }
+    }
+
+    @Test("A timeline that is collected while a widget is placed on it fails the transaction as one to be tried again")
+    func gone() async throws {
+        try await withStore { store in
+            try await store.place([.test("w1")])
+            try await store.settle()
+            try await store.remove(["w1"])
+            let list = try #require(try await store.claim(.bulk).first)
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                try await store.pool.withTransaction { collecting in
+                    let rows = try await collecting.query(LockOrphans(list.orphans))
+                    group.addTask {
+                        let error = await #expect(throws: PostgresError.self) { try await store.place([.test("w2")]) }
+                        #expect(error?.isRetriable == true && error?.sqlState == "40001")
+                    }
+                    try await store.waitUntilBlocked()
+                    _ = try await collecting.query(CollectTimelines(rows))
+                }
+                try await group.waitForAll()
+            }
+            try await store.place([.test("w2")])
+            #expect(try await store.claim(.interactive).first?.timelines.count == 1)
+        }
+    }
+
+    @Test("Erasing a user takes widgets and content at once, fences fetches, and leaves the rows to be collected")
+    func erased() async throws {
+        try await withStore { store in
+            let ids = try await store.place([
+                .test("w1", user: "me"), .test("w2", user: "you"), .test("w3", user: "me", kind: "Weather"),
+                .test("w4", user: "you", kind: "Weather"),
+            ])
+            let lists = try await store.claim(.interactive)
+            for list in lists { _ = try await store.complete(list) }
+            try await store.apply([try await store.mark(.user, "me")])
+            let fetching = try await store.claim(.push)
+            let erasure = try #require(try await store.store.erase(user: "me", of: TestKinds.app))
+            #expect(erasure.widgets == 2 && erasure.timelines == 2)
+            for list in fetching { _ = try await store.complete(list, content: "late", hash: 9) }
+            let mine = try #require(try await store.timeline(ids[0]))
+            #expect(mine.content == nil && mine.timeline.state.isOrphaned)
+            #expect(try await store.timeline(ids[1])?.content != nil)
+            let shared = try #require(try await store.timeline(ids[2]))
+            #expect(shared.content != nil && !shared.timeline.state.isOrphaned, "somebody else shows it")
+            try await store.sql("UPDATE work SET ready_at = now()")
+            #expect(try await store.claimAll().flatMap(\.timelines).map(\.id) == [ids[0]])
+        }
+    }
+
+    @Test("An import places, moves and leaves older events alone, in the bulk lane")
+    func imported() async throws {
+        try await withStore { store in
+            let kind = try await store.kind()
+            func widget(_ id: String, _ configuration: String = "{}", at time: Int64) -> ImportedWidget {
+                ImportedWidget(
+                    placement: .test(id, configuration: configuration), kind: kind, time: Timestamp(microseconds: time))
+            }
+            var counts = try await store.store.importWidgets([
+                widget("w1", at: 5), widget("w2", at: 5), widget("w2", #"{"n":1}"#, at: 6), widget("w2", at: 4),
+            ])
+            #expect(counts.widgets == 2 && counts.timelines == 2 && counts.older == 2)
+            #expect(try await store.claim(.bulk).flatMap(\.timelines).count == 2)
+            counts = try await store.store.importWidgets([widget("w1", #"{"n":1}"#, at: 7), widget("w2", at: 3)])
+            #expect(counts.widgets == 1 && counts.timelines == 0 && counts.older == 1)
+            #expect(try await store.integer("SELECT count(*) FROM timeline WHERE orphaned") == 1)
+            #expect(try await store.widget("w1")?.configuration == #"{"n":1}"#)
+        }
+    }
+}

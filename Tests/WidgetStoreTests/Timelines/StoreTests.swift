@@ -1,0 +1,204 @@
+import PostgresClient
+import TestSupport
+import Testing
+import WidgetModel
+import WidgetStore
+
+@Suite("Storing what was fetched, and ending a look", .timeLimit(.minutes(5)))
+struct StoreTests {
+    @Test("A store renders what was captured and appoints the policy's time")
+    func stored() async throws {
+        try await withStore { store in
+            let id = try await store.place([.test("w1")])[0]
+            let list = try #require(try await store.claim(.interactive).first)
+            let tomorrow = try await store.now() + .seconds(7_200)
+            let rows = try await store.complete(list, content: #"{"entries":[]}"#, policyAt: tomorrow)
+            #expect(rows.map(\.nextLook) == [tomorrow] && rows[0].contentRevision == list.lease)
+            #expect(rows[0].rendered == 1 && !rows[0].isDue)
+            let timeline = try #require(try await store.timeline(id))
+            #expect(!timeline.isStale && timeline.revision == list.lease)
+            #expect(timeline.content.map { String(decoding: $0, as: UTF8.self) } == #"{"entries":[]}"#)
+            #expect(timeline.lane == .scheduled && timeline.timeline.listedAt == tomorrow)
+            #expect(try await store.lists("due_at > now() AND lane = 2") == 1)
+            #expect(try await store.unappointed() == 0)
+        }
+    }
+
+    @Test("A mark during the fetch is one more reload; unchanged content keeps its revision")
+    func markedMeanwhile() async throws {
+        try await withStore { store in
+            let id = try await store.place([.test("w1")])[0]
+            let first = try #require(try await store.claim(.interactive).first)
+            let mark = try await store.apply([try await store.mark(.user, "u1", events: 3)])
+            #expect(mark.marked == 1 && mark.due == 0, "the leased list vouches for it")
+            #expect(try await store.complete(first).map(\.isDue) == [true])
+            try await store.end(first)
+            #expect(try await store.timeline(id)?.isStale == true)
+
+            let second = try #require(try await store.claim(.push).first)
+            #expect(second.timelines.map(\.state.requested) == [4])
+            #expect(try await store.complete(second, content: nil).map(\.nextLook) == [nil])
+            try await store.end(second)
+            let timeline = try #require(try await store.timeline(id))
+            #expect(!timeline.isStale && timeline.revision == first.lease)
+            #expect(timeline.timeline.revision == second.lease)
+            #expect(try await store.lists() == 0)
+            #expect(try await store.unappointed() == 0)
+        }
+    }
+
+    @Test("Rows of a list that is no longer held are dropped")
+    func leaseLost() async throws {
+        try await withStore { store in
+            let id = try await store.place([.test("w1")])[0]
+            let first = try #require(try await store.claim(.interactive, lease: .zero).first)
+            let second = try #require(try await store.claim(.interactive).first)
+            #expect(try await store.complete(first, content: "late").isEmpty)
+            #expect(try await store.finish(first, .fail(retryAt: .distantFuture)).isEmpty)
+            #expect(try await store.timeline(id)?.content == nil)
+            #expect(try await store.complete(second).count == 1)
+        }
+    }
+
+    @Test("A row that was stored since the claim is left alone")
+    func revisionMoved() async throws {
+        try await withStore { store in
+            let id = try await store.place([.test("w1")])[0]
+            let kind = try await store.kind()
+            let first = try #require(try await store.claim(.interactive).first)
+            // The same timeline through a sweep's list, by another holder.
+            try await store.sql("UPDATE kind SET generation = 1 WHERE id = \(kind.id)")
+            try await store.sql(
+                """
+                INSERT INTO work (kind_id, lane, due_at, ready_at, generation, timelines)
+                SELECT kind_id, 3, now(), now(), 1, ARRAY[id] FROM timeline
+                """)
+            let second = try #require(try await store.claim(.bulk).first)
+            #expect(second.generation == 1 && second.timelines.count == 1)
+            #expect(try await store.complete(second, content: "two", hash: 2).count == 1)
+            #expect(try await store.complete(first, content: "one").isEmpty)
+            #expect(try await store.finish(first, .fail(retryAt: .distantFuture)).isEmpty, "a failure neither")
+            #expect(try await store.timeline(id)?.content.map { String(decoding: $0, as: UTF8.self) } == "two")
+            let again = try await store.pool.query(ReadTimelinesAgain(first.timelines.map(\.row)))
+            #expect(again.map(\.revision) == [second.lease])
+        }
+    }
+
+    @Test("Nothing to do ends the appointment; what waits is appointed for that time")
+    func settled() async throws {
+        try await withStore { store in
+            let id = try await store.place([.test("w1")])[0]
+            let first = try #require(try await store.claim(.interactive).first)
+            _ = try await store.complete(first)
+            try await store.end(first)
+            try await store.apply([try await store.mark(.user, "u1")])
+            let list = try #require(try await store.claim(.push).first)
+            let later = try await store.now() + .seconds(900)
+            let rows = try await store.finish(list, .wait(until: later), decision: .deferred)
+            #expect(rows.map(\.nextLook) == [later] && !rows[0].isDue)
+            let timeline = try #require(try await store.timeline(id))
+            #expect(timeline.decision == .deferred && timeline.timeline.state.eligibleAt == later)
+            try await store.end(list)
+            #expect(try await store.lists("due_at > now()") == 1)
+            // A free request does not wait.
+            #expect(try await store.apply([try await store.mark(.user, "u1", urgency: .free)]).due == 1)
+            let now = try #require(try await store.claim(.push).first)
+            _ = try await store.complete(now)
+            try await store.end(now)
+            // The list of before is superseded: looked at, it comes without the row.
+            try await store.sql("UPDATE work SET ready_at = now()")
+            #expect(try await store.claim(.push).map(\.timelines.count) == [0])
+            #expect(try await store.unappointed() == 0)
+        }
+    }
+
+    @Test("A failure counts, and no request passes its back-off")
+    func failed() async throws {
+        try await withStore { store in
+            let id = try await store.place([.test("w1")])[0]
+            let list = try #require(try await store.claim(.interactive).first)
+            let retryAt = try await store.now() + .seconds(60)
+            #expect(
+                try await store.finish(list, .fail(retryAt: retryAt), decision: .failed).map(\.nextLook) == [retryAt])
+            try await store.end(list)
+            #expect(try await store.timeline(id)?.attempts == 1)
+            #expect(try await store.apply([try await store.mark(.user, "u1", urgency: .forced)]).due == 0)
+            #expect(try await store.timeline(id)?.timeline.listedAt == retryAt)
+            #expect(try await store.unappointed() == 0)
+        }
+    }
+
+    @Test("It sleeps only if nobody asked and nobody looked since the decision")
+    func asleep() async throws {
+        for change in ["nothing", "mark", "view"] {
+            try await withStore { store in
+                let id = try await store.place([.test("w1")])[0]
+                try await store.settle()
+                try await store.sql(
+                    """
+                    UPDATE timeline SET policy_at = now(), listed_at = now(), listed_lane = 2;
+                    INSERT INTO work (kind_id, lane, due_at, ready_at, timelines)
+                    SELECT kind_id, 2, listed_at, listed_at, ARRAY[id] FROM timeline
+                    """)
+                let list = try #require(try await store.claim(.scheduled).first)
+                #expect(list.timelines.count == 1)
+                switch change {
+                case "mark": try await store.apply([try await store.mark(.user, "u1")])
+                case "view": try await store.view("w1", at: [try await store.now()])
+                default: break
+                }
+                let rows = try await store.finish(list, .sleep, decision: .slept)
+                try await store.end(list)
+                // A mark has made another appointment: the look ends nothing.
+                #expect(rows.map(\.isAsleep) == (change == "mark" ? [] : [change == "nothing"]), "\(change)")
+                #expect(rows.map(\.isDue) == (change == "mark" ? [] : [change == "view"]), "\(change)")
+                #expect(try await store.claimAll().flatMap(\.timelines).count == (change == "nothing" ? 0 : 1))
+                #expect(try await store.unappointed() == 0)
+                if change == "nothing" {
+                    #expect(try await store.lists() == 0)
+                    // A view wakes it, and its policy is due at once.
+                    #expect(try await store.view("w1", at: [try await store.now()]).due == 1)
+                    #expect(try await store.timeline(id)?.timeline.state.isAsleep == false)
+                }
+            }
+        }
+    }
+
+    @Test("Through a sweep's list a look only improves the appointment")
+    func swept() async throws {
+        try await withStore { store in
+            let id = try await store.place([.test("w1")])[0]
+            try await store.settle()
+            let kind = try await store.kind()
+            _ = try await store.pool.query(BumpKinds([GenerationBump(appID: kind.appID, kindID: kind.id)]))
+            let sweep = try #require(try await store.pool.query(ListSweeps(limit: 1)).first)
+            _ = try await store.pool.query(WalkKind(sweep.id, limit: 10, maximumLists: 10))
+            let list = try #require(try await store.claim(.bulk).first)
+            let later = try await store.now() + .seconds(600)
+            #expect(try await store.finish(list, .wait(until: later)).map(\.nextLook) == [later])
+            try await store.end(list)
+            #expect(try await store.timeline(id)?.timeline.listedAt == later)
+            #expect(try await store.unappointed() == 0)
+        }
+    }
+
+    @Test("Stored content that is not what was published last is told, with its revision")
+    func compared() async throws {
+        try await withStore { store in
+            try await store.place([.test("w1")])
+            let list = try #require(try await store.claim(.interactive).first)
+            _ = try await store.complete(list, content: "x")
+            let row = list.timelines[0].row
+            func compare(_ revision: Int64) async throws -> [Int64] {
+                let published = [PublishedRevision(row: row, revision: revision)]
+                return try await store.pool.query(ComparePublished(published)).compactMap {
+                    $0.timeline?.contentRevision
+                }
+            }
+            #expect(try await compare(list.lease).isEmpty)
+            #expect(try await compare(list.lease - 1) == [list.lease])
+            let gone = try await store.pool.query(ComparePublished([PublishedRevision(row: 999, revision: 1)]))
+            #expect(gone.count == 1 && gone[0].row == 999 && gone[0].timeline == nil)
+        }
+    }
+}
