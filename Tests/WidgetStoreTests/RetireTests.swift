@@ -153,6 +153,48 @@ struct RetireTests {
         }
     }
 
+    @Test(
+        "A widget placed by a transaction that the chunk did not see is removed by the next", arguments: [true, false])
+    func unseen(isCollected: Bool) async throws {
+        try await withStore { store in
+            let id = try await store.place([.test("w1", kind: "Weather")])[0]
+            let kind = try await store.kind("Weather")
+            let kindID = try await retire(store, "Weather")
+            try await store.pool.withTransaction { connection in
+                let placement = WidgetPlacement.test("late", kind: "Weather")
+                let identity = kind.identity(
+                    family: placement.family, configuration: placement.configuration,
+                    environment: placement.environment, user: placement.user)
+                let placed = try await connection.place([
+                    TimelinePlacement(
+                        id: identity.id, kindID: kindID, identity: identity, lane: .interactive, cause: nil,
+                        reason: .placed)
+                ])
+                #expect(identity.id == id && placed.inserted == 0 && placed.stale.isEmpty)
+                _ = try await connection.query(
+                    InsertWidgets([
+                        WidgetWrite(
+                            appID: kind.appID, id: "late", kindID: kindID, family: placement.family,
+                            timelineID: placed.rows[id], user: placement.user, device: placement.device,
+                            environment: placement.environment, changedAt: Timestamp(microseconds: 3))
+                    ]))
+                let chunk = try #require(try await chunk(kindID, store, settling: .seconds(60)))
+                #expect(chunk.widgets == 1 && chunk.orphans == 1)
+            }
+            // Its timeline is orphaned although it is shown, until a worker wants to collect it.
+            #expect(try await store.integer("SELECT count(*) FROM widget WHERE timeline_id IS NOT NULL") == 1)
+            #expect(try await store.integer("SELECT count(*) FROM timeline WHERE orphaned") == 1)
+            if isCollected {
+                for list in try await store.claimAll() { #expect(try await store.collect(list).count == 1) }
+                #expect(try await store.integer("SELECT count(*) FROM timeline WHERE NOT orphaned") == 1)
+            }
+            #expect(try await chunks(kindID, store).map(\.widgets).reduce(0, +) == 1)
+            #expect(try await store.integer("SELECT count(*) FROM widget WHERE timeline_id IS NOT NULL") == 0)
+            #expect(try await store.integer("SELECT count(*) FROM timeline WHERE NOT orphaned") == 0)
+            #expect(try await store.unappointed() == 0)
+        }
+    }
+
     @Test("Two processes do not work on one kind at a time; a paused one is left alone")
     func exclusive() async throws {
         try await withStore { store in

@@ -133,13 +133,17 @@ package struct KindChangePage: PostgresStatement {
         /// Timelines looked at; fewer than the limit: there are no more.
         package let examined: Int
         package let last: Int64?
-        /// Timelines to be left by their widgets, ascending: of a retired kind all, else those of another identity.
+        /// Timelines to be left by their widgets, ascending: of a retired kind all, else those of another identity. An
+        /// orphaned one is among them while a widget shows it, which was placed by a transaction that the orphaning one
+        /// did not see.
         package let strays: [Int64]
     }
 
     package static let sql = """
         WITH page AS MATERIALIZED (
-            SELECT t.id, NOT t.orphaned AND ($4::bool OR \(isStray(from: 5))) AS stray FROM timeline t
+            SELECT t.id, ($4::bool OR \(isStray(from: 5)))
+                AND (NOT t.orphaned OR EXISTS (SELECT FROM widget w WHERE w.timeline_id = t.id)) AS stray
+            FROM timeline t
             WHERE t.kind_id = $1::int4 AND t.id > $2::int8
             ORDER BY t.id
             LIMIT $3::int8
