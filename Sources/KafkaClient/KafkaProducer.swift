@@ -133,17 +133,6 @@ package final class KafkaProducer: Sendable {
     }
 }
 
-/// A producer's queues at one moment.
-package struct KafkaProducerDepth: Hashable, Sendable {
-    /// Messages that are handed over and not confirmed.
-    package var messagesInFlight = 0
-    package var bytesInFlight = 0
-    /// Messages whose senders wait for room.
-    package var messagesWaiting = 0
-
-    package init() {}
-}
-
 /// When the next client may be made after one that has failed for good. Pure: times go in.
 struct ProducerRenewal {
     static let base = Duration.milliseconds(100)
@@ -190,23 +179,5 @@ extension KafkaError {
         error.isFatal = false
         error.isRetriable = true
         return error
-    }
-}
-
-struct ProducerLimits: Sendable {
-    var deliveryTimeout: Duration
-    var messages: Int
-    var bytes: Int
-
-    var problems: [String] {
-        var problems: [String] = []
-        if deliveryTimeout < .milliseconds(1) || deliveryTimeout > .seconds(900) {
-            problems.append("deliveryTimeout: must be from 1 ms to 15 minutes")
-        }
-        if messages < 1 || messages > 10_000_000 {
-            problems.append("maximumQueuedMessages: must be from 1 to 10,000,000")
-        }
-        if bytes < 1 || bytes > 2 << 30 { problems.append("maximumQueuedBytes: must be from 1 byte to 2 GiB") }
-        return problems
     }
 }

@@ -89,12 +89,6 @@ struct RoundTripTests {
                 on: pool)
             try await expectEcho(
                 [
-                    PostgresTID(block: 0, offset: 1), PostgresTID(block: .max - 1, offset: .max),
-                    PostgresTID(block: 7, offset: 8),
-                ],
-                on: pool)
-            try await expectEcho(
-                [
                     PostgresTimestamp(microseconds: 0), PostgresTimestamp(microseconds: 1_766_000_000_123_456),
                     PostgresTimestamp(microseconds: -1), .infinity, .negativeInfinity,
                 ], on: pool)

@@ -92,29 +92,4 @@ extension JSONReader {
                 pointer: pointer(at: offset) + error.pointer)
         }
     }
-
-    /// `"atEnd"`, `"never"` or `{"after": date}`.
-    package mutating func reloadPolicy() throws(JSONError) -> ReloadPolicy {
-        let kind = try peek()
-        let offset = position
-        switch kind {
-        case .string:
-            let token = try scanString()
-            if matches(token, "atEnd") { return .atEnd }
-            if matches(token, "never") { return .never }
-            throw failure(
-                .invalidValue,
-                #"expected "atEnd", "never" or {"after": date}, found \#(Text.quoted(text(of: token)))"#, at: offset)
-        case .object:
-            var date: Timestamp?
-            var object = try beginObject()
-            while let key = try nextKey(&object) {
-                if matches(key, "after") { date = try timestamp() } else { try skip() }
-            }
-            guard let date else { throw missing("after", inObjectAt: offset) }
-            return .after(date)
-        case .null, .bool, .number, .array:
-            throw wrongType(expected: "a string or an object", found: kind)
-        }
-    }
 }

@@ -37,7 +37,7 @@ extension KindDefinition {
         if let backgroundColor { object["backgroundColor"] = .string(backgroundColor) }
         object["dormantAfter"] = DurationText.json(dormantAfter)
         // Left out where it is the default, as in the definitions that were stored before there was such a field.
-        if reloadTolerance != ReloadSchedule.defaultTolerance {
+        if reloadTolerance != Self.defaultReloadTolerance {
             object["reloadTolerance"] = DurationText.json(reloadTolerance)
         }
         if !hasSnapshots { object["snapshots"] = .bool(false) }
@@ -115,7 +115,7 @@ extension KindDefinition {
             dailyBudget: dailyBudget, placeholder: placeholder, volatileFields: volatileFields ?? [],
             accentColor: accentColor, backgroundColor: backgroundColor,
             dormantAfter: dormantAfter ?? defaultDormantAfter,
-            reloadTolerance: reloadTolerance ?? ReloadSchedule.defaultTolerance, hasSnapshots: snapshots ?? true)
+            reloadTolerance: reloadTolerance ?? defaultReloadTolerance, hasSnapshots: snapshots ?? true)
     }
 
     private static func readProviderURL(_ members: inout MemberChecker) -> String? {

@@ -50,6 +50,7 @@ package struct KindDefinition: Hashable, Sendable {
     package static let defaultTimeout: Duration = .seconds(10)
     package static let defaultMinimumSpacing: Duration = .seconds(300)
     package static let defaultDormantAfter: Duration = .seconds(14 * 86_400)
+    package static let defaultReloadTolerance: Duration = .seconds(300)
 
     package init(
         name: String, displayName: String? = nil, description: String = "",
@@ -58,7 +59,7 @@ package struct KindDefinition: Hashable, Sendable {
         timeout: Duration = defaultTimeout, minimumSpacing: Duration = defaultMinimumSpacing,
         dailyBudget: DailyBudget? = nil, placeholder: JSONValue, volatileFields: [String] = [],
         accentColor: String? = nil, backgroundColor: String? = nil, dormantAfter: Duration = defaultDormantAfter,
-        reloadTolerance: Duration = ReloadSchedule.defaultTolerance, hasSnapshots: Bool = true
+        reloadTolerance: Duration = defaultReloadTolerance, hasSnapshots: Bool = true
     ) {
         self.name = name
         self.displayName = displayName ?? name

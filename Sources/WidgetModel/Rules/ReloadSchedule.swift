@@ -10,10 +10,10 @@ package struct ReloadSchedule: Hashable, Sendable {
     /// Least time between two reloads by policy even in developer mode: a provider whose last entry is always past must
     /// not turn into a loop.
     package static let developerSpacing: Duration = .seconds(1)
-    package static let defaultTolerance: Duration = .seconds(300)
 
     package init(
-        minimumSpacing: Duration, developerMode: Bool = false, tolerance: Duration = defaultTolerance
+        minimumSpacing: Duration, developerMode: Bool = false,
+        tolerance: Duration = KindDefinition.defaultReloadTolerance
     ) {
         self.minimumSpacing = minimumSpacing
         self.developerMode = developerMode

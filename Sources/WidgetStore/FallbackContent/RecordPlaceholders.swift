@@ -46,32 +46,3 @@ package struct RecordPlaceholders: PostgresStatement {
         parameters.append(keys: keys)
     }
 }
-
-/// Asks anew for the stored placeholders of an app's kinds whose definition this transaction has changed. A fetch under
-/// way for the old definition is dropped.
-package struct RenewPlaceholders: PostgresStatement {
-    package static let sql = """
-        WITH locked AS (
-            SELECT p.kind_id, p.family, p.locale, p.time_zone
-            FROM kind k
-            JOIN kind_definition d ON d.kind_id = k.id AND d.applied_at = now()
-            JOIN placeholder p ON p.kind_id = k.id
-            WHERE k.app_id = $1::int4
-            ORDER BY p.kind_id, p.family, p.locale, p.time_zone
-            FOR NO KEY UPDATE OF p
-        )
-        UPDATE placeholder p SET due_at = now(), asked_at = now(), claim = p.claim + 1, attempts = 0
-        FROM locked l
-        WHERE p.kind_id = l.kind_id AND p.family = l.family AND p.locale = l.locale AND p.time_zone = l.time_zone
-        """
-
-    let appID: Int32
-
-    package init(appID: Int32) {
-        self.appID = appID
-    }
-
-    package func bind(_ parameters: inout PostgresParameters) {
-        parameters.append(appID)
-    }
-}

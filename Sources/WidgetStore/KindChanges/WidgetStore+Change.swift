@@ -1,5 +1,5 @@
 import PostgresClient
-package import WidgetModel
+import WidgetModel
 
 /// Result of one chunk of a kind's change.
 package struct KindChunk: Hashable, Sendable {
@@ -115,16 +115,5 @@ extension WidgetStore {
         chunk.widgets = writes.count
         chunk.placed = placed.inserted
         return placed.stale
-    }
-}
-
-extension RegisteredKind {
-    /// Identity of the timeline that a widget of the kind shows.
-    package func identity(
-        family: WidgetFamily, configuration: WidgetConfiguration, environment: WidgetEnvironment, user: String
-    ) -> TimelineIdentity {
-        TimelineIdentity(
-            app: app, kind: definition.name, sharing: definition.sharing, variesBy: definition.variesBy, family: family,
-            configuration: configuration, environment: environment, user: user)
     }
 }

@@ -60,3 +60,22 @@ package struct KafkaRevocation: Sendable {
         onAcknowledge()
     }
 }
+
+/// Counts over the life of a consumer.
+package struct KafkaConsumerCounters: Hashable, Sendable {
+    /// Messages handed over.
+    package var messages: Int64 = 0
+    package var batches: Int64 = 0
+    /// Places where offsets do not follow on because the log does not have them (transaction markers, compaction).
+    package var gaps: Int64 = 0
+    /// Messages that librdkafka delivered again or too late; they were dropped.
+    package var stale: Int64 = 0
+    /// Holes behind a moved position that were read a second time.
+    package var verifications: Int64 = 0
+    /// Times that fetching was paused because the receiver was slow.
+    package var pauses: Int64 = 0
+    /// Revocations that were not acknowledged in time.
+    package var unacknowledgedRevocations: Int64 = 0
+
+    package init() {}
+}

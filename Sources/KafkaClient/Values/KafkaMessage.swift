@@ -57,3 +57,14 @@ package struct KafkaDelivery: Hashable, Sendable {
         self.offset = offset
     }
 }
+
+/// A producer's queues at one moment.
+package struct KafkaProducerDepth: Hashable, Sendable {
+    /// Messages that are handed over and not confirmed.
+    package var messagesInFlight = 0
+    package var bytesInFlight = 0
+    /// Messages whose senders wait for room.
+    package var messagesWaiting = 0
+
+    package init() {}
+}

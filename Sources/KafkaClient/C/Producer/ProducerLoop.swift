@@ -298,3 +298,21 @@ extension Comparable {
         min(max(self, range.lowerBound), range.upperBound)
     }
 }
+
+struct ProducerLimits: Sendable {
+    var deliveryTimeout: Duration
+    var messages: Int
+    var bytes: Int
+
+    var problems: [String] {
+        var problems: [String] = []
+        if deliveryTimeout < .milliseconds(1) || deliveryTimeout > .seconds(900) {
+            problems.append("deliveryTimeout: must be from 1 ms to 15 minutes")
+        }
+        if messages < 1 || messages > 10_000_000 {
+            problems.append("maximumQueuedMessages: must be from 1 to 10,000,000")
+        }
+        if bytes < 1 || bytes > 2 << 30 { problems.append("maximumQueuedBytes: must be from 1 byte to 2 GiB") }
+        return problems
+    }
+}

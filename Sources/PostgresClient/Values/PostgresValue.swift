@@ -21,7 +21,6 @@ extension PostgresType {
     @inlinable package static var int8: PostgresType { PostgresType(oid: 20, arrayOID: 1016, name: "int8") }
     @inlinable package static var int2: PostgresType { PostgresType(oid: 21, arrayOID: 1005, name: "int2") }
     @inlinable package static var int4: PostgresType { PostgresType(oid: 23, arrayOID: 1007, name: "int4") }
-    @inlinable package static var tid: PostgresType { PostgresType(oid: 27, arrayOID: 1010, name: "tid") }
     @inlinable package static var text: PostgresType { PostgresType(oid: 25, arrayOID: 1009, name: "text") }
     @inlinable package static var float4: PostgresType { PostgresType(oid: 700, arrayOID: 1021, name: "float4") }
     @inlinable package static var float8: PostgresType { PostgresType(oid: 701, arrayOID: 1022, name: "float8") }
@@ -44,7 +43,7 @@ extension PostgresType {
     ]
 
     private static let known: [PostgresType] =
-        [.bool, .bytea, .int8, .int2, .int4, .tid, .text, .float4, .float8, .timestamptz, .uuid, .jsonb] + others
+        [.bool, .bytea, .int8, .int2, .int4, .text, .float4, .float8, .timestamptz, .uuid, .jsonb] + others
 
     /// What an error calls the type with this identifier.
     static func name(ofOID oid: UInt32) -> String {

@@ -1,0 +1,69 @@
+/// A topic to be created.
+package struct KafkaTopicSpecification: Hashable, Sendable {
+    package var name: String
+    package var partitions: Int
+    /// `nil`: the brokers' default.
+    package var replicationFactor: Int?
+    /// The topic's configuration by Kafka's names, such as `cleanup.policy`.
+    package var configuration: [String: String]
+
+    package init(
+        name: String, partitions: Int, replicationFactor: Int? = nil, configuration: [String: String] = [:]
+    ) {
+        self.name = name
+        self.partitions = partitions
+        self.replicationFactor = replicationFactor
+        self.configuration = configuration
+    }
+
+    /// The configuration of a topic that keeps the latest message of each key.
+    package static let compacted = ["cleanup.policy": "compact"]
+}
+
+/// What became of a topic that was to be created.
+package enum KafkaTopicOutcome: Sendable {
+    case created
+    /// It is there; its partitions and configuration may be others.
+    case alreadyExists
+    case failed(KafkaError)
+}
+
+/// What the cluster says of a topic.
+package struct KafkaTopicDescription: Hashable, Sendable {
+    package struct Partition: Hashable, Sendable {
+        package var id: Int32
+        /// `nil` while there is none.
+        package var leader: Int32?
+        package var replicas: [Int32]
+        package var inSyncReplicas: [Int32]
+
+        package init(id: Int32, leader: Int32?, replicas: [Int32], inSyncReplicas: [Int32]) {
+            self.id = id
+            self.leader = leader
+            self.replicas = replicas
+            self.inSyncReplicas = inSyncReplicas
+        }
+    }
+
+    package var name: String
+    /// By number.
+    package var partitions: [Partition]
+
+    package init(name: String, partitions: [Partition]) {
+        self.name = name
+        self.partitions = partitions
+    }
+}
+
+/// The offsets that a partition's log spans.
+package struct KafkaLogBounds: Hashable, Sendable {
+    /// Offset of the oldest message; ``end`` when there is none.
+    package var earliest: Int64
+    /// The offset that the next message will have.
+    package var end: Int64
+
+    package init(earliest: Int64, end: Int64) {
+        self.earliest = earliest
+        self.end = end
+    }
+}

@@ -1,0 +1,68 @@
+/// When a timeline may be reloaded without a request. Each case gives the *earliest* time.
+package enum ReloadPolicy: Hashable, Sendable {
+    /// When the last entry's date is reached.
+    case atEnd
+    /// At this date, wherever the entries lie.
+    case after(Timestamp)
+    /// Only on an explicit request.
+    case never
+
+    /// Earliest time of the next reload by policy; nil for `never`.
+    package func earliestReload(lastEntry: Timestamp) -> Timestamp? {
+        switch self {
+        case .atEnd: lastEntry
+        case .after(let date): date
+        case .never: nil
+        }
+    }
+}
+
+extension ReloadPolicy {
+    /// `"atEnd"`, `"never"` or `{"after": date}`.
+    package var json: JSONValue {
+        switch self {
+        case .atEnd: "atEnd"
+        case .never: "never"
+        case .after(let date): ["after": .string(date.rfc3339)]
+        }
+    }
+
+    /// Appends ``json``, which is in canonical form.
+    func appendJSON(to out: inout [UInt8]) {
+        switch self {
+        case .atEnd: out.append(contentsOf: "\"atEnd\"".utf8)
+        case .never: out.append(contentsOf: "\"never\"".utf8)
+        case .after(let date):
+            out.append(contentsOf: "{\"after\":\"".utf8)
+            date.appendRFC3339(to: &out)
+            out.append(contentsOf: "\"}".utf8)
+        }
+    }
+}
+
+extension JSONReader {
+    /// `"atEnd"`, `"never"` or `{"after": date}`.
+    package mutating func reloadPolicy() throws(JSONError) -> ReloadPolicy {
+        let kind = try peek()
+        let offset = position
+        switch kind {
+        case .string:
+            let token = try scanString()
+            if matches(token, "atEnd") { return .atEnd }
+            if matches(token, "never") { return .never }
+            throw failure(
+                .invalidValue,
+                #"expected "atEnd", "never" or {"after": date}, found \#(Text.quoted(text(of: token)))"#, at: offset)
+        case .object:
+            var date: Timestamp?
+            var object = try beginObject()
+            while let key = try nextKey(&object) {
+                if matches(key, "after") { date = try timestamp() } else { try skip() }
+            }
+            guard let date else { throw missing("after", inObjectAt: offset) }
+            return .after(date)
+        case .null, .bool, .number, .array:
+            throw wrongType(expected: "a string or an object", found: kind)
+        }
+    }
+}
