@@ -16,7 +16,7 @@ package struct OutgoingEvent: Sendable {
     package var traceparent: String?
 
     package init(
-        _ event: FreshetEvent, id: String = EventID.random(), source: String? = nil, time: Timestamp,
+        _ event: FreshetEvent, id: String = RandomID.make(), source: String? = nil, time: Timestamp,
         key: String? = nil, traceparent: String? = nil
     ) {
         self.event = event
@@ -83,18 +83,5 @@ package struct EventPublisher: Sendable {
         return KafkaMessage(
             topic: topic(of: outgoing), key: encoded.key, value: encoded.value,
             headers: encoded.headers.map { KafkaHeader(name: $0.name, value: $0.value) })
-    }
-}
-
-package enum EventID {
-    /// 128 random bits in hexadecimal.
-    package static func random() -> String {
-        var generator = SystemRandomNumberGenerator()
-        return hexadecimal(generator.next()) + hexadecimal(generator.next())
-    }
-
-    private static func hexadecimal(_ word: UInt64) -> String {
-        let digits = String(word, radix: 16)
-        return String(repeating: "0", count: 16 - digits.count) + digits
     }
 }

@@ -1,3 +1,5 @@
+import WidgetModel
+
 #if canImport(FoundationEssentials)
 public import FoundationEssentials
 #else
@@ -41,7 +43,7 @@ public struct WidgetEvent: Hashable, Sendable {
 
     private init(_ content: Content) {
         self.content = content
-        id = EventID.random()
+        id = RandomID.make()
         date = Date()
     }
 }

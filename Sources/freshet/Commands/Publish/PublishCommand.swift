@@ -56,7 +56,7 @@ struct PublishCommand: AsyncParsableCommand {
         /// Publishes one event; what it names is not looked up, since producers do not know the registry either.
         func publish(_ event: FreshetEvent, key: String? = nil) async throws {
             let outgoing = OutgoingEvent(
-                event, id: id ?? EventID.random(), source: source,
+                event, id: id ?? RandomID.make(), source: source,
                 time: time.flatMap { Timestamp(rfc3339: $0) } ?? SampleProvider.systemTime(), key: key)
             let values = try settings.load(requiring: ["kafka.bootstrapServers"]).settings
             let delivery = try await values.withPublisher { publisher in try await publisher.publish(outgoing) }

@@ -38,7 +38,7 @@ struct EventLines: Sendable {
         let key = object["key"]?.stringValue
         // The short form is a CloudEvent without what can be made up.
         if object["specversion"] == nil { object["specversion"] = "1.0" }
-        if object["id"] == nil { object["id"] = .string(EventID.random()) }
+        if object["id"] == nil { object["id"] = .string(RandomID.make()) }
         if object["source"] == nil { object["source"] = .string(Self.source) }
         document = .object(object)
         let decoded = try decode(document.encoded, type)
