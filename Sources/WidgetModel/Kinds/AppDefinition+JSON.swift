@@ -2,22 +2,14 @@ extension AppDefinition {
     /// The most kinds of an app.
     package static let maximumKinds = 1000
 
-    /// Reads a manifest, `{"app", "developerMode"?, "kinds": […]}`, and reports everything that is wrong with it.
-    ///
-    /// Pointers are into the manifest, so that whoever parsed it can tell the line.
-    package static func validate(_ json: JSONValue) -> Result<AppDefinition, ModelErrors> {
+    /// Reads a document of a manifest, `{"app", "developerMode"?, "provider"?, "signingSecret"?, "kinds": […]}`, and
+    /// reports everything that is wrong with it but the signing secret, which is the caller's.
+    package static func validate(manifest json: JSONValue) -> Result<AppDefinition, ModelErrors> {
         var errors: [ModelError] = []
         let definition = read(json, &errors)
         if let errors = ModelErrors(errors) { return .failure(errors) }
         guard let definition else { return .failure(.unreadable(at: "")) }
         return .success(definition)
-    }
-
-    /// The manifest that says this.
-    package func json() -> JSONValue {
-        [
-            "app": .string(name), "developerMode": .bool(developerMode), "kinds": .array(kinds.map { $0.json() }),
-        ]
     }
 
     /// Whether a text can be an app's name: letters, digits, `-`, `_`, and dots between them.
@@ -41,6 +33,10 @@ extension AppDefinition {
             members.fail("app", "expected a bundle identifier such as com.example.bank, found \(Text.quoted(name))")
         }
         let developerMode = members.boolean("developerMode")
+        // An unusable provider is reported once, not for each kind without one of its own.
+        let hasProvider = members.optional("provider") != nil
+        let provider = members.object("provider") { $0.providerURL("url") } ?? (hasProvider ? "" : nil)
+        _ = members.optional("signingSecret")
         var kinds: [KindDefinition] = []
         switch members.required("kinds") {
         case .array(let values) where values.isEmpty:
@@ -48,7 +44,7 @@ extension AppDefinition {
         case .array(let values) where values.count > maximumKinds:
             members.fail("kinds", "at most \(maximumKinds) kinds are allowed, found \(values.count)")
         case .array(let values):
-            kinds = readKinds(values, &members)
+            kinds = readKinds(values, provider: provider, &members)
         case let value?:
             members.fail("kinds", "expected an array, found \(value.kind.name)")
         case nil:
@@ -59,13 +55,17 @@ extension AppDefinition {
         return AppDefinition(name: name, developerMode: developerMode ?? false, kinds: kinds)
     }
 
-    private static func readKinds(_ values: [JSONValue], _ members: inout MemberChecker) -> [KindDefinition] {
+    private static func readKinds(
+        _ values: [JSONValue], provider: String?, _ members: inout MemberChecker
+    ) -> [KindDefinition] {
         var kinds: [KindDefinition] = []
         var names: [String: Int] = [:]
         for (index, value) in values.enumerated() {
             var errors: [ModelError] = []
             let pointer = "/kinds/\(index)"
-            if let kind = KindDefinition.read(value, at: pointer, .refused, &errors) { kinds.append(kind) }
+            if let kind = KindDefinition.read(value, at: pointer, .manifest(provider: provider), &errors) {
+                kinds.append(kind)
+            }
             if let name = value["name"]?.stringValue {
                 if let first = names[name] {
                     errors.append(

@@ -1,10 +1,14 @@
 extension KindDefinition {
-    /// What to make of members that no version of this program knows.
-    package enum UnknownMembers: Sendable {
-        /// A manifest, which a person may have misspelt.
-        case refused
-        /// A stored definition, which a newer version may have written.
-        case ignored
+    /// Document that holds a definition.
+    enum Form {
+        /// A manifest. It names the provider and the budget in its own way.
+        ///
+        /// - Parameter provider: URL of the app's provider, for kinds without one of their own.
+        case manifest(provider: String?)
+        /// A request to the API.
+        case request
+        /// A stored definition. A newer version may have written it, so unknown members are ignored.
+        case stored
     }
 
     /// Longest placeholder, in bytes.
@@ -48,20 +52,19 @@ extension KindDefinition {
     ///
     /// - Throws: the first thing that is wrong with it.
     package init(json: JSONValue) throws(ModelError) {
-        switch Self.validate(json, unknownMembers: .ignored) {
-        case .success(let definition): self = definition
-        case .failure(let errors): throw errors.errors[0]
+        var errors: [ModelError] = []
+        guard let definition = Self.read(json, at: "", .stored, &errors) else {
+            throw errors.first ?? ModelError(message: "unreadable")
         }
+        self = definition
     }
 
-    /// Reads a definition and reports everything that is wrong with it.
+    /// Reads the definition of a request and reports everything that is wrong with it.
     ///
-    /// - Parameter pointer: where the definition lies in its document.
-    package static func validate(
-        _ json: JSONValue, at pointer: String = "", unknownMembers: UnknownMembers = .refused
-    ) -> Result<KindDefinition, ModelErrors> {
+    /// - Parameter pointer: place of the definition in its document.
+    package static func validate(_ json: JSONValue, at pointer: String = "") -> Result<KindDefinition, ModelErrors> {
         var errors: [ModelError] = []
-        let definition = read(json, at: pointer, unknownMembers, &errors)
+        let definition = read(json, at: pointer, .request, &errors)
         if let errors = ModelErrors(errors) { return .failure(errors) }
         guard let definition else { return .failure(.unreadable(at: pointer)) }
         return .success(definition)
@@ -69,7 +72,7 @@ extension KindDefinition {
 
     /// Nil only when there are errors.
     static func read(
-        _ json: JSONValue, at pointer: String, _ unknownMembers: UnknownMembers, _ errors: inout [ModelError]
+        _ json: JSONValue, at pointer: String, _ form: Form, _ errors: inout [ModelError]
     ) -> KindDefinition? {
         guard var members = MemberChecker(json, at: pointer, errors: &errors) else { return nil }
         defer { errors.append(contentsOf: members.errors) }
@@ -79,20 +82,19 @@ extension KindDefinition {
         let description = members.string(
             "description", members.optional("description"), maximumBytes: 4096, mayBeEmpty: true)
         let families = members.list(
-            "families", expected: "one of \(WidgetFamily.allCases.map(\.name).joined(separator: ", "))",
-            WidgetFamily.init(name:))
-        let sharing = members.choice("sharing", expected: "perUser or shared", KindSharing.init(name:))
-        let variesBy = members.list(
-            "variesBy", expected: "one of family, locale, timeZone", KindVariation.init(name:))
-        let providerURL = readProviderURL(&members)
+            "families", among: WidgetFamily.allCases.map(\.name), WidgetFamily.init(name:))
+        let sharing = members.choice("sharing", among: ["perUser", "shared"], KindSharing.init(name:))
+        let variesBy = members.list("variesBy", among: KindVariation.all.names, KindVariation.init(name:))
+        let providerURL = readProviderURL(&members, form)
         let maxBatch = members.integer("maxBatch", in: 1...1000)
         let timeout = members.duration("timeout", in: .milliseconds(100)...(.seconds(120)))
         let minimumSpacing = members.duration("minimumSpacing", in: .zero...(.seconds(7 * 86_400)))
-        let dailyBudget = readDailyBudget(&members)
+        let dailyBudget = readDailyBudget(&members, form)
         let placeholder = readPlaceholder(&members)
-        let volatileFields = members.list("volatileFields", expected: "a JSON pointer") { text in
-            JSONPointer(text).map { _ in text }
-        }
+        // The pointer to the whole content would leave nothing to compare.
+        let volatileFields = members.list(
+            "volatileFields", expected: "a JSON pointer into the content such as /generatedAt"
+        ) { text in text.isEmpty ? nil : JSONPointer(text).map { _ in text } }
         if let volatileFields, volatileFields.count > maximumVolatileFields {
             members.fail("volatileFields", "at most \(maximumVolatileFields) are allowed")
         }
@@ -102,7 +104,7 @@ extension KindDefinition {
         let dormantAfter = members.duration("dormantAfter", in: .seconds(3600)...(.seconds(3650 * 86_400)))
         let reloadTolerance = members.duration("reloadTolerance", in: .zero...(.seconds(86_400)))
         let snapshots = members.boolean("snapshots")
-        if unknownMembers == .refused { members.refuseUnknown() }
+        if case .stored = form {} else { members.refuseUnknown() }
 
         guard members.errors.isEmpty, let name, let providerURL, let placeholder else { return nil }
         return KindDefinition(
@@ -118,36 +120,24 @@ extension KindDefinition {
             reloadTolerance: reloadTolerance ?? defaultReloadTolerance, hasSnapshots: snapshots ?? true)
     }
 
-    private static func readProviderURL(_ members: inout MemberChecker) -> String? {
-        let value = members.required("providerURL")
-        guard let text = members.string("providerURL", value, maximumBytes: ProviderURL.maximumBytes) else {
-            return nil
-        }
-        do throws(ModelError) {
-            return try ProviderURL(text).description
-        } catch {
-            members.fail("providerURL", error.message)
-            return nil
-        }
+    private static func readProviderURL(_ members: inout MemberChecker, _ form: Form) -> String? {
+        guard case .manifest(let appProvider) = form else { return members.providerURL("providerURL") }
+        guard members.optional("provider") == nil else { return members.object("provider") { $0.providerURL("url") } }
+        if appProvider == nil { members.fail("provider", "is missing, and the app names no default") }
+        return appProvider
     }
 
-    private static func readDailyBudget(_ members: inout MemberChecker) -> DailyBudget? {
-        guard let value = members.optional("dailyBudget") else { return nil }
-        var errors: [ModelError] = []
-        let pointer = members.pointer(to: "dailyBudget")
-        guard var budget = MemberChecker(value, at: pointer, errors: &errors) else {
-            members.append(errors)
-            return nil
+    private static func readDailyBudget(_ members: inout MemberChecker, _ form: Form) -> DailyBudget? {
+        let key = if case .manifest = form { "budget" } else { "dailyBudget" }
+        return members.object(key) { budget in
+            let standard = DailyBudget()
+            let minimum = budget.integer("minimum", in: 0...100_000).map(Int.init) ?? standard.minimum
+            let maximum = budget.integer("maximum", in: 1...100_000).map(Int.init) ?? standard.maximum
+            if budget.errors.isEmpty, minimum > maximum {
+                budget.fail("minimum", "must not be greater than the maximum, \(maximum)")
+            }
+            return DailyBudget(minimum: minimum, maximum: maximum)
         }
-        let standard = DailyBudget()
-        let minimum = budget.integer("minimum", in: 0...100_000).map(Int.init) ?? standard.minimum
-        let maximum = budget.integer("maximum", in: 1...100_000).map(Int.init) ?? standard.maximum
-        if budget.errors.isEmpty, minimum > maximum {
-            budget.fail("minimum", "must not be greater than the maximum, \(maximum)")
-        }
-        budget.refuseUnknown()
-        members.append(budget.errors)
-        return DailyBudget(minimum: minimum, maximum: maximum)
     }
 
     private static func readPlaceholder(_ members: inout MemberChecker) -> JSONValue? {

@@ -43,7 +43,7 @@ struct MemberChecker {
     mutating func string(_ key: String, _ value: JSONValue?, maximumBytes: Int, mayBeEmpty: Bool = false) -> String? {
         guard let value else { return nil }
         guard case .string(let text) = value else {
-            fail(key, "expected a string, found \(value.kind.name)")
+            fail(key, Self.expectedString(value))
             return nil
         }
         guard mayBeEmpty || !text.isEmpty else {
@@ -77,38 +77,69 @@ struct MemberChecker {
             return nil
         }
         guard let integer = number.int64, range.contains(integer) else {
-            fail(key, "expected an integer from \(range.lowerBound) to \(range.upperBound), found \(number.text)")
+            let found = Text.printable(number.text, maximum: 64)
+            fail(key, "expected an integer from \(range.lowerBound) to \(range.upperBound), found \(found)")
             return nil
         }
         return integer
     }
 
-    /// A duration as a number of seconds or a text such as `90s`.
+    /// A duration: a text such as `90s`, or a number of seconds.
     mutating func duration(_ key: String, in range: ClosedRange<Duration>) -> Duration? {
         guard let value = optional(key) else { return nil }
         let duration: Duration?
         switch value {
-        case .number(let number): duration = DurationText.seconds(number.double)
+        case .number(let number): duration = DurationText.duration(seconds: number.double)
         case .string(let text): duration = DurationText.parse(text)
         default: duration = nil
         }
         guard let duration else {
-            fail(key, "expected seconds or a text such as 90s, 5m, 24h, 14d, found \(value.kind.name)")
+            let found = value.stringValue.map { Text.quoted($0) } ?? value.kind.name
+            fail(key, "expected seconds or \(DurationText.form), found \(found)")
             return nil
         }
         guard range.contains(duration) else {
-            fail(
-                key,
-                "expected \(DurationText.format(range.lowerBound)) to \(DurationText.format(range.upperBound)), found "
-                    + DurationText.format(duration))
+            let bounds = "\(DurationText.write(range.lowerBound)) to \(DurationText.write(range.upperBound))"
+            fail(key, "expected \(bounds), found \(DurationText.write(duration))")
             return nil
         }
         return duration
     }
 
-    /// Elements of a list that `convert` knows; each other one is an error.
+    /// The URL of a provider, in its normal form.
+    mutating func providerURL(_ key: String) -> String? {
+        let value = required(key)
+        guard let text = string(key, value, maximumBytes: ProviderURL.maximumBytes) else { return nil }
+        do throws(ModelError) {
+            return try ProviderURL(text).description
+        } catch {
+            fail(key, error.message)
+            return nil
+        }
+    }
+
+    /// The members of an object, read by `read`.
+    mutating func object<Value>(_ key: String, _ read: (inout MemberChecker) -> Value?) -> Value? {
+        guard let value = optional(key), var members = MemberChecker(value, at: pointer(to: key), errors: &errors)
+        else {
+            return nil
+        }
+        let result = read(&members)
+        members.refuseUnknown()
+        append(members.errors)
+        return result
+    }
+
+    /// A list of names.
     mutating func list<Element>(
-        _ key: String, expected: String, _ convert: (String) -> Element?
+        _ key: String, among names: [String], _ convert: (String) -> Element?
+    ) -> [Element]? {
+        list(key, expected: "one of \(names.joined(separator: ", "))", names, convert)
+    }
+
+    /// A list of strings that `convert` accepts.
+    mutating func list<Element>(
+        _ key: String, expected: String, _ names: [String] = [], _ convert: (String) -> Element?
     ) -> [Element]? {
         guard let value = optional(key) else { return nil }
         guard case .array(let values) = value else {
@@ -117,13 +148,10 @@ struct MemberChecker {
         }
         var elements: [Element] = []
         for (index, value) in values.enumerated() {
-            let place = pointer(to: key) + "/\(index)"
-            guard case .string(let text) = value else {
-                errors.append(ModelError(message: "expected a string, found \(value.kind.name)", pointer: place))
-                continue
-            }
-            guard let element = convert(text) else {
-                errors.append(ModelError(message: "expected \(expected), found \(Text.quoted(text))", pointer: place))
+            guard case .string(let text) = value, let element = convert(text) else {
+                let message =
+                    value.stringValue.map { Self.unexpected($0, expected, names) } ?? Self.expectedString(value)
+                errors.append(ModelError(message: message, pointer: pointer(to: key) + "/\(index)"))
                 continue
             }
             elements.append(element)
@@ -132,65 +160,35 @@ struct MemberChecker {
     }
 
     /// One of some names.
-    mutating func choice<Value>(_ key: String, expected: String, _ convert: (String) -> Value?) -> Value? {
+    mutating func choice<Value>(_ key: String, among names: [String], _ convert: (String) -> Value?) -> Value? {
         guard let value = optional(key) else { return nil }
-        guard case .string(let text) = value else {
-            fail(key, "expected a string, found \(value.kind.name)")
-            return nil
-        }
-        guard let choice = convert(text) else {
-            fail(key, "expected \(expected), found \(Text.quoted(text))")
+        guard case .string(let text) = value, let choice = convert(text) else {
+            let expected = names.joined(separator: " or ")
+            fail(key, value.stringValue.map { Self.unexpected($0, expected, names) } ?? Self.expectedString(value))
             return nil
         }
         return choice
     }
 
-    /// Complains of every member that was not asked for: what a person has misspelt.
+    /// Reports the members that were not asked for.
     mutating func refuseUnknown() {
         for key in object.keys where !known.contains(where: { Text.equal($0, key) }) {
-            fail(key, "unknown member \(Text.quoted(key))")
+            fail(key, "unknown member \(Text.quoted(key))" + Self.suggestion(key, known))
         }
     }
-}
 
-/// Durations as manifests write them.
-package enum DurationText {
-    private static let units: [(name: String, milliseconds: Double)] = [
-        ("ms", 1), ("s", 1000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000),
-    ]
-
-    /// A number with a unit: `100ms`, `10s`, `5m`, `24h`, `14d`.
-    package static func parse(_ text: String) -> Duration? {
-        for unit in units where text.hasSuffix(unit.name) {
-            let digits = text.dropLast(unit.name.count)
-            guard !digits.isEmpty, digits.utf8.allSatisfy({ (48...57).contains($0) || $0 == UInt8(ascii: ".") }),
-                let number = Double(digits)
-            else { continue }
-            return seconds(number * unit.milliseconds / 1000)
+    private static func expectedString(_ value: JSONValue) -> String {
+        switch value {
+        case .bool, .number: "expected a string in quotes, found \(value.kind.name)"
+        default: "expected a string, found \(value.kind.name)"
         }
-        return nil
     }
 
-    /// The largest unit that leaves no fraction.
-    package static func format(_ duration: Duration) -> String {
-        let milliseconds = duration.wholeMicroseconds / 1000
-        for unit in units.reversed() where milliseconds % Int64(unit.milliseconds) == 0 {
-            if milliseconds == 0 { break }
-            return "\(milliseconds / Int64(unit.milliseconds))\(unit.name)"
-        }
-        return "\(milliseconds)ms"
+    private static func unexpected(_ text: String, _ expected: String, _ names: [String]) -> String {
+        "expected \(expected), found \(Text.quoted(text))" + suggestion(text, names)
     }
 
-    /// To the millisecond; nil when it is negative or beyond a thousand years.
-    static func seconds(_ seconds: Double) -> Duration? {
-        guard seconds >= 0, seconds < 3.2e10 else { return nil }
-        return .milliseconds(Int64((seconds * 1000).rounded()))
-    }
-
-    /// Seconds as a JSON number.
-    static func json(_ duration: Duration) -> JSONValue {
-        let milliseconds = duration.wholeMicroseconds / 1000
-        if milliseconds % 1000 == 0 { return .number(JSONNumber(Int(milliseconds / 1000))) }
-        return JSONNumber(Double(milliseconds) / 1000).map(JSONValue.number) ?? .null
+    private static func suggestion(_ text: String, _ names: [String]) -> String {
+        Suggestion.closest(to: text, among: names).map { "; did you mean \(Text.quoted($0))?" } ?? ""
     }
 }

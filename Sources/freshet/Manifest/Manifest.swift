@@ -57,7 +57,7 @@ extension Manifest {
         let yaml = LocatedYAML.read(text, file: file)
         var reader = ManifestReader(file: file, folder: folder, environment: environment)
         let apps = reader.apps(yaml.documents)
-        var problems = yaml.problems + reader.fields.problems
+        var problems = yaml.problems + reader.problems
         if yaml.documents.isEmpty, problems.isEmpty {
             problems.append(
                 FileProblem(

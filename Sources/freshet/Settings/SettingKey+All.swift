@@ -44,8 +44,10 @@ extension SettingKey {
             expectation: "1 to 249 letters, digits, dots, underscores or hyphens",
             isValid: { (1...249).contains($0.utf8.count) && SettingText.isKafkaName($0) },
             "Name of this process in the group, its own: a restart within session.timeout.ms keeps its partitions."),
-        .secretMap(
+        .map(
             "kafka.properties", \.kafka.properties,
+            expectation: "name=value, separated by commas (\\, for a comma in a value)", isSecret: true,
+            isValid: { name, _ in !name.isEmpty },
             "Any property of librdkafka (TLS, SASL, …), over Freshet's own choice."),
         .duration(
             "kafka.deliveryTimeout", \.kafka.deliveryTimeout, .milliseconds(100)...(.seconds(300)),

@@ -51,9 +51,7 @@ extension SettingKey {
             name: name, summary: summary, expectation: "\(range.lowerBound) to \(range.upperBound)", isSecret: false,
             shape: .scalar,
             assign: { settings, text throws(SettingMismatch) in
-                guard let number = Int(text) else { throw SettingMismatch(reason: "is not a whole number") }
-                guard range.contains(number) else { throw SettingMismatch(reason: "is out of range") }
-                settings[keyPath: path] = number
+                settings[keyPath: path] = try SettingText.integer(text, in: range)
             },
             write: { "\($0[keyPath: path])" })
     }
@@ -66,9 +64,7 @@ extension SettingKey {
             name: name, summary: summary, expectation: "\(range.lowerBound) to \(range.upperBound)", isSecret: false,
             shape: .scalar,
             assign: { settings, text throws(SettingMismatch) in
-                guard let number = Int(text) else { throw SettingMismatch(reason: "is not a whole number") }
-                guard range.contains(number) else { throw SettingMismatch(reason: "is out of range") }
-                settings[keyPath: path] = number
+                settings[keyPath: path] = try SettingText.integer(text, in: range)
             },
             write: { $0[keyPath: path].map { "\($0)" } })
     }
@@ -135,16 +131,17 @@ extension SettingKey {
     /// Names with values that `isValid` accepts.
     static func map(
         _ name: String, _ path: any WritableKeyPath<Settings, [String: String]> & Sendable, expectation: String,
-        isValid: @escaping @Sendable (String, String) -> Bool, _ summary: String
+        isSecret: Bool = false, isValid: @escaping @Sendable (String, String) -> Bool, _ summary: String
     ) -> SettingKey {
         SettingKey(
-            name: name, summary: summary, expectation: expectation, isSecret: false, shape: .map,
+            name: name, summary: summary, expectation: expectation, isSecret: isSecret, shape: .map,
             assign: { settings, text throws(SettingMismatch) in
                 for pair in SettingText.split(text) {
                     let parts = pair.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
                         .map { String($0).trimmingWhitespace() }
                     guard parts.count == 2, isValid(parts[0], parts[1]) else {
-                        throw SettingMismatch(reason: "holds \(Text.quoted(pair))")
+                        let shown = isSecret ? "has a part that is not name=value" : "holds \(Text.quoted(pair))"
+                        throw SettingMismatch(reason: shown)
                     }
                     settings[keyPath: path][parts[0]] = parts[1]
                 }
@@ -153,35 +150,19 @@ extension SettingKey {
                 SettingText.join(settings[keyPath: path].sorted { $0.key < $1.key }.map { "\($0.key)=\($0.value)" })
             })
     }
-
-    /// Names with values, which may be secrets.
-    static func secretMap(
-        _ name: String, _ path: any WritableKeyPath<Settings, [String: String]> & Sendable, _ summary: String
-    ) -> SettingKey {
-        SettingKey(
-            name: name, summary: summary, expectation: "name=value, separated by commas (\\, for a comma in a value)",
-            isSecret: true, shape: .map,
-            assign: { settings, text throws(SettingMismatch) in
-                for pair in SettingText.split(text) {
-                    guard let separator = pair.firstIndex(of: "="), separator > pair.startIndex else {
-                        throw SettingMismatch(reason: "has a part that is not name=value")
-                    }
-                    let name = String(pair[..<separator]).trimmingWhitespace()
-                    let value = String(pair[pair.index(after: separator)...]).trimmingWhitespace()
-                    settings[keyPath: path][name] = value
-                }
-            },
-            write: { settings in
-                SettingText.join(settings[keyPath: path].sorted { $0.key < $1.key }.map { "\($0.key)=\($0.value)" })
-            })
-    }
 }
 
-/// Lists as one text: separated by commas, `\,` for a comma and `\\` for a backslash within an item.
+/// The text of values. Lists are separated by commas, with `\,` for a comma and `\\` for a backslash within an item.
 enum SettingText {
     /// Whether it holds only what Kafka allows in names.
     static func isKafkaName(_ text: String) -> Bool {
         text.allSatisfy { $0.isASCII && ($0.isLetter || $0.isNumber || "._-".contains($0)) }
+    }
+
+    static func integer(_ text: String, in range: ClosedRange<Int>) throws(SettingMismatch) -> Int {
+        guard let number = Int(text) else { throw SettingMismatch(reason: "is not a whole number") }
+        guard range.contains(number) else { throw SettingMismatch(reason: "is out of range") }
+        return number
     }
 
     static func split(_ text: String) -> [String] {

@@ -1,4 +1,5 @@
 import Foundation
+import WidgetModel
 
 /// Settings with where each came from.
 struct LoadedSettings: Sendable {
@@ -28,8 +29,8 @@ struct LoadedSettings: Sendable {
 }
 
 extension Settings {
-    /// The variable that names the configuration file when no option does.
-    static let fileVariable = "FRESHET_CONFIG_FILE"
+    /// Key of the environment variable `FRESHET_CONFIG_FILE`, which names the configuration file when no option does.
+    private static let fileKey = "config.file"
 
     /// Variables that the scripts in deploy/ read.
     private static let scriptVariables = ["FRESHET_SWIFT_BIN", "FRESHET_POSTGRES_BIN", "FRESHET_PROGRAM"]
@@ -48,14 +49,14 @@ extension Settings {
     ) throws(SettingsError) -> LoadedSettings {
         var reading = SettingsReading()
         var sources: [SettingSource] = []
-        let variable = environment[fileVariable].flatMap { $0.isEmpty ? nil : $0 }
-        let path = configurationFile ?? variable
+        let variables = SettingSource.environment(environment)
+        let path = configurationFile ?? variables.text(of: fileKey)
         if let path {
             let file = SettingsFile(path: path)
             reading.problems += file.problems
             sources.append(.file(file))
         }
-        sources.append(.environment(environment))
+        sources.append(variables)
         for name in flags.keys.sorted() where !SettingKey.knownNames.contains(name) {
             reading.problems.append(
                 SettingProblem(
@@ -74,7 +75,7 @@ extension Settings {
 
     /// Variables of Freshet's that name no setting: most likely slips.
     private static func unknownVariables(_ environment: [String: String]) -> [String] {
-        let known = SettingKey.knownNames.map(SettingNames.environmentName) + [fileVariable] + scriptVariables
+        let known = (SettingKey.knownNames + [fileKey]).map(SettingNames.environmentName) + scriptVariables
         return environment.keys.sorted().compactMap { name in
             guard name.hasPrefix(SettingNames.environmentPrefix), !name.hasPrefix("FRESHET_TEST_"),
                 !known.contains(name)

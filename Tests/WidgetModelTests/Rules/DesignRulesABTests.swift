@@ -21,11 +21,11 @@ struct DesignPartATests {
 
     @Test("an app has many kinds, a kind is named by a string: Stocks overview and Stocks detail in one app")
     func manyKinds() throws {
-        let app = try AppDefinition.validate([
-            "app": "com.example.stocks",
+        let app = try AppDefinition.validate(manifest: [
+            "app": "com.example.stocks", "provider": ["url": "http://provider"],
             "kinds": .array(
                 ["Stocks overview", "Stocks detail"].map {
-                    ["name": .string($0), "providerURL": "http://provider", "placeholder": [:]]
+                    ["name": .string($0), "placeholder": [:]]
                 }),
         ]).get()
         #expect(app.kinds.map(\.name) == ["Stocks overview", "Stocks detail"])

@@ -1,4 +1,5 @@
 import ArgumentParser
+import WidgetModel
 
 struct LoadLatencyCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(

@@ -1,5 +1,6 @@
 import ArgumentParser
 import Foundation
+import WidgetModel
 
 /// What a synthetic stream is made of, on the command line.
 struct StreamOptions: ParsableArguments {

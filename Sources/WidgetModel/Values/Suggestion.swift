@@ -1,7 +1,7 @@
-/// "Did you mean": the known name that an unknown one is a slip of.
-enum Suggestion {
-    /// The closest of `candidates`, when it is near enough to be what was meant; ties go to the first.
-    static func closest(to name: String, among candidates: some Sequence<String>) -> String? {
+/// Suggestions for misspelt names.
+package enum Suggestion {
+    /// The candidate closest to a name, if it is close enough to be meant; ties go to the first.
+    package static func closest(to name: String, among candidates: some Sequence<String>) -> String? {
         let wanted = Array(name.lowercased().unicodeScalars.prefix(64))
         let limit = max(1, wanted.count / 3)
         var best: (name: String, distance: Int)?

@@ -1,0 +1,14 @@
+import Testing
+
+@testable import WidgetModel
+
+@Suite("Suggestions", .timeLimit(.minutes(5)))
+struct SuggestionTests {
+    @Test(arguments: [
+        ("maxbatch", "maxBatch"), ("maxBacth", "maxBatch"), ("famlies", "families"), ("time", nil), ("x", nil),
+        ("timeouts", "timeout"), ("", nil),
+    ])
+    func suggests(name: String, expected: String?) {
+        #expect(Suggestion.closest(to: name, among: ["maxBatch", "families", "timeout"]) == expected)
+    }
+}
