@@ -38,6 +38,7 @@ let package = Package(
         .package(url: "https://github.com/apple/swift-log", from: "1.16.0"),
         .package(url: "https://github.com/apple/swift-nio", from: "2.100.0"),
         .package(url: "https://github.com/apple/swift-nio-ssl", from: "2.30.0"),
+        .package(url: "https://github.com/apple/swift-nio-extras", from: "1.35.2"),
         .package(url: "https://github.com/apple/swift-crypto", "3.12.3"..<"5.0.0"),
         .package(url: "https://github.com/apple/swift-configuration", from: "1.4.0"),
         .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
@@ -58,12 +59,6 @@ let package = Package(
             name: "CLibpq", pkgConfig: "libpq",
             providers: [.apt(["libpq-dev"]), .brew(["libpq"])]),
 
-        .systemLibrary(
-            name: "CZlib", pkgConfig: "zlib",
-            providers: [.apt(["zlib1g-dev"]), .brew(["zlib"])]),
-
-        .target(
-            name: "Gzip", dependencies: ["CZlib"], swiftSettings: strictWithC),
         .target(
             name: "KafkaClient", dependencies: ["CRdKafka", logging], swiftSettings: strictWithC),
         .target(
@@ -93,9 +88,11 @@ let package = Package(
         .target(
             name: "WidgetAPI",
             dependencies: [
-                "Gzip", "KafkaClient", "PostgresClient", "WidgetEvents", "WidgetModel", "WidgetStore", logging,
-                lifecycle,
-                hummingbird, nio, jwt, crypto, metrics, tracing,
+                "KafkaClient", "PostgresClient", "WidgetEvents", "WidgetModel", "WidgetStore", logging, lifecycle,
+                hummingbird, nio, jwt, crypto, metrics, tracing, .product(name: "NIOHTTP1", package: "swift-nio"),
+                .product(name: "NIOHTTPCompression", package: "swift-nio-extras"),
+                .product(name: "NIOHTTPTypes", package: "swift-nio-extras"),
+                .product(name: "NIOHTTPTypesHTTP1", package: "swift-nio-extras"),
             ],
             swiftSettings: strict),
         .target(
@@ -167,6 +164,7 @@ let package = Package(
             name: "WidgetAPITests",
             dependencies: [
                 "WidgetAPI", "PostgresClient", "WidgetModel", "WidgetStore", "TestSupport", logging, hummingbird,
+                crypto,
                 .product(name: "HummingbirdTesting", package: "hummingbird"),
             ],
             swiftSettings: strict),

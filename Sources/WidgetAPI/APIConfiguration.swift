@@ -1,10 +1,10 @@
-/// How the HTTP API is served.
+/// Settings of the HTTP API server.
 package struct APIConfiguration: Sendable {
-    /// Requests of one bearer.
+    /// Rate limit of one bearer.
     package struct Rate: Hashable, Sendable {
-        /// A second, in the long run.
+        /// Requests per second in the long run.
         package var limit: Int
-        /// At once.
+        /// Requests at once.
         package var burst: Int
 
         package init(limit: Int = 1_000, burst: Int = 2_000) {
@@ -13,15 +13,15 @@ package struct APIConfiguration: Sendable {
         }
     }
 
-    /// Address to bind; loopback unless the operator says otherwise.
+    /// Address to bind.
     package var host: String
     /// 0 lets the system choose.
     package var port: Int
-    /// What tokens must say.
+    /// Requirements on tokens.
     package var rules: TokenRules
-    /// Nil: no limit.
+    /// Rate limit of each bearer; nil for none.
     package var rate: Rate?
-    /// Refused tokens of one address in a minute; nil: no limit.
+    /// Refused tokens of one address per minute before its tokens are not verified any more; nil for no limit.
     package var failuresPerMinute: Int?
     package var times: ConnectionTimes
     /// Origins whose pages may call the API from a browser; none by default.

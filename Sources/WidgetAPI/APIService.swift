@@ -1,18 +1,15 @@
 import Hummingbird
-import HummingbirdCore
 package import Logging
-import NIOCore
 import ServiceLifecycle
 package import WidgetStore
 
-/// The HTTP API: health for orchestrators, and everything under `/v1`, which is there only when there are keys to verify
-/// tokens with.
+/// The HTTP API: health checks, and the routes under `/v1`, which are served only with keys to verify tokens.
 package final class APIService: Service {
-    /// What the API works with besides the database.
+    /// Dependencies besides the database.
     package struct Resources: Sendable {
-        /// Nil: nobody is let in, and `/v1` does not exist.
+        /// Keys of tokens; without them `/v1` is not served.
         package var keys: TokenKeyStore?
-        /// Nil: nothing can be changed.
+        /// Publisher of events; without it nothing can be changed.
         package var events: EventOutlet?
         package var lookup: EventLookup
         package var changes: TimelineChanges
@@ -28,7 +25,7 @@ package final class APIService: Service {
         }
     }
 
-    /// Why the API cannot be served with these settings.
+    /// Error of keys that cannot be used.
     package struct UnusableKeys: Error, Sendable, CustomStringConvertible {
         package let description: String
     }
@@ -41,7 +38,7 @@ package final class APIService: Service {
     private let onListening: @Sendable (Int) -> Void
     private let logger: Logger
 
-    /// - Parameter onListening: told the port once the API listens.
+    /// - Parameter onListening: called with the port once the API listens.
     package init(
         configuration: APIConfiguration, store: WidgetStore, resources: Resources = Resources(),
         readiness: Readiness, liveness: Liveness = Liveness(), logger: Logger,
@@ -58,7 +55,7 @@ package final class APIService: Service {
 
     /// Serves until graceful shutdown or cancellation.
     ///
-    /// - Throws: ``UnusableKeys`` when the keys of tokens cannot be read at the start.
+    /// - Throws: ``UnusableKeys`` if the keys of tokens cannot be read at the start.
     package func run() async throws {
         if let keys = resources.keys {
             do throws(TokenKeyStore.Unreadable) {
@@ -67,22 +64,12 @@ package final class APIService: Service {
                 throw UnusableKeys(description: error.description)
             }
         }
-        // A line for every request would drown those of the rest.
-        var requestLogger = logger
-        if requestLogger.logLevel < .notice { requestLogger.logLevel = .notice }
         let application = Application(
-            router: router(),
-            // A connection on which nothing is asked for, or a request that does not come, is closed.
-            server: configuration.times.server,
-            configuration: ApplicationConfiguration(
-                address: .hostname(configuration.host, port: configuration.port), serverName: "freshet"),
-            onServerRunning: { [onListening] channel in
-                if let port = channel.localAddress?.port { onListening(port) }
-            },
-            logger: requestLogger)
+            serving: router(), host: configuration.host, port: configuration.port, times: configuration.times,
+            logger: logger, onListening: onListening)
         try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask { [resources] in await resources.keys?.run() }
-            // Who waits is let go at once, so that the server can stop.
+            // Waiting requests end at once, so that the server can stop.
             try await withGracefulShutdownHandler {
                 try await application.run()
             } onGracefulShutdown: { [resources] in
@@ -108,7 +95,7 @@ package final class APIService: Service {
             let verifier = TokenVerifier(keys: keys, rules: configuration.rules)
             let limiter = configuration.rate.map { RateLimiter(rate: $0.limit, burst: $0.burst) }
             let failures = configuration.failuresPerMinute.map { FailureLimiter(perMinute: $0) }
-            // The audit is written whatever else is kept out of the log.
+            // The audit log is written at every level.
             var audit = logger
             if audit.logLevel > .notice { audit.logLevel = .notice }
             let gate = APIGate(

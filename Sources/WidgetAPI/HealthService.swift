@@ -2,7 +2,7 @@ import Hummingbird
 package import Logging
 import ServiceLifecycle
 
-/// `/health/live`, `/health/ready` and `/metrics` on a port of their own, for processes of any role.
+/// A server of `/health/live`, `/health/ready` and `/metrics` on a port of its own, for processes of any role.
 package final class HealthService: Service {
     private let host: String
     private let port: Int
@@ -14,7 +14,7 @@ package final class HealthService: Service {
 
     /// - Parameters:
     ///   - port: 0 lets the system choose.
-    ///   - onListening: told the port once it listens.
+    ///   - onListening: called with the port once the service listens.
     package init(
         host: String, port: Int, readiness: Readiness, liveness: Liveness, metrics: MetricsPage = MetricsPage(),
         times: ConnectionTimes = ConnectionTimes(receive: .seconds(5)), logger: Logger,
@@ -31,9 +31,6 @@ package final class HealthService: Service {
 
     /// Serves until graceful shutdown or cancellation.
     package func run() async throws {
-        // A line for every request would drown those of the rest.
-        var requestLogger = logger
-        if requestLogger.logLevel < .notice { requestLogger.logLevel = .notice }
         let router = Router(context: APIContext.self)
         routes.add(to: router)
         router.get("metrics") { [metrics] _, _ in
@@ -42,13 +39,7 @@ package final class HealthService: Service {
                 body: ResponseBody(byteBuffer: ByteBuffer(string: metrics.text)))
         }
         let application = Application(
-            router: router,
-            server: times.server,
-            configuration: ApplicationConfiguration(address: .hostname(host, port: port), serverName: "freshet"),
-            onServerRunning: { [onListening] channel in
-                if let port = channel.localAddress?.port { onListening(port) }
-            },
-            logger: requestLogger)
+            serving: router, host: host, port: port, times: times, logger: logger, onListening: onListening)
         try await application.run()
     }
 }

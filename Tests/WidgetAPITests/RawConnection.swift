@@ -13,11 +13,11 @@ final class RawConnection: Sendable {
     private final class Received: ChannelInboundHandler, Sendable {
         typealias InboundIn = ByteBuffer
 
-        let text = Mutex("")
+        let bytes = Mutex<[UInt8]>([])
 
         func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-            let new = String(buffer: unwrapInboundIn(data))
-            text.withLock { $0 += new }
+            let new = Array(buffer: unwrapInboundIn(data))
+            bytes.withLock { $0 += new }
         }
     }
 
@@ -39,7 +39,8 @@ final class RawConnection: Sendable {
     }
 
     /// What has come until now.
-    var text: String { received.text.withLock { $0 } }
+    var bytes: [UInt8] { received.bytes.withLock { $0 } }
+    var text: String { String(decoding: bytes, as: UTF8.self) }
     var isOpen: Bool { channel.isActive }
 
     func close() async throws {

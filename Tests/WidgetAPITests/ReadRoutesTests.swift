@@ -93,30 +93,6 @@ struct ReadRoutesTests {
         }
     }
 
-    @Test("a long timeline is compressed for those who take that")
-    func compression() async throws {
-        try await withStore { store in
-            let id = try await store.place([.test("w1")])[0]
-            try await store.saveContent(id, hash: 1, content: "\"\(String(repeating: "x", count: 5_000))\"")
-            try await withAPI(store) { api in
-                let path = "\(TestAPI.base)/widgets/w1/timeline"
-                let plain = try await api.ask(.get, path)
-                #expect(plain.headers[.contentEncoding] == nil && plain.headers[.vary] == "Accept-Encoding")
-                for (accepted, isGzip) in [
-                    ("gzip", true), ("br, gzip;q=0.5", true), ("*", true), ("gzip;q=0", false), ("br", false),
-                    ("gzip;q=0, *", false),
-                ] {
-                    var headers = HTTPFields()
-                    headers[.acceptEncoding] = accepted
-                    let answer = try await api.ask(.get, path, headers: headers)
-                    #expect((answer.headers[.contentEncoding] == "gzip") == isGzip, "\(accepted)")
-                    #expect(isGzip == (answer.length < 2_000), "\(accepted)")
-                    #expect(answer.headers[.eTag] == plain.headers[.eTag])
-                }
-            }
-        }
-    }
-
     @Test("who waits is answered when the content changes, and not before; waiting is bounded")
     func waiting() async throws {
         let changes = TimelineChanges(limits: TimelineChanges.Limits(polls: 1, streams: 0))

@@ -1,10 +1,9 @@
 import Synchronization
 
-/// Bounds failed authentications by peer: memory is fixed and the work constant, whoever and however many they are.
+/// Limits failed authentications per peer, in constant memory and time.
 ///
-/// Each peer has a place in each of two tables, by hashes that nobody outside knows. A failure fills both, time empties
-/// them, and a peer is held up while both are full. So a peer among many cannot push its own count out, and who shares a
-/// place with somebody who guesses is held up only if both of his are shared.
+/// Each peer has a place in each of two tables, by hashes with a secret seed. A failure fills both places, time empties
+/// them, and a peer waits while both are full. So peers hold each other up only if they share both places.
 package final class FailureLimiter: Sendable {
     private struct Place {
         var level = 0.0
@@ -18,16 +17,16 @@ package final class FailureLimiter: Sendable {
 
     private static let count = 2
 
-    /// Failures a second that time forgets.
+    /// Failures forgotten per second.
     private let rate: Double
     private let burst: Double
     private let now: @Sendable () -> Duration
     private let tables: Mutex<Tables>
 
     /// - Parameters:
-    ///   - perMinute: failures of one peer, in the long run and at once.
+    ///   - perMinute: failures of one peer per minute, and at once.
     ///   - width: places in a table.
-    ///   - now: a clock that never goes back.
+    ///   - now: a monotonic clock.
     package init(
         perMinute: Int, width: Int = 8_192, now: @escaping @Sendable () -> Duration = RateLimiter.uptime()
     ) {
@@ -38,7 +37,7 @@ package final class FailureLimiter: Sendable {
         tables = Mutex(Tables(places: Array(repeating: Place(), count: width * Self.count), width: width))
     }
 
-    /// How long a peer has to wait before a token of his is looked at; nil: not at all.
+    /// Time until a token of the peer is verified again; nil for none.
     func wait(_ peer: Peer) -> Duration? {
         let now = now()
         let level = tables.withLock { tables in
@@ -48,12 +47,12 @@ package final class FailureLimiter: Sendable {
         return over > 0 ? .seconds(over / rate) : nil
     }
 
-    /// Notes that a token of the peer was refused.
+    /// Counts a refused token of the peer.
     func failed(_ peer: Peer) {
         let now = now()
         tables.withLock { tables in
             let indices = hashes(of: peer, tables.width)
-            // What is shared with others is not raised above what this peer can have done himself.
+            // A place shared with others is not raised above the peer's own level.
             let new = min(burst, (indices.map { remaining(tables.places[$0], now) }.min() ?? 0) + 1)
             for index in indices {
                 tables.places[index] = Place(level: max(new, remaining(tables.places[index], now)), at: now)
@@ -65,7 +64,7 @@ package final class FailureLimiter: Sendable {
         max(0, place.level - rate * ((now - place.at) / .seconds(1)))
     }
 
-    /// `Hasher` is seeded anew in every process.
+    /// Indices of the peer's places. `Hasher` has a new seed in every process.
     private func hashes(of peer: Peer, _ width: Int) -> [Int] {
         (0..<Self.count).map { table in
             var hasher = Hasher()

@@ -3,8 +3,8 @@ package import WidgetModel
 
 /// A token bucket for each bearer, in a table of bounded size.
 ///
-/// When the table is full, buckets that have filled up again are forgotten, which changes nothing; if there are none, the
-/// one that was asked for longest ago.
+/// When the table is full, full buckets are dropped, which changes nothing; if there are none, the least recently used one
+/// is dropped.
 package final class RateLimiter: Sendable {
     private struct Bucket {
         var tokens: Double
@@ -18,9 +18,9 @@ package final class RateLimiter: Sendable {
     private let buckets = Mutex<[ContentHash: Bucket]>([:])
 
     /// - Parameters:
-    ///   - rate: requests a second in the long run.
+    ///   - rate: requests per second in the long run.
     ///   - burst: requests at once.
-    ///   - now: a clock that never goes back.
+    ///   - now: a monotonic clock.
     package init(
         rate: Int, burst: Int, capacity: Int = 10_000,
         now: @escaping @Sendable () -> Duration = RateLimiter.uptime()
@@ -37,12 +37,12 @@ package final class RateLimiter: Sendable {
         return { start.duration(to: .now) }
     }
 
-    /// Takes one request of this bearer; answers how long to wait if there is none left.
+    /// Takes one request from the bearer's bucket, or returns the time until it holds one.
     package func take(_ bearer: ContentHash) -> Duration? {
         let now = now()
         return buckets.withLock { buckets in
             var bucket = buckets[bearer] ?? Bucket(tokens: burst, at: now)
-            bucket.tokens = min(burst, bucket.tokens + rate * (now - bucket.at).inSeconds)
+            bucket.tokens = min(burst, bucket.tokens + rate * ((now - bucket.at) / .seconds(1)))
             bucket.at = now
             let wait: Duration? = bucket.tokens >= 1 ? nil : .seconds((1 - bucket.tokens) / rate)
             if wait == nil { bucket.tokens -= 1 }
@@ -52,18 +52,12 @@ package final class RateLimiter: Sendable {
         }
     }
 
-    /// Bearers that are known just now.
+    /// Number of buckets.
     package var count: Int { buckets.withLock { $0.count } }
 
     private func makeRoom(_ buckets: inout [ContentHash: Bucket], _ now: Duration) {
-        buckets = buckets.filter { $0.value.tokens + rate * (now - $0.value.at).inSeconds < burst }
+        buckets = buckets.filter { $0.value.tokens + rate * ((now - $0.value.at) / .seconds(1)) < burst }
         guard buckets.count >= capacity, let oldest = buckets.min(by: { $0.value.at < $1.value.at }) else { return }
         buckets[oldest.key] = nil
-    }
-}
-
-extension Duration {
-    fileprivate var inSeconds: Double {
-        Double(components.seconds) + Double(components.attoseconds) * 1e-18
     }
 }

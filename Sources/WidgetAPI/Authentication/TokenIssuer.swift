@@ -2,9 +2,9 @@ import Crypto
 import JWTKit
 package import WidgetModel
 
-/// Makes tokens and keys, for development and tests: in production an identity provider does.
+/// Makes tokens and keys for development and tests; in production an identity provider does.
 package struct TokenIssuer: Sendable {
-    /// What a token is to say.
+    /// The claims of a new token.
     package struct Grant: Sendable {
         package var app: String
         package var user: String?
@@ -30,21 +30,6 @@ package struct TokenIssuer: Sendable {
         }
     }
 
-    private struct Claims: JWTPayload {
-        var app: String
-        var user: String?
-        var scope: String
-        var sub: String?
-        var iss: String?
-        var aud: String?
-        var iat: Int64
-        var nbf: Int64?
-        var exp: Int64
-        var jti: String
-
-        func verify(using algorithm: some JWTAlgorithm) async throws {}
-    }
-
     package struct NoSigningKey: Error, Sendable, CustomStringConvertible {
         package let description: String
     }
@@ -57,33 +42,27 @@ package struct TokenIssuer: Sendable {
 
     /// Signs a token.
     ///
-    /// - Parameter keyID: of the key to sign with; the first that can sign, if nil.
+    /// - Parameter keyID: id of the key to sign with; nil for the first that can sign.
     package func issue(
         _ grant: Grant, keyID: String? = nil, now: Timestamp = WallClock.now()
     ) async throws(NoSigningKey) -> String {
         let candidates = keys.ids.compactMap { keys.keys[$0] }.filter { key in
-            key.signer != nil && keyID.map { Text.equal($0, key.id) } ?? true
+            key.canSign && keyID.map { Text.equal($0, key.id) } ?? true
         }
-        guard let key = candidates.first, let signer = key.signer else {
+        guard let key = candidates.first else {
             throw NoSigningKey(
                 description: keyID.map { "there is no private key \(Text.quoted($0)) among the keys" }
                     ?? "none of the keys can sign: they are public")
         }
-        let claims = Claims(
-            app: grant.app, user: grant.user, scope: grant.scopes.map(\.rawValue).joined(separator: " "),
-            sub: grant.subject, iss: grant.issuer, aud: grant.audience, iat: now.seconds,
-            nbf: grant.notBefore?.seconds, exp: grant.expiresAt.seconds, jti: Self.identifier())
+        let claims = TokenClaims(
+            app: grant.app, user: grant.user, scope: ScopeClaim(grant.scopes), sub: grant.subject, iss: grant.issuer,
+            aud: grant.audience.map { AudienceClaim(value: $0) }, iat: now.seconds, nbf: grant.notBefore?.seconds,
+            exp: grant.expiresAt.seconds, jti: RandomID.make())
         do {
-            return try await signer.sign(claims, kid: JWKIdentifier(string: key.id))
+            return try await key.collection.sign(claims, kid: JWKIdentifier(string: key.id))
         } catch {
             throw NoSigningKey(description: "the key \(key.id) cannot sign")
         }
-    }
-
-    private static func identifier() -> String {
-        var generator = SystemRandomNumberGenerator()
-        let words: [UInt64] = [generator.next(), generator.next()]
-        return Base64URL.encode(words.flatMap { word in (0..<8).map { UInt8(truncatingIfNeeded: word >> ($0 * 8)) } })
     }
 
     // MARK: Keys
@@ -117,7 +96,7 @@ package struct TokenIssuer: Sendable {
         return .object(object)
     }
 
-    /// The public keys of a set: what services that only verify are to have. Secrets are left out.
+    /// The public keys of a set, for services that only verify. Secrets are left out.
     package static func publicKeys(_ set: JSONValue) -> JSONValue {
         let keys = (set["keys"]?.arrayValue ?? []).compactMap { key -> JSONValue? in
             guard key["kty"]?.stringValue != "oct", case .object(var object) = key else { return nil }
@@ -129,5 +108,6 @@ package struct TokenIssuer: Sendable {
 }
 
 extension Timestamp {
-    fileprivate var seconds: Int64 { microseconds / 1_000_000 }
+    /// Whole seconds since 1970.
+    fileprivate var seconds: Double { Double(microseconds / 1_000_000) }
 }

@@ -2,10 +2,10 @@ package import Logging
 import Synchronization
 import WidgetModel
 
-/// The keys in force, read again from their file when that changes. A new file that cannot be used leaves the old keys
-/// in force, and says so once.
+/// The keys in force, read again when their file changes. A file that cannot be used leaves the old keys in force and is
+/// logged once.
 package final class TokenKeyStore: Sendable {
-    /// Why the file cannot be read, for people.
+    /// Reason why the keys cannot be read.
     package struct Unreadable: Error, Sendable, CustomStringConvertible {
         package let description: String
 
@@ -17,7 +17,7 @@ package final class TokenKeyStore: Sendable {
     private struct State {
         var keys = TokenKeys.none
         var revision: UInt64 = 0
-        /// What was read last, or tried in vain.
+        /// Hash of the content that was read last, usable or not.
         var seen: ContentHash?
         var complaint: String?
     }
@@ -28,8 +28,8 @@ package final class TokenKeyStore: Sendable {
     private let state = Mutex(State())
 
     /// - Parameters:
-    ///   - interval: how often the file is looked at.
-    ///   - read: reads the file, at most ``TokenKeys/maximumBytes`` and one of it; without blocking the caller's thread.
+    ///   - interval: interval between reads of the file.
+    ///   - read: reads the file, up to one byte more than ``TokenKeys/maximumBytes``, without blocking the thread.
     package init(
         interval: Duration = .seconds(5), logger: Logger,
         read: @escaping @Sendable () async throws(Unreadable) -> [UInt8]
@@ -45,7 +45,7 @@ package final class TokenKeyStore: Sendable {
 
     /// Reads the keys for the first time.
     ///
-    /// - Throws: ``Unreadable`` when there are none that can be used.
+    /// - Throws: ``Unreadable`` if there are none that can be used.
     package func load() async throws(Unreadable) {
         let bytes = try await read()
         let keys: TokenKeys
@@ -57,7 +57,7 @@ package final class TokenKeyStore: Sendable {
         adopt(keys, ContentHash(of: bytes))
     }
 
-    /// Looks at the file again, and takes the keys in it if they are others than before.
+    /// Reads the file again and adopts its keys if it has changed.
     package func check() async {
         do throws(Unreadable) {
             let bytes = try await read()
@@ -96,7 +96,7 @@ package final class TokenKeyStore: Sendable {
         logger.notice(revision == 1 ? "keys of tokens read" : "keys of tokens replaced", metadata: ids)
     }
 
-    /// Says what is wrong with the file, once for each reason and each new file.
+    /// Logs a problem with the file, once for each reason and each new file.
     private func complain(_ reason: String, isNew: Bool = false) {
         let isNews = state.withLock { state in
             defer { state.complaint = reason }

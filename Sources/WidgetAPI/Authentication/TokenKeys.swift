@@ -2,16 +2,16 @@ import Crypto
 import JWTKit
 import WidgetModel
 
-/// The signature algorithms of tokens. A key is good for exactly one of them: that of its own kind.
+/// Signature algorithms of tokens. Each type of key has exactly one.
 package enum TokenAlgorithm: String, CaseIterable, Sendable {
     case hs256 = "HS256"
     case es256 = "ES256"
     case eddsa = "EdDSA"
 }
 
-/// What is wrong with a set of keys.
+/// Error in a set of keys.
 package struct TokenKeysError: Error, Hashable, Sendable, CustomStringConvertible {
-    /// It never holds a key.
+    /// Description without key material.
     package let message: String
     /// JSON pointer into the set.
     package let pointer: String
@@ -19,25 +19,26 @@ package struct TokenKeysError: Error, Hashable, Sendable, CustomStringConvertibl
     package var description: String { pointer.isEmpty ? message : "\(pointer): \(message)" }
 }
 
-/// The keys that tokens are verified with, from a JWKS document (RFC 7517).
+/// Keys that verify tokens, from a JWKS document (RFC 7517).
 package struct TokenKeys: Sendable {
     struct Key: Sendable {
         let id: String
         let algorithm: TokenAlgorithm
-        let verifier: any JWTAlgorithm
-        /// Signs with it; nil for a public key.
-        let signer: JWTKeyCollection?
+        /// Verifies with this key alone, and signs with it if ``canSign``.
+        let collection: JWTKeyCollection
+        /// False for a public key.
+        let canSign: Bool
     }
 
     /// Largest document, in bytes, and most keys in it.
     package static let maximumBytes = 65_536
     package static let maximumKeys = 64
-    /// Fewest bytes of an HS256 secret: those of its hash.
+    /// Least bytes of an HS256 secret, as many as its hash has.
     package static let minimumSecretBytes = 32
 
-    /// By their ids, which are printable ASCII.
+    /// Keys by their ids, which are printable ASCII.
     let keys: [String: Key]
-    /// Keys that were passed over because they are of another use or kind: ids, or places in the list.
+    /// Ids, or indices in the list, of keys of another use or type, which are ignored.
     package let ignored: [String]
 
     package static let none = TokenKeys(keys: [:], ignored: [])
@@ -49,8 +50,8 @@ package struct TokenKeys: Sendable {
         self.ignored = ignored
     }
 
-    /// Reads a JWKS: `oct` keys for HS256, `EC` on P-256 for ES256, `OKP` Ed25519 for EdDSA. Keys of other kinds or for
-    /// encryption are passed over; one of ours that is broken makes the whole set unusable.
+    /// Reads a JWKS: `oct` keys for HS256, `EC` on P-256 for ES256, `OKP` Ed25519 for EdDSA. Keys of other types or for
+    /// encryption are ignored; a broken key of these types makes the whole set unusable.
     package init(jwks bytes: [UInt8]) async throws(TokenKeysError) {
         guard bytes.count <= Self.maximumBytes else {
             throw TokenKeysError(message: "larger than \(Self.maximumBytes) bytes", pointer: "")
@@ -87,8 +88,8 @@ package struct TokenKeys: Sendable {
         self.init(keys: keys, ignored: ignored)
     }
 
-    /// The key that a token names, or the only one there is for its algorithm. A key of another algorithm is never
-    /// found: so a public key cannot be taken for a secret.
+    /// The key that a token names, or the only one for its algorithm. A key of another algorithm is never returned, so a
+    /// public key cannot be taken for a secret.
     func key(id: String?, algorithm: TokenAlgorithm) -> Key? {
         if let id {
             guard let key = keys[id], Text.equal(key.id, id), key.algorithm == algorithm else { return nil }
@@ -108,7 +109,7 @@ private struct KeyReader {
         TokenKeysError(message: message, pointer: "\(pointer)/\(member)")
     }
 
-    /// Nil for a key that tokens are not verified with.
+    /// The algorithm of the key; nil for a key that does not verify tokens.
     func algorithm() throws(TokenKeysError) -> TokenAlgorithm? {
         guard case .object = value else {
             throw TokenKeysError(message: "expected an object, found \(value.kind.name)", pointer: pointer)
@@ -121,7 +122,7 @@ private struct KeyReader {
         case ("OKP", "Ed25519"): algorithm = .eddsa
         default: return nil
         }
-        // A key that says that it is for another algorithm is not for ours.
+        // The key may be restricted to another algorithm.
         if let named = value["alg"], named.stringValue != algorithm.rawValue { return nil }
         return algorithm
     }
@@ -131,43 +132,39 @@ private struct KeyReader {
         guard (1...256).contains(id.utf8.count), id.utf8.allSatisfy({ (0x21...0x7E).contains($0) }) else {
             throw problem("kid", "expected 1 to 256 bytes of printable ASCII without spaces")
         }
-        let verifying = JWTKeyCollection()
-        var signing: JWTKeyCollection?
-        let jwkID = JWKIdentifier(string: id)
+        let collection = JWTKeyCollection(defaultJWTParser: TokenClaims.parser)
+        let (kid, parser) = (JWKIdentifier(string: id), TokenClaims.parser)
+        let isPrivate = value["d"] != nil
         do {
             switch algorithm {
             case .hs256:
                 let secret = HMACKey(from: try secretBytes())
-                await verifying.add(hmac: secret, digestAlgorithm: .sha256, kid: jwkID)
-                signing = verifying
+                await collection.add(hmac: secret, digestAlgorithm: .sha256, kid: kid, parser: parser)
             case .es256:
-                let (x, y) = (try coordinate("x"), try coordinate("y"))
-                await verifying.add(ecdsa: try ES256PublicKey(parameters: (x, y)), kid: jwkID)
-                if value["d"] != nil {
+                let publicKey = try ES256PublicKey(parameters: (try coordinate("x"), try coordinate("y")))
+                if isPrivate {
                     let key = try ES256PrivateKey(key: try coordinate("d"))
-                    guard try key.publicKey == ES256PublicKey(parameters: (x, y)) else {
-                        throw problem("d", "belongs to another public key")
-                    }
-                    signing = JWTKeyCollection()
-                    await signing?.add(ecdsa: key, kid: jwkID)
+                    guard key.publicKey == publicKey else { throw problem("d", "belongs to another public key") }
+                    await collection.add(ecdsa: key, kid: kid, parser: parser)
+                } else {
+                    await collection.add(ecdsa: publicKey, kid: kid, parser: parser)
                 }
             case .eddsa:
-                let x = try coordinate("x")
-                let publicKey = try EdDSA.PublicKey(x: x, curve: .ed25519)
-                await verifying.add(eddsa: publicKey, kid: jwkID)
-                if value["d"] != nil {
+                let publicKey = try EdDSA.PublicKey(x: try coordinate("x"), curve: .ed25519)
+                if isPrivate {
                     let key = try EdDSA.PrivateKey(d: try coordinate("d"), curve: .ed25519)
                     guard key.publicKey == publicKey else { throw problem("d", "belongs to another public key") }
-                    signing = JWTKeyCollection()
-                    await signing?.add(eddsa: key, kid: jwkID)
+                    await collection.add(eddsa: key, kid: kid, parser: parser)
+                } else {
+                    await collection.add(eddsa: publicKey, kid: kid, parser: parser)
                 }
             }
-            let verifier = try await verifying.getKey(for: jwkID, alg: algorithm.rawValue)
-            return TokenKeys.Key(id: id, algorithm: algorithm, verifier: verifier, signer: signing)
+            return TokenKeys.Key(
+                id: id, algorithm: algorithm, collection: collection, canSign: isPrivate || algorithm == .hs256)
         } catch let error as TokenKeysError {
             throw error
         } catch {
-            // What the library says may repeat what it was given.
+            // The library's error may contain the key.
             throw TokenKeysError(message: "is no \(algorithm.rawValue) key", pointer: pointer)
         }
     }
@@ -178,7 +175,7 @@ private struct KeyReader {
     }
 
     private func bytes(_ member: String) throws(TokenKeysError) -> [UInt8] {
-        guard let bytes = Base64URL.decode(try text(member).utf8) else {
+        guard let bytes = Base64URL.decode(try text(member)) else {
             throw problem(member, "is not base64url without padding")
         }
         return bytes
@@ -194,7 +191,7 @@ private struct KeyReader {
         guard secret.count >= TokenKeys.minimumSecretBytes else {
             throw problem("k", "expected \(TokenKeys.minimumSecretBytes) bytes or more, found \(secret.count)")
         }
-        // Somebody's public key pasted in as a secret: everybody who has it could sign.
+        // A public key pasted in as a secret would let everybody who has it sign.
         guard !secret.starts(with: "-----BEGIN".utf8) else { throw problem("k", "is a PEM file, and no secret") }
         return secret
     }

@@ -1,6 +1,6 @@
 package import WidgetModel
 
-/// What a token lets its bearer do in its app.
+/// Permissions of a token within its app.
 package enum TokenScope: String, CaseIterable, Sendable {
     /// Register, change and retire kinds.
     case kindsWrite = "kinds:write"
@@ -8,31 +8,31 @@ package enum TokenScope: String, CaseIterable, Sendable {
     case widgetsRead = "widgets:read"
     /// Place, configure, view and remove widgets, and change the environment of devices.
     case widgetsWrite = "widgets:write"
-    /// Ask for reloads.
+    /// Request reloads.
     case reload
-    /// Explain, pause and resume, forecasts, dead letters, and reloads that nothing holds back.
+    /// Explanations, pausing, forecasts, dead letters, and reloads without budget and spacing.
     case operate
 }
 
-/// Who asks: what a token that was verified says.
+/// The bearer of a verified token.
 package struct Principal: Hashable, Sendable {
-    /// The one app that it is bound to.
+    /// The app that the token is bound to.
     package let app: String
-    /// The one user that a device token is bound to.
+    /// The user that a device token is bound to.
     package let user: String?
     package let scopes: Set<TokenScope>
-    /// For logs: the token's subject and id (`sub`, `jti`), as its issuer named them.
+    /// The token's `sub` and `jti`, for logs.
     package let subject: String?
     package let tokenID: String?
-    /// Stands for the token where it must be told from others; it cannot be used as one.
+    /// Hash of the token, which identifies it without being usable as one.
     package let fingerprint: ContentHash
-    /// The times between which it is valid, without leeway.
+    /// Times between which the token is valid, without leeway.
     package let notBefore: Timestamp?
     package let expiresAt: Timestamp
 
     package func has(_ scope: TokenScope) -> Bool { scopes.contains(scope) }
 
-    /// For the audit log.
+    /// Name for the audit log.
     package var name: String {
         let parts = [subject, tokenID.map { "token \($0)" }].compactMap { $0 }
         return parts.isEmpty ? "token \(fingerprint.description.prefix(8))" : parts.joined(separator: ", ")

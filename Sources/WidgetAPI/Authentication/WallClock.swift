@@ -6,9 +6,9 @@ import Darwin
 import Glibc
 #endif
 
-/// For what has to agree with clocks outside: the times of tokens, and of events that the API publishes.
+/// Time of day, for times that are compared with other machines': those of tokens and published events.
 package enum WallClock {
-    /// The time of day of this machine.
+    /// This machine's time of day.
     package static func now() -> Timestamp {
         var time = timespec()
         clock_gettime(CLOCK_REALTIME, &time)

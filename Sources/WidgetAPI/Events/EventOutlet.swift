@@ -2,7 +2,7 @@ package import KafkaClient
 package import WidgetEvents
 import WidgetModel
 
-/// An event that the brokers have acknowledged.
+/// An event acknowledged by the brokers.
 struct PublishedEvent: Hashable, Sendable {
     let id: String
     let type: EventType
@@ -21,7 +21,7 @@ struct PublishedEvent: Hashable, Sendable {
     }
 }
 
-/// Publishes what the API is asked to change as the events that producers publish too: there is one way in.
+/// Publishes the changes that the API is asked for as events, like any other producer.
 package struct EventOutlet: Sendable {
     package typealias Send = @Sendable (KafkaMessage) async throws(KafkaError) -> KafkaDelivery
 
@@ -32,21 +32,20 @@ package struct EventOutlet: Sendable {
     static let source = "/freshet/api"
 
     /// - Parameters:
-    ///   - topics: the Kafka topic of each sort of events.
-    ///   - send: returns when the brokers have acknowledged the message.
+    ///   - topics: Kafka topic of each sort of event.
+    ///   - send: sends a message and returns once the brokers have acknowledged it.
     package init(topics: [EventTopic: String], send: @escaping Send) {
         self.topics = topics
         self.send = send
     }
 
     /// - Parameters:
-    ///   - user: the person whose widgets it concerns, under whose key the events stay in order; the event's own key when
-    ///     nil.
-    ///   - time: when it happened; now when nil.
+    ///   - user: the user whose key keeps the events of its widgets in order; nil for the event's own key.
+    ///   - time: time of the event; nil for now.
     func publish(
         _ event: FreshetEvent, of user: String? = nil, traceparent: String? = nil, time: Timestamp? = nil
     ) async throws(KafkaError) -> PublishedEvent {
-        let id = RequestID.random()
+        let id = RandomID.make()
         let topic = topics[event.type.topic] ?? event.type.topic.defaultName
         let encoded = EventEncoder.encode(
             event, id: id, source: Self.source, time: time ?? WallClock.now(), traceparent: traceparent, key: user)

@@ -4,18 +4,18 @@ package import WidgetEvents
 import WidgetModel
 package import WidgetStore
 
-/// An event that explains something, with what Kafka still knows of it.
+/// An event that explains something, with its envelope if Kafka still has it.
 package struct ExplainedEvent: Sendable {
     package enum Lookup: Hashable, Sendable {
         case found(EventEnvelope)
-        /// The log does not have it any more, or another one has taken its place.
+        /// The log does not have it any more, or has another event in its place.
         case gone
-        /// No brokers are named, or they did not answer in time.
+        /// No brokers are configured, or they did not answer in time.
         case notLookedUp(String)
     }
 
     package let cause: ExplainedCause
-    /// Name of the topic that it stands on; nil without a position.
+    /// Name of its topic; nil without a position.
     package let topic: String?
     /// Nil without a position.
     package let lookup: Lookup?
@@ -27,7 +27,7 @@ package struct ExplainedEvent: Sendable {
     }
 }
 
-/// Finds the events at stored positions: the store keeps where they stand, Kafka what they are.
+/// Reads the events at stored positions from Kafka.
 package struct EventLookup: Sendable {
     private let reader: KafkaReader?
     private let topics: [String]
@@ -35,7 +35,7 @@ package struct EventLookup: Sendable {
     private let timeout: Duration
     private let places: Places
 
-    /// Each look-up is a client of its own, on a thread of its own.
+    /// Limit on look-ups under way, each of which has a client and a thread of its own.
     private final class Places: Sendable {
         private static let limit = 16
         private let taken = Mutex(0)
@@ -52,10 +52,10 @@ package struct EventLookup: Sendable {
     }
 
     /// - Parameters:
-    ///   - reader: nil looks nothing up.
+    ///   - reader: nil to look nothing up.
     ///   - topics: names of the input topics, in the order of `EventPosition.topic`.
-    ///   - sorts: what each of them carries.
-    ///   - timeout: of all look-ups together.
+    ///   - sorts: sort of events that each of them carries.
+    ///   - timeout: limit of all look-ups together.
     package init(
         reader: KafkaReader?, topics: [String], sorts: [EventTopic] = EventTopic.allCases,
         timeout: Duration = .seconds(3)
@@ -67,7 +67,7 @@ package struct EventLookup: Sendable {
         places = Places()
     }
 
-    /// Looks the events of an app up, all at once, each place once.
+    /// Looks up events of an app, all at once, each position once.
     package func events(_ causes: [ExplainedCause], of app: String) async -> [ExplainedEvent] {
         let positions = Set(causes.compactMap(\.position))
         var found: [EventPosition: ExplainedEvent.Lookup] = [:]
@@ -105,7 +105,7 @@ package struct EventLookup: Sendable {
         let headers = batch.headers(0).lazy.map { (name: $0.name, value: $0.value) }
         let result = EventDecoder().decode(
             bytes: batch.bytes, value: batch.value(0), headers: headers, topic: sorts[index])
-        // It was applied to this app when it was read: anything else is the event of another log, and not to be told.
+        // It was an event of this app when it was applied. Any other belongs to a later log and is not disclosed.
         guard case .success(let decoded) = result, Text.equal(decoded.event.app, app) else { return .gone }
         var envelope = decoded.envelope
         if envelope.time == nil, batch.records[0].timestampMilliseconds >= 0 {

@@ -1,19 +1,18 @@
 import Metrics
 import Synchronization
 
-/// The value of a metric with certain labels.
+/// A metric with one set of labels.
 protocol MetricSeries: AnyObject, Sendable {
-    /// Adds the series' lines to the page.
+    /// Appends the series' lines to the page.
     ///
     /// - Parameter labels: as ``PrometheusText/labels(_:)`` writes them.
     func write(_ name: String, _ labels: String, to text: inout String)
 }
 
 final class CounterSeries: MetricSeries, CounterHandler, FloatingPointCounterHandler {
-    /// Whole and broken parts apart, so that a large count stays exact.
+    /// Whole and fractional increments, kept apart so that a large count stays exact.
     private let value = Mutex<(whole: Int64, part: Double)>((0, 0))
 
-    /// What would make it smaller is no count.
     func increment(by amount: Int64) {
         guard amount > 0 else { return }
         value.withLock { $0.whole &+= amount }
@@ -52,7 +51,7 @@ final class GaugeSeries: MetricSeries, MeterHandler, RecorderHandler {
 
 final class HistogramSeries: MetricSeries, RecorderHandler, TimerHandler {
     private struct Counts {
-        /// By bucket; the last one has what is above all bounds.
+        /// Counts by bucket; the last is for values above all bounds.
         var buckets: [UInt64]
         var sum = 0.0
     }

@@ -2,15 +2,14 @@ package import Metrics
 import Synchronization
 package import WidgetModel
 
-/// Keeps what swift-metrics is told, and writes it as a page in Prometheus' text format.
+/// A swift-metrics backend that writes a page in Prometheus' text format.
 ///
-/// A metric that the catalogue has gets its sort, help and bounds from there; any other is taken as it comes, under a
-/// name that Prometheus allows. The number of series of a metric is bounded: what comes beyond it is counted and dropped,
-/// so that no label can fill the memory.
+/// Metrics of the catalogue get their sort, help and bounds from there; others are accepted under a name that Prometheus
+/// allows. Series beyond the limit of a metric are counted and dropped, so that memory stays bounded.
 package final class PrometheusRegistry: MetricsFactory {
     private struct Family {
         let definition: MetricDefinition
-        /// By their labels, as the page has them.
+        /// Series by their labels as text.
         var series: [String: any MetricSeries] = [:]
     }
 
@@ -47,8 +46,8 @@ package final class PrometheusRegistry: MetricsFactory {
 
     // MARK: Series
 
-    /// The series of a metric with these labels, made if there is none yet. One that cannot be shown is made too, and
-    /// dropped.
+    /// The series of a metric with these labels, created if there is none. One that cannot be shown is returned but not
+    /// kept.
     private func series<Series: MetricSeries>(
         _ label: String, _ sort: MetricDefinition.Sort, _ dimensions: [(String, String)], _ make: () -> Series
     ) -> Series {
@@ -59,7 +58,7 @@ package final class PrometheusRegistry: MetricsFactory {
                 families[name]
                 ?? Family(definition: catalogue[name] ?? MetricDefinition(name, sort, label))
             if let known = family.series[labels] { return known as? Series }
-            // A page that says one thing of a metric and shows another would be refused as a whole.
+            // Prometheus refuses a whole page with series of two sorts under one name.
             guard family.definition.sort.name == sort.name, family.series.count < maximumSeries else { return nil }
             let new = make()
             family.series[labels] = new
@@ -87,7 +86,7 @@ package final class PrometheusRegistry: MetricsFactory {
         return bounds
     }
 
-    // MARK: What swift-metrics asks for
+    // MARK: MetricsFactory
 
     package func makeCounter(label: String, dimensions: [(String, String)]) -> any CounterHandler {
         series(label, .counter, dimensions) { CounterSeries() }

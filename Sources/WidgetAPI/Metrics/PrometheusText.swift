@@ -1,13 +1,13 @@
-/// How names, labels and numbers are written in Prometheus' text format (version 0.0.4).
+/// Names, labels and numbers in Prometheus' text format (version 0.0.4).
 enum PrometheusText {
-    /// `{name="value",…}`, in the order of the names; empty without labels.
+    /// Labels as `{name="value",…}`, sorted by name; empty without labels.
     static func labels(_ dimensions: [(String, String)]) -> String {
         guard !dimensions.isEmpty else { return "" }
         let pairs = dimensions.map { (name: labelName($0.0), value: $0.1) }.sorted { $0.name < $1.name }
         return "{" + pairs.map { "\($0.name)=\"\(value($0.value))\"" }.joined(separator: ",") + "}"
     }
 
-    /// Labels with one more behind them.
+    /// Labels with one more at their end.
     static func adding(_ name: String, _ value: String, to labels: String) -> String {
         labels.isEmpty ? "{\(name)=\"\(value)\"}" : "\(labels.dropLast()),\(name)=\"\(value)\"}"
     }
@@ -23,7 +23,7 @@ enum PrometheusText {
 
     private static func escaped(_ text: String, alsoQuotes: Bool) -> String {
         var result = ""
-        // By scalars: a line break that follows a carriage return is one character with it.
+        // By scalars, since CR and LF form one character.
         for scalar in text.unicodeScalars {
             switch scalar {
             case "\\": result += "\\\\"
@@ -35,7 +35,7 @@ enum PrometheusText {
         return result
     }
 
-    /// A name that Prometheus allows for a metric.
+    /// The name with characters that Prometheus does not allow replaced.
     static func metricName(_ text: String) -> String {
         name(text, alsoAllowing: UInt8(ascii: ":"))
     }

@@ -36,7 +36,7 @@ extension TimelineDetail {
 
     /// JSON of the stored entry that is shown at a time; nil before the first, or when nothing is stored.
     package func currentEntry(at time: Timestamp? = nil) -> ArraySlice<UInt8>? {
-        content.flatMap { StoredEntries($0).current(at: time ?? readAt) }
+        content.flatMap { StoredEntries.current(in: $0, at: time ?? readAt) }
     }
 
     /// Time since it was rendered; nil before the first time.

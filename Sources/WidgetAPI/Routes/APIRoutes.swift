@@ -3,11 +3,11 @@ import Hummingbird
 import Logging
 import WidgetStore
 
-/// What the routes work with.
+/// Dependencies of the routes.
 struct APIParts: Sendable {
     let store: WidgetStore
     let directory: DirectoryCache
-    /// Nil: the process cannot publish, and takes no changes.
+    /// Publisher of events; without it, changes are refused.
     let events: EventOutlet?
     let lookup: EventLookup
     let changes: TimelineChanges
@@ -36,21 +36,26 @@ struct APIRoutes: Sendable {
         }
     }
 
-    /// The methods of the routes at a path of a request.
+    /// Methods of the routes at a request's path.
     func methods(at path: String) -> [String] {
         all.filter { $0.matches(path) }.map(\.method.rawValue).sorted()
     }
 }
 
-/// Marks a place in a list that is given out in pages. Opaque to callers.
+/// A position in a paged list, opaque to callers.
 enum PageCursor {
     static func encode(_ id: String) -> String { Base64URL.encode(id.utf8) }
 
     static func decode(_ call: APICall) throws(Problem) -> String? {
         guard let text = call.text("cursor") else { return nil }
-        guard let bytes = Base64URL.decode(text.utf8), let id = String(validating: bytes, as: UTF8.self),
+        guard let bytes = Base64URL.decode(text), let id = String(validating: bytes, as: UTF8.self),
             !id.isEmpty, id.utf8.count <= 256, !id.utf8.contains(0)
         else { throw .unknownCursor }
         return id
     }
+}
+
+extension APICall {
+    /// The party that the call's places among waiting readers count for.
+    var holder: TimelineChanges.Holder { TimelineChanges.Holder(app: app, user: user) }
 }

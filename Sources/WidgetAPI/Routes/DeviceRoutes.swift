@@ -7,18 +7,18 @@ import WidgetEvents
 import WidgetModel
 import WidgetStore
 
-/// A device: its environment, and what changes on it.
+/// Routes of devices: their environment and a stream of changes.
 struct DeviceRoutes: Sendable {
     let parts: APIParts
 
-    /// The most widgets of a device that a stream tells of.
+    /// Most widgets in a stream.
     static let widgetLimit = 500
-    /// The longest that a stream stays open, in seconds.
+    /// Longest duration of a stream, in seconds.
     static let longestStream = 3_600
 
     var all: [APIRoute] {
         [
-            // The event is for everybody's widgets on the device, so a token of one user is not for it.
+            // The event affects all users' widgets on the device.
             APIRoute(
                 "changeEnvironment", .put, "devices/{device}/environment", .app(.widgetsWrite), handle: environment),
             APIRoute("watchDevice", .get, "devices/{device}/events", .own(.widgetsRead), handle: events),
@@ -42,9 +42,9 @@ struct DeviceRoutes: Sendable {
 
     // MARK: Stream
 
-    /// Server-sent events: what each widget of the device shows, at first and whenever that changes.
+    /// Server-sent events: what each widget of the device shows, first and after each change.
     ///
-    /// A device without widgets, and one that is another person's, are a stream on which nothing comes.
+    /// The stream of a device without widgets, or of another user's, stays empty.
     private func events(_ call: APICall) async throws -> Response {
         try call.allowQuery("for")
         let device = try call.path("device")
@@ -52,7 +52,7 @@ struct DeviceRoutes: Sendable {
         guard let watch = parts.changes.watch(.stream, [], for: call.holder) else { throw Problem.tooManyWaiting }
         let stream = DeviceStream(
             pool: parts.store.pool, app: call.app, device: device, user: call.user, watch: watch)
-        // It ends with the token; and soon after the token's key is taken away.
+        // The stream ends with the token, and soon after its key is removed.
         let expiry = call.principal.expiresAt - WallClock.now()
         let end = ContinuousClock.now + min(.seconds(seconds), max(.zero, expiry))
         let changes = parts.changes
@@ -66,7 +66,7 @@ struct DeviceRoutes: Sendable {
                 var stream = stream
                 try await writer.write(ByteBuffer(string: "retry: 3000\n\n"))
                 while true {
-                    guard (try? call.checkToken()) != nil else { break }
+                    guard (try? await call.checkToken()) != nil else { break }
                     do {
                         let text = try await stream.news()
                         try await writer.write(ByteBuffer(string: text.isEmpty ? ": still here\n\n" : text))
@@ -84,7 +84,7 @@ struct DeviceRoutes: Sendable {
     }
 }
 
-/// What has been told on one stream, and what is new.
+/// State of one stream: what has been sent.
 private struct DeviceStream: Sendable {
     let pool: PostgresPool
     let app: String
@@ -101,7 +101,7 @@ private struct DeviceStream: Sendable {
         self.watch = watch
     }
 
-    /// The events since the last call, as they go over the wire; empty when there are none.
+    /// Text of the events since the last call; empty for none.
     mutating func news() async throws(PostgresError) -> String {
         let statement = DeviceTimelines(app: app, device: device, user: user, limit: DeviceRoutes.widgetLimit)
         let rows = try await pool.query(statement)

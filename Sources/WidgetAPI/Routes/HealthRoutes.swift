@@ -2,13 +2,12 @@ import HTTPTypes
 import Hummingbird
 import WidgetModel
 
-/// For orchestrators: whether to restart the process, and whether to send it work.
+/// Health checks for orchestrators.
 struct HealthRoutes: Sendable {
     let readiness: Readiness
     let liveness: Liveness
 
     func add(to router: Router<APIContext>) {
-        // Answers as long as the process can: a database that is away is no reason to restart it.
         router.get("health/live") { [liveness] _, _ in
             let wedged = liveness.wedged()
             guard !wedged.isEmpty else { return (["status": "live"] as JSONValue).response() }

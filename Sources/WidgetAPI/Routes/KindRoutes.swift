@@ -3,7 +3,7 @@ import PostgresClient
 import WidgetModel
 import WidgetStore
 
-/// The app's kinds of widgets, and what a gallery shows of them.
+/// Routes of the app's kinds and of what a gallery shows.
 struct KindRoutes: Sendable {
     let parts: APIParts
 
@@ -35,7 +35,7 @@ struct KindRoutes: Sendable {
         return json(kind, try await moves(call), call).response()
     }
 
-    /// Those who register kinds or run the app see all of a kind; others, devices first of all, what a gallery shows.
+    /// Whether the bearer sees the whole definition; others see what a gallery shows.
     private func seesAll(_ call: APICall) -> Bool {
         call.user == nil && (call.principal.has(.kindsWrite) || call.principal.has(.operate))
     }
@@ -88,7 +88,7 @@ struct KindRoutes: Sendable {
 
     // MARK: Gallery
 
-    /// The family and environment that a gallery asks for.
+    /// Family and environment of the query.
     private func place(_ call: APICall) throws(Problem) -> (family: WidgetFamily, environment: WidgetEnvironment) {
         guard let familyName = call.text("family") else { throw .parameter("family", "is missing") }
         guard let family = WidgetFamily(name: familyName) else {
@@ -119,8 +119,8 @@ struct KindRoutes: Sendable {
         return Response(json: placeholder.encoded)
     }
 
-    /// The content that a widget would show which is not placed yet: the current entry where there is a timeline already, of
-    /// somebody else for a shared kind, else the fallback content.
+    /// The content that a widget would show if it were placed: the current entry of an existing timeline, else the fallback
+    /// content.
     private func snapshot(_ call: APICall) async throws -> Response {
         try call.allowQuery("family", "locale", "timeZone", "configuration", "user")
         let name = try call.path("kind")

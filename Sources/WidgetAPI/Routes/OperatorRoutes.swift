@@ -3,7 +3,7 @@ import PostgresClient
 import WidgetModel
 import WidgetStore
 
-/// For those who run the app: why, what is to come, what went wrong, and pausing.
+/// Routes for operators: explanations, forecasts, dead letters and pausing.
 struct OperatorRoutes: Sendable {
     let parts: APIParts
 
@@ -77,7 +77,7 @@ struct OperatorRoutes: Sendable {
         guard let row = try await parts.store.pool.query(statement).first,
             case .object(var object) = row.summary.json
         else { throw Problem.notFound }
-        // What its producer sent: the app's own, as it was. Headers are left out, since they may hold secrets.
+        // Headers are left out, since they may hold secrets.
         object["key"] = .text(row.letter.key.map { String(decoding: $0, as: UTF8.self) })
         object["payload"] = .text(row.letter.payload.map { String(decoding: $0.prefix(65_536), as: UTF8.self) })
         return JSONValue.object(object).response()

@@ -3,7 +3,7 @@ import WidgetEvents
 import WidgetModel
 import WidgetStore
 
-/// Requests for reloads: published to Kafka like those of any other producer.
+/// The route that requests reloads, which are published to Kafka like those of any producer.
 struct ReloadRoutes: Sendable {
     let parts: APIParts
 
@@ -11,7 +11,7 @@ struct ReloadRoutes: Sendable {
         [APIRoute("requestReload", .post, "reloads", .own(.reload), handle: post)]
     }
 
-    /// What the reasons of a request are published as.
+    /// Event type of each reason.
     private static let types: [String: EventType] = [
         "push": .pushReceived, "foreground": .appChanged, "background": .appChanged, "operator": .reloadRequested,
     ]
@@ -35,12 +35,12 @@ struct ReloadRoutes: Sendable {
         if type == .reloadRequested {
             guard call.principal.has(.operate) else { throw Problem.insufficientScope(.operate) }
             guard call.user == nil else {
-                throw Problem.forbidden("a token of one user is not for an operator's reloads")
+                throw Problem.forbidden("a token of one user cannot request operator reloads")
             }
         }
         if let user = call.user {
             guard case .user(let asked) = request.audience, Text.equal(asked, user) else {
-                throw Problem.forbidden("a token of one user asks for reloads of this user only: audience {\"user\"}")
+                throw Problem.forbidden("a token of one user requests reloads of this user only: audience {\"user\"}")
             }
         }
         if case .kinds(let names) = request.kinds {

@@ -1,4 +1,3 @@
-import Gzip
 import HTTPTypes
 import Hummingbird
 import NIOCore
@@ -6,23 +5,19 @@ import PostgresClient
 import WidgetModel
 import WidgetStore
 
-/// The timeline that a widget shows.
+/// The route of the timeline that a widget shows.
 ///
-/// A stale one is given at once and says so; its regeneration is under way or waits for budget and spacing, whoever
-/// reads it. Readers that have the content already are told so without it (`If-None-Match`), and may wait for the next
-/// (`wait`).
+/// A stale timeline is returned at once and marked as such. Readers that have the content already get 304
+/// (`If-None-Match`), and may wait for the next content (`wait`).
 struct TimelineRoutes: Sendable {
     let parts: APIParts
 
-    /// The longest wait, in seconds.
+    /// Longest wait, in seconds.
     static let longestWait = 60
-    /// A widget that has just been placed is there once its event is applied: who waits for its timeline anyway is not
-    /// told at once that there is none. A few looks, since nothing tells that a widget is there.
+    /// Number of looks for a widget that does not exist yet, since its placement may still be in Kafka.
     private static let looksForNew = 10
     private static let betweenLooks = Duration.milliseconds(200)
-    /// Shorter ones, in bytes, are sent as they are.
-    private static let leastCompressed = 1_024
-    /// How often who waits looks by himself while nobody tells him.
+    /// Polling interval while the change feed is down.
     private static let lookAgain = Duration.seconds(2)
 
     var all: [APIRoute] {
@@ -54,7 +49,7 @@ struct TimelineRoutes: Sendable {
             } else if shown.hash != nil || left <= .zero {
                 return try await timeline(call, widget, at, known)
             }
-            // Looked at once more after the watch has begun, so that nothing is missed between.
+            // Read once more after the watch has begun, so that no change is missed.
             let hadWatch = watch != nil
             if let watch {
                 watch.set([.timeline(id)])
@@ -69,7 +64,7 @@ struct TimelineRoutes: Sendable {
         }
     }
 
-    /// Waits until there is a reason to look again. A token that is not good any more ends it.
+    /// Waits until there is a reason to read again. Throws if the token is not valid any more.
     private func wait(
         _ watch: TimelineChanges.Watch, until deadline: ContinuousClock.Instant, _ call: APICall
     ) async throws(Problem) -> TimelineChanges.Watch.Outcome {
@@ -77,7 +72,7 @@ struct TimelineRoutes: Sendable {
             let left = ContinuousClock.now.duration(to: deadline)
             let isLive = parts.changes.isLive
             let outcome = await watch.wait(atMost: min(left, isLive ? parts.changes.patience : Self.lookAgain))
-            try call.checkToken()
+            try await call.checkToken()
             guard outcome == .timedOut, isLive, ContinuousClock.now < deadline else { return outcome }
         }
     }
@@ -96,18 +91,13 @@ struct TimelineRoutes: Sendable {
         headers[.freshetRevision] = timeline.revision.map { "\($0)" }
         headers[.age] = timeline.age.map { "\($0.components.seconds)" }
         if known.contain(tag) { return Response(status: .notModified, headers: headers.withoutContent) }
-        var bytes = timeline.encoded(at: at)
-        if bytes.count >= Self.leastCompressed, AcceptedEncoding.isGzip(call.request.headers[values: .acceptEncoding]),
-            let compressed = Gzip.compress(bytes)
-        {
-            bytes = compressed
-            headers[.contentEncoding] = "gzip"
-        }
-        return Response(status: .ok, headers: headers, body: ResponseBody(byteBuffer: ByteBuffer(bytes: bytes)))
+        return Response(
+            status: .ok, headers: headers,
+            body: ResponseBody(byteBuffer: ByteBuffer(bytes: timeline.encoded(at: at))))
     }
 
     private func notModified(_ shown: ShownTimeline, _ tag: String) -> Response {
-        var headers: HTTPFields = [.eTag: tag, .cacheControl: "private, no-cache"]
+        var headers: HTTPFields = [.eTag: tag, .cacheControl: "private, no-cache", .vary: "Accept-Encoding"]
         headers[.freshetStale] = shown.isStale ? "true" : "false"
         headers[.freshetRevision] = shown.revision.map { "\($0)" }
         headers[.age] = shown.age.map { "\($0.components.seconds)" }
@@ -128,28 +118,9 @@ extension ShownTimeline {
     var tag: String? { hash.map(EntityTags.tag) }
 }
 
-/// The `Accept-Encoding` header (RFC 9110, section 12.5.3), as far as gzip is concerned.
-enum AcceptedEncoding {
-    /// Whether gzip is named, or anything is, and not with a weight of 0.
-    static func isGzip(_ fields: [String]) -> Bool {
-        var isAnyAccepted = false
-        for part in fields.flatMap({ (field: String) -> [Substring] in field.split(separator: ",") }) {
-            let pieces = part.split(separator: ";").map { $0.filter { $0 != " " }.lowercased() }
-            let weight = pieces.dropFirst().first { $0.hasPrefix("q=") }.map { Double($0.dropFirst(2)) ?? 0 } ?? 1
-            switch pieces.first {
-            case "gzip", "x-gzip": return weight > 0
-            case "*": isAnyAccepted = weight > 0
-            default: continue
-            }
-        }
-        return isAnyAccepted
-    }
-}
-
 /// The entity tags of an `If-None-Match` header, compared weakly (RFC 9110, section 13.1.2).
 ///
-/// A tag stands for the stored content. What is told about it (its age, whether it is stale) changes by itself, hence
-/// weak tags.
+/// Tags are weak, since age and staleness change while the content does not.
 struct EntityTags: Sendable {
     private let tags: [Substring]
     private let isAny: Bool
@@ -170,6 +141,6 @@ struct EntityTags: Sendable {
 
     static func tag(_ hash: ContentHash) -> String { "W/\"\(hash)\"" }
 
-    /// The tag of what is shown in place of a timeline that was never stored.
+    /// The tag of the fallback content.
     static func fallback(_ shown: [UInt8]) -> String { "W/\"fallback-\(ContentHash(of: shown))\"" }
 }

@@ -5,11 +5,11 @@ import WidgetEvents
 import WidgetModel
 import WidgetStore
 
-/// Widgets: what there is, and what happens to them.
+/// Routes of widgets.
 struct WidgetRoutes: Sendable {
     let parts: APIParts
 
-    /// Earlier than any placement: 1970.
+    /// A time before any placement: 1970.
     static let beforeAll = Timestamp(microseconds: 0)
 
     var all: [APIRoute] {
@@ -33,7 +33,7 @@ struct WidgetRoutes: Sendable {
         let filter = WidgetFilter(
             app: call.app, user: call.user ?? asked, device: try call.identifier("device"),
             kind: try call.identifier("kind"), after: try PageCursor.decode(call) ?? "")
-        // Of another person a device learns nothing, not even whether there is one.
+        // A device must not learn whether another user exists.
         let isForeign = call.user.map { own in asked.map { !Text.equal(own, $0) } ?? false } ?? false
         let widgets = isForeign ? [] : try await parts.store.pool.query(ListWidgets(filter, limit: limit))
         let next = widgets.count == limit ? widgets.last.map { PageCursor.encode($0.id) } : nil
@@ -47,7 +47,7 @@ struct WidgetRoutes: Sendable {
         return try await widget(call).json.response()
     }
 
-    /// The widget of the path, if the bearer may see it.
+    /// The path's widget, if the bearer may see it.
     private func widget(_ call: APICall) async throws -> WidgetDetail {
         let filter = WidgetFilter(app: call.app, user: call.user, widget: try call.path("widget"))
         guard let widget = try await parts.store.pool.query(ListWidgets(filter, limit: 1)).first else {
@@ -80,9 +80,8 @@ struct WidgetRoutes: Sendable {
                 "the kind has \(kind.definition.families.map(\.name).joined(separator: ", "))")
         }
         if let user = call.user {
-            // An id that another person's widget has: taking it over would take the widget away. The answer is the same as
-            // for any other, so that nobody finds out which ids there are. The event is too: only it is of a time before any
-            // placement, and an older event never overrides a newer one of the same widget (design, section 4).
+            // The id of another user's widget must neither be taken over nor be disclosed. So the event is published like any
+            // other, but with a time before any placement: an older event never overrides a newer one.
             let filter = WidgetFilter(app: call.app, widget: id)
             if let known = try await parts.store.pool.query(ListWidgets(filter, limit: 1)).first,
                 !Text.equal(known.user, user)
@@ -115,7 +114,7 @@ struct WidgetRoutes: Sendable {
         return try await publish(event, of: try await owner(call), call)
     }
 
-    /// Whose widget it is, so that the event stays in order behind the placement.
+    /// The widget's user, whose key keeps the event in order behind the placement.
     private func owner(_ call: APICall) async throws -> String {
         let widget = try await widget(call)
         guard widget.timelineID != nil else { throw Problem.notFound }
@@ -132,10 +131,10 @@ struct WidgetRoutes: Sendable {
 
 /// Bodies of requests as the data of events.
 enum EventBody {
-    /// Gives the body a member that the path tells; it may say the same.
+    /// Sets a member from the path; the body may have it with the same value.
     static func bind(_ member: String, to value: String, in body: inout JSONObject) throws(Problem) {
         if let said = body[member], said != .string(value) {
-            throw .unprocessable("/\(member)", "must be that of the path, or left out")
+            throw .unprocessable("/\(member)", "must equal the path's, or be left out")
         }
         body[member] = .string(value)
     }
@@ -150,13 +149,13 @@ extension APICall {
     }
 }
 
-/// Whether events may name a kind: what ingest would refuse is told at once.
+/// Checks that a kind exists, so that an event that ingest would refuse is refused at once.
 struct KindCheck: Sendable {
     let parts: APIParts
 
     func kind(_ name: String, of app: String, at pointer: String) async throws -> RegisteredKind {
         if let kind = find(name, app, try await parts.directory.directory(maximumAge: .seconds(5))) { return kind }
-        // It may just have been registered.
+        // The kind may just have been registered.
         if let kind = find(name, app, try await parts.directory.refresh()) { return kind }
         throw Problem.unprocessable(pointer, "the app has no kind \(Text.quoted(name))")
     }

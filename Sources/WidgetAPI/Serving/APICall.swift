@@ -1,10 +1,11 @@
+import Foundation
 import HTTPTypes
 import Hummingbird
 import Logging
 import NIOCore
 import WidgetModel
 
-/// A request that may be answered: its bearer may use the route, and the app in its path is the bearer's.
+/// An authorised request: its bearer may use the route, and the app in its path is the bearer's.
 struct APICall: Sendable {
     /// Largest body of a request, in bytes.
     static let maximumBodyBytes = 262_144
@@ -14,16 +15,16 @@ struct APICall: Sendable {
     let requestID: String
     let logger: Logger
     private let receiveTime: Duration
-    private let recheck: @Sendable () throws(TokenRefusal) -> Void
+    private let recheck: @Sendable () async throws(TokenRefusal) -> Void
     private let parameters: Parameters
     private let query: [(name: String, value: String)]
 
     /// - Parameters:
-    ///   - receiveTime: how long the body may take to arrive.
-    ///   - recheck: throws once the token is not good any more.
+    ///   - receiveTime: limit for the arrival of the body.
+    ///   - recheck: throws once the token is not valid any more.
     init(
         request: Request, parameters: Parameters, principal: Principal, requestID: String, logger: Logger,
-        receiveTime: Duration, recheck: @escaping @Sendable () throws(TokenRefusal) -> Void
+        receiveTime: Duration, recheck: @escaping @Sendable () async throws(TokenRefusal) -> Void
     ) throws(Problem) {
         self.request = request
         self.parameters = parameters
@@ -37,14 +38,13 @@ struct APICall: Sendable {
 
     var app: String { principal.app }
 
-    /// The user whose things alone the bearer may see; nil: all of the app.
+    /// The user that the bearer is limited to; nil for the whole app.
     var user: String? { principal.user }
 
-    /// Whether the token is still good: it has not expired, and the key that has signed it is still one of those in force.
-    /// What takes long asks again and again.
-    func checkToken() throws(Problem) {
+    /// Checks that the token has not expired and that its key is still in force. Long requests call it repeatedly.
+    func checkToken() async throws(Problem) {
         do throws(TokenRefusal) {
-            try recheck()
+            try await recheck()
         } catch {
             throw .unauthorized(error)
         }
@@ -54,7 +54,7 @@ struct APICall: Sendable {
 
     /// An id in the path.
     func path(_ name: String) throws(Problem) -> String {
-        guard let raw = parameters.get(name), let text = PercentEncoding.decode(raw) else {
+        guard let raw = parameters.get(name), let text = raw.removingPercentEncoding else {
             throw .parameter(name, "is not percent-encoded UTF-8")
         }
         if let problem = Text.identifierProblem(text) { throw .parameter(name, problem) }
@@ -67,7 +67,7 @@ struct APICall: Sendable {
         var query: [(name: String, value: String)] = []
         for pair in text.split(separator: "&") {
             let parts = pair.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
-            let texts = parts.map { PercentEncoding.decode($0.replacing("+", with: " ")) }
+            let texts = parts.map { $0.replacing("+", with: " ").removingPercentEncoding }
             guard let name = texts[0], let value = texts.count > 1 ? texts[1] : "" else {
                 throw .badRequest("the query is not percent-encoded UTF-8")
             }
@@ -78,12 +78,12 @@ struct APICall: Sendable {
         return query
     }
 
-    /// Refuses parameters that the route does not know: a name that is misspelt would else be ignored.
+    /// Refuses unknown parameters, so that misspelt names are not ignored.
     func allowQuery(_ names: String...) throws(Problem) {
         for (name, _) in query where !names.contains(where: { Text.equal($0, name) }) {
             throw .parameter(
                 Text.printable(name, maximum: 64),
-                names.isEmpty ? "no parameter is known here" : "expected one of \(names.joined(separator: ", "))")
+                names.isEmpty ? "expected no parameters" : "expected one of \(names.joined(separator: ", "))")
         }
     }
 
@@ -91,7 +91,7 @@ struct APICall: Sendable {
         query.first { Text.equal($0.name, name) }?.value
     }
 
-    /// A parameter that is an id.
+    /// An identifier parameter.
     func identifier(_ name: String) throws(Problem) -> String? {
         guard let text = text(name) else { return nil }
         if let problem = Text.identifierProblem(text) { throw .parameter(name, problem) }
@@ -100,7 +100,7 @@ struct APICall: Sendable {
 
     func integer(_ name: String, in range: ClosedRange<Int>, default standard: Int) throws(Problem) -> Int {
         guard let text = text(name) else { return standard }
-        // Digits alone: `Int` would take "+1" too.
+        // `Int` would also accept "+1".
         guard text.utf8.allSatisfy({ (0x30...0x39).contains($0) }), let number = Int(text), range.contains(number)
         else { throw .parameter(name, "expected a whole number from \(range.lowerBound) to \(range.upperBound)") }
         return number
@@ -124,7 +124,7 @@ struct APICall: Sendable {
 
     // MARK: Body
 
-    /// All of the body, if it comes in time.
+    /// The whole body, if it arrives in time.
     private func collect() async throws -> ByteBuffer {
         try await withThrowingTaskGroup(of: ByteBuffer?.self) { group in
             group.addTask { [request] in try await request.body.collect(upTo: Self.maximumBodyBytes) }
@@ -138,7 +138,7 @@ struct APICall: Sendable {
         }
     }
 
-    /// The body as a JSON object with no other members than these.
+    /// The body as a JSON object with only these members, or any if none are given.
     func body(_ members: String...) async throws -> JSONObject {
         if let type = request.headers[.contentType] {
             let essence = type.prefix { $0 != ";" }.lowercased().filter { $0 != " " }
@@ -180,35 +180,4 @@ struct APICall: Sendable {
         }
         return object
     }
-}
-
-enum PercentEncoding {
-    /// A part of a path or query, decoded; nil when an escape or the UTF-8 is broken.
-    static func decode(_ text: some StringProtocol) -> String? {
-        var bytes: [UInt8] = []
-        var rest = text.utf8.makeIterator()
-        while let byte = rest.next() {
-            guard byte == UInt8(ascii: "%") else {
-                bytes.append(byte)
-                continue
-            }
-            guard let high = rest.next().flatMap(digit), let low = rest.next().flatMap(digit) else { return nil }
-            bytes.append(high << 4 | low)
-        }
-        return String(validating: bytes, as: UTF8.self)
-    }
-
-    private static func digit(_ byte: UInt8) -> UInt8? {
-        switch byte {
-        case UInt8(ascii: "0")...UInt8(ascii: "9"): byte - UInt8(ascii: "0")
-        case UInt8(ascii: "a")...UInt8(ascii: "f"): byte - UInt8(ascii: "a") + 10
-        case UInt8(ascii: "A")...UInt8(ascii: "F"): byte - UInt8(ascii: "A") + 10
-        default: nil
-        }
-    }
-}
-
-extension APICall {
-    /// Whose places among those who wait this call takes.
-    var holder: TimelineChanges.Holder { TimelineChanges.Holder(app: app, user: user) }
 }

@@ -1,26 +1,25 @@
 import HTTPTypes
 import Hummingbird
 
-/// Who may use a route, besides that the token must be valid and of the app in the path.
+/// Permission that a route requires, besides a valid token of the path's app.
 struct APIAccess: Hashable, Sendable {
-    /// What the token must let its bearer do.
+    /// Required scope.
     let scope: TokenScope
-    /// Whether it concerns all of the app, so that a token of one user cannot be for it.
+    /// Whether the route is for the whole app and so not for tokens of one user.
     let isAppWide: Bool
 
-    /// Also for device tokens, as far as it concerns their user: the route sees to that.
+    /// Also for device tokens; the route limits them to their user.
     static func own(_ scope: TokenScope) -> APIAccess { APIAccess(scope: scope, isAppWide: false) }
 
     static func app(_ scope: TokenScope) -> APIAccess { APIAccess(scope: scope, isAppWide: true) }
 }
 
-/// One route under `/v1/apps/{app}`. Every route is in the table of ``APIRoutes``; there is no other way to add one, so
-/// none is without a rule.
+/// A route under `/v1/apps/{app}`. All routes are in the table of ``APIRoutes``, so none is without a permission.
 struct APIRoute: Sendable {
-    /// Its name in `schemas/openapi.yaml` and in the audit log.
+    /// Name in `schemas/openapi.yaml` and in the audit log.
     let id: String
     let method: HTTPRequest.Method
-    /// Below `/v1/apps/{app}/`, with the names of parameters in braces.
+    /// Path below `/v1/apps/{app}/`, with parameters in braces.
     let path: String
     let access: APIAccess
     let handle: @Sendable (APICall) async throws -> Response
@@ -38,13 +37,13 @@ struct APIRoute: Sendable {
 
     static let prefix = "/v1/apps/{app}/"
 
-    /// As the document has it.
+    /// Path as in `schemas/openapi.yaml`.
     var template: String { Self.prefix + path }
 
-    /// Whether it changes something, which is written into the audit log.
+    /// Whether requests are written to the audit log.
     var isWrite: Bool { method != .get }
 
-    /// Whether a path of a request is one of this route.
+    /// Whether a request's path is one of the route's.
     func matches(_ requested: String) -> Bool {
         let parts = requested.split(separator: "/", omittingEmptySubsequences: true)
         let expected = template.split(separator: "/", omittingEmptySubsequences: true)

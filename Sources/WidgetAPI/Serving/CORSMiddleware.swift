@@ -1,8 +1,7 @@
 import HTTPTypes
 import Hummingbird
 
-/// Lets pages of the configured origins call the API (CORS, as the Fetch standard has it). Without origins it is not
-/// there at all. Credentials of the browser are never asked for: callers send a token.
+/// Lets pages of the configured origins call the API (CORS). Browser credentials are not allowed; callers send a token.
 struct CORSMiddleware<Context: RequestContext>: RouterMiddleware {
     let origins: Set<String>
 

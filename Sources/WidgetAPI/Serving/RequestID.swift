@@ -1,14 +1,15 @@
 import HTTPTypes
 import Hummingbird
 import Logging
+import WidgetModel
 
-/// Gives every request an id: the caller's own (`X-Request-Id`) if it can stand in a log, else a new one. It is in the
-/// answer and in what the request logs.
+/// Gives every request an id, which is in the answer and in its log messages: the caller's `X-Request-Id` if it is valid,
+/// else a new one.
 struct RequestIDMiddleware<Context: RequestContext>: RouterMiddleware {
     func handle(
         _ request: Request, context: Context, next: @concurrent (Request, Context) async throws -> Response
     ) async throws -> Response {
-        let id = request.headers[.requestID].flatMap { RequestID.isSane($0) ? $0 : nil } ?? RequestID.random()
+        let id = request.headers[.requestID].flatMap { RequestID.isSane($0) ? $0 : nil } ?? RandomID.make()
         var context = context
         context.logger[metadataKey: requestIDKey] = .string(id)
         var response = try await next(request, context)
@@ -30,23 +31,14 @@ enum RequestID {
                 }
             }
     }
-
-    /// 128 random bits in hexadecimal.
-    static func random() -> String {
-        var generator = SystemRandomNumberGenerator()
-        return [generator.next(), generator.next()].map { (word: UInt64) in
-            let digits = String(word, radix: 16)
-            return String(repeating: "0", count: 16 - digits.count) + digits
-        }.joined()
-    }
 }
 
-/// Where the logger of a request has its id.
+/// Metadata key of the id in a request's logger.
 private let requestIDKey = "request"
 
 extension RequestContext {
-    /// The id that ``RequestIDMiddleware`` has given the request.
-    var requestID: String { logger[metadataKey: requestIDKey].map { "\($0)" } ?? RequestID.random() }
+    /// The id from ``RequestIDMiddleware``.
+    var requestID: String { logger[metadataKey: requestIDKey].map { "\($0)" } ?? RandomID.make() }
 }
 
 extension HTTPField.Name {

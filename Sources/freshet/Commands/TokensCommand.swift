@@ -135,7 +135,7 @@ struct TokensCommand: AsyncParsableCommand {
             let rules = TokenRules(issuer: values.api.issuer, audience: values.api.audience)
             let line = readLine(strippingNewline: true) ?? ""
             do throws(TokenRefusal) {
-                let principal = try TokenVerifier(keys: store, rules: rules).principal(token: Array(line.utf8))
+                let principal = try await TokenVerifier(keys: store, rules: rules).principal(token: Array(line.utf8))
                 Terminal.print(principal.json)
             } catch {
                 throw CommandFailure(.failure, error.rawValue)

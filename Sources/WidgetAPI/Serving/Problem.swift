@@ -6,14 +6,14 @@ import PostgresClient
 import WidgetEvents
 import WidgetModel
 
-/// An error answer as RFC 9457 has it. `type` is stable, for programs; `detail` is for people.
+/// An error response (RFC 9457). `type` is stable, for programs; `detail` is for people.
 struct Problem: Error, HTTPResponseError {
-    /// One thing that is wrong with the request.
+    /// One error in the request.
     struct Item: Hashable, Sendable {
         var detail: String
         /// JSON pointer into the body.
         var pointer: String?
-        /// Name of the parameter of the query or of the path.
+        /// Name of the query or path parameter.
         var parameter: String?
     }
 
@@ -22,7 +22,7 @@ struct Problem: Error, HTTPResponseError {
     var name: String
     var title: String
     var detail: String
-    /// Everything that is wrong with the request, where that can be told.
+    /// All errors in the request, where they are known.
     var errors: [Item] = []
     var headers: HTTPFields = [:]
 
@@ -55,20 +55,20 @@ extension Problem.Item {
 }
 
 extension Problem {
-    /// The one answer for what is not there and for what is another tenant's: nobody learns which.
+    /// The answer for missing objects and for those of another tenant, which must not be told apart.
     static let notFound = Problem(
-        status: .notFound, name: "not-found", title: "Not found", detail: "there is nothing here for this token")
+        status: .notFound, name: "not-found", title: "Not found", detail: "nothing found for this token")
 
     static func noRoute(_ path: String) -> Problem {
         Problem(
             status: .notFound, name: "not-found", title: "Not found",
-            detail: "there is nothing at \(Text.printable(path, maximum: 256))")
+            detail: "no route at \(Text.printable(path, maximum: 256))")
     }
 
     static func methodNotAllowed(_ allowed: [String]) -> Problem {
         Problem(
             status: .methodNotAllowed, name: "method-not-allowed", title: "Method not allowed",
-            detail: "this takes \(allowed.joined(separator: ", "))",
+            detail: "expected \(allowed.joined(separator: ", "))",
             headers: [.allow: allowed.joined(separator: ", ")])
     }
 
@@ -76,12 +76,12 @@ extension Problem {
         Problem(status: .badRequest, name: "bad-request", title: "Bad request", detail: detail, errors: errors)
     }
 
-    /// A parameter of the query or the path that is not what it should be.
+    /// An invalid query or path parameter.
     static func parameter(_ name: String, _ detail: String) -> Problem {
         badRequest("\(name): \(detail)", [Item(detail: detail, parameter: name)])
     }
 
-    /// A body that can be read, but says what cannot be.
+    /// A well-formed body with invalid values.
     static func unprocessable(_ errors: [Item]) -> Problem {
         let first = errors.first?.detail ?? "the body cannot be used"
         let place = errors.first?.pointer.map { $0.isEmpty ? "" : "\($0): " } ?? ""
@@ -100,7 +100,7 @@ extension Problem {
     }
 
     static let unknownCursor = unprocessable([
-        Item(detail: "is not one that a page has given", parameter: "cursor")
+        Item(detail: "expected the cursor of a page", parameter: "cursor")
     ])
 
     static func conflict(_ detail: String) -> Problem {
@@ -137,7 +137,7 @@ extension Problem {
             ])
     }
 
-    /// - Parameter wait: until there may be another request.
+    /// - Parameter wait: time until the next request is allowed.
     static func tooManyRequests(_ wait: Duration) -> Problem {
         let seconds = max(1, wait.components.seconds + (wait.components.attoseconds > 0 ? 1 : 0))
         return Problem(
@@ -145,14 +145,14 @@ extension Problem {
             detail: "the token's rate limit is reached", headers: [.retryAfter: "\(seconds)"])
     }
 
-    /// - Parameter wait: until a token from this address is looked at again.
+    /// - Parameter wait: time until a token from this address is verified again.
     static func tooManyFailures(_ wait: Duration) -> Problem {
         var problem = tooManyRequests(wait)
         problem.detail = "too many tokens from this address were refused"
         return problem
     }
 
-    /// The connection is of no more use: the rest of the body may still be on its way.
+    /// Closes the connection, since the rest of the body may still arrive.
     static let requestTimeout = Problem(
         status: .requestTimeout, name: "request-timeout", title: "Request timeout",
         detail: "the body did not arrive in time", headers: [.connection: "close"])
@@ -167,24 +167,23 @@ extension Problem {
 
     static let tooManyWaiting = Problem(
         status: .serviceUnavailable, name: "too-many-waiting", title: "Unavailable",
-        detail: "too many readers wait for changes already; ask without waiting, or later",
+        detail: "too many readers wait for changes; retry later or without waiting",
         headers: [.retryAfter: "5"])
 
     static let `internal` = Problem(
         status: .internalServerError, name: "internal", title: "Internal error",
-        detail: "the request failed; the log says why")
+        detail: "the request failed; see the log")
 
     /// The problem with an event's data.
     init(_ error: EventError) {
         let item = Item(detail: error.message, pointer: error.pointer)
         switch error.code {
         case .malformedJSON, .invalidUTF8: self = .badRequest("the body is not JSON: \(error.message)", [item])
-        case .tooLarge: self = .unprocessable([item])
         default: self = .unprocessable([item])
         }
     }
 
-    /// The problem that an error of a route amounts to; nil for one that is not the caller's business.
+    /// The problem for an error of a route; nil for an internal error.
     init?(explaining error: any Error) {
         switch error {
         case let problem as Problem: self = problem
@@ -198,7 +197,7 @@ extension Problem {
 }
 
 extension JSONValue {
-    /// The document as an answer that no cache may keep.
+    /// A response with the document, for no cache to keep.
     func response(_ status: HTTPResponse.Status = .ok, contentType: String = "application/json") -> Response {
         Response(
             status: status, headers: [.contentType: contentType, .cacheControl: "no-store"],
@@ -207,7 +206,7 @@ extension JSONValue {
 }
 
 extension Response {
-    /// A response with JSON that is encoded already.
+    /// A response with encoded JSON.
     init(json: [UInt8]) {
         self.init(
             status: .ok, headers: [.contentType: "application/json", .cacheControl: "no-store"],

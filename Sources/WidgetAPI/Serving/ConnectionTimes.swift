@@ -1,15 +1,16 @@
 import HTTPTypes
 import Hummingbird
 import HummingbirdCore
+import Logging
 import NIOCore
 import NIOHTTPTypes
 
-/// How long connections may take.
+/// Time limits of connections.
 package struct ConnectionTimes: Hashable, Sendable {
-    /// Between requests; and for the head of a request, all of it, since the idle limit of the server counts no bytes that
-    /// are not a head yet.
+    /// Limit between requests, and for the whole head of a request, since the server's idle limit ignores the bytes of an
+    /// incomplete head.
     package var idle: Duration
-    /// For all of a request's body, however steadily it drips in.
+    /// Limit for the whole body of a request, however steadily it arrives.
     package var receive: Duration
 
     package init(idle: Duration = .seconds(75), receive: Duration = .seconds(30)) {
@@ -17,23 +18,42 @@ package struct ConnectionTimes: Hashable, Sendable {
         self.receive = receive
     }
 
-    /// After this long the connection goes, whether somebody reads the body or not: a while after the answer 408.
+    /// Time after which the connection is closed even if nobody reads the body: a while after the answer 408.
     var close: Duration { receive + min(receive, .seconds(5)) }
 
-    /// A server for HTTP/1.1 that keeps to them.
-    var server: HTTPServerBuilder {
+    /// An HTTP/1.1 server with these limits.
+    fileprivate var server: HTTPServerBuilder {
         let close = TimeAmount(close)
         return .http1(
             configuration: .init(
-                additionalChannelHandlers: [ReceiveDeadline(after: close)], idleTimeout: TimeAmount(idle)))
+                additionalChannelHandlers: [ResponseCompression(), ReceiveDeadline(after: close)],
+                idleTimeout: TimeAmount(idle)))
+    }
+}
+
+extension Application where Responder == RouterResponder<APIContext> {
+    /// - Parameter onListening: called with the port once the server listens.
+    init(
+        serving router: Router<APIContext>, host: String, port: Int, times: ConnectionTimes, logger: Logger,
+        onListening: @escaping @Sendable (Int) -> Void
+    ) {
+        // Hummingbird logs every request at info.
+        var requestLogger = logger
+        if requestLogger.logLevel < .notice { requestLogger.logLevel = .notice }
+        self.init(
+            router: router, server: times.server,
+            configuration: ApplicationConfiguration(address: .hostname(host, port: port), serverName: "freshet"),
+            onServerRunning: { channel in
+                if let port = channel.localAddress?.port { onListening(port) }
+            },
+            logger: requestLogger)
     }
 }
 
 /// Closes a connection whose request has not arrived in time.
 ///
-/// The routes answer a slow body with 408 by themselves. This is for bodies that nobody reads: of requests that were
-/// answered before (401, say), and of those who do not go away after the answer. A timer is set only for a request of which
-/// something is still missing when all that had come was read, so most never have one.
+/// The routes answer a slow body with 408. The deadline is for bodies that nobody reads, such as those of refused requests.
+/// Only a request that is incomplete after a read gets a timer.
 final class ReceiveDeadline: ChannelInboundHandler, RemovableChannelHandler {
     typealias InboundIn = HTTPRequestPart
     typealias InboundOut = HTTPRequestPart

@@ -1,10 +1,10 @@
-/// A loop of the process that has to come round.
+/// A loop of the process that must make progress.
 package struct LivenessProbe: Sendable {
     /// `ingest`, `consumer`, `workers`
     package let name: String
-    /// How long it may be silent: generous, since whoever asks restarts the process.
+    /// Longest silence; generous, since the orchestrator restarts the process after it.
     package let limit: Duration
-    /// How long it has been at work without coming round; nil while it waits for something to do, or does not run.
+    /// Time since the loop last made progress; nil while it is idle or does not run.
     package let silence: @Sendable () -> Duration?
 
     package init(name: String, limit: Duration, silence: @escaping @Sendable () -> Duration?) {
@@ -14,9 +14,9 @@ package struct LivenessProbe: Sendable {
     }
 }
 
-/// Whether the process itself works. It never asks Kafka or PostgreSQL: that they are away is no reason to restart it.
+/// Whether the process itself works. Kafka and PostgreSQL do not matter, since a restart would not bring them back.
 package struct Liveness: Sendable {
-    /// A loop that hangs.
+    /// A loop without progress.
     package struct Wedged: Hashable, Sendable {
         package let name: String
         package let silence: Duration
@@ -28,7 +28,7 @@ package struct Liveness: Sendable {
         self.probes = probes
     }
 
-    /// The loops that hang; none when the process is live.
+    /// Loops without progress; empty if the process is live.
     package func wedged() -> [Wedged] {
         probes.compactMap { probe in
             guard let silence = probe.silence(), silence > probe.limit else { return nil }

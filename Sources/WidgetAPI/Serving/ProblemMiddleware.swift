@@ -3,10 +3,9 @@ import Hummingbird
 import Logging
 import PostgresClient
 
-/// Turns every error of a route into a problem document. What is not the caller's fault is logged, and its text stays
-/// in the log.
+/// Turns the errors of routes into problem documents. Internal errors are logged and not disclosed.
 struct ProblemMiddleware<Context: RequestContext>: RouterMiddleware {
-    /// The methods that are there at a path, for what is asked for by another one; none for an unknown path.
+    /// Methods of the routes at a path; empty for an unknown path.
     var methods: @Sendable (String) -> [String] = { _ in [] }
     let logger: Logger
 
@@ -22,7 +21,7 @@ struct ProblemMiddleware<Context: RequestContext>: RouterMiddleware {
         }
     }
 
-    /// The problem for an error of a route, which is logged if nobody else would learn of it.
+    /// The problem for an error of a route; errors of the server are logged.
     static func problem(_ error: any Error, _ request: Request, _ logger: Logger) -> Problem {
         if let problem = Problem(explaining: error) {
             if problem.status.code >= 500 {

@@ -1,10 +1,10 @@
 import Synchronization
 
-/// Something that must be there before the process can do its work.
+/// A dependency of the process.
 package struct ReadinessCheck: Sendable {
     /// `postgres`, `migrations`, `kafka`, `ingest`
     package let name: String
-    /// Answers what is missing, nil when nothing is.
+    /// Returns what is missing; nil for nothing.
     package let missing: @Sendable () async -> String?
 
     package init(name: String, missing: @escaping @Sendable () async -> String?) {
@@ -13,11 +13,11 @@ package struct ReadinessCheck: Sendable {
     }
 }
 
-/// What the checks said.
+/// Results of the readiness checks.
 package struct ReadinessReport: Hashable, Sendable {
     package struct Item: Hashable, Sendable {
         package let name: String
-        /// Nil when it is there.
+        /// Nil if nothing is missing.
         package let missing: String?
     }
 
@@ -26,8 +26,8 @@ package struct ReadinessReport: Hashable, Sendable {
     package var isReady: Bool { items.allSatisfy { $0.missing == nil } }
 }
 
-/// Runs the readiness checks side by side, each for a bounded time, and at most once a second however often it is
-/// asked: probes must not become load.
+/// Runs the readiness checks concurrently, each with a time limit, and at most once a second, so that probes cause no
+/// load.
 package final class Readiness: Sendable {
     private enum State {
         case idle
@@ -69,8 +69,7 @@ package final class Readiness: Sendable {
             case .running(let task): return .running(task)
             case .idle, .known: break
             }
-            // Not the caller's child: several probes wait for it, and none of them may cancel it for the others. Each
-            // check ends within the time limit.
+            // Unstructured, since several probes wait for it and none may cancel it. Each check has a time limit.
             let task = Task { [self] in
                 let report = await run()
                 self.state.withLock { $0 = .known(report, at: .now) }

@@ -3,27 +3,27 @@ package import Logging
 import ServiceLifecycle
 import WidgetModel
 
-/// Reads the timelines topic from its end on, once for the process, and tells those who wait what has changed.
+/// Reads the timelines topic from its end on and wakes the requests that wait for changed timelines.
 ///
-/// It is the only member of a consumer group of its own, which commits nothing: so it gets all partitions, and every
-/// process that serves the API does. Timelines that are not waited for cost a look at the message's key.
+/// Each process is the only member of a consumer group of its own that commits nothing, so it gets all partitions.
+/// Timelines that nobody waits for cost only a read of the message's key.
 package struct TimelineTail: Service, CustomStringConvertible {
     package let description = "timeline tail"
     private let configuration: KafkaConsumerConfiguration
     private let changes: TimelineChanges
     private let logger: Logger
 
-    /// - Parameter group: begins the name of the consumer group; what follows is random.
+    /// - Parameter group: prefix of the consumer group's name; the rest is random.
     package init(
         kafka: KafkaConfiguration, topic: String, group: String, changes: TimelineChanges, logger: Logger
     ) {
         configuration = KafkaConsumerConfiguration(
-            kafka: kafka, group: "\(group)-api-\(RequestID.random())", topics: [topic], maximumBatchMessages: 10_000)
+            kafka: kafka, group: "\(group)-api-\(RandomID.make())", topics: [topic], maximumBatchMessages: 10_000)
         self.changes = changes
         self.logger = logger
     }
 
-    /// Reads until graceful shutdown or cancellation; a consumer that fails for good is replaced, with back-off.
+    /// Reads until graceful shutdown or cancellation. A failed consumer is replaced after a back-off.
     package func run() async throws {
         try? await cancelWhenGracefulShutdown {
             var failures = 0
@@ -35,7 +35,7 @@ package struct TimelineTail: Service, CustomStringConvertible {
                     break
                 } catch {
                     logger.warning(
-                        "timelines cannot be watched; those who wait look by themselves",
+                        "cannot read the timelines topic; waiting requests poll the database",
                         metadata: ["error": "\(error)"])
                 }
                 changes.set(isLive: false)
@@ -55,7 +55,7 @@ package struct TimelineTail: Service, CustomStringConvertible {
                         at: Dictionary(assignment.partitions.map { ($0, .latest) }, uniquingKeysWith: { $1 }))
                     succeeded()
                     changes.set(isLive: true)
-                    // What was published before the first message that is read here.
+                    // Messages before the first one that is read here are not seen.
                     changes.changedUnknown()
                 case .revoked(let revocation):
                     changes.set(isLive: false)
@@ -86,7 +86,7 @@ package struct TimelineTail: Service, CustomStringConvertible {
         changes.changed(keys)
     }
 
-    /// Whose timeline a message has; nil for a shared one.
+    /// The owner of a message's timeline; nil for a shared one.
     static func owner(in bytes: [UInt8], _ value: Range<Int>) -> (app: String, user: String)? {
         var reader = JSONReader(bytes, in: value)
         var app: String?

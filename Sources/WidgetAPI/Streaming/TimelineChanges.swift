@@ -1,25 +1,24 @@
 import Synchronization
 import WidgetModel
 
-/// Wakes those who wait for timelines to change: one for the whole process, told by one reader of the timelines topic.
+/// Wakes requests that wait for timelines to change. The process has one, fed by one reader of the timelines topic.
 ///
-/// A waking is a hint: who is woken reads the database. Any number of hints before somebody looks are one, and nobody
-/// is waited for. Only those are woken who wait for what has changed; where these are many (a timeline that everybody
-/// shows, or a reader that may have missed something), all but the first wait a little longer, each as long as chance has it,
-/// so that they do not come to the database at once.
+/// A wake-up is a hint to read the database; hints before the next read are merged. If many waiters wake at once (for a
+/// timeline that everybody shows, or after a gap in the topic), all but the first wait for a random time, so that they do not
+/// query the database at the same moment.
 package final class TimelineChanges: Sendable {
-    /// What a waiter waits for.
+    /// Subject of a wait.
     enum Key: Hashable, Sendable {
         case timeline(TimelineID)
-        /// Any timeline of a person's own.
+        /// Any timeline of a user.
         case user(app: String, user: String)
     }
 
-    /// How the waiters are bounded: each sort by itself.
+    /// Limits on waiters by sort.
     package struct Limits: Hashable, Sendable {
-        /// Requests that wait for one timeline.
+        /// Requests that wait for a timeline.
         package var polls: Int
-        /// Streams that are open.
+        /// Open streams.
         package var streams: Int
 
         package init(polls: Int = 10_000, streams: Int = 2_000) {
@@ -30,13 +29,13 @@ package final class TimelineChanges: Sendable {
 
     enum Sort: Hashable, Sendable { case poll, stream }
 
-    /// On whose behalf somebody waits: an app's backend, or one person's device.
+    /// Party that a wait counts for: an app's backend or one user's device.
     struct Holder: Hashable, Sendable {
         let app: String
         var user: String?
     }
 
-    /// Places of each sort that one person's tokens may take.
+    /// Waits of each sort that one user may have.
     static let placesOfUser = 32
 
     fileprivate struct Place: Hashable {
@@ -48,16 +47,16 @@ package final class TimelineChanges: Sendable {
         let sort: Sort
         let holder: Holder
         var keys: Set<Key> = []
-        /// There was a hint that nobody has taken yet.
+        /// Whether there was a hint since the last wait.
         var isSignalled = false
-        /// Of the task that waits, if one does just now.
+        /// Continuation of the waiting task, if any.
         var continuation: CheckedContinuation<Waking, Never>?
     }
 
-    /// What a task that waits is told.
+    /// Result of a wait.
     fileprivate struct Waking: Sendable {
         let outcome: Watch.Outcome
-        /// How much longer it is to wait.
+        /// Time to wait before the next read of the database.
         var delay = Duration.zero
     }
 
@@ -65,7 +64,7 @@ package final class TimelineChanges: Sendable {
         var waiters: [UInt64: Waiter] = [:]
         var byKey: [Key: Set<UInt64>] = [:]
         var counts: [Sort: Int] = [:]
-        /// Of each app, and of each person.
+        /// Waits by app and by user.
         var held: [Place: Int] = [:]
         var userKeys = 0
         var next: UInt64 = 0
@@ -73,7 +72,7 @@ package final class TimelineChanges: Sendable {
         var isLive = false
     }
 
-    /// So many are woken at once; of more, so many in a second, but none later than ``longestDelay``.
+    /// Waiters that are woken at once; of more, that many per second are woken, none later than ``longestDelay``.
     private static let wokenAtOnce = 64
     private static let wokenInSecond = 1_000
     private static let longestDelay = Duration.seconds(5)
@@ -81,8 +80,7 @@ package final class TimelineChanges: Sendable {
     private let limits: Limits
     private let state = Mutex(State())
 
-    /// How often who waits is looked after by himself, whether something has changed or not: whether the other side is there,
-    /// and his token still good.
+    /// Interval of checks of a waiting request without a change: whether the client is there and its token still valid.
     package let patience: Duration
 
     package init(limits: Limits = Limits(), patience: Duration = .seconds(15)) {
@@ -90,8 +88,8 @@ package final class TimelineChanges: Sendable {
         self.patience = patience
     }
 
-    /// Nil when there are too many of the sort already, or the process stops. One app may take half of the places, and a
-    /// person ``placesOfUser``, so that others find room.
+    /// Registers a waiter; nil if there are too many of the sort or the process stops. One app may take half of the places
+    /// and one user ``placesOfUser``, so that others find room.
     func watch(_ sort: Sort, _ keys: Set<Key>, for holder: Holder) -> Watch? {
         let id: UInt64? = state.withLock { state in
             let limit = sort == .poll ? limits.polls : limits.streams
@@ -110,15 +108,15 @@ package final class TimelineChanges: Sendable {
         return id.map { Watch(changes: self, id: $0) }
     }
 
-    /// How many wait.
+    /// Numbers of waiters.
     package var counts: (polls: Int, streams: Int) {
         state.withLock { ($0.counts[.poll, default: 0], $0.counts[.stream, default: 0]) }
     }
 
-    /// Whether somebody waits for what people have, so that it is worth finding out whose a timeline is.
+    /// Whether somebody waits for a user's timelines, so that owners of timelines must be read.
     var wantsUsers: Bool { state.withLock { $0.userKeys > 0 } }
 
-    /// Whether the reader of the topic reads. While it does not, who waits has to look by himself now and then.
+    /// Whether the topic is being read. While it is not, waiters poll.
     var isLive: Bool { state.withLock { $0.isLive } }
 
     func set(isLive: Bool) {
@@ -134,7 +132,7 @@ package final class TimelineChanges: Sendable {
         wake(woken)
     }
 
-    /// Anything may have changed.
+    /// Wakes all waiters, since anything may have changed.
     func changedUnknown() {
         wake(state.withLock { state in state.waiters.keys.compactMap { state.signal($0) } })
     }
@@ -147,13 +145,13 @@ package final class TimelineChanges: Sendable {
         }
     }
 
-    /// Over how long the wakings of so many are spread.
+    /// Time over which the wake-ups of so many waiters are spread.
     static func window(for count: Int) -> Duration {
         guard count > wokenAtOnce else { return .zero }
         return min(longestDelay, .seconds(1) * count / wokenInSecond)
     }
 
-    /// Ends all waiting: the process stops.
+    /// Ends all waits because the process stops.
     package func close() {
         let ended = state.withLock { state in
             state.isClosed = true
@@ -162,13 +160,13 @@ package final class TimelineChanges: Sendable {
         for continuation in ended { continuation.resume(returning: Waking(outcome: .ended)) }
     }
 
-    /// The next hint for this waiter.
+    /// Waits for the next hint.
     fileprivate func next(_ id: UInt64) async -> Waking {
         await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
                 let outcome = state.withLock { $0.park(id, continuation) }
                 if let outcome { continuation.resume(returning: Waking(outcome: outcome)) }
-                // It may have been cancelled before there was anything to end.
+                // The cancellation handler may have run before the continuation was parked.
                 if Task.isCancelled { unpark(id) }
             }
         } onCancel: {
@@ -193,7 +191,7 @@ package final class TimelineChanges: Sendable {
         }
     }
 
-    /// A place among those who wait; given up when it is released.
+    /// Registration of a waiter, which ends with the object.
     final class Watch: Sendable {
         private let changes: TimelineChanges
         private let id: UInt64
@@ -205,25 +203,24 @@ package final class TimelineChanges: Sendable {
 
         deinit { changes.end(id) }
 
-        /// Waits for other things from now on.
+        /// Replaces the subjects of the wait.
         func set(_ keys: Set<Key>) {
             changes.setKeys(keys, of: id)
         }
 
         enum Outcome: Hashable, Sendable {
-            /// Something of it may have changed.
+            /// A subject may have changed.
             case changed
             case timedOut
-            /// The process stops, or the task was cancelled.
+            /// The process stops or the task was cancelled.
             case ended
         }
 
-        /// Waits for the next hint; one that came since the last call counts. For one task at a time.
+        /// Waits for the next hint, counting one that came since the last call. For one task at a time.
         func wait(atMost time: Duration) async -> Outcome {
             await withTaskGroup(of: Outcome.self) { group in
                 group.addTask { [changes, id] in
                     let waking = await changes.next(id)
-                    // Cut short, it is still true.
                     if waking.delay > .zero { try? await Task.sleep(for: waking.delay) }
                     return waking.outcome
                 }
@@ -237,7 +234,7 @@ package final class TimelineChanges: Sendable {
                 }
                 let first = await group.next() ?? .ended
                 group.cancelAll()
-                // A hint that came at the last moment, or that was still to wait, is not lost.
+                // A hint that came at the last moment or is being delayed is not lost.
                 if first == .timedOut, await group.next() == .changed { return .changed }
                 return first
             }
@@ -246,7 +243,7 @@ package final class TimelineChanges: Sendable {
 }
 
 extension TimelineChanges.State {
-    /// Counts a place of an app, and of its user.
+    /// Changes the number of waits of an app and its user.
     fileprivate mutating func hold(_ sort: TimelineChanges.Sort, _ holder: TimelineChanges.Holder, _ change: Int) {
         var places = [TimelineChanges.Place(sort: sort, holder: TimelineChanges.Holder(app: holder.app))]
         if holder.user != nil { places.append(TimelineChanges.Place(sort: sort, holder: holder)) }
@@ -256,7 +253,7 @@ extension TimelineChanges.State {
         }
     }
 
-    /// Notes a hint for a waiter; answers the task that waits, if one does.
+    /// Notes a hint for a waiter and returns the continuation of its task, if one waits.
     fileprivate mutating func signal(_ id: UInt64) -> CheckedContinuation<TimelineChanges.Waking, Never>? {
         guard let continuation = waiters[id]?.continuation else {
             waiters[id]?.isSignalled = true
@@ -266,7 +263,7 @@ extension TimelineChanges.State {
         return continuation
     }
 
-    /// Lets a task wait, unless there is an answer at once.
+    /// Parks a task, or returns the outcome if there is one already.
     fileprivate mutating func park(
         _ id: UInt64, _ continuation: CheckedContinuation<TimelineChanges.Waking, Never>
     ) -> TimelineChanges.Watch.Outcome? {
@@ -279,7 +276,7 @@ extension TimelineChanges.State {
         return nil
     }
 
-    /// Takes the task that waits.
+    /// Removes and returns the continuation of the waiting task.
     fileprivate mutating func unpark(_ id: UInt64) -> CheckedContinuation<TimelineChanges.Waking, Never>? {
         defer { waiters[id]?.continuation = nil }
         return waiters[id]?.continuation

@@ -1,0 +1,96 @@
+import TestSupport
+import Testing
+import WidgetModel
+
+@testable import WidgetAPI
+
+@Suite("compression of responses", .tags(.api), .timeLimit(.minutes(5)))
+struct CompressionTests {
+    /// Runs the API with a long timeline of the widget `w1`.
+    private static func withLongTimeline(_ body: @Sendable (_ port: Int, _ token: String) async throws -> Void)
+        async throws
+    {
+        try await withStore { store in
+            let id = try await store.place([.test("w1")])[0]
+            try await store.saveContent(id, hash: 1, content: "\"\(String(repeating: "x", count: 5_000))\"")
+            try await withServedAPI(store, configuration: APIConfiguration(port: 0)) { port, tokens in
+                try await body(port, try await tokens.token())
+            }
+        }
+    }
+
+    private static func get(_ path: String, _ token: String, _ headers: String) -> String {
+        "GET \(path) HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer \(token)\r\n\(headers)\r\n"
+    }
+
+    /// The headers of the only answer on a connection, in lower case, and the length of its body.
+    private static func ask(_ port: Int, _ request: String) async throws -> (headers: String, length: Int) {
+        let connection = try await RawConnection.open(port)
+        try await connection.send(request)
+        try await eventually("the answer is over") { !connection.isOpen }
+        let bytes = connection.bytes
+        let end = try #require(bytes.indices.first { bytes[$0...].starts(with: "\r\n\r\n".utf8) })
+        return (String(decoding: bytes[..<end], as: UTF8.self).lowercased(), bytes.count - end - 4)
+    }
+
+    @Test("a long answer is compressed for clients that accept it, and says its length")
+    func long() async throws {
+        try await Self.withLongTimeline { port, token in
+            let path = "\(TestAPI.base)/widgets/w1/timeline"
+            for (accepted, encoding) in [
+                ("gzip", "gzip"), ("br, gzip;q=0.5", "gzip"), ("*", "gzip"), ("gzip, deflate", "deflate"),
+                ("gzip;q=0", nil), ("br", nil), ("", nil),
+            ] {
+                let request = Self.get(path, token, "Accept-Encoding: \(accepted)\r\nConnection: close\r\n")
+                let (headers, length) = try await Self.ask(port, request)
+                #expect(headers.hasPrefix("http/1.1 200") && headers.contains("vary: accept-encoding"), "\(headers)")
+                #expect(headers.contains("content-encoding: \(encoding ?? "")") == (encoding != nil), "\(headers)")
+                #expect((headers + "\r\n").contains("content-length: \(length)\r\n"), "\(headers)")
+                #expect((length < 2_000) == (encoding != nil), "\(accepted)")
+                #expect(headers.contains("etag: w/\"00000000-0000-0000-0000-000000000001\""), "\(headers)")
+            }
+        }
+    }
+
+    @Test("short answers, answers without a body, refused HEAD requests and streams are sent as they are")
+    func others() async throws {
+        try await Self.withLongTimeline { port, token in
+            let accepts = "Accept-Encoding: gzip\r\nConnection: close\r\n"
+            let tag = "If-None-Match: W/\"00000000-0000-0000-0000-000000000001\"\r\n"
+            let path = "\(TestAPI.base)/widgets/w1/timeline"
+            let requests = [
+                ("200", Self.get("\(TestAPI.base)/widgets", token, accepts)),
+                ("304", Self.get(path, token, tag + accepts)),
+                ("404", Self.get("/v1/nothing", token, accepts)),
+                ("405", "HEAD \(path) HTTP/1.1\r\nHost: a\r\n\(accepts)\r\n"),
+                ("200", Self.get("\(TestAPI.base)/devices/d1/events?for=1", token, accepts)),
+            ]
+            for (status, request) in requests {
+                let headers = try await Self.ask(port, request).headers
+                #expect(headers.hasPrefix("http/1.1 \(status)") && !headers.contains("content-encoding"), "\(headers)")
+            }
+        }
+    }
+
+    @Test("a request that cannot be parsed is answered 400, also behind others, and the server lives on")
+    func unparsable() async throws {
+        try await Self.withLongTimeline { port, token in
+            let path = "\(TestAPI.base)/widgets/w1/timeline"
+            let good = Self.get(path, token, "Accept-Encoding: gzip\r\n")
+            for (requests, count) in [(["\u{1}\r\n\r\n"], 0), ([good, "nonsense\r\n\r\n"], 1)] {
+                let connection = try await RawConnection.open(port)
+                for (index, request) in requests.enumerated() {
+                    try await connection.send(request)
+                    guard index < count else { continue }
+                    try await eventually("it is answered") {
+                        connection.text.lowercased().contains("content-encoding: gzip")
+                    }
+                }
+                try await eventually("the connection is closed") { !connection.isOpen }
+                #expect(connection.text.contains("HTTP/1.1 400"), "\(connection.text)")
+            }
+            let (headers, _) = try await Self.ask(port, Self.get(path, token, "Connection: close\r\n"))
+            #expect(headers.hasPrefix("http/1.1 200"))
+        }
+    }
+}
