@@ -19,12 +19,6 @@ package struct ExplainedEvent: Sendable {
     package let topic: String?
     /// Nil without a position.
     package let lookup: Lookup?
-
-    package init(cause: ExplainedCause, topic: String?, lookup: Lookup?) {
-        self.cause = cause
-        self.topic = topic
-        self.lookup = lookup
-    }
 }
 
 /// Reads the events at stored positions from Kafka.

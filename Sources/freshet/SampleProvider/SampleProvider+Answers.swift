@@ -6,7 +6,7 @@ import WidgetModel
 extension SampleProvider {
     /// The clock of the machine.
     @Sendable static func systemTime() -> Timestamp {
-        Timestamp(microseconds: Int64(Date().timeIntervalSince1970 * 1_000_000))
+        WallClock.now()
     }
 
     /// `{"timelines": […]}` with what it says of each timeline; nil when the request is to fail as a whole.

@@ -1,14 +1,14 @@
-package import WidgetModel
-
-#if canImport(Darwin)
-import Darwin
-#else
+#if canImport(Glibc)
 import Glibc
+#elseif canImport(Musl)
+import Musl
+#else
+import Darwin
 #endif
 
-/// Time of day, for times that are compared with other machines': those of tokens and published events.
+/// The time of day, for times that are compared with other machines': those of tokens, signatures and published events. Leases
+/// and due times depend on the database's clock alone.
 package enum WallClock {
-    /// This machine's time of day.
     package static func now() -> Timestamp {
         var time = timespec()
         clock_gettime(CLOCK_REALTIME, &time)
