@@ -1,4 +1,4 @@
-/// How many events are under way, and whether more may come. Pure.
+/// Limit on the number of events under way. Pure.
 struct Admission {
     let limit: Int
     private(set) var underWay = 0
@@ -7,15 +7,15 @@ struct Admission {
         self.limit = limit
     }
 
-    /// Takes note of events that come if there is room: all of them or none. A call with more events than the limit is
-    /// taken when nothing else is under way, since it would never be otherwise.
+    /// Admits all events of a call if there is room. A call with more events than the limit is admitted when no others are
+    /// under way.
     mutating func admit(_ count: Int) -> Bool {
         guard underWay == 0 || underWay <= limit - count else { return false }
         underWay += count
         return true
     }
 
-    /// Takes note of events that come in any case.
+    /// Adds events regardless of the limit.
     mutating func add(_ count: Int) {
         underWay += count
     }

@@ -2,16 +2,16 @@ package import KafkaClient
 package import WidgetEvents
 package import WidgetModel
 
-/// An event that is to go out, with its envelope.
+/// An event to publish, with its envelope.
 package struct OutgoingEvent: Sendable {
     package var event: FreshetEvent
     /// Unique within the source.
     package var id: String
-    /// The producer of the event, as a URI reference; the publisher's own when nil.
+    /// The producer of the event, as a URI reference; nil for the publisher's.
     package var source: String?
-    /// When it happened.
+    /// Time of the event.
     package var time: Timestamp
-    /// The partition key; the event's own when nil. Events of one person stay in order under that person's key.
+    /// The partition key; nil for the event's own. The user's id keeps a user's events in order.
     package var key: String?
     package var traceparent: String?
 
@@ -28,7 +28,7 @@ package struct OutgoingEvent: Sendable {
     }
 }
 
-/// The Kafka topics that events go to.
+/// Names of the Kafka topics of events.
 package struct EventTopicNames: Hashable, Sendable {
     package var pushes: String
     package var appChanges: String
@@ -58,14 +58,14 @@ package struct EventPublisher: Sendable {
     private let topics: EventTopicNames
     private let source: String
 
-    /// - Parameter source: what events say that name no source of their own.
+    /// - Parameter source: source of events without one.
     package init(producer: KafkaProducer, topics: EventTopicNames = EventTopicNames(), source: String) {
         self.producer = producer
         self.topics = topics
         self.source = source
     }
 
-    /// Returns when the brokers have acknowledged each event or it has failed; results are in the events' order.
+    /// Returns the results in the events' order once each event is acknowledged or has failed.
     package func publish(_ events: [OutgoingEvent]) async -> [Result<KafkaDelivery, KafkaError>] {
         await producer.send(events.map(message))
     }

@@ -1,9 +1,9 @@
 /// An event that the brokers have stored.
 public struct PublishedEvent: Hashable, Sendable {
-    /// The event's own: what `freshet explain` and traces name it by.
+    /// The event's id, as in `freshet explain` and traces.
     public let id: String
     public let topic: String
     public let partition: Int
-    /// Nil in a rare case: the brokers' answer was lost, and that the event is stored follows from a later one.
+    /// Nil in the rare case that the brokers' answer was lost and a later one shows that the event is stored.
     public let offset: Int64?
 }

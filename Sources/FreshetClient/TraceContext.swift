@@ -1,8 +1,8 @@
 import Tracing
 
-/// The trace that the task belongs to, as an event carries it.
+/// The trace context of the task, as events carry it.
 enum TraceContext {
-    /// The W3C `traceparent` that the bootstrapped instrument makes of the task's context; nil without either.
+    /// The W3C `traceparent` from the task's context and the bootstrapped instrument; nil without either.
     static func traceparent() -> String? {
         guard let context = ServiceContext.current else { return nil }
         var carrier = Carrier()
@@ -15,7 +15,7 @@ enum TraceContext {
     }
 
     private struct CarrierInjector: Injector {
-        /// A `traceparent` is 55 bytes long, and later versions of it may be longer; more is no such thing.
+        /// Longest `traceparent`. Version 0 has 55 bytes; later versions may have more.
         private static var maximumBytes: Int { 256 }
 
         func inject(_ value: String, forKey key: String, into carrier: inout Carrier) {

@@ -1,12 +1,12 @@
 extension WidgetCenter {
     // MARK: Reloads
 
-    /// Asks for new timelines of one kind.
+    /// Requests new timelines of one kind.
     ///
     /// - Parameters:
-    ///   - kind: reloads this one.
-    ///   - audience: whose widgets.
-    ///   - values: reloads only widgets whose configuration has these values; all when empty.
+    ///   - kind: name of the kind.
+    ///   - audience: widgets to reload.
+    ///   - values: limits the reload to widgets whose configuration has these values.
     @discardableResult
     public func reloadTimelines(
         ofKind kind: String, for audience: Audience = .everyone, matching values: [String: Value] = [:]
@@ -14,12 +14,12 @@ extension WidgetCenter {
         try await publish(.reloadTimelines(ofKind: kind, for: audience, matching: values))
     }
 
-    /// Asks for new timelines of several kinds.
+    /// Requests new timelines of several kinds.
     ///
     /// - Parameters:
-    ///   - kinds: from 1 to 1000 of them.
-    ///   - audience: whose widgets.
-    ///   - values: reloads only widgets whose configuration has these values; all when empty.
+    ///   - kinds: names of 1 to 1000 kinds.
+    ///   - audience: widgets to reload.
+    ///   - values: limits the reload to widgets whose configuration has these values.
     @discardableResult
     public func reloadTimelines(
         ofKinds kinds: [String], for audience: Audience = .everyone, matching values: [String: Value] = [:]
@@ -27,11 +27,11 @@ extension WidgetCenter {
         try await publish(.reloadTimelines(ofKinds: kinds, for: audience, matching: values))
     }
 
-    /// Asks for new timelines of all kinds of the app.
+    /// Requests new timelines of all kinds of the app.
     ///
     /// - Parameters:
-    ///   - audience: whose widgets.
-    ///   - values: reloads only widgets whose configuration has these values; all when empty.
+    ///   - audience: widgets to reload.
+    ///   - values: limits the reload to widgets whose configuration has these values.
     @discardableResult
     public func reloadAllTimelines(
         for audience: Audience = .everyone, matching values: [String: Value] = [:]
@@ -39,13 +39,13 @@ extension WidgetCenter {
         try await publish(.reloadAllTimelines(for: audience, matching: values))
     }
 
-    /// Says that something that widgets show has changed in the app itself.
+    /// Publishes that data shown by widgets has changed in the app.
     ///
     /// - Parameters:
-    ///   - state: whether the person is looking at the app.
-    ///   - audience: whose widgets.
-    ///   - kinds: that show it; nil means all.
-    ///   - values: only widgets whose configuration has these values; all when empty.
+    ///   - state: whether the app is in the foreground.
+    ///   - audience: widgets to reload.
+    ///   - kinds: kinds that show it; nil for all.
+    ///   - values: limits the reload to widgets whose configuration has these values.
     @discardableResult
     public func appChanged(
         _ state: AppState, for audience: Audience, kinds: [String]? = nil, matching values: [String: Value] = [:]
@@ -53,13 +53,12 @@ extension WidgetCenter {
         try await publish(.appChanged(state, for: audience, kinds: kinds, matching: values))
     }
 
-    /// Asks for new timelines as the app's operators do: nothing holds the reload back, neither budget nor spacing. For
-    /// their tools only; what happens in the app is for the other calls to tell.
+    /// Requests new timelines on behalf of the app's operators, without budget and spacing. For operators' tools only.
     ///
     /// - Parameters:
-    ///   - audience: whose widgets.
-    ///   - kinds: that are reloaded; nil means all.
-    ///   - values: reloads only widgets whose configuration has these values; all when empty.
+    ///   - audience: widgets to reload.
+    ///   - kinds: kinds to reload; nil for all.
+    ///   - values: limits the reload to widgets whose configuration has these values.
     @discardableResult
     public func requestReload(
         for audience: Audience, kinds: [String]? = nil, matching values: [String: Value] = [:]
@@ -69,17 +68,17 @@ extension WidgetCenter {
 
     // MARK: Widgets
 
-    /// Says that a person has put a widget on a device.
+    /// Publishes that a widget was placed on a device.
     @discardableResult
     public func widgetPlaced(_ widget: Widget) async throws(WidgetCenterError) -> PublishedEvent {
         try await publish(.widgetPlaced(widget))
     }
 
-    /// Says that a person has chosen other values for a widget's parameters.
+    /// Publishes that a widget was configured.
     ///
     /// - Parameters:
-    ///   - widget: its id.
-    ///   - user: whose widget it is, so that the event stays in order behind the placement.
+    ///   - widget: id of the widget.
+    ///   - user: the widget's user, so that the event stays in order behind the placement.
     ///   - configuration: all parameters with their values, not only the changed ones.
     @discardableResult
     public func widgetConfigured(
@@ -88,33 +87,32 @@ extension WidgetCenter {
         try await publish(.widgetConfigured(widget, of: user, configuration: configuration))
     }
 
-    /// Says that a person has taken a widget away.
+    /// Publishes that a widget was removed.
     ///
     /// - Parameters:
-    ///   - widget: its id.
-    ///   - user: whose widget it is, so that the event stays in order behind the placement.
+    ///   - widget: id of the widget.
+    ///   - user: the widget's user, so that the event stays in order behind the placement.
     @discardableResult
     public func widgetRemoved(_ widget: String, of user: String) async throws(WidgetCenterError) -> PublishedEvent {
         try await publish(.widgetRemoved(widget, of: user))
     }
 
-    /// Says that a widget was on a screen that a person looked at. How often it is decides how many reloads it may
-    /// have.
+    /// Publishes that a widget was viewed. Frequently viewed widgets get more reloads.
     ///
     /// - Parameters:
-    ///   - widget: its id.
-    ///   - user: whose widget it is, so that the event stays in order behind the placement.
+    ///   - widget: id of the widget.
+    ///   - user: the widget's user, so that the event stays in order behind the placement.
     @discardableResult
     public func widgetViewed(_ widget: String, of user: String) async throws(WidgetCenterError) -> PublishedEvent {
         try await publish(.widgetViewed(widget, of: user))
     }
 
-    /// Says that a device has another language or time zone, or that its time has jumped.
+    /// Publishes that a device's language, time zone or time has changed.
     ///
     /// - Parameters:
-    ///   - device: its id.
-    ///   - user: whose device it is, so that the event stays in order behind the placements.
-    ///   - environment: as it is now.
+    ///   - device: id of the device.
+    ///   - user: the device's user, so that the event stays in order behind the placements.
+    ///   - environment: the new environment.
     ///   - significantTimeChange: midnight passed, or the clock or the time zone was set.
     @discardableResult
     public func environmentChanged(

@@ -1,7 +1,7 @@
 import WidgetModel
 
 extension WidgetCenter {
-    /// Whose widgets are to be reloaded.
+    /// Widgets of a request.
     public enum Audience: Hashable, Sendable {
         case user(String)
         case device(String)
@@ -9,7 +9,7 @@ extension WidgetCenter {
         case everyone
     }
 
-    /// Whether the person is looking at the app. Changes in the foreground cost no budget.
+    /// Whether the app is in the foreground. Changes in the foreground cost no budget.
     public enum AppState: Hashable, Sendable {
         case foreground, background
     }
@@ -20,7 +20,7 @@ extension WidgetCenter {
         case accessoryCircular, accessoryRectangular, accessoryInline
     }
 
-    /// What a provider needs to know of the device.
+    /// Properties of the device that providers need.
     public struct Environment: Hashable, Sendable {
         /// BCP 47, such as `en-US`.
         public var locale: String

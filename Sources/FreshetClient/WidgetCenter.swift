@@ -5,11 +5,10 @@ import Synchronization
 import WidgetEvents
 import WidgetModel
 
-/// Tells Freshet what happened in one app: which widgets there are, and which timelines are stale.
+/// Publishes the events of one app to Freshet: placed widgets and stale timelines.
 ///
-/// Every call returns when Kafka's brokers have acknowledged the event, so what was announced is not lost. Calls may
-/// run side by side, and share requests to the brokers; those that concern one widget take effect in the order of
-/// their dates.
+/// A call returns when Kafka's brokers have acknowledged the event, so it is not lost. Concurrent calls share requests to
+/// the brokers. Events of one widget take effect in the order of their dates.
 ///
 /// ```swift
 /// let center = try WidgetCenter(
@@ -19,9 +18,8 @@ import WidgetModel
 /// try await center.reloadTimelines(ofKind: "RecentPurchases", for: .user("u42"), matching: ["card": "acme"])
 /// ```
 ///
-/// A center is a `Service`: put it in front of the services that use it in a `ServiceGroup`, which stops them in the
-/// reverse order, and what they have announced is delivered before the program ends. Without a group, call
-/// ``shutdown()``.
+/// A center is a `Service`. Put it before the services that use it in a `ServiceGroup`, which stops services in reverse
+/// order, so that their events are delivered before the program ends. Without a group, call ``shutdown()``.
 public final class WidgetCenter: Service {
     /// The app's bundle identifier.
     public let app: String
@@ -32,7 +30,7 @@ public final class WidgetCenter: Service {
     private let shutdownTimeout: Duration
     private let admission: Mutex<Admission>
 
-    /// Connects in the background; brokers that cannot be reached show in the first call.
+    /// Connects in the background. The first call fails if the brokers cannot be reached.
     public init(
         app: String, configuration: WidgetCenterConfiguration, logger: Logger
     ) throws(WidgetCenterError) {
@@ -63,20 +61,18 @@ public final class WidgetCenter: Service {
 
     /// Publishes one event.
     ///
-    /// Cancelling the task takes the event back while it waits for room; once it is on its way, the call goes on to its
-    /// outcome.
+    /// Cancellation withdraws the event while it waits for room. Once it is sent, the call waits for its outcome.
     @discardableResult
     public func publish(_ event: WidgetEvent) async throws(WidgetCenterError) -> PublishedEvent {
         // One event in, one out.
         try await publish([event])[0]
     }
 
-    /// Publishes events in one go, which takes about as long as one of them.
+    /// Publishes events together, which takes about as long as one event.
     ///
-    /// - Returns: where each is stored, in the events' order.
-    /// - Throws: `invalidArgument` if one of them cannot be published; then none was sent. Else, if some were not
-    ///   acknowledged, the first one's error, whose ``WidgetCenterError/failedEvents`` names them all: publish only
-    ///   those again.
+    /// - Returns: the stored events, in order.
+    /// - Throws: `invalidArgument` if an event cannot be published; then none was sent. If some were not acknowledged, the
+    ///   first one's error. Its ``WidgetCenterError/failedEvents`` are the events to publish again.
     @discardableResult
     public func publish(_ events: [WidgetEvent]) async throws(WidgetCenterError) -> [PublishedEvent] {
         guard !events.isEmpty else { return [] }
@@ -86,7 +82,7 @@ public final class WidgetCenter: Service {
         case .fail:
             guard admission.withLock({ $0.admit(events.count) }) else {
                 throw WidgetCenterError(
-                    .overloaded, "there are as many events under way as are allowed", isRetriable: true,
+                    .overloaded, "as many events as allowed are under way", isRetriable: true,
                     failedEvents: Array(events.indices))
             }
         }
@@ -125,7 +121,7 @@ public final class WidgetCenter: Service {
         return outgoing
     }
 
-    /// How many events were given to ``publish(_:)-([WidgetEvent])`` and its like, and have no outcome yet.
+    /// Number of events without an outcome yet.
     public var eventsUnderWay: Int { admission.withLock { $0.underWay } }
 
     // MARK: End
@@ -135,14 +131,13 @@ public final class WidgetCenter: Service {
         await producer.flush()
     }
 
-    /// Takes no more events, waits until those under way are acknowledged, for
-    /// ``WidgetCenterConfiguration/shutdownTimeout`` at most, and closes the connections. Calls whose events are not
-    /// acknowledged by then fail. Calling it again only waits.
+    /// Refuses further events, waits for the events under way for at most ``WidgetCenterConfiguration/shutdownTimeout``, and
+    /// closes the connections. Calls whose events are not acknowledged by then fail.
     public func shutdown() async {
         await producer.shutdown(within: shutdownTimeout)
     }
 
-    /// Waits for graceful shutdown or cancellation, and does ``shutdown()`` then.
+    /// Waits for graceful shutdown or cancellation, then calls ``shutdown()``.
     public func run() async throws {
         try? await gracefulShutdown()
         await shutdown()

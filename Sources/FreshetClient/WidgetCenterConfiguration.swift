@@ -1,33 +1,32 @@
 import WidgetEvents
 
-/// How a ``WidgetCenter`` reaches Kafka, and how much it takes on.
+/// Settings of a ``WidgetCenter``.
 public struct WidgetCenterConfiguration: Sendable {
     /// `host:port`, several separated by commas.
     public var bootstrapServers: String
-    /// Properties of librdkafka: TLS, SASL and the like. `linger.ms` says how long an event waits for others that share
-    /// its request (5 by default).
+    /// Properties of librdkafka, such as TLS and SASL. `linger.ms` is the time that an event waits for others to share its
+    /// request (5 by default).
     public var properties: [String: String]
-    /// How long the brokers may take to acknowledge an event, and how long it may wait for room before that.
+    /// Longest wait for the acknowledgement of an event, and before that for room.
     public var deliveryTimeout: Duration
-    /// What events name as their source; a URI reference such as `/bank/payments`. At most 1024 bytes.
+    /// Source of the events: a URI reference such as `/bank/payments`, at most 1024 bytes.
     public var source: String
-    /// Topics of the events, as the installation of Freshet has them.
+    /// Topics of the Freshet installation.
     public var topics: Topics
-    /// Most events that are with Kafka and not acknowledged.
+    /// Most events that are sent and not acknowledged.
     public var maximumEventsUnderWay: Int
     /// Most bytes of such events.
     public var maximumBytesUnderWay: Int
-    /// What a call does when there is no room.
+    /// Behaviour of calls without room.
     public var backPressure: BackPressure
-    /// How long ``WidgetCenter/shutdown()`` waits for the brokers at most.
+    /// Longest wait of ``WidgetCenter/shutdown()``.
     public var shutdownTimeout: Duration
 
-    /// What a call does when as many events are under way as are allowed.
+    /// Behaviour of calls when as many events as allowed are under way.
     public enum BackPressure: Hashable, Sendable {
-        /// Waits, suspended, for its turn; first come first served, for at most the delivery timeout.
+        /// Waits for room, first come first served, for at most the delivery timeout.
         case suspend
-        /// Throws ``WidgetCenterError/Code-swift.struct/overloaded`` at once: for callers that would rather drop an
-        /// event than be late.
+        /// Throws ``WidgetCenterError/Code-swift.struct/overloaded`` at once.
         case fail
     }
 
@@ -64,7 +63,7 @@ public struct WidgetCenterConfiguration: Sendable {
         self.shutdownTimeout = shutdownTimeout
     }
 
-    /// Whether events that are made with it can be taken; the rest is checked where it is used.
+    /// Checks the settings that nothing else checks.
     func check() throws(WidgetCenterError) {
         if let problem = EventEncoder.attributeProblem(source) {
             throw WidgetCenterError(.invalidArgument, "source \(problem)")

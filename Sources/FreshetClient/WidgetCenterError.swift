@@ -1,17 +1,17 @@
 import KafkaClient
 import WidgetModel
 
-/// Why events were not published.
+/// Error of events that were not published.
 public struct WidgetCenterError: Error, Sendable, CustomStringConvertible {
-    /// What sort of error it is. There may be further ones in later versions.
+    /// Kind of error. Later versions may have more.
     public struct Code: Hashable, Sendable, CustomStringConvertible {
         public let description: String
 
-        /// A setting or an argument is not what it may be; nothing was sent.
+        /// A setting or argument is invalid; nothing was sent.
         public static let invalidArgument = Code(description: "invalidArgument")
         /// The brokers did not acknowledge the event in time. See ``WidgetCenterError/isPossiblyStored``.
         public static let notAcknowledged = Code(description: "notAcknowledged")
-        /// There is no room, and the center was told not to wait for it; nothing was sent.
+        /// There is no room and the center does not wait for it; nothing was sent.
         public static let overloaded = Code(description: "overloaded")
         /// The credentials are not accepted, or may not write to the topic.
         public static let notPermitted = Code(description: "notPermitted")
@@ -26,16 +26,14 @@ public struct WidgetCenterError: Error, Sendable, CustomStringConvertible {
     }
 
     public let code: Code
-    /// What is wrong and what was expected. Names no secret.
+    /// Description of the error, without secrets.
     public let message: String
     /// Whether the same call can succeed later.
     public let isRetriable: Bool
-    /// The brokers may have stored the event all the same. To publish it again does no harm: what Freshet is told twice
-    /// has no other effect than one more reload.
+    /// Whether the brokers may have stored the event nevertheless. Publishing it again causes at most one more reload.
     public let isPossiblyStored: Bool
-    /// Places of the events that were not published, in the list that was to be. After `invalidArgument` and
-    /// `overloaded` nothing of the call was published; after other errors the others were. Empty if the call was about
-    /// none.
+    /// Indices of the events that were not published. After `invalidArgument` and `overloaded` no event of the call was
+    /// published; after other errors the others were.
     public internal(set) var failedEvents: [Int]
 
     public var description: String { message }
@@ -71,7 +69,7 @@ public struct WidgetCenterError: Error, Sendable, CustomStringConvertible {
         self.init(.invalidArgument, "\(argument)\(error.pointer): \(error.message)")
     }
 
-    /// The same error, told of one of several events.
+    /// The same error for one of several events.
     func ofEvent(_ index: Int, of count: Int) -> WidgetCenterError {
         WidgetCenterError(
             code, count == 1 ? message : "event \(index): \(message)", isRetriable: isRetriable,
@@ -81,6 +79,6 @@ public struct WidgetCenterError: Error, Sendable, CustomStringConvertible {
 }
 
 extension KafkaError.Code {
-    /// librdkafka's own word for a topic that the brokers do not know.
+    /// librdkafka's own code for an unknown topic.
     fileprivate static let unknownTopic = Self(number: -188, name: "_UNKNOWN_TOPIC")
 }

@@ -6,13 +6,12 @@ public import FoundationEssentials
 public import Foundation
 #endif
 
-/// Something that happened in an app, for ``WidgetCenter/publish(_:)-([WidgetEvent])``, which takes many at once.
+/// An event for ``WidgetCenter/publish(_:)-([WidgetEvent])``.
 ///
-/// There is one function for each thing that Freshet is told, with the names of ``WidgetCenter``'s own. Arguments are
-/// checked when the event is published.
+/// The functions that make events have the names of ``WidgetCenter``'s calls. Arguments are checked when the event is
+/// published.
 ///
-/// An event keeps its id and its date, so that the same value, published again after an error, is the same event:
-/// it changes nothing that a later event has changed since.
+/// An event keeps its id and date. Published again after an error, it is the same event and does not override later ones.
 public struct WidgetEvent: Hashable, Sendable {
     enum Content: Hashable, Sendable {
         case push(ReloadScope)
@@ -26,19 +25,19 @@ public struct WidgetEvent: Hashable, Sendable {
             device: String, user: String, environment: WidgetCenter.Environment, significantTimeChange: Bool)
     }
 
-    /// What a request asks to be reloaded.
+    /// Scope of a reload request.
     struct ReloadScope: Hashable, Sendable {
-        /// Nil means all.
+        /// Nil for all kinds.
         var kinds: [String]?
         var audience: WidgetCenter.Audience
         var values: [String: WidgetCenter.Value]
     }
 
     let content: Content
-    /// Unique among the events of the center's source: the attribute `id` of the CloudEvent. At most 1024 bytes,
-    /// without control characters. 128 random bits unless it is set.
+    /// The CloudEvents attribute `id`, unique among the events of the center's source: at most 1024 bytes without control
+    /// characters. 128 random bits unless it is set.
     public var id: String
-    /// When it happened: now, unless it is set. Events of one widget take effect in the order of their dates.
+    /// Time of the event. Events of one widget take effect in the order of their dates.
     public var date: Date
 
     private init(_ content: Content) {
@@ -54,9 +53,9 @@ extension WidgetEvent {
     /// New timelines of one kind are needed.
     ///
     /// - Parameters:
-    ///   - kind: reloads this one.
-    ///   - audience: whose widgets.
-    ///   - values: reloads only widgets whose configuration has these values; all when empty.
+    ///   - kind: name of the kind.
+    ///   - audience: widgets to reload.
+    ///   - values: limits the reload to widgets whose configuration has these values.
     public static func reloadTimelines(
         ofKind kind: String, for audience: WidgetCenter.Audience = .everyone,
         matching values: [String: WidgetCenter.Value] = [:]
@@ -67,9 +66,9 @@ extension WidgetEvent {
     /// New timelines of several kinds are needed.
     ///
     /// - Parameters:
-    ///   - kinds: from 1 to 1000 of them.
-    ///   - audience: whose widgets.
-    ///   - values: reloads only widgets whose configuration has these values; all when empty.
+    ///   - kinds: names of 1 to 1000 kinds.
+    ///   - audience: widgets to reload.
+    ///   - values: limits the reload to widgets whose configuration has these values.
     public static func reloadTimelines(
         ofKinds kinds: [String], for audience: WidgetCenter.Audience = .everyone,
         matching values: [String: WidgetCenter.Value] = [:]
@@ -80,21 +79,21 @@ extension WidgetEvent {
     /// New timelines of all kinds of the app are needed.
     ///
     /// - Parameters:
-    ///   - audience: whose widgets.
-    ///   - values: reloads only widgets whose configuration has these values; all when empty.
+    ///   - audience: widgets to reload.
+    ///   - values: limits the reload to widgets whose configuration has these values.
     public static func reloadAllTimelines(
         for audience: WidgetCenter.Audience = .everyone, matching values: [String: WidgetCenter.Value] = [:]
     ) -> WidgetEvent {
         WidgetEvent(.push(ReloadScope(kinds: nil, audience: audience, values: values)))
     }
 
-    /// Something that widgets show has changed in the app itself.
+    /// Data shown by widgets has changed in the app.
     ///
     /// - Parameters:
-    ///   - state: whether the person is looking at the app.
-    ///   - audience: whose widgets.
-    ///   - kinds: that show it; nil means all.
-    ///   - values: only widgets whose configuration has these values; all when empty.
+    ///   - state: whether the app is in the foreground.
+    ///   - audience: widgets to reload.
+    ///   - kinds: kinds that show it; nil for all.
+    ///   - values: limits the reload to widgets whose configuration has these values.
     public static func appChanged(
         _ state: WidgetCenter.AppState, for audience: WidgetCenter.Audience, kinds: [String]? = nil,
         matching values: [String: WidgetCenter.Value] = [:]
@@ -102,12 +101,12 @@ extension WidgetEvent {
         WidgetEvent(.appChange(state, ReloadScope(kinds: kinds, audience: audience, values: values)))
     }
 
-    /// An operator of the app asks for new timelines, which neither budget nor spacing holds back.
+    /// An operator requests new timelines, without budget and spacing.
     ///
     /// - Parameters:
-    ///   - audience: whose widgets.
-    ///   - kinds: that are reloaded; nil means all.
-    ///   - values: reloads only widgets whose configuration has these values; all when empty.
+    ///   - audience: widgets to reload.
+    ///   - kinds: kinds to reload; nil for all.
+    ///   - values: limits the reload to widgets whose configuration has these values.
     public static func requestReload(
         for audience: WidgetCenter.Audience, kinds: [String]? = nil, matching values: [String: WidgetCenter.Value] = [:]
     ) -> WidgetEvent {
@@ -116,16 +115,16 @@ extension WidgetEvent {
 
     // MARK: Widgets
 
-    /// A person has put a widget on a device.
+    /// A widget was placed on a device.
     public static func widgetPlaced(_ widget: WidgetCenter.Widget) -> WidgetEvent {
         WidgetEvent(.placed(widget))
     }
 
-    /// A person has chosen other values for a widget's parameters.
+    /// A widget was configured.
     ///
     /// - Parameters:
-    ///   - widget: its id.
-    ///   - user: whose widget it is, so that the event stays in order behind the placement.
+    ///   - widget: id of the widget.
+    ///   - user: the widget's user, so that the event stays in order behind the placement.
     ///   - configuration: all parameters with their values, not only the changed ones.
     public static func widgetConfigured(
         _ widget: String, of user: String, configuration: [String: WidgetCenter.Value]
@@ -133,30 +132,30 @@ extension WidgetEvent {
         WidgetEvent(.configured(widget: widget, user: user, configuration: configuration))
     }
 
-    /// A person has taken a widget away.
+    /// A widget was removed.
     ///
     /// - Parameters:
-    ///   - widget: its id.
-    ///   - user: whose widget it is, so that the event stays in order behind the placement.
+    ///   - widget: id of the widget.
+    ///   - user: the widget's user, so that the event stays in order behind the placement.
     public static func widgetRemoved(_ widget: String, of user: String) -> WidgetEvent {
         WidgetEvent(.removed(widget: widget, user: user))
     }
 
-    /// A widget was on a screen that a person looked at. How often it is decides how many reloads it may have.
+    /// A widget was viewed. Frequently viewed widgets get more reloads.
     ///
     /// - Parameters:
-    ///   - widget: its id.
-    ///   - user: whose widget it is, so that the event stays in order behind the placement.
+    ///   - widget: id of the widget.
+    ///   - user: the widget's user, so that the event stays in order behind the placement.
     public static func widgetViewed(_ widget: String, of user: String) -> WidgetEvent {
         WidgetEvent(.viewed(widget: widget, user: user))
     }
 
-    /// A device has another language or time zone, or its time has jumped.
+    /// A device's language, time zone or time has changed.
     ///
     /// - Parameters:
-    ///   - device: its id.
-    ///   - user: whose device it is, so that the event stays in order behind the placements.
-    ///   - environment: as it is now.
+    ///   - device: id of the device.
+    ///   - user: the device's user, so that the event stays in order behind the placements.
+    ///   - environment: the new environment.
     ///   - significantTimeChange: midnight passed, or the clock or the time zone was set.
     public static func environmentChanged(
         ofDevice device: String, of user: String, to environment: WidgetCenter.Environment,

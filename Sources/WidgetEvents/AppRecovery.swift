@@ -1,16 +1,15 @@
 internal import WidgetModel
 
-/// Finds the app that a broken event names, so that its dead letter can be put down to that app.
+/// Finds the app of a broken event, so that its dead letter can be attributed to it.
 enum AppRecovery {
-    /// How much of a message is searched.
+    /// Longest searched prefix of a message.
     private static let searchedBytes = 65_536
 
-    /// The `app` member of the message's object or of its `data`, if it comes before what is broken.
+    /// The `app` member of the message's object or of its `data`, if it comes before the error.
     static func app(in bytes: [UInt8], value: Range<Int>) -> String? {
         let searched = value.lowerBound..<min(value.upperBound, value.lowerBound + searchedBytes)
         var reader = JSONReader(bytes, in: searched)
         var app: String?
-        // An error ends the search; what was found before it counts.
         _ = try? search(&reader, for: &app, isEvent: true)
         return app
     }

@@ -1,4 +1,4 @@
-/// Where the headers of a message that concern Freshet lie in its bytes. Of a repeated header the last one counts.
+/// Ranges of the CloudEvents headers in a message's bytes. The last of repeated headers counts.
 package struct EventAttributes: Sendable {
     var specversion: Range<Int>?
     var id: Range<Int>?
@@ -11,15 +11,15 @@ package struct EventAttributes: Sendable {
 
     package init() {}
 
-    /// Whether a trace context came with the message.
+    /// Whether the message has a trace context.
     package var hasTraceparent: Bool { traceparent != nil }
 
     var traceparent: Range<Int>? { cloudTraceparent ?? plainTraceparent }
 
-    /// Takes note of one header; others than CloudEvents' are ignored, and so is a null value.
+    /// Notes a header. Other headers and null values are ignored.
     package mutating func note(name: Range<Int>, value: Range<Int>?, in bytes: [UInt8]) {
         guard let value else { return }
-        // As nearly every header is written, eight bytes at a time.
+        // The common spelling, eight bytes at a time.
         let raw = bytes.span.bytes
         if name.upperBound &+ 8 <= raw.byteCount {
             // Any eight bytes are a UInt64, and the loads are checked against the bounds.
@@ -67,7 +67,7 @@ package struct EventAttributes: Sendable {
         }
     }
 
-    /// Whether a header's name is this text of the same length, in any case.
+    /// Whether a header's name equals a text of the same length, ignoring case.
     private static func matches(_ name: Range<Int>, _ text: StaticString, in bytes: [UInt8]) -> Bool {
         let expected = text.utf8Start
         for index in 0..<name.count {
@@ -79,7 +79,7 @@ package struct EventAttributes: Sendable {
     }
 }
 
-/// What a content type means for a message.
+/// Mode of a message, by its content type.
 enum EventContentMode: Equatable {
     /// Attributes in headers, JSON data as the value.
     case binary
@@ -87,9 +87,8 @@ enum EventContentMode: Equatable {
     case structured
     case unsupported
 
-    /// - Parameter contentType: a media type, parameters and all.
+    /// - Parameter contentType: media type with parameters.
     init(contentType: ArraySlice<UInt8>) {
-        // As nearly every message says it.
         if contentType.elementsEqual("application/json".utf8) {
             self = .binary
             return

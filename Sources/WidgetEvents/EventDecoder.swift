@@ -1,10 +1,10 @@
 internal import WidgetModel
 
-/// Decodes CloudEvents in JSON from the bytes of a polled batch, binary or structured mode, without copying a message.
+/// Decodes CloudEvents in JSON, in binary or structured mode, from the bytes of a polled batch without copying.
 ///
-/// Unknown members of the data and unknown extension attributes are ignored, so that producers may add to both.
+/// Unknown members of the data and unknown extension attributes are ignored.
 package struct EventDecoder: Sendable {
-    /// The longest value, in bytes.
+    /// Longest value, in bytes.
     package let maximumEventBytes: Int
 
     package init(maximumEventBytes: Int = 1_048_576) {
@@ -14,8 +14,8 @@ package struct EventDecoder: Sendable {
     /// Decodes one message.
     ///
     /// - Parameters:
-    ///   - bytes: what the ranges are of.
-    ///   - value: nil for a tombstone, which no consumed topic has.
+    ///   - bytes: bytes that the ranges refer to.
+    ///   - value: nil for a tombstone.
     ///   - headers: names and values; a null value is nil.
     @inlinable
     package func decode(
@@ -111,7 +111,7 @@ enum Envelope {
         _ range: Range<Int>?, _ header: StaticString, in bytes: [UInt8]
     ) throws(EventError) -> String {
         guard let range else { throw missing("header \(header)") }
-        // Printable ASCII of a good length, as nearly every attribute is, needs no closer look.
+        // Nearly every attribute is printable ASCII.
         if (1...maximumAttributeBytes).contains(range.count), isPrintableASCII(range, in: bytes) {
             return String(decoding: bytes[range], as: UTF8.self)
         }
@@ -129,7 +129,7 @@ enum Envelope {
         return true
     }
 
-    /// Why a text cannot be an attribute's value, or nil.
+    /// Reason why a text is not a valid attribute, or nil.
     static func problem(of text: String) -> String? {
         let count = text.utf8.count
         if count == 0 { return "must not be empty" }
@@ -168,7 +168,7 @@ enum Envelope {
         return time
     }
 
-    /// A trace context is a hint: one that is not well-formed is dropped, never a reason to refuse an event.
+    /// The trace context, or nil if it is malformed, since it is only a hint.
     static func traceparent(_ text: ArraySlice<UInt8>) -> String? {
         guard text.count <= 256, let text = String(validating: text, as: UTF8.self), problem(of: text) == nil else {
             return nil

@@ -41,14 +41,14 @@ package enum EventEncoder {
         return out
     }
 
-    /// Why a text cannot be an event's id or source, or nil: 1 to 1024 bytes, no control characters.
+    /// Reason why a text is not a valid id or source, or nil: 1 to 1024 bytes, no control characters.
     package static func attributeProblem(_ text: String) -> String? { Envelope.problem(of: text) }
 
     /// The content type of a message in structured mode.
     package static let structuredContentType = "application/cloudevents+json"
 
-    /// The partition key that the event itself knows: the user of a placement or of a request; else the device or the
-    /// widget; the app for everyone.
+    /// The event's own partition key: the user of a placement or request, else the device or widget, or the app for
+    /// everyone.
     package static func key(of event: FreshetEvent) -> String {
         switch event {
         case .push(let request), .appChange(let request), .operatorReload(let request):

@@ -1,10 +1,10 @@
 internal import WidgetModel
 
-/// Why a message is not an event that can be applied; what a dead letter says.
+/// Error of a message that is not a valid event, as dead letters record it.
 package struct EventError: Error, Hashable, Sendable, CustomStringConvertible {
     /// The raw values are stored with dead letters.
     package enum Code: String, CaseIterable, Sendable {
-        /// The data, or the structured envelope, is not JSON as RFC 8259 has it, or has a duplicate member.
+        /// The data or the structured envelope is not JSON (RFC 8259), or has a duplicate member.
         case malformedJSON
         /// Bytes that are not UTF-8, in the data or in an attribute.
         case invalidUTF8
@@ -14,11 +14,11 @@ package struct EventError: Error, Hashable, Sendable, CustomStringConvertible {
         case unsupportedContentType
         /// A CloudEvents attribute is missing.
         case missingAttribute
-        /// A CloudEvents attribute has a value that it cannot have.
+        /// A CloudEvents attribute has an invalid value.
         case invalidAttribute
-        /// No event type of Freshet.
+        /// The type is not an event type of Freshet.
         case unknownType
-        /// A type that this topic does not carry.
+        /// The topic does not carry the type.
         case wrongTopic
         /// There is no data.
         case missingData
@@ -26,16 +26,16 @@ package struct EventError: Error, Hashable, Sendable, CustomStringConvertible {
         case missingField
         /// A member of the data has the wrong JSON type.
         case wrongType
-        /// A member of the data has a value that it cannot have.
+        /// A member of the data has an invalid value.
         case invalidValue
     }
 
     package let code: Code
-    /// What is wrong and what was expected. Valid UTF-8 without control characters, so that it can be stored.
+    /// Description of the error, without control characters.
     package let message: String
     /// JSON pointer to the offending value: into the data in binary mode, into the whole event in structured mode.
     package let pointer: String?
-    /// The app that the event names, when it could be read.
+    /// The event's app, if it could be read.
     package internal(set) var app: String?
 
     package init(code: Code, message: String, pointer: String? = nil, app: String? = nil) {

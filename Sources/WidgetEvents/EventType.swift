@@ -9,7 +9,7 @@ package enum EventType: String, CaseIterable, Sendable {
     case widgetViewed = "freshet.widget.viewed.v1"
     case deviceEnvironmentChanged = "freshet.device.environment-changed.v1"
 
-    /// The topic that carries it.
+    /// The topic that carries the type.
     package var topic: EventTopic {
         switch self {
         case .pushReceived: .pushes
@@ -45,6 +45,6 @@ package enum EventTopic: String, CaseIterable, Sendable {
         }
     }
 
-    /// The types that it carries.
+    /// Types that the topic carries.
     package var types: [EventType] { EventType.allCases.filter { $0.topic == self } }
 }

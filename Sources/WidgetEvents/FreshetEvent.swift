@@ -1,6 +1,6 @@
 package import WidgetModel
 
-/// What a consumed event says.
+/// A consumed event.
 package enum FreshetEvent: Hashable, Sendable {
     /// A service asks for a reload (reason `push`).
     case push(ReloadRequest)
@@ -47,23 +47,10 @@ package struct EventEnvelope: Hashable, Sendable {
     package var time: Timestamp?
     /// W3C trace context, from the `ce_traceparent` or `traceparent` header.
     package var traceparent: String?
-
-    package init(id: String, source: String, type: String, time: Timestamp? = nil, traceparent: String? = nil) {
-        self.id = id
-        self.source = source
-        self.type = type
-        self.time = time
-        self.traceparent = traceparent
-    }
 }
 
 /// An event with its envelope.
 package struct DecodedEvent: Hashable, Sendable {
     package var envelope: EventEnvelope
     package var event: FreshetEvent
-
-    package init(envelope: EventEnvelope, event: FreshetEvent) {
-        self.envelope = envelope
-        self.event = event
-    }
 }

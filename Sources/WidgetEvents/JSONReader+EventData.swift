@@ -1,172 +1,140 @@
 internal import WidgetModel
 
-/// The data of each event type. Every type reads the members that it knows and passes over the others.
 extension JSONReader {
+    /// Reads the data of an event. Each type reads the members that it has and skips the others.
     mutating func event(of type: EventType) throws(JSONError) -> FreshetEvent {
-        try expect(.object)
         switch type {
-        case .pushReceived: return .push(try reloadRequest(for: .push))
-        case .appChanged: return .appChange(try reloadRequest(for: nil))
-        case .reloadRequested: return .operatorReload(try reloadRequest(for: .operator))
+        case .pushReceived: return .push(try reloadRequest(.push))
+        case .appChanged: return .appChange(try reloadRequest(nil))
+        case .reloadRequested: return .operatorReload(try reloadRequest(.operator))
         case .widgetPlaced: return .placed(try placement())
-        case .widgetConfigured: return try configured()
-        case .widgetRemoved:
-            let (app, widget) = try appAndWidget()
-            return .removed(app: app, widget: widget)
-        case .widgetViewed:
-            let (app, widget) = try appAndWidget()
-            return .viewed(app: app, widget: widget)
-        case .deviceEnvironmentChanged: return try environmentChanged()
+        case .widgetConfigured:
+            let data = try EventData([.app, .widget, .requiredConfiguration], from: &self)
+            return .configured(
+                app: try require(data.app, "app", data), widget: try require(data.widget, "widget", data),
+                configuration: try require(data.configuration, "configuration", data))
+        case .widgetRemoved, .widgetViewed:
+            let data = try EventData([.app, .widget], from: &self)
+            let (app, widget) = (try require(data.app, "app", data), try require(data.widget, "widget", data))
+            return type == .widgetRemoved ? .removed(app: app, widget: widget) : .viewed(app: app, widget: widget)
+        case .deviceEnvironmentChanged:
+            let data = try EventData([.app, .device, .environment, .significantTimeChange], from: &self)
+            return .environmentChanged(
+                app: try require(data.app, "app", data), device: try require(data.device, "device", data),
+                environment: try require(data.environment, "environment", data),
+                significantTimeChange: data.significantTimeChange)
         }
     }
 
-    /// - Parameter reason: nil when the data's `state` tells it.
-    private mutating func reloadRequest(for reason: ReloadReason?) throws(JSONError) -> ReloadRequest {
-        let offset = position
-        var app: String?
-        var audience: Audience?
-        var kinds: KindScope?
-        var matching: WidgetConfiguration?
-        var reason = reason
-        let hasState = reason == nil
-        var object = try beginObject()
-        while let key = try nextKey(&object) {
-            if matches(key, "app") {
-                app = try identifier()
-            } else if matches(key, "audience") {
-                audience = try self.audience()
-            } else if matches(key, "kinds") {
-                kinds = try kindScope()
-            } else if matches(key, "matching") {
-                guard try !takeNull() else { continue }
-                let predicate = try WidgetConfiguration(from: &self)
-                // Every configuration contains the empty one, so that such a request stays O(1).
-                matching = predicate.isEmpty ? nil : predicate
-            } else if hasState, matches(key, "state") {
-                reason = try appState()
-            } else {
-                try skip()
-            }
-        }
-        guard let app else { throw missing("app", inObjectAt: offset) }
-        guard let audience else { throw missing("audience", inObjectAt: offset) }
-        guard let kinds else { throw missing("kinds", inObjectAt: offset) }
-        guard let reason else { throw missing("state", inObjectAt: offset) }
-        return ReloadRequest(app: app, audience: audience, kinds: kinds, matching: matching, reason: reason)
+    /// - Parameter reason: nil if the data's `state` tells it.
+    private mutating func reloadRequest(_ reason: ReloadReason?) throws(JSONError) -> ReloadRequest {
+        let data = try EventData(
+            reason == nil ? [.app, .audience, .kinds, .matching, .state] : [.app, .audience, .kinds, .matching],
+            from: &self)
+        return ReloadRequest(
+            app: try require(data.app, "app", data), audience: try require(data.audience, "audience", data),
+            kinds: try require(data.kinds, "kinds", data), matching: data.matching,
+            reason: try require(reason ?? data.state, "state", data))
     }
 
     private mutating func placement() throws(JSONError) -> WidgetPlacement {
-        let offset = position
-        var app: String?
-        var widget: String?
-        var user: String?
-        var device: String?
-        var kind: String?
-        var family: WidgetFamily?
-        var configuration = WidgetConfiguration.empty
-        var environment: WidgetEnvironment?
-        var object = try beginObject()
-        while let key = try nextKey(&object) {
-            if matches(key, "app") {
-                app = try identifier()
-            } else if matches(key, "widget") {
-                widget = try identifier()
-            } else if matches(key, "user") {
-                user = try identifier()
-            } else if matches(key, "device") {
-                device = try identifier()
-            } else if matches(key, "kind") {
-                kind = try identifier()
-            } else if matches(key, "family") {
-                family = try self.family()
-            } else if matches(key, "configuration") {
-                guard try !takeNull() else { continue }
-                configuration = try WidgetConfiguration(from: &self)
-            } else if matches(key, "environment") {
-                environment = try self.environment()
-            } else {
-                try skip()
-            }
-        }
-        guard let app else { throw missing("app", inObjectAt: offset) }
-        guard let widget else { throw missing("widget", inObjectAt: offset) }
-        guard let user else { throw missing("user", inObjectAt: offset) }
-        guard let device else { throw missing("device", inObjectAt: offset) }
-        guard let kind else { throw missing("kind", inObjectAt: offset) }
-        guard let family else { throw missing("family", inObjectAt: offset) }
-        guard let environment else { throw missing("environment", inObjectAt: offset) }
+        let data = try EventData(
+            [.app, .widget, .user, .device, .kind, .family, .configuration, .environment], from: &self)
         return WidgetPlacement(
-            app: app, widget: widget, user: user, device: device, kind: kind, family: family,
-            configuration: configuration, environment: environment)
+            app: try require(data.app, "app", data), widget: try require(data.widget, "widget", data),
+            user: try require(data.user, "user", data), device: try require(data.device, "device", data),
+            kind: try require(data.kind, "kind", data), family: try require(data.family, "family", data),
+            configuration: data.configuration ?? .empty,
+            environment: try require(data.environment, "environment", data))
     }
 
-    private mutating func configured() throws(JSONError) -> FreshetEvent {
-        let offset = position
-        var app: String?
-        var widget: String?
-        var configuration: WidgetConfiguration?
-        var object = try beginObject()
-        while let key = try nextKey(&object) {
-            if matches(key, "app") {
-                app = try identifier()
-            } else if matches(key, "widget") {
-                widget = try identifier()
-            } else if matches(key, "configuration") {
-                configuration = try WidgetConfiguration(from: &self)
-            } else {
-                try skip()
+    private func require<Value>(_ value: Value?, _ name: String, _ data: EventData) throws(JSONError) -> Value {
+        guard let value else { throw missing(name, inObjectAt: data.offset) }
+        return value
+    }
+}
+
+/// The members of an event's data.
+private struct EventData {
+    enum Member {
+        case app, audience, kinds, matching, state, widget, user, device, kind, family
+        /// May be null or missing.
+        case configuration
+        case requiredConfiguration
+        case environment, significantTimeChange
+
+        var name: StaticString {
+            switch self {
+            case .app: "app"
+            case .audience: "audience"
+            case .kinds: "kinds"
+            case .matching: "matching"
+            case .state: "state"
+            case .widget: "widget"
+            case .user: "user"
+            case .device: "device"
+            case .kind: "kind"
+            case .family: "family"
+            case .configuration, .requiredConfiguration: "configuration"
+            case .environment: "environment"
+            case .significantTimeChange: "significantTimeChange"
             }
         }
-        guard let app else { throw missing("app", inObjectAt: offset) }
-        guard let widget else { throw missing("widget", inObjectAt: offset) }
-        guard let configuration else { throw missing("configuration", inObjectAt: offset) }
-        return .configured(app: app, widget: widget, configuration: configuration)
     }
 
-    private mutating func appAndWidget() throws(JSONError) -> (app: String, widget: String) {
-        let offset = position
-        var app: String?
-        var widget: String?
-        var object = try beginObject()
-        while let key = try nextKey(&object) {
-            if matches(key, "app") {
-                app = try identifier()
-            } else if matches(key, "widget") {
-                widget = try identifier()
+    private(set) var app: String?
+    private(set) var audience: Audience?
+    private(set) var kinds: KindScope?
+    private(set) var matching: WidgetConfiguration?
+    private(set) var state: ReloadReason?
+    private(set) var widget: String?
+    private(set) var user: String?
+    private(set) var device: String?
+    private(set) var kind: String?
+    private(set) var family: WidgetFamily?
+    private(set) var configuration: WidgetConfiguration?
+    private(set) var environment: WidgetEnvironment?
+    private(set) var significantTimeChange = false
+    /// Index of the data in the reader's bytes.
+    let offset: Int
+
+    init(_ members: [Member], from reader: inout JSONReader) throws(JSONError) {
+        try reader.expect(.object)
+        offset = reader.position
+        var object = try reader.beginObject()
+        while let key = try reader.nextKey(&object) {
+            if let member = members.first(where: { reader.matches(key, $0.name) }) {
+                try read(member, from: &reader)
             } else {
-                try skip()
+                try reader.skip()
             }
         }
-        guard let app else { throw missing("app", inObjectAt: offset) }
-        guard let widget else { throw missing("widget", inObjectAt: offset) }
-        return (app, widget)
     }
 
-    private mutating func environmentChanged() throws(JSONError) -> FreshetEvent {
-        let offset = position
-        var app: String?
-        var device: String?
-        var environment: WidgetEnvironment?
-        var significantTimeChange = false
-        var object = try beginObject()
-        while let key = try nextKey(&object) {
-            if matches(key, "app") {
-                app = try identifier()
-            } else if matches(key, "device") {
-                device = try identifier()
-            } else if matches(key, "environment") {
-                environment = try self.environment()
-            } else if matches(key, "significantTimeChange") {
-                guard try !takeNull() else { continue }
-                significantTimeChange = try bool()
-            } else {
-                try skip()
-            }
+    private mutating func read(_ member: Member, from reader: inout JSONReader) throws(JSONError) {
+        switch member {
+        case .app: app = try reader.identifier()
+        case .audience: audience = try reader.audience()
+        case .kinds: kinds = try reader.kindScope()
+        case .matching:
+            guard try !reader.takeNull() else { return }
+            let predicate = try WidgetConfiguration(from: &reader)
+            // Every configuration contains the empty one, so that such a request stays O(1).
+            matching = predicate.isEmpty ? nil : predicate
+        case .state: state = try reader.appState()
+        case .widget: widget = try reader.identifier()
+        case .user: user = try reader.identifier()
+        case .device: device = try reader.identifier()
+        case .kind: kind = try reader.identifier()
+        case .family: family = try reader.family()
+        case .configuration:
+            guard try !reader.takeNull() else { return }
+            configuration = try WidgetConfiguration(from: &reader)
+        case .requiredConfiguration: configuration = try WidgetConfiguration(from: &reader)
+        case .environment: environment = try reader.environment()
+        case .significantTimeChange:
+            guard try !reader.takeNull() else { return }
+            significantTimeChange = try reader.bool()
         }
-        guard let app else { throw missing("app", inObjectAt: offset) }
-        guard let device else { throw missing("device", inObjectAt: offset) }
-        guard let environment else { throw missing("environment", inObjectAt: offset) }
-        return .environmentChanged(
-            app: app, device: device, environment: environment, significantTimeChange: significantTimeChange)
     }
 }

@@ -1,12 +1,11 @@
 package import WidgetModel
 
-/// A reload request as nearly every one is written, found in the bytes of its message and left there.
+/// A reload request in its common spelling, as ranges of its message's bytes.
 ///
-/// What is found is exactly what ``EventDecoder`` would have decoded. Whatever is malformed, unknown or merely unusual
-/// (escapes, letters beyond ASCII, `matching`, further members, structured mode) is declined, never refused: the
-/// decoder then reads the message and says what there is to say.
+/// The result is exactly that of ``EventDecoder``. Anything malformed, unknown or unusual (escapes, characters beyond ASCII,
+/// `matching`, further members, structured mode) is left to the decoder.
 package struct QuickRequest: Sendable {
-    /// Bytes of the message, by their place in the arena that it was read from.
+    /// A range of the bytes that the message was read from.
     package struct Slice: Sendable, BitwiseCopyable {
         package let start: UInt32
         package let count: UInt16
@@ -26,20 +25,20 @@ package struct QuickRequest: Sendable {
     package let app: Slice
     /// Id of the user, device or widget; empty for everyone.
     package let audience: Slice
-    /// The kinds as they are written, from the first one's opening quote to the last one's closing quote.
+    /// The kinds in JSON, from the first opening quote to the last closing quote.
     private let kinds: Slice
-    /// 0: all kinds of the app. They may repeat each other.
+    /// Number of kinds, with repetitions; 0 for all kinds of the app.
     package let kindCount: UInt8
     package let sort: Sort
     package let reason: ReloadReason
 
     /// The most kinds of one request.
     private static let maximumKinds = 16
-    /// What the places can tell apart.
+    /// Largest number of bytes that ranges can refer to.
     private static let maximumArena = Int(UInt32.max)
 
     /// - Parameters:
-    ///   - bytes: what the ranges are of.
+    ///   - bytes: bytes that the ranges refer to.
     ///   - attributes: the message's headers.
     ///   - maximumBytes: the longest value.
     package init?(
@@ -85,7 +84,7 @@ package struct QuickRequest: Sendable {
         self.reason = reason
     }
 
-    /// The next kind, from a place that begins as nil.
+    /// The kind after a place, which is nil at the beginning.
     package func nextKind(after place: inout Int?, in bytes: RawSpan) -> Slice? {
         let end = kinds.range.upperBound
         var index = place ?? kinds.range.lowerBound
@@ -98,11 +97,11 @@ package struct QuickRequest: Sendable {
         return Slice(start: start, count: index &- start)
     }
 
-    /// Whether the type of event has a `state`; nil when the attributes are not the usual ones of a reload request.
+    /// Whether the event type has a `state`; nil if the attributes are not the common ones of a reload request.
     private static func hasState(
         _ attributes: borrowing EventAttributes, _ topic: EventTopic, _ raw: RawSpan
     ) -> Bool? {
-        // application/json, which is also what no content type means.
+        // application/json, which is also the default.
         if let contentType = attributes.contentType {
             guard contentType.count == 16, raw.word(at: contentType.lowerBound) == 0x7461_6369_6C70_7061,
                 raw.word(at: contentType.lowerBound &+ 8) == 0x6E6F_736A_2F6E_6F69
@@ -135,14 +134,14 @@ package struct QuickRequest: Sendable {
         }
     }
 
-    /// Printable ASCII of a length that an attribute may have.
+    /// Whether an attribute is printable ASCII of a valid length.
     private static func isPlain(_ range: Range<Int>, _ raw: RawSpan) -> Bool {
         guard range.count >= 1, range.count <= Envelope.maximumAttributeBytes else { return false }
         return raw.firstUnprintable(from: range.lowerBound, to: range.upperBound) == range.upperBound
     }
 }
 
-/// Walks over JSON of the narrow sort that ``QuickRequest`` takes.
+/// Reader of the JSON that ``QuickRequest`` accepts.
 private struct QuickReader {
     enum Key {
         case app, audience, kinds, state
@@ -175,7 +174,7 @@ private struct QuickReader {
         return position == end
     }
 
-    /// Takes a text that has its last character, a closing quote, in the word; what goes beyond the end fails later.
+    /// Takes a text that ends with a closing quote within the word. A text beyond the end fails later.
     @inline(__always)
     private mutating func take(_ word: UInt64, _ text: UInt64, count: Int) -> Bool {
         guard word & ((1 << UInt64(count &* 8)) &- 1) == text else { return false }
@@ -282,7 +281,7 @@ private struct QuickReader {
         }
     }
 
-    /// `2026-06-22T10:00:00.123Z` in UTC, of a year from 1000 on; a leap day is left to others.
+    /// Whether a text is a time such as `2026-06-22T10:00:00.123Z`, in UTC, from the year 1000 on and not on a leap day.
     static func isTime(_ range: Range<Int>, _ raw: RawSpan) -> Bool {
         guard (20...30).contains(range.count) else { return false }
         let start = range.lowerBound

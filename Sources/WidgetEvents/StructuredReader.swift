@@ -14,7 +14,7 @@ struct StructuredReader {
     private var time: Timestamp?
     private var traceparent: String?
     private var event: FreshetEvent?
-    /// Where the data begins, when it came before its type.
+    /// Index of the data if it came before its type.
     private var dataOffset: Int?
     private var hasBase64 = false
 
@@ -137,7 +137,7 @@ struct StructuredReader {
         try converting { reader throws(JSONError) in try reader.takeNull() }
     }
 
-    /// Runs a step of the reader, its error turned into an event's.
+    /// Runs a step of the reader and converts its error.
     private mutating func converting<Value>(
         _ step: (inout JSONReader) throws(JSONError) -> Value
     ) throws(EventError) -> Value {

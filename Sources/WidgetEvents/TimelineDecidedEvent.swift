@@ -1,7 +1,6 @@
 package import WidgetModel
 
-/// What Freshet publishes of each decision, if it is asked to (`freshet.timeline.decided.v1`): for those who want to know
-/// why widgets are reloaded or not. It is no part of the way of a reload, and some may be missing.
+/// The event of a decision on a reload (`freshet.timeline.decided.v1`), published if it is enabled. Events may be lost.
 package struct TimelineDecidedEvent: Hashable, Sendable {
     package static let type = "freshet.timeline.decided.v1"
 
@@ -34,7 +33,7 @@ package struct TimelineDecidedEvent: Hashable, Sendable {
     package var eligibleAt: Timestamp?
     package var claim: Int64?
     package var fetchMilliseconds: Int64?
-    /// Class of the error of a refused request.
+    /// Error code of a refused request.
     package var error: String?
 
     package init(decision: Decision, rule: ReloadRule) {
@@ -42,9 +41,9 @@ package struct TimelineDecidedEvent: Hashable, Sendable {
         self.rule = rule
     }
 
-    /// Binary mode; the key is the timeline's id, of a refused request its app's.
+    /// Binary mode; the key is the timeline's id or, for a refused request, the app's.
     ///
-    /// - Parameter time: when it was noted.
+    /// - Parameter time: time of the decision.
     package func encode(source: String, time: Timestamp) -> EncodedEvent {
         let subject = timeline?.description
         var headers: [(name: String, value: [UInt8])] = [
@@ -59,8 +58,7 @@ package struct TimelineDecidedEvent: Hashable, Sendable {
         return EncodedEvent(key: Array((subject ?? app ?? "").utf8), headers: headers, value: data)
     }
 
-    /// Made of what a decision is about, so that a repeated message is known as the same event: a claim ends with one
-    /// decision, and an event is decided once for each timeline that it hits.
+    /// Id made of timeline, claim or cause, and decision, so that repeated messages have the same id.
     var id: String {
         var parts = [timeline?.description ?? "refused"]
         if let claim {
@@ -104,7 +102,7 @@ package struct TimelineDecidedEvent: Hashable, Sendable {
         return out
     }
 
-    /// The ends of time are no times.
+    /// The time as text; nil for the distant past and future.
     private static func text(_ time: Timestamp) -> String? {
         time == .distantFuture || time == .distantPast ? nil : time.rfc3339
     }

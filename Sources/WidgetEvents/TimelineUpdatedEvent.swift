@@ -1,12 +1,12 @@
 package import WidgetModel
 
-/// What Freshet publishes when the stored content of a timeline has changed (`freshet.timeline.updated.v1`).
+/// The event of changed timeline content (`freshet.timeline.updated.v1`).
 package struct TimelineUpdatedEvent: Hashable, Sendable {
     package static let type = "freshet.timeline.updated.v1"
 
     package var timeline: TimelineID
     package var identity: TimelineIdentity
-    /// The claim that stored it: consumers ignore lower ones than they have seen.
+    /// Revision of the content. Consumers ignore lower ones than they have seen.
     package var revision: Int64
     package var storedAt: Timestamp?
     /// Canonical JSON `{"entries": […], "policy": …}`, as it is stored.
@@ -22,8 +22,8 @@ package struct TimelineUpdatedEvent: Hashable, Sendable {
         self.content = content
     }
 
-    /// Binary mode; the key is the timeline's id. The event's id is made of timeline and revision, so that a repeated
-    /// message is known as the same event.
+    /// Binary mode; the key is the timeline's id. The event's id is made of timeline and revision, so that repeated messages
+    /// have the same id.
     package func encode(source: String) -> EncodedEvent {
         var headers = TimelineHeaders.make(
             type: Self.type, timeline: timeline, revision: revision, source: source, time: storedAt)
@@ -56,7 +56,7 @@ package struct TimelineUpdatedEvent: Hashable, Sendable {
     }
 }
 
-/// What Freshet publishes when no widget shows a timeline any more (`freshet.timeline.removed.v1`): a tombstone.
+/// The event of a removed timeline (`freshet.timeline.removed.v1`), a tombstone.
 package struct TimelineRemovedEvent: Hashable, Sendable {
     package static let type = "freshet.timeline.removed.v1"
 
@@ -70,7 +70,7 @@ package struct TimelineRemovedEvent: Hashable, Sendable {
         self.time = time
     }
 
-    /// A message without a value, so that compaction forgets the timeline; the headers say what it is.
+    /// A message without a value, so that compaction removes the timeline; the headers have the event's attributes.
     package func encode(source: String) -> EncodedEvent {
         EncodedEvent(
             key: Array(timeline.description.utf8),
@@ -80,7 +80,7 @@ package struct TimelineRemovedEvent: Hashable, Sendable {
     }
 }
 
-/// Headers of what is published on the timelines topic.
+/// Headers of messages on the timelines topic.
 package enum TimelineHeaders {
     /// The header with the revision in decimal digits.
     package static let revision = "freshet-revision"
@@ -89,7 +89,7 @@ package enum TimelineHeaders {
     private static let updated = Array(TimelineUpdatedEvent.type.utf8)
     static let json = Array("application/json".utf8)
 
-    /// Where the header with the timeline's id is, which is the key too.
+    /// Index of the header with the timeline's id, which is also the key.
     static let subject = 4
 
     static func make(
@@ -103,7 +103,7 @@ package enum TimelineHeaders {
         eventID.append(UInt8(ascii: ":"))
         eventID += number
         var headers: [(name: String, value: [UInt8])] = []
-        // What is the same in every message is made once: tens of thousands are published a second.
+        // Constant values are made once, since tens of thousands of messages are published per second.
         headers.reserveCapacity(8)
         headers.append(("ce_specversion", version))
         headers.append(("ce_id", eventID))
