@@ -8,8 +8,8 @@ import WidgetStore
 
 @Suite("which apps a topic may carry")
 struct AllowedAppsTests {
-    private static var topics: IngestConfiguration.Topics {
-        var topics = IngestConfiguration.Topics()
+    private static var topics: IngestTopics {
+        var topics = IngestTopics()
         topics.more = [.init(name: "bank.pushes", carries: .pushes)]
         topics.allowedApps = ["bank.pushes": [SampleKind.appName], topics.pushes: ["com.example.none"]]
         return topics

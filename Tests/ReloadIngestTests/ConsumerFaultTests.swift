@@ -138,7 +138,7 @@ struct ConsumerFaultTests {
                     service.obstacles.contains("the topic \(topic) is not there: create it")
                 }
                 try await eventually("it says so again and again") {
-                    log.lines.count { $0.text == "ingest is held up" } >= 2
+                    log.lines.count { $0.text == "ingest is blocked" } >= 2
                 }
                 try embedded.setTopicError(topic, nil)
                 try await eventually("it is read") { service.obstacles.isEmpty }

@@ -26,7 +26,7 @@ struct IngestHarness: Sendable {
         _ body: (IngestHarness) async throws -> Void
     ) async throws {
         try await withStore { store in
-            let defaults = IngestConfiguration.Topics()
+            let defaults = IngestTopics()
             try await withKafka(
                 topics: defaults.all + ["freshet.dead-letters"], partitions: partitions
             ) { kafka in

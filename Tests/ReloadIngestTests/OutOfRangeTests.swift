@@ -74,7 +74,7 @@ struct OutOfRangeTests {
             try await ingest.running([service]) {
                 try await eventually("it says what stands still") { !service.status.reasons.isEmpty }
                 let reason = try #require(service.obstacles.first)
-                #expect(reason.contains("\(topic)[0] stands still"))
+                #expect(reason.contains("\(topic)[0] is stopped"))
                 #expect(service.status.standingPartitions == 1)
                 #expect(reason.contains("retention has removed \(bounds.earliest - 3) offsets"))
                 #expect(reason.contains("freshet positions set \(topic) 0 earliest"))

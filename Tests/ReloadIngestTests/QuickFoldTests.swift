@@ -9,7 +9,7 @@ import WidgetStore
 /// Requests that stay in their bytes are folded to what decoded ones are.
 @Suite("What is read in place is folded like the rest", .timeLimit(.minutes(5)))
 struct QuickFoldTests {
-    private let topics = IngestConfiguration.Topics()
+    private let topics = IngestTopics()
 
     private func message(_ event: FreshetEvent, _ offset: Int, spaced: Bool = false) -> KafkaBatch.Placed {
         let encoded = EventEncoder.encode(event, id: "\(offset)", source: "s", time: Timestamp(microseconds: 0))

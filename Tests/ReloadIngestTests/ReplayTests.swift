@@ -136,7 +136,7 @@ struct ReplayTests {
                                          forwarded_at)
                 SELECT 't', 1, n, 'a', 'c', 'e', '{}', '{}', now() - interval '31 days' FROM generate_series(1, 2500) n;
                 """)
-            let retention = DeadLetterRetention(
+            let retention = RowRetention.deadLetters(
                 pool: ingest.store.pool, retention: .seconds(30 * 86_400), pace: .zero, logger: IngestHarness.quiet)
             #expect(try await retention.prune() == 2502)
             #expect(try await ingest.letters("\"offset\" IN (0, 1, 4)") == 3)

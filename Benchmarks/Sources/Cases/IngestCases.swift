@@ -11,7 +11,7 @@ struct IngestCases {
     private static let count = 1_000
     private static let app = "com.example.bank"
     private static let kinds = ["RecentPurchases", "DueDate"]
-    private static let topics = IngestConfiguration.Topics()
+    private static let topics = IngestTopics()
 
     /// Requests, each for one user and kind.
     private let requests = Self.batch(of: topics.pushes) { index in

@@ -1,21 +1,21 @@
 import PostgresClient
 import WidgetStore
 
-/// What to do about a batch that the database did not take.
+/// Class of a failure to apply a batch.
 enum ApplyFailure: Equatable {
-    /// Another process has taken some of the partitions: find out which.
+    /// Another process has taken some of the partitions.
     case fenced
-    /// Other apps are diverted than was believed: find out which.
+    /// The set of diverted apps has changed.
     case diversionsChanged
-    /// Ingest is halted, until an operator lets it go on.
+    /// Ingest is halted.
     case halted
-    /// The directory of kinds is behind what is stored: read it and try again.
+    /// The directory of kinds is older than the stored widgets.
     case directoryIsBehind
-    /// The data of an event is to blame: find it by halving the batch, and make it a dead letter.
+    /// The data of an event is refused. The event is found by halving the batch.
     case poison(String)
-    /// The batch is more than the database does within its limits: halve it, and try again with back-off.
+    /// The batch exceeds a limit of the database and must be halved.
     case tooMuch(String)
-    /// Nothing is wrong with the batch: try again with back-off, as long as it takes.
+    /// Nothing is wrong with the batch.
     case wait(String)
     /// The task was cancelled.
     case stopped

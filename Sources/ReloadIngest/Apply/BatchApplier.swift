@@ -6,38 +6,38 @@ import WidgetStore
 ///
 /// Existing timelines are written by one statement of the transaction, in id order (``MarkTimelines``).
 struct BatchApplier: Sendable {
-    /// What a committed batch wrote.
+    /// Effects of a committed batch.
     struct Outcome: Sendable {
         var marked = 0
-        /// Lists that were appended, are ready, and were not handed over.
+        /// Appended lists that are ready and not handed over.
         var lists = 0
         var widgets = 0
         var timelines = 0
-        /// Sweeps that were recorded or raised.
+        /// Recorded or raised sweeps.
         var sweeps = 0
         var rejected: [RejectedEvent] = []
-        /// The timelines that were marked, if decisions are recorded.
+        /// Marked timelines, if decisions are recorded.
         var marks: [MarkedTimeline] = []
-        /// The failures of the current window, of each app that had some in the batch.
+        /// Failures within the current window, of the apps with failures in the batch.
         var failures: [CountFailures.Row] = []
-        /// The batch was the last one before ingest halted.
+        /// Whether the batch halts ingest.
         var isHalting = false
-        /// Lists that were appended leased to this process; nil: none.
+        /// Lists that were appended with a lease of this process; nil for none.
         var claim: Claim?
     }
 
     let pool: PostgresPool
     let audienceLimit: Int
-    /// Whether every marked timeline is named in the outcome.
+    /// Whether the outcome names every marked timeline.
     var recordsDecisions = false
     var limits = DeadLetterLimits()
 
-    /// Applies a batch of the consumer's, and moves the positions.
+    /// Applies a batch and moves the positions.
     ///
     /// - Parameters:
-    ///   - handOver: room of this process's workers, if the batch is nothing but reload requests and views.
+    ///   - handOver: room of this process's workers, for a plain batch.
     ///   - failures: counts the rejected events by app.
-    ///   - deadLetter: makes the dead letter of a rejected event from the polled batch.
+    ///   - deadLetter: makes the dead letter of a rejected event.
     /// - Throws: `PostgresError`, ``LifecycleFoldError``.
     func apply(
         _ fold: BatchFold, advancing advances: [AdvancePositions.Advance], handOver: HandOver? = nil,
@@ -61,14 +61,14 @@ struct BatchApplier: Sendable {
         }
     }
 
-    /// Applies a batch of nothing but reload requests and views, all of them accepted, in one round trip with its COMMIT.
+    /// Applies a plain batch in one round trip, COMMIT included.
     private func applyAtOnce(
         _ fold: BatchFold, behind first: PostgresPipeline, _ handOver: HandOver?
     ) async throws -> Outcome {
         var (pipeline, outcome) = (first, Outcome())
         appendReloadsOfEveryone(fold, to: &pipeline, &outcome)
         let marks = appendMarks(input(fold), to: &pipeline, handOver)
-        // After the COMMIT, so that it is above every revision that the mark has read.
+        // Taken after the COMMIT, so that it is above every revision that the mark has read.
         let token = marks == nil || handOver == nil ? nil : pipeline.appendAfterCommit(NextToken())
         let results = try await pool.transaction(pipeline)
         count(marks, results, &outcome)
@@ -79,7 +79,7 @@ struct BatchApplier: Sendable {
         return outcome
     }
 
-    /// Halts ingest in the transaction of the batch that was too much: its events are kept, and it is the last one.
+    /// Halts ingest in the transaction of the batch that exceeds a limit.
     private func halt(
         after outcome: Outcome, _ deadLetter: (RejectedEvent) -> DeadLetter, on connection: PostgresConnection
     ) async throws -> Bool {
@@ -99,8 +99,8 @@ struct BatchApplier: Sendable {
     /// Writes a fold in the caller's transaction.
     ///
     /// - Parameters:
-    ///   - pipeline: what goes before it, in one round trip with its beginning.
-    ///   - settle: adds what becomes of the rejected events, when all of them are known.
+    ///   - pipeline: statements to run first, in the same round trip.
+    ///   - settle: appends the statements for the rejected events once all of them are known.
     /// - Throws: `PostgresError`, ``LifecycleFoldError``.
     func write(
         _ fold: BatchFold, behind pipeline: PostgresPipeline, on connection: PostgresConnection,
@@ -122,7 +122,7 @@ struct BatchApplier: Sendable {
         let marks = appendMarks(input, to: &last)
         let orphaned = input.departed.isEmpty ? nil : last.append(OrphanTimelines(input.departed))
         let failures = settle(outcome.rejected, &last)
-        // Last: a transaction that waits for one of these rows holds nothing that their owner still needs.
+        // Last, so that a transaction that waits for one of these rows holds no lock that their owner still needs.
         if !writes.placeholders.isEmpty { _ = last.append(RecordPlaceholders(writes.placeholders)) }
         guard !last.isEmpty else { return outcome }
         let results = try await connection.run(last)
@@ -132,7 +132,7 @@ struct BatchApplier: Sendable {
         return outcome
     }
 
-    /// Most trace contexts that are kept of one transaction: the newest.
+    /// Most trace contexts that are kept of one transaction, the newest ones.
     private static let maximumTraces = 1_000
 
     private func appendTraces(of fold: BatchFold, to pipeline: inout PostgresPipeline) {
@@ -151,7 +151,7 @@ struct BatchApplier: Sendable {
 
     // MARK: Widgets
 
-    /// Locks and reads the widgets that the batch's lifecycle events name, and folds the events into them.
+    /// Locks and reads the widgets of the lifecycle events, and folds the events into them.
     private func read(
         _ fold: BatchFold, behind pipeline: PostgresPipeline, on connection: PostgresConnection
     ) async throws -> LifecycleFold {
@@ -167,8 +167,7 @@ struct BatchApplier: Sendable {
         return lifecycle
     }
 
-    /// Inserts the timelines that widgets come to show, protects those that exist from being collected, and appends the
-    /// statements that write the widgets.
+    /// Inserts new timelines, protects existing ones from removal, and appends the statements that write the widgets.
     private func place(
         _ writes: LifecycleWrites, on connection: PostgresConnection, followedBy last: inout PostgresPipeline,
         _ input: inout MarkInput, _ outcome: inout Outcome
@@ -221,7 +220,7 @@ struct BatchApplier: Sendable {
 extension LifecycleWrites.Widget {
     /// The row to write.
     ///
-    /// - Parameter rows: row ids of the timelines that were placed.
+    /// - Parameter rows: row ids of the placed timelines.
     fileprivate func resolved(_ rows: [TimelineID: Int64]) -> WidgetWrite {
         guard let timeline else { return write }
         var write = write

@@ -1,8 +1,8 @@
 import WidgetModel
 import WidgetStore
 
-/// Decisions that are made at the time of a request: merged with a reload that is wanted already, or deferred. A request
-/// whose timeline is due at once is decided when a worker takes it. Pure.
+/// Decisions at the time of a request: merged with a pending reload, or deferred. Requests that are due at once are decided
+/// by workers. Pure.
 enum MarkDecisions {
     static func records(of marked: [MarkedTimeline], directory: KindDirectory) -> [DecisionRecord] {
         marked.compactMap { marked in
@@ -21,14 +21,14 @@ enum MarkDecisions {
         on marked: MarkedTimeline, _ kind: RegisteredKind?
     ) -> (Decision, ReloadRule)? {
         let (timeline, state) = (marked.timeline, marked.timeline.state)
-        // Written for a view or a placement.
+        // The row was written for a view or a placement.
         guard marked.events > 0 else { return nil }
         if state.requested - marked.events > state.rendered { return (.merged, .coalescing) }
         guard marked.listedAt > timeline.readAt else { return nil }
         if state.retryAt > timeline.readAt { return (.deferred, .backoff) }
         guard let kind, let renderedAt = timeline.renderedAt else { return (.deferred, .spacing) }
         let schedule = ReloadRules(kind.definition, developerMode: kind.isDeveloperMode).schedule
-        // On the grid, spacing ends later by less than a tenth.
+        // Times on the grid are later by less than a tenth of the spacing.
         let spaced = schedule.eligible(after: renderedAt) + schedule.spacing / 10
         return (.deferred, state.eligibleAt > spaced ? .budget : .spacing)
     }

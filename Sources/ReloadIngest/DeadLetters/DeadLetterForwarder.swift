@@ -5,11 +5,11 @@ import ServiceLifecycle
 import WidgetModel
 package import WidgetStore
 
-/// Publishes dead letters to their topic, each at least once: the row is marked only after the broker's acknowledgement.
+/// Publishes dead letters to their topic, at least once each: a row is marked after the broker's acknowledgement.
 package final class DeadLetterForwarder: Service {
-    /// How many are published in one transaction.
+    /// Dead letters in one transaction.
     private static let batch = 100
-    /// After so many tries a letter that Kafka refuses for what it is stays in the database, and is not tried again.
+    /// Tries after which a dead letter that Kafka refuses stays in the database.
     private static let tries = 5
 
     private let pool: PostgresPool
@@ -20,8 +20,8 @@ package final class DeadLetterForwarder: Service {
     private let logger: Logger
 
     /// - Parameters:
-    ///   - signal: says that there are dead letters to forward.
-    ///   - interval: looks for them after this time all the same: another process may have left some.
+    ///   - signal: signals new dead letters.
+    ///   - interval: polling interval, since another process may have left some.
     package init(
         pool: PostgresPool, producer: KafkaProducer, topic: String, signal: WorkSignal,
         interval: Duration = .seconds(10), logger: Logger
@@ -56,15 +56,14 @@ package final class DeadLetterForwarder: Service {
         }
     }
 
-    /// Forwards one batch; answers whether there may be more.
+    /// Forwards one batch and returns whether there may be more.
     func forward() async throws -> Bool {
         let (producer, topic) = (producer, topic)
         return try await pool.withTransaction { connection in
             let rows = try await connection.query(DeadLettersToForward(limit: Self.batch))
             guard !rows.isEmpty else { return false }
             var results = await producer.send(rows.map { Self.message($0.letter, topic: topic) })
-            // What Kafka takes in no case goes out without its payload, which the row keeps: it must not hold back the
-            // others for ever.
+            // A message that Kafka refuses is sent without its payload, which the row keeps.
             for (index, result) in results.enumerated() {
                 guard case .failure(let error) = result, error.blamesMessage else { continue }
                 let message = Self.message(rows[index].letter, topic: topic, isTruncated: true)
@@ -74,8 +73,8 @@ package final class DeadLetterForwarder: Service {
                 if case .success = result { row.id } else { nil }
             }
             if !sent.isEmpty { _ = try await connection.execute(DeadLettersForwarded(sent)) }
-            // What Kafka refuses even so is to blame itself: it must not be tried for ever. Anything else is Kafka's own
-            // trouble, and stays for the next round, without holding back what went out.
+            // A message that Kafka still refuses is tried a limited number of times. Other errors are tried again in the next
+            // round.
             var refusals: [(id: Int64, error: String)] = []
             var trouble: KafkaError?
             for (row, result) in zip(rows, results) {
@@ -106,9 +105,9 @@ package final class DeadLetterForwarder: Service {
         }
     }
 
-    /// The original message, with what went wrong and where it stood as further headers.
+    /// The original message with its error and place in additional headers.
     ///
-    /// - Parameter isTruncated: leave the payload out and say so in the header `freshet-truncated`.
+    /// - Parameter isTruncated: leaves the payload out, with the header `freshet-truncated`.
     static func message(_ letter: DeadLetter, topic: String, isTruncated: Bool = false) -> KafkaMessage {
         var headers = letter.headers.map { KafkaHeader(name: $0.name, value: $0.value) }
         for (name, value) in [
@@ -126,7 +125,7 @@ package final class DeadLetterForwarder: Service {
 }
 
 extension KafkaError {
-    /// Whether the message itself cannot be taken, whoever tries: too large, or not valid.
+    /// Whether the message itself is refused: too large, or not valid.
     fileprivate var blamesMessage: Bool {
         // INVALID_MSG_SIZE, INVALID_TIMESTAMP, INVALID_RECORD
         code == .messageTooLarge || [4, 32, 87].contains(code.number)

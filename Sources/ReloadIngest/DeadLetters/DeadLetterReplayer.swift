@@ -1,19 +1,19 @@
 import KafkaClient
-package import PostgresClient
+import PostgresClient
 import WidgetEvents
 import WidgetModel
 package import WidgetStore
 
-/// Feeds kept events through the way in again: decoded, folded and applied like a batch of the consumer's, and marked as
-/// replayed in the same transaction, so that each has its effect once however often and by how many it is replayed.
+/// Replays kept events: decodes, folds and applies them like a polled batch and marks them as replayed in the same
+/// transaction, so that each takes effect once.
 package struct DeadLetterReplayer: Sendable {
-    /// What a replay did.
+    /// Result of a replay.
     package struct Outcome: Hashable, Sendable {
-        /// Applied, or without effect by rule.
+        /// Number of applied events.
         package var replayed = 0
-        /// Still wrong; each waits on, with its new error.
+        /// Number of events that failed again and wait with their new error.
         package var failed = 0
-        /// The failed ones by the class of their error.
+        /// Failed events by error code.
         package var failures: [String: Int] = [:]
 
         package init() {}
@@ -28,9 +28,9 @@ package struct DeadLetterReplayer: Sendable {
     }
 
     package struct Options: Hashable, Sendable {
-        /// Find out what would happen, and leave everything as it is.
+        /// Whether to roll back, to find out what would happen.
         package var isRehearsal = false
-        /// Most events a second; nil: as fast as the database takes them.
+        /// Most events per second; nil for no limit.
         package var rate: Int?
         /// Most events.
         package var limit = Int.max
@@ -41,30 +41,29 @@ package struct DeadLetterReplayer: Sendable {
     /// Most events, and bytes of payload, in one transaction.
     private static let chunk = 500
     private static let chunkBytes = 8_388_608
-    /// How often a transaction is tried that fails for no fault of its events.
+    /// Attempts of a transaction with a transient error.
     private static let attempts = 8
 
     private let pool: PostgresPool
     private let applier: BatchApplier
-    private let topics: IngestConfiguration.Topics
+    private let topics: IngestTopics
     private let directory: DirectoryCache
     private let directoryAge: Duration
     private let decoder: EventDecoder
 
-    package init(configuration: IngestConfiguration, pool: PostgresPool) {
-        self.pool = pool
-        topics = configuration.topics
+    init(topics: IngestTopics, maximumEventBytes: Int, directoryAge: Duration, applier: BatchApplier) {
+        self.topics = topics
+        self.directoryAge = directoryAge
+        self.applier = applier
+        pool = applier.pool
         directory = DirectoryCache(pool: pool)
-        directoryAge = configuration.directoryAge
-        applier = BatchApplier(pool: pool, audienceLimit: configuration.audienceLimit)
-        decoder = EventDecoder(maximumEventBytes: configuration.maximumEventBytes)
+        decoder = EventDecoder(maximumEventBytes: maximumEventBytes)
     }
 
-    /// Replays what waits, oldest first, in one pass: what fails again is not tried a second time.
+    /// Replays waiting events once each, oldest first.
     ///
-    /// - Parameter onProgress: told the sum after every transaction.
-    /// - Throws: `PostgresError` when the database does not take it after several tries; what was replayed before stays
-    ///   so.
+    /// - Parameter onProgress: called with the sum after every transaction.
+    /// - Throws: `PostgresError` after several attempts; earlier transactions stay committed.
     package func replay(
         _ filter: DeadLetterFilter, _ options: Options = Options(), onProgress: (Outcome) -> Void = { _ in }
     ) async throws -> Outcome {
@@ -92,10 +91,10 @@ package struct DeadLetterReplayer: Sendable {
         return total
     }
 
-    /// Replays what waits of a diverted app, and ends its diversion once nothing is left: until then new events of the app
-    /// join what waits, so that none overtakes another.
+    /// Replays the events of a diverted app and ends the diversion once none is left. Until then new events are diverted
+    /// too, so that none overtakes another.
     ///
-    /// - Returns: what the replay did, and whether the app was diverted.
+    /// - Returns: the result, and whether the app was diverted.
     /// - Throws: `PostgresError`.
     package func resume(
         app: String, _ options: Options = Options(), onProgress: (Outcome) -> Void = { _ in }
@@ -103,8 +102,7 @@ package struct DeadLetterReplayer: Sendable {
         var total = Outcome()
         var wasDiverted = false
         while true {
-            // From the oldest every time: an id may have been taken long before its row is there. What was tried is not
-            // diverted any more.
+            // From the oldest each time, since ids are taken before their rows become visible.
             let before = total
             total =
                 total
@@ -129,7 +127,7 @@ package struct DeadLetterReplayer: Sendable {
     private enum Chunk {
         case none
         case done(Outcome, count: Int, last: Int64)
-        /// The database refuses one of so many.
+        /// The database refuses one of the events.
         case poison(count: Int)
     }
 
@@ -175,7 +173,7 @@ package struct DeadLetterReplayer: Sendable {
         }
     }
 
-    /// The letters are locked, and stay so until the caller's transaction ends.
+    /// Applies dead letters that the caller's transaction has locked.
     private func apply(
         _ rows: [DeadLettersToReplay.Row], _ known: KindDirectory, on connection: PostgresConnection
     ) async throws -> Outcome {
@@ -202,7 +200,7 @@ package struct DeadLetterReplayer: Sendable {
         return outcome
     }
 
-    /// Notes that the database does not take what an event says.
+    /// Records that the database refuses an event.
     private func refused(
         _ row: DeadLettersToReplay.Row, _ message: String, isRehearsal: Bool
     ) async throws -> Chunk {
@@ -215,7 +213,7 @@ package struct DeadLetterReplayer: Sendable {
         return .done(outcome, count: 1, last: row.id)
     }
 
-    /// Tries again what fails for a reason that passes. A COMMIT of unknown outcome too: what it applied no longer waits.
+    /// Retries after transient errors, also after a COMMIT of unknown outcome: events that it applied do not wait any more.
     private func retrying<Value>(_ body: () async throws -> Value) async throws -> Value {
         var attempt = 0
         while true {
@@ -232,7 +230,7 @@ package struct DeadLetterReplayer: Sendable {
 }
 
 extension DeadLetter {
-    /// The original message, where it stood.
+    /// The original message in its place.
     fileprivate var placed: KafkaBatch.Placed {
         KafkaBatch.Placed(
             partition: partition, offset: offset,

@@ -1,8 +1,8 @@
 import Synchronization
 import WidgetStore
 
-/// How many events of each app this process has applied since it last wrote a failure of the app down, within the window:
-/// what the failed ones are a share of. So an app without failures costs the database nothing.
+/// Numbers of applied events by app since the app's last recorded failure, within the window. Failures are compared with
+/// them, and apps without failures need no database access.
 final class EventTally: Sendable {
     private struct State {
         var events: [Int32: Int64] = [:]
@@ -17,8 +17,7 @@ final class EventTally: Sendable {
         self.window = window
     }
 
-    /// The failures of a batch by app, each with the events that they are among. An app that is diverted already has
-    /// failed enough; one that is not registered has not failed.
+    /// Failures of a batch by app, with the numbers of events. Diverted and unregistered apps are not counted.
     func counts(_ rejected: [RejectedEvent], in fold: BatchFold) -> [CountFailures.Count] {
         guard !rejected.isEmpty else { return [] }
         let diverted = Set(fold.divertedAppsOfBatch)
@@ -43,9 +42,9 @@ final class EventTally: Sendable {
         }
     }
 
-    /// Notes a batch that was committed.
+    /// Adds a committed batch.
     ///
-    /// - Parameter counted: the apps whose events, up to this batch, the database has.
+    /// - Parameter counted: apps whose events up to this batch are in the database.
     func committed(_ fold: BatchFold, counted: some Sequence<Int32>) {
         let counted = Set(counted)
         state.withLock { state in

@@ -3,16 +3,15 @@ import PostgresClient
 import Synchronization
 import WidgetStore
 
-/// What keeps events from being applied: which apps are diverted, and whether ingest is halted (design, section 4).
-///
-/// The truth is in the database, where every batch's transaction checks it; this is what the process last saw of it.
+/// The diverted apps and the halt of ingest as last read (design, section 4). Every batch's transaction checks them in the
+/// database.
 final class IngestFlow: Sendable {
     private struct State {
         var diverted: [Int32: String] = [:]
         var halt: IngestHalt?
     }
 
-    /// How often what waits is counted.
+    /// Interval of counts of waiting events.
     private static let countInterval = Duration.seconds(10)
 
     private let pool: PostgresPool
@@ -28,15 +27,15 @@ final class IngestFlow: Sendable {
         self.logger = logger
     }
 
-    /// Apps whose events wait.
+    /// Ids of the diverted apps.
     var divertedApps: Set<Int32> { state.withLock { Set($0.diverted.keys) } }
 
-    /// Their names.
+    /// Names of the diverted apps.
     var divertedNames: [String] { state.withLock { $0.diverted.values.sorted() } }
 
     var halt: IngestHalt? { state.withLock { $0.halt } }
 
-    /// Reads both, and says what is new.
+    /// Reads both and logs changes.
     ///
     /// - Throws: `PostgresError`.
     func refresh() async throws {
@@ -53,11 +52,11 @@ final class IngestFlow: Sendable {
         }
         for (id, app) in diverted where old[id] == nil {
             logger.critical(
-                "an app is over its limit of dead letters: all its events wait in the database, the others flow",
+                "an app is over its limit of dead letters: its events are diverted",
                 metadata: ["app": "\(app)", "command": "freshet dead-letters resume --app \(app)"])
         }
         for (id, app) in old where diverted[id] == nil {
-            logger.notice("the events of an app flow again", metadata: ["app": "\(app)"])
+            logger.notice("an app is not diverted any more", metadata: ["app": "\(app)"])
         }
     }
 
@@ -69,20 +68,19 @@ final class IngestFlow: Sendable {
         }
         if let halt, halt != old {
             logger.critical(
-                "ingest is halted: nothing is applied until somebody looks",
+                "ingest is halted until an operator resumes it",
                 metadata: ["error": "\(halt)", "command": "\(IngestHalt.command)"])
         } else if halt == nil, old != nil {
-            logger.notice("ingest goes on")
+            logger.notice("ingest is resumed")
         }
     }
 
-    /// Looks again and again, also while there is nothing to apply; and now and then whether more waits than may.
+    /// Refreshes at intervals, and halts ingest if too many events wait.
     ///
     /// - Throws: `CancellationError`.
     func watch() async throws {
         var counted: ContinuousClock.Instant?
         while true {
-            // While the database is away nothing can be said.
             try? await refresh()
             if counted.map({ $0.duration(to: .now) >= Self.countInterval }) ?? true {
                 try? await haltIfFull()
@@ -92,7 +90,7 @@ final class IngestFlow: Sendable {
         }
     }
 
-    /// Halts ingest when more waits than may: nothing is dropped, and the database is not filled.
+    /// Halts ingest if more events wait than allowed, so that the database does not fill.
     func haltIfFull() async throws {
         guard halt == nil else { return }
         let full = try await pool.query(ListDiversions(countLimit: limits.waiting + 1))
@@ -118,7 +116,7 @@ final class IngestFlow: Sendable {
             } catch is CancellationError {
                 throw CancellationError()
             } catch {
-                // Of no consequence: asked again soon.
+                // Tried again below.
             }
             try await Task.sleep(for: interval)
         }

@@ -1,52 +1,10 @@
-package import WidgetEvents
-package import WidgetModel
-package import WidgetStore
-
-/// A message of the batch that could be decoded.
-package struct BatchEvent: Sendable {
-    /// Its index in the polled batch.
-    package var record: Int
-    package var position: EventPosition
-    /// When it happened, for lifecycle and views.
-    package var time: Timestamp?
-    package var event: FreshetEvent
-    /// The trace that it belongs to.
-    package var trace: TraceParent?
-
-    package init(
-        record: Int, position: EventPosition, time: Timestamp?, event: FreshetEvent, trace: TraceParent? = nil
-    ) {
-        self.record = record
-        self.position = position
-        self.time = time
-        self.event = event
-        self.trace = trace
-    }
-}
-
-/// A message of the batch that becomes a dead letter.
-package struct RejectedEvent: Hashable, Sendable {
-    /// Its index in the polled batch.
-    package var record: Int
-    package var app: String?
-    /// Name of the error's class.
-    package var code: String
-    package var message: String
-    /// JSON pointer to what is wrong.
-    package var pointer: String?
-
-    package init(record: Int, app: String?, code: String, message: String, pointer: String? = nil) {
-        self.record = record
-        self.app = app
-        self.code = code
-        self.message = message
-        self.pointer = pointer
-    }
-}
+import WidgetEvents
+import WidgetModel
+import WidgetStore
 
 /// Folds a polled batch in memory: many events for one target become one row of SQL input (design, section 4). Pure.
-package struct BatchFold: Sendable {
-    /// Kinds of a reload of everyone; a nil kind: all of the app.
+struct BatchFold: Sendable {
+    /// Target of a reload of everyone; nil for all kinds of the app.
     private struct Scope: Hashable {
         let appID: Int32
         let kindID: Int32?
@@ -59,47 +17,47 @@ package struct BatchFold: Sendable {
     private var userMarks = MarkTable(.user)
     private var deviceMarks = MarkTable(.device)
     private var widgetMarks = MarkTable(.widget)
-    /// In the order in which they came.
+    /// Views in log order.
     private(set) var views: [WidgetView] = []
     /// The latest view of each widget.
     private var latestViews: [ScopedIdentifier: Timestamp] = [:]
     /// Lifecycle events in log order.
     private(set) var lifecycle: [LifecycleStep] = []
-    /// The sampled trace contexts of events that were accepted, in the order in which they came.
+    /// Sampled trace contexts of accepted events, in log order.
     private(set) var traces: [(position: EventPosition, traceparent: String)] = []
-    package private(set) var rejected: [RejectedEvent] = []
-    /// Events of diverted apps: they wait in the database, and nothing else is done with them.
-    package private(set) var diverted: [RejectedEvent] = []
-    /// How many events there are, whatever became of them.
+    private(set) var rejected: [RejectedEvent] = []
+    /// Events of diverted apps, which are only kept in the database.
+    private(set) var diverted: [RejectedEvent] = []
+    /// Number of events of any outcome.
     private(set) var eventCount: Int64 = 0
-    /// Events that have an effect or are without one by rule; not the rejected ones.
-    package private(set) var accepted = 0
-    /// Whether an app or a kind was not found: the directory may be behind.
-    package private(set) var hasUnknownNames = false
+    /// Number of events that were not rejected.
+    private(set) var accepted = 0
+    /// Whether an app or kind was not found, so that the directory may be behind.
+    private(set) var hasUnknownNames = false
 
     private let divertedApps: Set<Int32>
-    /// The names of apps that were met, and what the directory has by each.
+    /// Names of the batch's apps, with their entries in the directory.
     private var appNames = ByteTable()
     private var apps: [RegisteredApp?] = []
     private var appSlots: [AppSlot] = []
-    /// The names of kinds that were met, tagged with their apps, and their ids; nil where there is none.
+    /// Names of the batch's kinds, tagged with their apps, with their ids; nil for unknown kinds.
     private var kindNames = ByteTable()
     private var kindIDs: [Int32?] = []
 
-    /// What the fold counts of an app by its name; the id is nil where the directory has none.
+    /// State of an app by its name; the id is nil for an unknown app.
     private struct AppSlot: BitwiseCopyable {
         var id: Int32?
         var isDiverted: Bool
         var events: Int64
     }
 
-    /// - Parameter divertedApps: apps whose events wait.
-    package init(directory: KindDirectory, divertedApps: Set<Int32> = []) {
+    /// - Parameter divertedApps: apps whose events are diverted.
+    init(directory: KindDirectory, divertedApps: Set<Int32> = []) {
         self.directory = directory
         self.divertedApps = divertedApps
     }
 
-    /// How many events of each registered app there are, whatever became of them.
+    /// Numbers of events of any outcome by registered app.
     var events: [Int32: Int64] {
         var events: [Int32: Int64] = [:]
         for slot in appSlots where slot.events > 0 {
@@ -113,11 +71,11 @@ package struct BatchFold: Sendable {
         divertedApps.isEmpty ? [] : appSlots.filter { $0.isDiverted && $0.events > 0 }.compactMap(\.id)
     }
 
-    /// Whether it is reload requests and views, all of them accepted, and nothing else.
+    /// Whether it consists of accepted reload requests and views only.
     var isPlain: Bool { lifecycle.isEmpty && rejected.isEmpty && diverted.isEmpty }
 
-    /// Rows of SQL input that the targeted requests came down to.
-    package var markCount: Int { userMarks.count + deviceMarks.count + widgetMarks.count }
+    /// Number of rows of SQL input for targeted requests.
+    var markCount: Int { userMarks.count + deviceMarks.count + widgetMarks.count }
 
     /// The targeted requests, folded, in the order of the log.
     var marks: [TimelineMark] {
@@ -126,7 +84,7 @@ package struct BatchFold: Sendable {
         return tables.count > 1 ? marks.sorted { $0.cause.precedes($1.cause) } : marks
     }
 
-    /// The kinds of its targeted requests that are interactive or for a push.
+    /// Kinds of the targeted requests in the interactive and push lanes.
     var urgentKinds: Set<Int32> {
         var kinds: Set<Int32> = []
         for table in [userMarks, deviceMarks, widgetMarks] {
@@ -148,13 +106,13 @@ package struct BatchFold: Sendable {
     /// The reloads of everyone that match, folded, in the order of the log.
     var sweeps: [MatchingSweep] { sweepsByScope.values.sorted { $0.cause.precedes($1.cause) } }
 
-    package mutating func reject(_ event: RejectedEvent) {
+    mutating func reject(_ event: RejectedEvent) {
         eventCount += 1
         if let name = event.app { appSlots[slot(of: name)].events += 1 }
         rejected.append(event)
     }
 
-    package mutating func add(_ event: BatchEvent) {
+    mutating func add(_ event: BatchEvent) {
         eventCount += 1
         let slot = slot(of: event.event.app)
         appSlots[slot].events += 1
@@ -206,7 +164,7 @@ extension BatchFold {
             return
         }
         let audience = request.audience.identifier ?? ""
-        // One row of input a kind; all kinds are one row without a kind.
+        // One row of input per kind, or one without a kind for all kinds.
         for kindID in kindIDs.isEmpty ? [nil] : kindIDs.map(Optional.some) {
             switch request.audience {
             case .user:
@@ -247,11 +205,11 @@ extension BatchFold {
     }
 }
 
-// MARK: - Reload requests that were left in their bytes
+// MARK: - Reload requests in their bytes
 
 extension BatchFold {
-    /// Adds a request; false, and nothing is changed, when it is for the caller to decode and add: when it is of an app or
-    /// a kind that the directory does not have, of an app that is diverted, or for everyone.
+    /// Adds a request. Returns false and changes nothing if the caller must decode it: if its app or a kind is unknown, its
+    /// app is diverted, or it is for everyone.
     mutating func add(_ request: QuickRequest, in bytes: RawSpan, at position: EventPosition) -> Bool {
         let slot = slot(of: request.app.range, in: bytes)
         guard let appID = appSlots[slot].id, !appSlots[slot].isDiverted, request.sort != .everyone else { return false }
@@ -329,8 +287,8 @@ extension BatchFold {
     ) throws(RejectedEvent.Reason) {
         let app = try app(appName)
         guard let time = event.time else { throw .missingTime(app: appName) }
-        // A view that is no later than an earlier one of the widget never counts: that one counted, or came within the hour
-        // after one that did. Whether a later one counts, the timeline's row must tell.
+        // A view that is not later than another of the widget never counts. Whether a later one counts depends on the
+        // timeline's row.
         let key = ScopedIdentifier(app.id, widget)
         if let latest = latestViews[key], time <= latest { return }
         latestViews[key] = time
@@ -397,7 +355,7 @@ extension BatchFold {
         return kind
     }
 
-    /// The ids of the kinds in scope; empty: all of the app.
+    /// Ids of the kinds in scope; empty for all kinds of the app.
     private func ids(of scope: KindScope, _ app: RegisteredApp) throws(RejectedEvent.Reason) -> [Int32] {
         guard case .kinds(let names) = scope else { return [] }
         var ids: [Int32] = []
@@ -406,29 +364,5 @@ extension BatchFold {
             ids.append(try kind(name, of: app, pointer: "/kinds").id)
         }
         return ids
-    }
-}
-
-extension RejectedEvent {
-    /// An event that waits because its app is diverted.
-    static func diverted(_ record: Int, app: String) -> RejectedEvent {
-        RejectedEvent(
-            record: record, app: app, code: DeadLetterCause.diverted.rawValue,
-            message: "the app is diverted: its events wait until `freshet dead-letters resume --app \(app)`")
-    }
-
-    /// Why a well-formed event cannot be applied.
-    struct Reason: Error {
-        var app: String
-        var code: String
-        var message: String
-        var pointer: String?
-        var isUnknownName = false
-
-        static func missingTime(app: String) -> Reason {
-            Reason(
-                app: app, code: "missingAttribute",
-                message: "neither the attribute time nor the Kafka message's timestamp is set; expected one of them")
-        }
     }
 }

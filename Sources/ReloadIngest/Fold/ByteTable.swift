@@ -1,5 +1,5 @@
-/// Gives numbers, from 0 on, to keys that are bytes and a tag: a hash table with its keys in one arena, so that looking a
-/// key up allocates nothing and compares what PostgreSQL and Kafka compare.
+/// A hash table that numbers keys of bytes and a tag from 0 on. The keys are in one arena, so that look-ups do not allocate,
+/// and are compared bytewise, as PostgreSQL and Kafka do.
 struct ByteTable: Sendable {
     private struct Entry: BitwiseCopyable {
         var hash: UInt64
@@ -10,11 +10,11 @@ struct ByteTable: Sendable {
 
     private var entries: [Entry] = []
     private var arena: [UInt8] = []
-    /// Numbers of entries, -1 where there is none; a power of two of them, at most half full.
+    /// Numbers of entries or -1; their count is a power of two, at least twice that of the entries.
     private var slots: [Int32] = []
     private let seed: UInt64
 
-    /// Nobody outside can choose keys that all collide.
+    /// Secret, so that nobody can choose colliding keys.
     private static let processSeed = UInt64.random(in: 1 ... .max)
 
     init() {
@@ -29,10 +29,10 @@ struct ByteTable: Sendable {
         return arena[entry.start..<(entry.start + entry.count)]
     }
 
-    /// The key's number; that of the last when it was not there.
+    /// The key's number. A new key gets the next number.
     ///
     /// - Parameters:
-    ///   - bytes: where the key lies at `range`.
+    ///   - bytes: the bytes that hold the key at `range`.
     ///   - tag: part of the key.
     mutating func number(of range: Range<Int>, in bytes: RawSpan, tag: UInt64) -> Int {
         let hash = hash(bytes, range, tag)

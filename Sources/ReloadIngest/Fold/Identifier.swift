@@ -1,7 +1,7 @@
 import WidgetModel
 
-/// An id as a dictionary key, compared by its bytes as PostgreSQL and Kafka compare it. Swift's own `String` equality
-/// takes canonically equivalent texts for one, which would fold the events of two users into one.
+/// An id as a dictionary key, compared bytewise like in PostgreSQL and Kafka. `String` equality would fold the events of
+/// users with canonically equivalent ids into one.
 struct Identifier: Hashable, Sendable {
     let text: String
 

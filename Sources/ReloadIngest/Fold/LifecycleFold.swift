@@ -14,35 +14,35 @@ struct LifecycleStep: Sendable {
     let operation: Operation
 }
 
-/// Why the lifecycle of a batch cannot be folded.
+/// Error of folding lifecycle events.
 enum LifecycleFoldError: Error {
-    /// A stored widget is of a kind that the directory does not have yet.
+    /// A stored widget has a kind that is not in the directory yet.
     case directoryIsBehind
 }
 
-/// Applies a batch's lifecycle events to the widgets as they are stored, and says what to write. Pure.
+/// Applies a batch's lifecycle events to the stored widgets and computes the writes. Pure.
 struct LifecycleFold {
     struct State {
         var record: WidgetRecord?
         let stored: StoredWidget?
         var isWritten = false
-        /// The latest event that had an effect, and why it moves the widget.
+        /// Position of the latest event with an effect, and its reason.
         var cause: EventPosition?
         var reason = ReloadReason.placed
-        /// An event has placed it: if nobody looked at its timeline, somebody does now.
+        /// Whether an event has placed it, which wakes a sleeping timeline.
         var isPlaced = false
-        /// It is new, or back after it had been removed.
+        /// Whether it is new, or back after a removal.
         var isBack = false
-        /// An event has moved its device into another environment.
+        /// Whether an event has changed its device's environment.
         var isMoved = false
     }
 
-    /// How many widgets of one device a change of its environment may move.
+    /// Most widgets of a device that a change of its environment may move.
     static let deviceLimit = 10_000
 
     private let directory: KindDirectory
     private var widgets: [ScopedIdentifier: State] = [:]
-    /// The widgets that are on a device now.
+    /// Widgets by device.
     private var devices: [ScopedIdentifier: Set<ScopedIdentifier>] = [:]
     private(set) var rejected: [RejectedEvent] = []
 
@@ -60,7 +60,7 @@ struct LifecycleFold {
         }
     }
 
-    /// The widgets and devices whose rows must be read before the steps can be folded.
+    /// Widgets and devices whose rows the steps need.
     static func needed(
         _ steps: [LifecycleStep]
     ) -> (widgets: [WidgetScope.Name], devices: [WidgetScope.Name]) {
@@ -114,7 +114,7 @@ struct LifecycleFold {
         }
     }
 
-    /// The kind's name when it was retired: nothing new is placed of it, its widgets are being removed.
+    /// The widget's kind if it was retired; nil otherwise.
     private func retiredKind(of key: ScopedIdentifier, _ app: RegisteredApp) -> String? {
         guard let record = widgets[key]?.record, !record.removed, directory.kind(record.kind, of: app) == nil else {
             return nil
@@ -150,13 +150,13 @@ struct LifecycleFold {
     }
 }
 
-/// What the lifecycle events of a batch write. Timelines are named by identity; the row ids are known once they are
+/// Writes of a batch's lifecycle events. Timelines are named by identity, since their row ids are known only once they are
 /// inserted and locked.
 struct LifecycleWrites: Sendable {
-    /// A widget's new row.
+    /// New row of a widget.
     struct Widget: Sendable {
         var write: WidgetWrite
-        /// Timeline to look up; nil: the row is known, or the widget is removed.
+        /// Timeline to look up; nil if its row is known or the widget is removed.
         var timeline: TimelineID?
     }
 
@@ -164,11 +164,11 @@ struct LifecycleWrites: Sendable {
     var inserts: [Widget] = []
     /// Widgets whose rows were read.
     var updates: [Widget] = []
-    /// Timelines that are shown from now on.
+    /// Timelines that widgets begin to show.
     var placements: [TimelinePlacement] = []
-    /// Rows that a widget has stopped showing.
+    /// Timeline rows that widgets stop showing.
     var departures: [Int64] = []
-    /// Placeholders of the environments that widgets were moved into.
+    /// Placeholders for the new environments of widgets.
     var placeholders: [PlaceholderKey] = []
 }
 
@@ -190,7 +190,7 @@ extension LifecycleFold {
                     environment: record.environment, user: record.user)
                 let shown = identity.id
                 id = shown
-                // Placing leaves a timeline alone that is neither new, nor about to be collected, nor asleep.
+                // Placing has no effect on a timeline that is neither new, orphaned nor asleep.
                 if state.stored?.timeline?.id != shown || state.isPlaced {
                     placed[shown] = TimelinePlacement(
                         id: shown, kindID: kind.id, identity: identity, lane: .interactive, cause: state.cause,
@@ -217,13 +217,12 @@ extension LifecycleFold {
             }
         }
         writes.placements = Array(placed.values)
-        // A timeline that one widget leaves and another takes up in the same batch is locked and looked at all the same.
         writes.departures = Array(departed)
         writes.placeholders = Array(placeholders)
         return writes
     }
 
-    /// The kind by the record's name; a widget of a retired kind keeps the kind of its row.
+    /// The kind of the record's name; for a retired kind, that of the stored row.
     private func kind(of record: WidgetRecord, _ state: State, _ app: RegisteredApp) -> RegisteredKind? {
         if let kind = directory.kind(record.kind, of: app) { return kind }
         guard let stored = state.stored, let kind = directory.kinds[stored.kindID] else { return nil }
@@ -232,7 +231,7 @@ extension LifecycleFold {
 }
 
 extension WidgetChange {
-    /// Why a timeline that the widget comes to show is wanted.
+    /// Reason of the reload of a timeline that the widget begins to show.
     fileprivate var reason: ReloadReason {
         switch self {
         case .placed, .removed: .placed

@@ -1,10 +1,9 @@
 import WidgetModel
 import WidgetStore
 
-/// Targeted requests of one sort of audience, folded: those that are for the same audience and kind, and for the same
-/// match if they have one, are one row of SQL input.
+/// Folded requests for one sort of audience: one row of SQL input for each audience, kind and match.
 struct MarkTable: Sendable {
-    /// What is known of a row besides its key.
+    /// Values of a row besides its key.
     private struct Row {
         var appID: Int32
         var kindID: Int32
@@ -17,14 +16,14 @@ struct MarkTable: Sendable {
         var reason: ReloadReason
     }
 
-    /// What makes two requests with a match one row of input.
+    /// Key of requests with a match.
     private struct MatchKey: Hashable {
         let audience: ScopedIdentifier
         let kindID: Int32?
         let matching: WidgetConfiguration
     }
 
-    /// Stands for all kinds; the database's ids are positive.
+    /// Stands for all kinds, since ids are positive.
     private static let allKinds: Int32 = -1
 
     private let audience: TimelineMark.Audience
@@ -39,7 +38,7 @@ struct MarkTable: Sendable {
         self.audience = audience
     }
 
-    /// Calls `body` with the app, the kind (nil: all) and the lane of requests; of those in a row that are equal, once.
+    /// Calls `body` with app, kind (nil for all) and lane of the rows; once for equal neighbours.
     func forEachScope(_ body: (Int32, Int32?, ReloadLane) -> Void) {
         var last: (appID: Int32, kindID: Int32, lane: ReloadLane)?
         for row in rows where last.map({ $0 != (row.appID, row.kindID, row.lane) }) ?? true {
@@ -49,7 +48,7 @@ struct MarkTable: Sendable {
         for mark in matches.values { body(mark.appID, mark.kindID, mark.lane) }
     }
 
-    /// Adds a request for the audience whose id lies in `bytes`; later ones must come later.
+    /// Adds a request for the audience whose id is in `bytes`. Requests must come in log order.
     mutating func add(
         appID: Int32, kindID: Int32?, audience: Range<Int>, in bytes: RawSpan, reason: ReloadReason,
         at position: EventPosition
@@ -99,7 +98,7 @@ struct MarkTable: Sendable {
         matches[key] = mark
     }
 
-    /// In the order of their events: of those that hit one timeline, the row notes the last.
+    /// Marks in the order of their events, since a timeline's row keeps the last cause.
     var values: [TimelineMark] {
         var marks: [TimelineMark] = []
         marks.reserveCapacity(count)
@@ -130,7 +129,7 @@ struct MarkTable: Sendable {
 }
 
 extension EventPosition {
-    /// The order in which a batch's requests are written: that of the log, within a partition.
+    /// Whether the position comes first in the order in which requests are written, which is log order in a partition.
     func precedes(_ other: EventPosition) -> Bool {
         (topic, partition, offset) < (other.topic, other.partition, other.offset)
     }

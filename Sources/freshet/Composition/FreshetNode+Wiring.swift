@@ -99,13 +99,13 @@ extension FreshetNode {
                 makeConsumer: { [logger] in try KafkaConsumer(configuration: consumer, logger: logger) })
             let forwarder = DeadLetterForwarder(
                 pool: pool, producer: producer, topic: settings.topics.deadLetters, signal: deadLetters, logger: logger)
-            let retention = DeadLetterRetention(
+            let retention = RowRetention.deadLetters(
                 pool: pool, retention: settings.deadLetters.retention, logger: logger)
             return IngestParts(
                 service: service,
                 services: [
                     BackgroundService("notifier") { await notifier.run() }, forwarder, retention,
-                    TraceRetention(pool: pool, logger: logger), service,
+                    RowRetention.eventTraces(pool: pool, logger: logger), service,
                 ],
                 assignment: assignment)
         }

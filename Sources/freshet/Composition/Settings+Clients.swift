@@ -36,7 +36,7 @@ extension Settings {
         configuration.topics.appChanges = topics.appChanges
         configuration.topics.widgets = topics.widgets
         configuration.topics.more = topics.more.sorted { $0.key < $1.key }.compactMap { name, sort in
-            EventTopic(rawValue: sort).map { IngestConfiguration.Topics.More(name: name, carries: $0) }
+            EventTopic(rawValue: sort).map { IngestTopics.More(name: name, carries: $0) }
         }
         configuration.topics.allowedApps = topics.allowedApps.mapValues { apps in
             Set(apps.split(separator: "|").map(String.init))

@@ -5,7 +5,7 @@ import Synchronization
 import WidgetStore
 
 extension IngestService {
-    /// The log does not have the next offset of a partition: stops there or moves on, as the operator has chosen.
+    /// Handles a partition whose next offset is not in the log, by the configured policy.
     ///
     /// - Throws: `CancellationError`.
     func settle(
@@ -20,16 +20,16 @@ extension IngestService {
         let gap = LogGap(partition: partition, offset: offset, bounds: bounds)
         switch (gap.cause, configuration.offsetOutOfRange) {
         case (.none, _), (.unknown, _):
-            // Read there again: it works, or it is told again. To stand still for what may be there would not end.
+            // Try again, since the offset is or may be there.
             guard await pause(attempt: 3) else { throw CancellationError() }
             await move(partition, to: offset, consumer)
         case (_, .stop):
             statistics.update { $0.outOfRange += 1 }
             status.standsStill(
                 partition,
-                "partition \(partition) stands still: \(gap.explanation); to go on: \(gap.command)")
+                "partition \(partition) is stopped: \(gap.explanation); to go on: \(gap.command)")
             logger.critical(
-                "the log does not have the next offset of a partition: it stands still until its position is set",
+                "the log does not have the next offset of a partition; it is stopped until its position is set",
                 metadata: [
                     "topic": "\(partition.topic)", "partition": "\(partition.partition)", "offset": "\(offset)",
                     "cause": "\(gap.explanation)", "command": "\(gap.command)",
@@ -43,7 +43,7 @@ extension IngestService {
                 $0.lostToRetention += Int(lost)
             }
             logger.critical(
-                "the log did not have the next offset of a partition: it goes on at the earliest",
+                "the log did not have the next offset of a partition; it goes on at the earliest",
                 metadata: [
                     "topic": "\(partition.topic)", "partition": "\(partition.partition)", "from": "\(offset)",
                     "to": "\(bounds.earliest)", "lost": gap.cause == .beyondEnd ? "unknown" : "\(lost)",
@@ -53,9 +53,9 @@ extension IngestService {
         }
     }
 
-    /// Moves the stored position by the same compare-and-set that applying events takes.
+    /// Moves the stored position by compare-and-set.
     ///
-    /// - Returns: false when the partition is no longer this process's, or was moved by somebody else.
+    /// - Returns: false if the partition is not this process's any more or was moved by another.
     private func skip(
         _ partition: TopicPartition, to offset: Int64, _ positions: inout PartitionPositions, _ consumer: KafkaConsumer
     ) async throws -> Bool {
@@ -76,7 +76,7 @@ extension IngestService {
                 case .stopped:
                     throw CancellationError()
                 case .fenced:
-                    // Perhaps by this very step, when a COMMIT went through whose answer was lost.
+                    // The fence may be this very step, if its COMMIT succeeded without an answer.
                     if let stored = try? await pool.query(ListPositions()) {
                         if positions.areApplied(advances, stored: stored) {
                             positions.applied(advances)
@@ -99,14 +99,14 @@ extension IngestService {
             try await consumer.seek([partition: .at(offset)])
             status.goesOn(partition)
         } catch {
-            // Not assigned any more: its revocation is on its way.
+            // It is being revoked.
             logger.info("the partition is gone", metadata: ["error": "\(error)"])
         }
     }
 
-    // MARK: What holds ingest up
+    // MARK: Obstacles
 
-    /// Why this process does not read all that it should, for readiness; empty when it does.
+    /// Reasons why the process does not read all its partitions, for readiness.
     package var obstacles: [String] {
         let consumer = current.withLock { $0 }
         if consumer?.isMember == true { status.isMember() }
@@ -115,10 +115,10 @@ extension IngestService {
         return ["no partitions are assigned: the group has not counted this process in yet"]
     }
 
-    /// How long the consumer's own thread has not come round; nil while there is none.
+    /// Time since the consumer's thread last made progress; nil without a consumer.
     package var consumerSilence: Duration? { current.withLock { $0 }?.silence }
 
-    /// Says again and again what holds ingest up, and finds out whether topics can be read again.
+    /// Logs obstacles at intervals, and checks whether topics can be read again.
     func watchObstacles(_ consumer: KafkaConsumer) async {
         var unsaid = Duration.zero
         while true {
@@ -131,7 +131,7 @@ extension IngestService {
             unsaid = .zero
             let obstacles = obstacles
             guard !obstacles.isEmpty else { continue }
-            logger.warning("ingest is held up", metadata: ["reasons": .array(obstacles.map { "\($0)" })])
+            logger.warning("ingest is blocked", metadata: ["reasons": .array(obstacles.map { "\($0)" })])
         }
     }
 }

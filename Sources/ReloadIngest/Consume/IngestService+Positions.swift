@@ -3,9 +3,9 @@ import Logging
 import PostgresClient
 import WidgetStore
 
-/// Which partitions this process may move, and from where.
+/// Positions of the process's partitions.
 extension IngestService {
-    /// Takes a new epoch for the partitions; answers where to start, and waits as long as the database is away.
+    /// Takes a new epoch for the partitions and returns where to start. Waits while the database is away.
     func take(
         _ partitions: [TopicPartition], _ positions: inout PartitionPositions
     ) async throws -> [TopicPartition: KafkaOffset] {
@@ -31,7 +31,7 @@ extension IngestService {
         }
     }
 
-    /// Takes partitions again that another process had taken, unless they have been revoked meanwhile.
+    /// Takes back partitions that another process had taken, unless they have been revoked.
     func retake(
         _ partitions: [TopicPartition], _ positions: inout PartitionPositions, _ consumer: KafkaConsumer
     ) async throws {
@@ -42,21 +42,21 @@ extension IngestService {
             metadata: ["partitions": "\(partitions.map { "\($0.topic)/\($0.partition)" }.joined(separator: ", "))"])
         guard await pause(attempt: 3) else { throw CancellationError() }
         let starts = try await take(partitions, &positions)
-        // One by one, to know of each whether it is still there.
+        // One by one, since each may have been revoked.
         for (partition, start) in starts.sorted(by: { $0.key < $1.key }) {
             do {
                 try await consumer.seek([partition: start])
             } catch {
-                // Not assigned any more: its revocation is on its way, behind batches that were fetched for the old
-                // position. Under the new one they would pass for the next events, over a hole.
+                // It is being revoked. Batches that were fetched for the old position must not be applied to the new one,
+                // over a gap.
                 positions.drop([partition])
                 logger.info("a partition is gone", metadata: ["error": "\(error)"])
             }
         }
     }
 
-    /// After a failed compare-and-set: the positions may be where this very batch would have left them, when a COMMIT
-    /// went through whose answer was lost; else another process has taken the partitions.
+    /// Resolves a failed compare-and-set: either the batch was committed without an answer, or another process has taken the
+    /// partitions.
     func resolveFence(
         _ advances: [AdvancePositions.Advance], _ positions: inout PartitionPositions, _ consumer: KafkaConsumer
     ) async throws {
@@ -77,7 +77,7 @@ extension IngestService {
         try await retake(positions.fenced(advances, stored: stored), &positions, consumer)
     }
 
-    /// For lag tools only; nothing of ours ever reads it.
+    /// Commits offsets to Kafka, for lag tools only.
     func commitToKafka(_ advances: [AdvancePositions.Advance], _ consumer: KafkaConsumer) {
         consumer.commit(
             Dictionary(

@@ -5,17 +5,9 @@ import WidgetEvents
 import WidgetModel
 import WidgetStore
 
-#if canImport(Glibc)
-import Glibc
-#elseif canImport(Musl)
-import Musl
-#else
-import Darwin
-#endif
-
-/// Counts what ingest does, once a batch: nothing is counted while messages are decoded or folded.
+/// Metrics of ingest, recorded once a batch.
 package final class IngestMeter: Sendable {
-    /// What became of the events of one type.
+    /// Counters of one event type by outcome.
     private struct Outcomes: Sendable {
         let applied: Counter
         let deadLetters: Counter
@@ -31,13 +23,13 @@ package final class IngestMeter: Sendable {
     }
 
     private struct State {
-        /// By topic, of the batch at hand: how many messages, and the oldest one's time in milliseconds since 1970.
+        /// Messages of the current batch by topic: their number and the oldest one's time in milliseconds since 1970.
         var atHand: [String: (count: Int, oldest: Int64)] = [:]
-        /// Since when a topic has been behind with nothing of it at hand.
+        /// Time since which a topic has had a lag but no messages in the current batch.
         var behindSince: [String: ContinuousClock.Instant] = [:]
     }
 
-    /// By the index of the type; the last is of messages whose type is not known.
+    /// Counters by the index of the type; the last is for unknown types.
     private let events: [Outcomes]
     private let causes: [DeadLetterCause: Counter]
     private let batchEvents: Recorder
@@ -47,7 +39,7 @@ package final class IngestMeter: Sendable {
     private let oldest: [String: Meter]
     private let state = Mutex(State())
 
-    /// - Parameter topics: those that are consumed.
+    /// - Parameter topics: the consumed topics.
     init(topics: [String]) {
         events = EventType.allCases.map { Outcomes($0.metricLabel) } + [Outcomes("unknown")]
         causes = Dictionary(
@@ -68,7 +60,7 @@ package final class IngestMeter: Sendable {
 
     // MARK: Batches
 
-    /// A batch is at hand until ``settled()``.
+    /// Begins a batch, which ends with ``settled()``.
     func received(_ batch: KafkaBatch) {
         var counts = Array(repeating: 0, count: batch.topics.count)
         var times = Array(repeating: Int64.max, count: batch.topics.count)
@@ -87,16 +79,16 @@ package final class IngestMeter: Sendable {
         }
     }
 
-    /// The batch at hand has been applied, or dropped.
+    /// Ends the current batch.
     func settled() {
         state.withLock { $0.atHand = [:] }
     }
 
-    /// A transaction was committed.
+    /// Records a committed transaction.
     ///
     /// - Parameters:
-    ///   - items: of the batch, those that it applied.
-    ///   - rejected: those that became dead letters.
+    ///   - items: the batch's items in the transaction.
+    ///   - rejected: events that became dead letters.
     func committed(
         _ items: ArraySlice<Int32>, of batch: PreparedBatch, rejected: [RejectedEvent], diverted: [RejectedEvent],
         took time: Duration
@@ -129,9 +121,9 @@ package final class IngestMeter: Sendable {
 
     // MARK: Lag
 
-    /// Notes how far ingest is behind.
+    /// Records the lag.
     ///
-    /// - Parameter lag: messages behind what has been handed over, by partition.
+    /// - Parameter lag: messages behind the last one that was polled, by partition.
     func sampled(lag behind: [TopicPartition: Int64]) {
         var lags: [String: Int64] = [:]
         for (place, count) in behind { lags[place.topic, default: 0] += count }
@@ -139,7 +131,7 @@ package final class IngestMeter: Sendable {
         let time = Self.now()
         for (topic, meter) in lag {
             let (atHand, since) = state.withLock { state -> ((count: Int, oldest: Int64)?, ContinuousClock.Instant?) in
-                // What is behind and does not come has no time that is known here: it is counted from when it was seen.
+                // The times of messages that are not polled are unknown, so their age counts from the first sample.
                 if lags[topic, default: 0] == 0 || state.atHand[topic] != nil {
                     state.behindSince[topic] = nil
                 } else if state.behindSince[topic] == nil {
@@ -155,23 +147,19 @@ package final class IngestMeter: Sendable {
         }
     }
 
-    /// Milliseconds since 1970: only to be compared with the times of messages.
-    private static func now() -> Int64 {
-        var time = timespec()
-        clock_gettime(CLOCK_REALTIME, &time)
-        return Int64(time.tv_sec) * 1_000 + Int64(time.tv_nsec) / 1_000_000
-    }
+    /// Milliseconds since 1970, to compare with the times of messages.
+    private static func now() -> Int64 { WallClock.now().microseconds / 1_000 }
 }
 
 extension IngestService {
-    /// Notes the lag for the metrics; asks no broker.
+    /// Records the lag without a request to the brokers.
     package func sampleLag() async {
         meter.sampled(lag: await lag() ?? [:])
     }
 }
 
 extension EventType {
-    /// The type without what all types have: `push.received`.
+    /// The type without prefix and version: `push.received`.
     var metricLabel: String { String(rawValue.dropFirst("freshet.".count).dropLast(".v1".count)) }
 
     init(_ event: FreshetEvent) {
@@ -187,7 +175,7 @@ extension EventType {
         }
     }
 
-    /// Of a request that stays in its bytes: its reason tells.
+    /// The type of a request with this reason.
     init(_ reason: ReloadReason) {
         switch reason {
         case .foreground, .background: self = .appChanged

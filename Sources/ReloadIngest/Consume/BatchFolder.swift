@@ -1,18 +1,18 @@
 import WidgetStore
 
-/// Folds a batch, one transaction's worth after the other, by the kinds as they are known.
+/// Folds a batch in parts for one transaction each.
 struct BatchFolder: Sendable {
-    /// The first of some items that one transaction applies.
+    /// A fold of the first items, for one transaction.
     struct Folded: Sendable {
         fileprivate let items: [Int32]
         let fold: BatchFold
-        /// How many of them.
+        /// Number of items in the fold.
         let count: Int
     }
 
     private struct Known: Sendable {
         let directory: KindDirectory
-        /// It was read after the batch had come, so a name that is not in it is nobody's.
+        /// Whether it was read after the batch was polled, so that missing names do not exist.
         let isCurrent: Bool
     }
 
@@ -27,14 +27,13 @@ struct BatchFolder: Sendable {
         self.flow = flow
     }
 
-    /// Has the kinds read again if need be. To be called whenever something may take long: they may be retired or changed
-    /// meanwhile.
+    /// Has the kinds read again. Called before waits, during which kinds may be retired or changed.
     mutating func forget() { known = nil }
 
     /// Folds the next items.
     ///
-    /// - Parameter ahead: what ``ahead(_:of:)`` made while those before were applied.
-    /// - Throws: `PostgresError`, when the kinds cannot be read.
+    /// - Parameter ahead: result of ``ahead(_:of:)`` during the previous transaction.
+    /// - Throws: `PostgresError` if the kinds cannot be read.
     mutating func next(_ items: [Int32], of batch: PreparedBatch, ahead: Folded?) async throws -> Folded {
         var known: Known
         if let earlier = self.known {
@@ -57,7 +56,7 @@ struct BatchFolder: Sendable {
         return folded
     }
 
-    /// Folds what comes behind those at hand, while the database is busy with them; nil when there is nothing more.
+    /// Folds the items behind the current transaction while the database is busy with that; nil for no items.
     func ahead(_ items: [Int32], of batch: PreparedBatch) -> Folded? {
         guard let known, !items.isEmpty else { return nil }
         return fold(items, of: batch, by: known)

@@ -3,20 +3,20 @@ import WidgetEvents
 import WidgetModel
 import WidgetStore
 
-/// A polled batch, decoded: every message is an event, or will be a dead letter.
+/// A decoded batch: every message is an event or becomes a dead letter.
 struct PreparedBatch: Sendable {
     let batch: KafkaBatch
     private var read: ReadRecords
-    /// The partitions that the batch has messages of.
+    /// Partitions of the batch's messages.
     let places: [TopicPartition]
-    /// By the message's index: index into ``places``.
+    /// Indices into ``places`` by message.
     private let placeIndices: [Int32]
-    private let topics: IngestConfiguration.Topics
+    private let topics: IngestTopics
     private let decoder: EventDecoder
-    /// By the batch's topic index: index among the topics that ingest reads.
+    /// Indices of ingest's topics by the batch's topic index.
     private let sorts: [Int16]
 
-    init(_ batch: KafkaBatch, topics: IngestConfiguration.Topics, decoder: EventDecoder) {
+    init(_ batch: KafkaBatch, topics: IngestTopics, decoder: EventDecoder) {
         self.batch = batch
         self.topics = topics
         self.decoder = decoder
@@ -29,7 +29,7 @@ struct PreparedBatch: Sendable {
         (places, placeIndices) = Self.places(of: batch)
     }
 
-    /// Messages of one partition come in runs.
+    /// Partitions, and the index of each message's. Messages of one partition come in runs.
     private static func places(of batch: KafkaBatch) -> ([TopicPartition], [Int32]) {
         var places: [TopicPartition] = []
         var indices: [Int32] = []
@@ -52,18 +52,18 @@ struct PreparedBatch: Sendable {
         return (places, indices)
     }
 
-    /// All messages, by their indices.
+    /// Indices of all messages.
     var items: [Int32] { (0..<Int32(truncatingIfNeeded: batch.count)).map { $0 } }
 
-    /// Of the items, in order, those that are still to be applied.
+    /// The items that are still to be applied, in order.
     ///
-    /// - Parameter next: by place: the first offset that is, or nil when none is.
+    /// - Parameter next: first offset to apply by place; nil for none.
     func due(_ items: [Int32], from next: [Int64?]) -> [Int32] {
         let first = next.map { $0 ?? .max }
         return items.filter { batch.records[Int($0)].offset >= first[Int(placeIndices[Int($0)])] }
     }
 
-    /// By partition: the offset that follows the last of these items.
+    /// The offset after the last of these items by partition.
     func next(after items: ArraySlice<Int32>) -> [TopicPartition: Int64] {
         var next = places.map { _ in Int64(-1) }
         for item in items { next[Int(placeIndices[Int(item)])] = batch.records[Int(item)].offset + 1 }
@@ -71,10 +71,10 @@ struct PreparedBatch: Sendable {
             zip(places, next).filter { $0.1 >= 0 }.map { ($0.0, $0.1) }, uniquingKeysWith: { $1 })
     }
 
-    /// Folds the first of these items: all of them, unless they come to more rows of SQL input than `limit`.
+    /// Folds the first of these items, as many as need at most `limit` rows of SQL input.
     ///
-    /// - Parameter diverted: apps whose events wait.
-    /// - Returns: the fold, and how many items are in it; at least one if there is one.
+    /// - Parameter diverted: apps whose events are diverted.
+    /// - Returns: the fold and the number of its items, at least one if there is any.
     func fold(
         _ items: [Int32], _ directory: KindDirectory, _ diverted: Set<Int32> = [], limit: Int = .max
     ) -> (fold: BatchFold, count: Int) {
@@ -103,7 +103,7 @@ struct PreparedBatch: Sendable {
         }
     }
 
-    /// What one of the messages says.
+    /// Content of a message.
     func content(_ index: Int) -> ReadRecords.Content {
         switch read.records[index] {
         case .request: RecordReader.content(index, of: batch, topics: topics, decoder: decoder)
@@ -111,13 +111,13 @@ struct PreparedBatch: Sendable {
         }
     }
 
-    /// Where a message stands, for people: `freshet.pushes/3@1042`.
+    /// Place of a message as text: `freshet.pushes/3@1042`.
     func place(_ index: Int) -> String {
         let record = batch.records[index]
         return "\(batch.topic(index))/\(record.partition)@\(record.offset)"
     }
 
-    /// The index of a message's type among ``EventType/allCases``; one past them when its type is not known.
+    /// Index of a message's type in ``EventType/allCases``, or their count for an unknown type.
     func typeIndex(_ index: Int) -> Int {
         switch read.records[index] {
         case .request(let request): return Self.typeIndices[Int(request.reason.rawValue)]
@@ -127,12 +127,12 @@ struct PreparedBatch: Sendable {
         }
     }
 
-    /// By the reason's raw value.
+    /// Indices of types by the reason's raw value.
     private static let typeIndices: [Int] = (0...(ReloadReason.allCases.map { Int($0.rawValue) }.max() ?? 0)).map {
         ReloadReason(rawValue: Int16($0)).map { EventType($0).index } ?? EventType.allCases.count
     }
 
-    /// From now on the message is one that becomes a dead letter.
+    /// Turns a message into a rejected one.
     mutating func reject(_ index: Int, code: String, message: String) {
         let app =
             switch content(index) {
@@ -143,7 +143,7 @@ struct PreparedBatch: Sendable {
             index, by: .rejected(RejectedEvent(record: index, app: app, code: code, message: message)))
     }
 
-    /// The dead letter of one of the batch's messages, with the whole message.
+    /// The dead letter of a message.
     func deadLetter(_ event: RejectedEvent) -> DeadLetter {
         let record = batch.records[event.record]
         return DeadLetter(

@@ -1,18 +1,16 @@
 import KafkaClient
 import Synchronization
 
-/// What keeps ingest from reading all that it should, for readiness and for people; empty when nothing does.
-///
-/// Other parts may put in and take out their own reasons with ``set(_:for:)``.
+/// Obstacles that keep ingest from reading all its partitions. Other parts can add reasons with ``set(_:for:)``.
 package final class IngestStatus: Sendable {
     private enum Subject: Hashable {
-        /// The consumer, or its membership in the group.
+        /// The consumer or its group membership.
         case group
         case topic(String)
         case partition(TopicPartition)
         case named(String)
 
-        /// The order in which people read it.
+        /// Sort key.
         var order: (Int, String, Int32) {
             switch self {
             case .named(let name): (0, name, 0)
@@ -25,7 +23,7 @@ package final class IngestStatus: Sendable {
 
     private struct Obstacle {
         var reason: String
-        /// A partition that can be read to see whether the obstacle has gone; nil: something else tells.
+        /// Partition whose reading shows whether the obstacle is gone; nil if something else does.
         var probe: TopicPartition?
     }
 
@@ -33,19 +31,19 @@ package final class IngestStatus: Sendable {
 
     package init() {}
 
-    /// Why ingest stands still or lacks something, each for people.
+    /// Descriptions of the obstacles.
     package var reasons: [String] {
         obstacles.withLock { $0 }.sorted { $0.key.order < $1.key.order }.map(\.value.reason)
     }
 
-    /// Sets, or with nil takes back, a reason of another part's: that ingest is halted, say.
+    /// Sets or, with nil, removes a reason of another part, such as a halt.
     package func set(_ reason: String?, for name: String) {
         obstacles.withLock { $0[.named(name)] = reason.map { Obstacle(reason: $0) } }
     }
 
-    // MARK: What happens
+    // MARK: Events
 
-    /// The consumer has failed, and another will be made after a pause.
+    /// The consumer has failed and will be replaced.
     func consumerFailed(_ error: any Error, group: String) {
         obstacles.withLock { obstacles in
             obstacles = obstacles.filter { if case .named = $0.key { true } else { false } }
@@ -53,7 +51,7 @@ package final class IngestStatus: Sendable {
         }
     }
 
-    /// Something that librdkafka goes on from by itself, once what is wrong has been mended.
+    /// An error from which librdkafka recovers once its cause is fixed.
     func failed(_ error: KafkaError, group: String) {
         guard let subject = Self.subject(error) else { return }
         var obstacle = Obstacle(reason: Self.reason(error, group: group))
@@ -95,7 +93,7 @@ package final class IngestStatus: Sendable {
         obstacles.withLock { $0[.partition(partition)] = Obstacle(reason: reason) }
     }
 
-    /// How many partitions stand still, and will until somebody sets their position.
+    /// Number of partitions that are stopped until their position is set.
     package var standingPartitions: Int {
         obstacles.withLock { obstacles in
             obstacles.keys.count { if case .partition = $0 { true } else { false } }
@@ -106,7 +104,7 @@ package final class IngestStatus: Sendable {
         obstacles.withLock { $0[.partition(partition)] = nil }
     }
 
-    /// The consumer has been counted in by its group, with partitions or without.
+    /// The consumer has joined its group.
     func isMember() {
         obstacles.withLock { $0[.group] = nil }
     }
@@ -118,7 +116,7 @@ package final class IngestStatus: Sendable {
         obstacles.withLock { $0[.topic(topic)] = nil }
     }
 
-    // MARK: What it means
+    // MARK: Descriptions
 
     private static func subject(_ error: KafkaError) -> Subject? {
         switch error.code {
@@ -127,7 +125,7 @@ package final class IngestStatus: Sendable {
         case .topicAuthorizationFailed, .unknownTopicOrPartition:
             error.context.topic.map { .topic($0) }
         default:
-            // Passes, or is told by the brokers' own readiness.
+            // Transient, or covered by the readiness of the brokers.
             nil
         }
     }

@@ -3,8 +3,8 @@ import PostgresClient
 import Synchronization
 import WidgetStore
 
-/// Notices that a position of this process's partitions was moved from outside (`freshet positions set`), also of one
-/// that has nothing to read, where no failed compare-and-set would tell.
+/// Detects positions that were set from outside (`freshet positions set`), also of partitions without messages, which no
+/// failed compare-and-set would reveal.
 final class PositionWatch: Sendable {
     private let pool: PostgresPool
     private let interval: Duration
@@ -15,20 +15,19 @@ final class PositionWatch: Sendable {
         self.interval = interval
     }
 
-    /// The epochs that this process has taken, of the partitions that it holds.
+    /// Sets the epochs of the process's partitions.
     func hold(_ epochs: [TopicPartition: Int64]) {
         self.epochs.withLock { $0 = epochs }
     }
 
-    /// Looks at an interval; returns true once an epoch has been ahead twice in a row. Once may be a rebalance whose
-    /// revocation is on its way.
+    /// Polls the stored epochs and returns true once one was ahead twice in a row. Once may be a rebalance whose revocation
+    /// is still to come.
     ///
     /// - Throws: `CancellationError`.
     func waitUntilMoved() async throws -> Bool {
         var suspects: [TopicPartition: Int64] = [:]
         while true {
             try await Task.sleep(for: interval)
-            // While the database is away nothing can be said.
             guard let stored = try? await pool.query(ListPositions()) else { continue }
             let ahead = Self.ahead(epochs.withLock { $0 }, stored: stored)
             if ahead.contains(where: { suspects[$0.key] == $0.value }) { return true }

@@ -1,17 +1,17 @@
 import KafkaClient
 import WidgetStore
 
-/// Where this process stands in the partitions assigned to it.
+/// Positions of the process in its partitions.
 struct PartitionPositions: Sendable {
     struct Position: Hashable {
-        /// The epoch that this process took at assignment.
+        /// Epoch taken at assignment.
         let epoch: Int64
-        /// Offset of the next event to apply; `nil`: nothing of the partition has ever been applied.
+        /// Offset of the next event to apply; nil if none was ever applied.
         var next: Int64?
     }
 
     private(set) var positions: [TopicPartition: Position] = [:]
-    /// The epochs under which a batch is received.
+    /// Current epochs.
     private(set) var epochs: [TopicPartition: Int64] = [:]
 
     mutating func take(_ rows: [TakePartitions.Row]) {
@@ -29,15 +29,14 @@ struct PartitionPositions: Sendable {
         }
     }
 
-    /// The first offset of a partition that is still to be applied, of what was received under this epoch; nil for none.
-    /// Once the partition has been taken anew it is none: reading goes on from the stored position, and what is at hand may
-    /// lie beyond a hole.
+    /// The first offset that is still to be applied of the messages received under an epoch; nil for none. Under a newer
+    /// epoch it is nil, since messages of the old one may lie beyond a gap.
     func firstDue(of partition: TopicPartition, receivedUnder epoch: Int64?) -> Int64? {
         guard let position = positions[partition], position.epoch == epoch else { return nil }
         return position.next ?? 0
     }
 
-    /// The compare-and-set for having applied each partition up to the given offset, in key order.
+    /// The compare-and-set that moves each partition to its next offset, in key order.
     func advances(to next: [TopicPartition: Int64]) -> [AdvancePositions.Advance] {
         next.sorted { $0.key < $1.key }.compactMap { partition, next in
             positions[partition].map {
@@ -54,7 +53,7 @@ struct PartitionPositions: Sendable {
         }
     }
 
-    /// The partitions whose stored position is not what this process left there: somebody else has taken them.
+    /// Partitions whose stored position is not this process's, so that another has taken them.
     func fenced(_ advances: [AdvancePositions.Advance], stored: [ListPositions.Row]) -> [TopicPartition] {
         let stored = Dictionary(
             stored.map { (TopicPartition(topic: $0.topic, partition: $0.partition), $0) }, uniquingKeysWith: { $1 })
@@ -67,7 +66,7 @@ struct PartitionPositions: Sendable {
         }
     }
 
-    /// Of an attempt whose outcome is unknown: whether the stored positions are those that it would have left.
+    /// Whether an attempt of unknown outcome was committed.
     func areApplied(_ advances: [AdvancePositions.Advance], stored: [ListPositions.Row]) -> Bool {
         let stored = Dictionary(
             stored.map { (TopicPartition(topic: $0.topic, partition: $0.partition), $0) }, uniquingKeysWith: { $1 })

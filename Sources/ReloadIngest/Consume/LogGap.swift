@@ -1,30 +1,30 @@
 import KafkaClient
 
-/// What to do when the log does not have the next offset of a partition.
+/// Policy for a partition whose next offset is not in the log.
 package enum OffsetOutOfRangePolicy: String, CaseIterable, Sendable {
-    /// The partition stands still until somebody sets its position: nothing is skipped silently.
+    /// Stop the partition until its position is set.
     case stop
-    /// Go on at the oldest message that the log has, loudly.
+    /// Go on at the oldest message in the log.
     case earliest
 }
 
-/// A stored position that the log does not have, and why. Pure: bounds go in.
+/// A stored position that is not in the log, and the cause.
 struct LogGap: Equatable, Sendable {
     enum Cause: Equatable, Sendable {
-        /// Retention has removed events that were never read: so many offsets at most.
+        /// Retention has removed unread events, at most so many.
         case retention(lost: Int64)
-        /// The log ends before the position: the topic was created anew, or has lost its tail.
+        /// The log ends before the position: the topic was recreated or has lost its end.
         case beyondEnd
-        /// The log has the offset by now.
+        /// The log has the offset.
         case none
         /// The brokers did not say what the log has.
         case unknown
     }
 
     let partition: TopicPartition
-    /// The offset that had to come next.
+    /// The expected next offset.
     let offset: Int64
-    /// Nil when the brokers did not say.
+    /// Nil if the brokers did not say.
     let bounds: KafkaLogBounds?
 
     var cause: Cause {
@@ -33,10 +33,10 @@ struct LogGap: Equatable, Sendable {
         return offset > bounds.end ? .beyondEnd : .none
     }
 
-    /// What lets the partition go on.
+    /// Command that lets the partition go on.
     var command: String { "freshet positions set \(partition.topic) \(partition.partition) earliest" }
 
-    /// What has happened, for people.
+    /// Description of the cause.
     var explanation: String {
         switch cause {
         case .retention(let lost):

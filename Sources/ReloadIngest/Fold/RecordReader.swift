@@ -3,7 +3,7 @@ import WidgetEvents
 import WidgetModel
 import WidgetStore
 
-/// What was made of the messages of a batch, by their index in it.
+/// Decoded messages of a batch, by their index.
 struct ReadRecords: Sendable {
     enum Content: Sendable {
         case event(BatchEvent)
@@ -11,7 +11,7 @@ struct ReadRecords: Sendable {
     }
 
     enum Record: Sendable {
-        /// As nearly every message: a request that stays in its bytes.
+        /// A request in its bytes, as nearly every message is.
         case request(QuickRequest)
         /// Index into ``ReadRecords/contents``.
         case content(Int32)
@@ -25,32 +25,31 @@ struct ReadRecords: Sendable {
         contents.append(content)
     }
 
-    /// Gives a message another content.
+    /// Replaces the content of a message.
     mutating func replace(_ index: Int, by content: Content) {
         records[index] = .content(Int32(truncatingIfNeeded: contents.count))
         contents.append(content)
     }
 }
 
-/// Decodes messages one by one, on the consumer's poll thread as they come; so decoding overlaps with the transaction of
-/// the batch before.
+/// Decodes messages on the consumer's poll thread, while the transaction of the previous batch runs.
 final class RecordReader: KafkaMessageReader {
-    private let topics: IngestConfiguration.Topics
+    private let topics: IngestTopics
     private let decoder: EventDecoder
     private var read = ReadRecords()
-    /// By the batches' topic index: index among the topics that ingest reads, and what they carry.
+    /// Topics of ingest by the batch's topic index.
     private var sorts: [Sort?] = []
     private var expected = 0
 
     /// A topic that ingest reads.
     private struct Sort {
-        /// Among those that it reads.
+        /// Index among ingest's topics.
         let index: Int16
         let topic: EventTopic
-        /// The names of the apps that it may carry events of; nil: any.
+        /// Names of the apps whose events it may carry; nil for any.
         let apps: [[UInt8]]?
 
-        init(_ index: Int, of topics: IngestConfiguration.Topics) {
+        init(_ index: Int, of topics: IngestTopics) {
             self.index = Int16(index)
             topic = topics.carries(index)
             apps = topics.allowedApps[topics.all[index]].map { $0.map { Array($0.utf8) } }
@@ -61,14 +60,14 @@ final class RecordReader: KafkaMessageReader {
         }
     }
 
-    init(topics: IngestConfiguration.Topics, decoder: EventDecoder) {
+    init(topics: IngestTopics, decoder: EventDecoder) {
         self.topics = topics
         self.decoder = decoder
     }
 
     /// All messages of a batch.
     static func read(
-        _ batch: KafkaBatch, topics: IngestConfiguration.Topics, decoder: EventDecoder
+        _ batch: KafkaBatch, topics: IngestTopics, decoder: EventDecoder
     ) -> ReadRecords {
         let reader = RecordReader(topics: topics, decoder: decoder)
         for record in batch.records { reader.read(record, in: batch.bytes, topics: batch.topics) }
@@ -94,7 +93,7 @@ final class RecordReader: KafkaMessageReader {
         KafkaBatch.forEachHeader(of: record, in: bytes) { name, value in
             attributes.note(name: name, value: value, in: bytes)
         }
-        // What is traced is rare, and is read as a whole.
+        // Traced events are rare and fully decoded.
         if !attributes.hasTraceparent,
             let request = QuickRequest(
                 bytes: bytes, value: record.valueRange, attributes: attributes, topic: sort.topic,
@@ -114,9 +113,9 @@ final class RecordReader: KafkaMessageReader {
         return read
     }
 
-    /// What a message of a batch says, whatever it is.
+    /// Content of a message of any type.
     static func content(
-        _ index: Int, of batch: KafkaBatch, topics: IngestConfiguration.Topics, decoder: EventDecoder
+        _ index: Int, of batch: KafkaBatch, topics: IngestTopics, decoder: EventDecoder
     ) -> ReadRecords.Content {
         let record = batch.records[index]
         var attributes = EventAttributes()
@@ -143,7 +142,7 @@ final class RecordReader: KafkaMessageReader {
                     time: time(of: decoded.envelope, record), event: decoded.event,
                     trace: decoded.envelope.traceparent.flatMap { TraceParent($0) }))
         case .failure(let error):
-            // A broken event counts towards the limit of the app that it names: not one that its sender may not name.
+            // A broken event counts towards the limit of its app, unless the topic may not carry the app's events.
             if let app = error.app, !sort.allows(app.utf8) {
                 notAllowed(index, app, "; besides, \(error.description)")
             } else {
@@ -162,8 +161,8 @@ final class RecordReader: KafkaMessageReader {
                 message: "/app: the topic may not carry events of app \(Text.quoted(app))\(more)", pointer: "/app"))
     }
 
-    /// When the event happened: its own time, else the broker's. A time more than five minutes after the message's own
-    /// timestamp is taken for a wrong clock: otherwise one event from next year would override all that follow it.
+    /// Time of the event: its own, else the broker's. It is at most five minutes after the message's timestamp, so that an
+    /// event from a wrong clock does not override all later ones.
     private static func time(of envelope: EventEnvelope, _ record: KafkaBatch.Record) -> Timestamp? {
         guard record.timestampMilliseconds >= 0 else { return envelope.time }
         let broker = Timestamp(microseconds: record.timestampMilliseconds.multipliedClamping(by: 1000))

@@ -1,0 +1,51 @@
+package import PostgresClient
+package import WidgetStore
+
+/// Settings of ingest. The defaults are safe for production.
+package struct IngestConfiguration: Sendable {
+    package var topics = IngestTopics()
+    package var group = "freshet"
+    /// Most messages in a polled batch. ``maximumMarks`` limits how many of them one transaction applies.
+    package var maximumBatch = 4096
+    /// Most rows of SQL input for targeted requests in one transaction, which locks at least as many timelines.
+    package var maximumMarks = 4_096
+    /// An audience with more widgets than this is materialised by the sweeper, not in the transaction.
+    package var audienceLimit = 10_000
+    /// Largest event, in bytes; a larger one becomes a dead letter.
+    package var maximumEventBytes = 1_048_576
+    /// Age at which the directory of kinds is read again.
+    package var directoryAge: Duration = .seconds(5)
+    /// First and longest delay when the database does not take a batch.
+    package var retryBase: Duration = .milliseconds(50)
+    package var retryCap: Duration = .seconds(5)
+    /// Interval of checks for positions that were set from outside.
+    package var positionInterval: Duration = .seconds(2)
+    /// Limits at which an app is diverted and at which ingest halts.
+    package var deadLetters = DeadLetterLimits()
+    /// Interval of checks for diversions and halts.
+    package var flowInterval: Duration = .seconds(2)
+    /// Retention of dead letters that were forwarded, replayed or discarded.
+    package var retention: Duration = .seconds(30 * 86_400)
+    /// Topic of dead letters.
+    package var deadLetterTopic = "freshet.dead-letters"
+
+    /// Policy for a partition whose next offset is not in the log.
+    package var offsetOutOfRange = OffsetOutOfRangePolicy.stop
+    /// Longest pause before a failed consumer is replaced. A consumer that ran for twice as long resets the back-off.
+    package var restartCap: Duration = .seconds(30)
+    /// Interval of checks of topics that could not be read.
+    package var recheckInterval: Duration = .seconds(10)
+    /// Interval of log messages about obstacles.
+    package var noticeInterval: Duration = .seconds(60)
+
+    package init() {}
+}
+
+extension DeadLetterReplayer {
+    package init(configuration: IngestConfiguration, pool: PostgresPool) {
+        self.init(
+            topics: configuration.topics, maximumEventBytes: configuration.maximumEventBytes,
+            directoryAge: configuration.directoryAge,
+            applier: BatchApplier(pool: pool, audienceLimit: configuration.audienceLimit))
+    }
+}

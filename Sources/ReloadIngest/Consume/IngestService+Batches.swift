@@ -1,0 +1,252 @@
+import KafkaClient
+import Logging
+import PostgresClient
+import ServiceLifecycle
+import WidgetModel
+import WidgetStore
+
+/// Progress through the items of a batch, one transaction after the other.
+private struct BatchProgress {
+    /// Items that are not applied yet.
+    var items: [Int32]
+    var folder: BatchFolder
+    /// The fold of the items behind the current transaction, made while the database is busy with that.
+    var ahead: BatchFolder.Folded?
+    /// Number of items in the current transaction.
+    var count = 0
+    /// Positions that the current transaction moves.
+    var advances: [AdvancePositions.Advance] = []
+    /// Failed attempts in a row.
+    var attempt = 0
+}
+
+/// Applies batches: folds them, runs their transactions, and recovers from failures.
+extension IngestService {
+    /// Applies items in order, in one transaction if possible.
+    func apply(
+        _ items: [Int32], of batch: inout PreparedBatch, under epochs: [TopicPartition: Int64],
+        _ positions: inout PartitionPositions, _ consumer: KafkaConsumer
+    ) async throws {
+        var progress = BatchProgress(
+            items: items, folder: BatchFolder(configuration: configuration, directory: directory, flow: flow))
+        while true {
+            progress.items = batch.due(
+                progress.items, from: batch.places.map { positions.firstDue(of: $0, receivedUnder: epochs[$0]) })
+            guard !progress.items.isEmpty else { return }
+            (progress.count, progress.advances) = (progress.items.count, [])
+            do {
+                try await applyNext(&progress, of: batch, &positions, consumer)
+                if progress.count == progress.items.count { return }
+                progress.attempt = 0
+            } catch {
+                try await recover(from: ApplyFailure(error), &progress, of: &batch, under: epochs, &positions, consumer)
+            }
+        }
+    }
+
+    /// Applies as many of the items as one transaction takes.
+    private func applyNext(
+        _ progress: inout BatchProgress, of batch: PreparedBatch, _ positions: inout PartitionPositions,
+        _ consumer: KafkaConsumer
+    ) async throws {
+        let (items, ahead) = (progress.items, progress.ahead)
+        progress.ahead = nil
+        let folded = try await progress.folder.next(items, of: batch, ahead: ahead)
+        let (fold, applied) = (folded.fold, items[..<folded.count])
+        progress.count = folded.count
+        progress.advances = positions.advances(to: batch.next(after: applied))
+        let begun = ContinuousClock.now
+        let folder = progress.folder
+        async let next = folder.ahead(Array(items[folded.count...]), of: batch)
+        let outcome = try await transact(fold, advancing: progress.advances, batch)
+        progress.ahead = await next
+        committed(fold, outcome, progress.advances, &positions, consumer, batch)
+        meter.committed(
+            applied, of: batch, rejected: outcome.rejected, diverted: fold.diverted, took: begun.duration(to: .now))
+        onDecisions?(decisions(fold, outcome, batch))
+    }
+
+    /// Does what lets the next attempt succeed: reads again what is out of date, waits, takes partitions again, or divides
+    /// the batch.
+    ///
+    /// - Throws: `CancellationError` if the service is to stop.
+    private func recover(
+        from failure: ApplyFailure, _ progress: inout BatchProgress, of batch: inout PreparedBatch,
+        under epochs: [TopicPartition: Int64], _ positions: inout PartitionPositions, _ consumer: KafkaConsumer
+    ) async throws {
+        let first = Int(progress.items[0])
+        if case .poison = failure {} else { progress.folder.forget() }
+        switch failure {
+        case .stopped:
+            throw CancellationError()
+        case .fenced:
+            try await resolveFence(progress.advances, &positions, consumer)
+        case .diversionsChanged:
+            guard (try? await flow.refresh()) == nil else { return }
+            try await retryLater(&progress)
+        case .halted:
+            try await waitWhileHalted(Array(epochs.keys), consumer)
+        case .directoryIsBehind:
+            _ = try? await directory.refresh()
+            try await retryLater(&progress)
+        case .poison(let message) where progress.count == 1:
+            if case .rejected = batch.content(first) {
+                // Nothing may be dropped, so it waits for an operator.
+                logger.critical("the database refuses a dead letter", metadata: ["error": "\(message)"])
+                try await retryLater(&progress)
+            } else {
+                batch.reject(first, code: "databaseRefused", message: message)
+                logger.error("an event was refused by the database", metadata: ["error": "\(message)"])
+            }
+        case .poison:
+            try await applyHalves(&progress, of: &batch, under: epochs, &positions, consumer)
+        case .tooMuch(let message):
+            // The next attempt is half of this one, so this is not yet the time for a long wait.
+            progress.attempt = progress.count > 1 ? 1 : progress.attempt + 1
+            try await waitForDatabase(message, attempt: progress.attempt, events: progress.count)
+            guard progress.count > 1 else { return }
+            try await applyHalves(&progress, of: &batch, under: epochs, &positions, consumer)
+        case .wait(let message):
+            progress.attempt += 1
+            try await waitForDatabase(message, attempt: progress.attempt, events: progress.count)
+        }
+    }
+
+    /// Counts a failed attempt and backs off.
+    ///
+    /// - Throws: `CancellationError` if the service is to stop.
+    private func retryLater(_ progress: inout BatchProgress) async throws {
+        progress.attempt += 1
+        guard await pause(attempt: progress.attempt) else { throw CancellationError() }
+    }
+
+    /// Applies the items of the current transaction in two.
+    private func applyHalves(
+        _ progress: inout BatchProgress, of batch: inout PreparedBatch, under epochs: [TopicPartition: Int64],
+        _ positions: inout PartitionPositions, _ consumer: KafkaConsumer
+    ) async throws {
+        let items = progress.items[..<progress.count]
+        for half in [items.prefix(items.count / 2), items.dropFirst(items.count / 2)] {
+            try await apply(Array(half), of: &batch, under: epochs, &positions, consumer)
+        }
+        progress.attempt = 0
+    }
+
+    /// Most marks of a batch that is handed over. A larger batch is part of a backlog, whose later events may concern the same
+    /// timelines.
+    private static let mostHandedOver = 256
+
+    /// Applies a fold and hands its timelines over to this process's workers if they have room.
+    private func transact(
+        _ fold: BatchFold, advancing advances: [AdvancePositions.Advance], _ batch: PreparedBatch
+    ) async throws -> BatchApplier.Outcome {
+        let kindIDs = fold.isPlain && fold.markCount <= Self.mostHandedOver ? fold.urgentKinds : []
+        let grant = kindIDs.isEmpty ? nil : workers?.reserve(fold.markCount, of: kindIDs)
+        do {
+            let outcome = try await applier.apply(
+                fold, advancing: advances, handOver: grant?.statement,
+                failures: { [tally] in tally.counts($0, in: fold) }, deadLetter: { batch.deadLetter($0) })
+            if let grant { workers?.accept(grant, outcome.claim) }
+            return outcome
+        } catch {
+            // If the COMMIT succeeded nevertheless, the leases expire.
+            if let grant { workers?.accept(grant, nil) }
+            throw error
+        }
+    }
+
+    /// Logs that the database did not take a batch, and backs off.
+    ///
+    /// - Throws: `CancellationError` if the service is to stop.
+    func waitForDatabase(_ message: String, attempt: Int, events: Int) async throws {
+        statistics.update {
+            $0.retries += 1
+            // A single conflict with another transaction is no outage.
+            if attempt > 1 || events == 1 { $0.blockedBy = message }
+        }
+        logger.warning(
+            "the database did not take a batch; trying again",
+            metadata: ["error": "\(message)", "attempt": "\(attempt)", "events": "\(events)"])
+        guard await pause(attempt: attempt) else { throw CancellationError() }
+    }
+
+    /// Pauses the partitions until an operator resumes ingest.
+    ///
+    /// - Parameter held: the process's partitions when the batch was polled.
+    private func waitWhileHalted(_ held: [TopicPartition], _ consumer: KafkaConsumer) async throws {
+        consumer.pause(held)
+        // A halted process is live: a restart would not help. Readiness reports the halt.
+        heartbeat.rest()
+        defer {
+            heartbeat.beat()
+            consumer.resume(held)
+        }
+        try await cancelWhenGracefulShutdown { [flow] in try await flow.waitUntilResumed() }
+        guard !Task.isShuttingDownGracefully else { throw CancellationError() }
+    }
+
+    private func committed(
+        _ fold: BatchFold, _ outcome: BatchApplier.Outcome, _ advances: [AdvancePositions.Advance],
+        _ positions: inout PartitionPositions, _ consumer: KafkaConsumer, _ batch: PreparedBatch
+    ) {
+        positions.applied(advances)
+        status.applied(advances.lazy.map { TopicPartition(topic: $0.topic, partition: $0.partition) })
+        commitToKafka(advances, consumer)
+        let (bumps, markInputs) = (fold.bumps.count, fold.markCount)
+        statistics.update {
+            $0.blockedBy = nil
+            $0.batches += 1
+            $0.events += fold.accepted + fold.rejected.count - outcome.rejected.count
+            $0.deadLetters += outcome.rejected.count
+            $0.diverted += fold.diverted.count
+            $0.marked += outcome.marked
+            $0.handedOver += outcome.claim?.count ?? 0
+            $0.markInputs += markInputs
+            $0.bumps += bumps
+            $0.sweeps += outcome.sweeps - bumps
+            $0.widgets += outcome.widgets
+            $0.timelines += outcome.timelines
+        }
+        if outcome.lists > 0 { onWork(.timelines) }
+        if outcome.sweeps > 0 { onWork(.sweeps) }
+        if let first = outcome.rejected.first {
+            logger.warning(
+                "events became dead letters",
+                metadata: [
+                    "count": "\(outcome.rejected.count)", "first": "\(first.code): \(first.message)",
+                    "app": "\(first.app ?? "?")", "event": "\(batch.place(first.record))",
+                ])
+            onDeadLetters()
+        }
+        tally.committed(fold, counted: outcome.failures.lazy.map(\.appID))
+    }
+
+    private func decisions(
+        _ fold: BatchFold, _ outcome: BatchApplier.Outcome, _ batch: PreparedBatch
+    ) -> [DecisionRecord] {
+        let refused = MarkDecisions.records(of: outcome.rejected) { event in
+            let record = batch.batch.records[event.record]
+            return configuration.topics.all.firstIndex(of: batch.batch.topic(event.record)).map { topic in
+                EventPosition(topic: Int16(topic), partition: record.partition, offset: record.offset)
+            }
+        }
+        return MarkDecisions.records(of: outcome.marks, directory: fold.directory) + refused
+    }
+
+    /// Waits with exponential back-off and full jitter; returns false if the service is to stop.
+    func pause(attempt: Int, cap: Duration? = nil) async -> Bool {
+        heartbeat.beat()
+        defer { heartbeat.beat() }
+        var generator = SystemRandomNumberGenerator()
+        let delay = Backoff(base: configuration.retryBase, cap: cap ?? configuration.retryCap)
+            .delay(attempt: attempt, using: &generator)
+        do {
+            try await cancelWhenGracefulShutdown {
+                try await Task.sleep(for: delay)
+            }
+            return !Task.isShuttingDownGracefully
+        } catch {
+            return false
+        }
+    }
+}

@@ -1,0 +1,202 @@
+package import KafkaClient
+package import Logging
+package import PostgresClient
+import ServiceLifecycle
+import Synchronization
+import WidgetEvents
+import WidgetModel
+package import WidgetStore
+
+/// Consumes the input topics and applies each event exactly once (design, section 4).
+///
+/// Positions are stored in PostgreSQL, in the same transaction as the effects of the events.
+package final class IngestService: Service {
+    let configuration: IngestConfiguration
+    private let makeConsumer: @Sendable () throws -> KafkaConsumer
+    let applier: BatchApplier
+    let pool: PostgresPool
+    let directory: DirectoryCache
+    private let decoder: EventDecoder
+    let logger: Logger
+    package let statistics = IngestStatistics()
+    /// Obstacles of this process's ingest.
+    package let status = IngestStatus()
+    /// Beats while events are handled.
+    package let heartbeat = Heartbeat()
+    /// Called after every transaction that appended ready lists or recorded sweeps.
+    let onWork: @Sendable (WorkSignal.Work) -> Void
+    let onDeadLetters: @Sendable () -> Void
+    /// Called when partitions have been assigned, before they are read.
+    private let onAssigned: @Sendable () -> Void
+    /// The workers of this process.
+    let workers: (any HandOverReceiving)?
+    /// Receives the decisions on the requests of each transaction.
+    let onDecisions: (@Sendable ([DecisionRecord]) -> Void)?
+    let current = Mutex<KafkaConsumer?>(nil)
+    let flow: IngestFlow
+    let tally: EventTally
+    let meter: IngestMeter
+
+    package init(
+        configuration: IngestConfiguration, pool: PostgresPool, directory: DirectoryCache, logger: Logger,
+        onWork: @escaping @Sendable (WorkSignal.Work) -> Void,
+        onDeadLetters: @escaping @Sendable () -> Void,
+        onAssigned: @escaping @Sendable () -> Void = {},
+        onDecisions: (@Sendable ([DecisionRecord]) -> Void)? = nil, workers: (any HandOverReceiving)? = nil,
+        makeConsumer: @escaping @Sendable () throws -> KafkaConsumer
+    ) {
+        self.configuration = configuration
+        self.pool = pool
+        self.directory = directory
+        self.logger = logger
+        self.onWork = onWork
+        self.onDeadLetters = onDeadLetters
+        self.onAssigned = onAssigned
+        self.onDecisions = onDecisions
+        self.workers = workers
+        self.makeConsumer = makeConsumer
+        applier = BatchApplier(
+            pool: pool, audienceLimit: configuration.audienceLimit, recordsDecisions: onDecisions != nil,
+            limits: configuration.deadLetters)
+        flow = IngestFlow(
+            pool: pool, limits: configuration.deadLetters, interval: configuration.flowInterval, logger: logger)
+        tally = EventTally(window: configuration.deadLetters.window)
+        meter = IngestMeter(topics: configuration.topics.all)
+        decoder = EventDecoder(maximumEventBytes: configuration.maximumEventBytes)
+    }
+
+    /// Lag of each assigned partition in messages; nil while there is no consumer.
+    package func lag() async -> [TopicPartition: Int64]? {
+        await current.withLock { $0 }?.lag()
+    }
+
+    /// Makes readers that decode messages on a consumer's poll thread (``KafkaConsumerConfiguration/makeReader``). Without
+    /// them, messages are decoded when they are applied.
+    package static func makeReader(
+        _ configuration: IngestConfiguration
+    ) -> @Sendable () -> any KafkaMessageReader {
+        let decoder = EventDecoder(maximumEventBytes: configuration.maximumEventBytes)
+        return { RecordReader(topics: configuration.topics, decoder: decoder) }
+    }
+
+    /// The current halt; nil while events are applied.
+    package var halt: IngestHalt? { flow.halt }
+
+    /// Names of the apps whose events wait in the database.
+    package var divertedApps: [String] { flow.divertedNames }
+
+    /// Runs until graceful shutdown or cancellation. A failed consumer is replaced.
+    package func run() async throws {
+        var failures = 0
+        while !Task.isCancelled && !Task.isShuttingDownGracefully {
+            let begun = ContinuousClock.now
+            do {
+                let consumer = try makeConsumer()
+                current.withLock { $0 = consumer }
+                defer {
+                    current.withLock { $0 = nil }
+                    heartbeat.rest()
+                    statistics.update { $0.assignedPartitions = 0 }
+                }
+                guard try await consume(consumer) else { return }
+                logger.notice("a position was set from outside; starting a consumer from there")
+            } catch is CancellationError {
+                return
+            } catch {
+                if begun.duration(to: .now) >= configuration.restartCap * 2 { failures = 0 }
+                failures += 1
+                statistics.update { $0.restarts += 1 }
+                status.consumerFailed(error, group: configuration.group)
+                logger.error(
+                    "the Kafka consumer failed; starting a new one",
+                    metadata: [
+                        "error": "\(error)", "failures": "\(failures)",
+                        "meaning": "\(status.reasons.joined(separator: "; "))",
+                    ])
+                guard await pause(attempt: failures, cap: configuration.restartCap) else { return }
+            }
+        }
+    }
+
+    /// Handles a consumer's events until it ends, and leaves its group.
+    ///
+    /// - Returns: whether a position was set from outside, so that a new consumer must start there.
+    private func consume(_ consumer: KafkaConsumer) async throws -> Bool {
+        let watch = PositionWatch(pool: pool, interval: configuration.positionInterval)
+        return try await withThrowingTaskGroup(of: Bool.self) { group in
+            group.addTask {
+                // The current batch is finished first.
+                try? await gracefulShutdown()
+                await consumer.shutdown()
+                return false
+            }
+            group.addTask {
+                // A partition without messages would not notice by a failed compare-and-set.
+                guard (try? await watch.waitUntilMoved()) == true else { return false }
+                await consumer.shutdown()
+                return true
+            }
+            group.addTask { [flow] in
+                try? await flow.watch()
+                return false
+            }
+            group.addTask {
+                await self.watchObstacles(consumer)
+                return false
+            }
+            var positions = PartitionPositions()
+            do {
+                for try await event in consumer.events {
+                    heartbeat.beat()
+                    try await handle(event, &positions, consumer)
+                    watch.hold(positions.epochs)
+                    heartbeat.rest()
+                }
+            } catch {
+                group.cancelAll()
+                throw error
+            }
+            group.cancelAll()
+            var isMoved = false
+            while let result = try await group.next() { isMoved = isMoved || result }
+            return isMoved
+        }
+    }
+
+    private func handle(
+        _ event: KafkaConsumerEvent, _ positions: inout PartitionPositions, _ consumer: KafkaConsumer
+    ) async throws {
+        switch event {
+        case .assigned(let assignment):
+            do {
+                let starts = try await take(assignment.partitions, &positions)
+                logger.info("partitions assigned", metadata: ["partitions": "\(assignment.partitions.count)"])
+                assignment.start(at: starts)
+                statistics.update { $0.assignedPartitions += assignment.partitions.count }
+                status.assigned(assignment.partitions)
+                onAssigned()
+            } catch {
+                assignment.fail()
+                throw error
+            }
+        case .batch(let batch):
+            meter.received(batch)
+            defer { meter.settled() }
+            var prepared = PreparedBatch(batch, topics: configuration.topics, decoder: decoder)
+            try await apply(prepared.items, of: &prepared, under: positions.epochs, &positions, consumer)
+        case .revoked(let revocation):
+            positions.drop(revocation.partitions)
+            statistics.update { $0.assignedPartitions -= revocation.partitions.count }
+            status.revoked(revocation.partitions)
+            logger.info(
+                "partitions revoked",
+                metadata: ["partitions": "\(revocation.partitions.count)", "lost": "\(revocation.lost)"])
+            revocation.acknowledge()
+        case .offsetOutOfRange(let partition, let offset):
+            try await settle(partition, at: offset, &positions, consumer)
+        case .error(let error):
+            status.failed(error, group: configuration.group)
+            logger.warning("Kafka consumer", metadata: ["error": "\(error)"])
+        }
+    }
+}

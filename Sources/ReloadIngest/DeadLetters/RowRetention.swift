@@ -1,0 +1,78 @@
+package import Logging
+package import PostgresClient
+import ServiceLifecycle
+import WidgetStore
+
+/// Deletes old rows in small chunks with pauses between them, so that tables stay bounded.
+package final class RowRetention: Service {
+    private let rows: String
+    private let interval: Duration
+    private let pace: Duration
+    private let chunk: Int
+    private let logger: Logger
+    /// Deletes up to a chunk and returns the number of deleted rows.
+    private let deleteChunk: @Sendable () async throws -> Int
+
+    /// - Parameters:
+    ///   - rows: name of the rows in the log.
+    ///   - interval: pause between two rounds.
+    ///   - pace: pause between two chunks of a round.
+    private init(
+        _ rows: String, interval: Duration, pace: Duration, chunk: Int, logger: Logger,
+        deleteChunk: @escaping @Sendable () async throws -> Int
+    ) {
+        self.rows = rows
+        self.interval = interval
+        self.pace = pace
+        self.chunk = chunk
+        self.logger = logger
+        self.deleteChunk = deleteChunk
+    }
+
+    /// Retention of dead letters that were replayed, discarded or forwarded to the dead-letter topic.
+    package static func deadLetters(
+        pool: PostgresPool, retention: Duration, pace: Duration = .milliseconds(200), logger: Logger
+    ) -> RowRetention {
+        let chunk = 1_000
+        return RowRetention("dead letters", interval: .seconds(600), pace: pace, chunk: chunk, logger: logger) {
+            try await pool.execute(DeleteOldDeadLetters(olderThan: retention, limit: chunk))
+        }
+    }
+
+    /// Retention of events' trace contexts, which are only hints.
+    package static func eventTraces(
+        pool: PostgresPool, retention: Duration = .seconds(3_600), logger: Logger
+    ) -> RowRetention {
+        let chunk = 5_000
+        return RowRetention("trace contexts", interval: .seconds(60), pace: .zero, chunk: chunk, logger: logger) {
+            try await pool.execute(DeleteOldEventTraces(olderThan: retention, limit: chunk))
+        }
+    }
+
+    package func run() async throws {
+        try? await cancelWhenGracefulShutdown {
+            while !Task.isCancelled {
+                do {
+                    let deleted = try await self.prune()
+                    if deleted > 0 { self.logger.info("old \(self.rows) deleted", metadata: ["count": "\(deleted)"]) }
+                } catch is CancellationError {
+                    return
+                } catch {
+                    self.logger.warning("cannot delete old \(self.rows)", metadata: ["error": "\(error)"])
+                }
+                try await Task.sleep(for: self.interval)
+            }
+        }
+    }
+
+    /// Runs one round and returns the number of deleted rows.
+    func prune() async throws -> Int {
+        var total = 0
+        while true {
+            let deleted = try await deleteChunk()
+            total += deleted
+            if deleted < chunk { return total }
+            try await Task.sleep(for: pace)
+        }
+    }
+}

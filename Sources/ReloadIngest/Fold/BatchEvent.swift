@@ -1,0 +1,51 @@
+import WidgetEvents
+import WidgetModel
+import WidgetStore
+
+/// A decoded message of the batch.
+struct BatchEvent: Sendable {
+    /// Index in the polled batch.
+    var record: Int
+    var position: EventPosition
+    /// Time of the event, for lifecycle and views.
+    var time: Timestamp?
+    var event: FreshetEvent
+    /// Trace of the event.
+    var trace: TraceParent?
+}
+
+/// A message of the batch that becomes a dead letter.
+struct RejectedEvent: Hashable, Sendable {
+    /// Index in the polled batch.
+    var record: Int
+    var app: String?
+    /// Name of the error's class.
+    var code: String
+    var message: String
+    /// JSON pointer to the error.
+    var pointer: String?
+}
+
+extension RejectedEvent {
+    /// An event of a diverted app.
+    static func diverted(_ record: Int, app: String) -> RejectedEvent {
+        RejectedEvent(
+            record: record, app: app, code: DeadLetterCause.diverted.rawValue,
+            message: "the app is diverted: its events wait until `freshet dead-letters resume --app \(app)`")
+    }
+
+    /// Reason why a well-formed event cannot be applied.
+    struct Reason: Error {
+        var app: String
+        var code: String
+        var message: String
+        var pointer: String?
+        var isUnknownName = false
+
+        static func missingTime(app: String) -> Reason {
+            Reason(
+                app: app, code: "missingAttribute",
+                message: "neither the attribute time nor the Kafka message's timestamp is set; expected one of them")
+        }
+    }
+}
