@@ -8,12 +8,12 @@ import WidgetStore
 struct AppsCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "apps",
-        abstract: "Shows the registered apps, and replaces the secrets that their requests are signed with.",
+        abstract: "Shows the registered apps and replaces their signing secrets.",
         subcommands: [Show.self, RotateSecret.self, EndRotation.self])
 
     struct Show: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Shows apps, and whether a secret of theirs is being replaced.",
+            abstract: "Shows apps and whether their secrets are being replaced.",
             discussion: """
                 Secrets are not shown.
 
@@ -24,43 +24,35 @@ struct AppsCommand: AsyncParsableCommand {
         @Option(help: "The app's bundle identifier; all apps if none is given.")
         var app: String?
 
-        @Flag(help: "Print JSON.")
-        var json = false
-
-        @OptionGroup var settings: SettingsOptions
+        @OptionGroup var output: OutputOptions
 
         func validate() throws {
             if let app { try Check.identifier(app, "--app") }
         }
 
         func run() async throws {
-            try await settings.withStore { store, _ in
+            try await output.settings.withStore { store, _ in
                 let apps = try await store.pool.query(ReadSecrets(app: app))
                 if let app, apps.isEmpty { throw AppsCommand.unknown(app) }
-                if json {
-                    Terminal.print(.array(apps.map(\.json)))
-                    return
-                }
-                var table = TextTable("APP", "DEVELOPER MODE", "PREVIOUS SECRET")
-                for app in apps {
-                    table.add(
+                output.print(apps, \.json, columns: "APP", "DEVELOPER MODE", "PREVIOUS SECRET") { app in
+                    [
                         app.name, app.isDeveloperMode ? "yes" : "no",
-                        app.previousExpiresAt.map { "valid until \($0.rfc3339)" } ?? "none")
+                        app.previousExpiresAt.map { "valid until \($0.rfc3339)" } ?? "none",
+                    ]
                 }
-                table.printed()
             }
         }
     }
 
     struct RotateSecret: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Gives an app a new signing secret, beside which the present one stays valid for a while.",
+            abstract: "Gives an app a new signing secret. The present one stays valid for a while.",
             discussion: """
-                Requests to the app's provider carry two signatures meanwhile, the new secret's first, so the provider \
-                can be given the new one at any time. `freshet apps end-rotation` ends it before that.
+                Meanwhile requests to the app's provider carry two signatures, the new secret's first. \
+                `freshet apps end-rotation` ends the rotation early.
 
-                A generated secret is printed, this once and nowhere else. The manifest's signingSecret has to be \
-                changed too, or the next `freshet kinds apply` goes back to it.
+                A generated secret is printed only once. Change the manifest's signingSecret too, or the next \
+                `freshet kinds apply` restores the old one.
 
                 Examples:
                   freshet apps rotate-secret --app com.example.bank --generate
@@ -73,16 +65,13 @@ struct AppsCommand: AsyncParsableCommand {
         @Option(help: ArgumentHelp("A file with the new secret: \(SigningSecret.form).", valueName: "file"))
         var secretFile: String?
 
-        @Flag(help: "Make a random secret, and print it.")
+        @Flag(help: "Make a random secret and print it.")
         var generate = false
 
-        @Option(help: "How long the present secret stays valid, such as 24h; 0s: not at all.")
+        @Option(help: "Time for which the present secret stays valid, such as 24h; 0s for none.")
         var keepOld = DurationText.write(WidgetStore.secretOverlap)
 
-        @Flag(help: "Print JSON.")
-        var json = false
-
-        @OptionGroup var settings: SettingsOptions
+        @OptionGroup var output: OutputOptions
 
         func validate() throws {
             try Check.identifier(app, "--app")
@@ -97,7 +86,7 @@ struct AppsCommand: AsyncParsableCommand {
         func run() async throws {
             let secret = try newSecret()
             let overlap = DurationText.parse(keepOld) ?? WidgetStore.secretOverlap
-            try await settings.withStore { store, _ in
+            try await output.settings.withStore { store, _ in
                 guard let rotation = try await store.rotateSecret(app: app, to: secret.bytes, keepingOld: overlap)
                 else { throw AppsCommand.unknown(app) }
                 report(rotation, secret)
@@ -122,7 +111,7 @@ struct AppsCommand: AsyncParsableCommand {
         }
 
         private func report(_ rotation: WidgetStore.SecretRotation, _ secret: SigningSecret) {
-            if json {
+            if output.json {
                 guard case .object(var object) = rotation.secrets.json else { return }
                 object["changed"] = .bool(rotation.isChanged)
                 if generate { object["secret"] = .string(secret.exposed) }
@@ -152,26 +141,23 @@ struct AppsCommand: AsyncParsableCommand {
         @Option(help: "The app's bundle identifier.")
         var app: String
 
-        @Flag(help: "Print JSON.")
-        var json = false
-
-        @OptionGroup var settings: SettingsOptions
+        @OptionGroup var output: OutputOptions
 
         func validate() throws {
             try Check.identifier(app, "--app")
         }
 
         func run() async throws {
-            try await settings.withStore { store, _ in
+            try await output.settings.withStore { store, _ in
                 guard try await !store.pool.query(ReadSecrets(app: app)).isEmpty else {
                     throw AppsCommand.unknown(app)
                 }
                 let isEnded = try await store.endSecretRotation(app: app)
-                if json {
+                if output.json {
                     Terminal.print(["app": .string(app), "ended": .bool(isEnded)])
                 } else {
                     Terminal.print(
-                        isEnded ? "\(app)'s previous secret is valid no more" : "\(app) has no previous secret")
+                        isEnded ? "\(app)'s previous secret is not valid any more" : "\(app) has no previous secret")
                 }
             }
         }

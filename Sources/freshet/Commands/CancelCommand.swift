@@ -6,11 +6,11 @@ import WidgetStore
 struct CancelCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "cancel",
-        abstract: "Cancels the bulk work of a kind that is pending.",
+        abstract: "Cancels the pending bulk work of a kind.",
         discussion: """
-            A reload of everyone that is being swept, recorded sweeps, and the timelines that they have made due and \
-            that are not being fetched yet. Those stay visibly stale until their next reload, which serves what was \
-            cancelled too. Requests to a person, a device or a widget stay, and so does what is asked for from now on.
+            Cancels reloads of everyone, recorded sweeps, and the timelines that they have made due and that are not being \
+            fetched yet. Those stay stale until their next reload. Requests for a user, a device or a widget stay, and so \
+            do later requests.
 
             Example:
               freshet cancel --app com.example.bank --kind RecentPurchases
@@ -22,10 +22,7 @@ struct CancelCommand: AsyncParsableCommand {
     @Option(help: "The kind's name.")
     var kind: String
 
-    @Flag(help: "Print JSON.")
-    var json = false
-
-    @OptionGroup var settings: SettingsOptions
+    @OptionGroup var output: OutputOptions
 
     func validate() throws {
         try Check.identifier(app, "--app")
@@ -33,11 +30,11 @@ struct CancelCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
-        try await settings.withStore { store, _ in
+        try await output.settings.withStore { store, _ in
             guard let cancellation = try await store.cancelWork(app: app, kind: kind) else {
                 throw try await KindLookup.notFound(kind, of: app, in: store)
             }
-            if json {
+            if output.json {
                 Terminal.print([
                     "sweeps": .number(JSONNumber(cancellation.sweeps)),
                     "timelines": .number(JSONNumber(cancellation.timelines)),

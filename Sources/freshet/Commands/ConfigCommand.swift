@@ -9,26 +9,23 @@ struct ConfigCommand: AsyncParsableCommand {
 
     struct Show: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Shows every setting as it is in force, and where it came from.",
+            abstract: "Shows every setting in force and its source.",
             discussion: """
-                Checks the settings as `freshet run` does: what is wrong is told at once, with exit status 78. Secrets \
-                are never printed.
+                Checks the settings as `freshet run` does and reports all errors, with exit status 78. Secrets are never \
+                printed.
 
                 Examples:
                   freshet config show --config freshet.yaml
                   FRESHET_API_PORT=9000 freshet config show --json
                 """)
 
-        @Flag(help: "Print JSON.")
-        var json = false
-
-        @OptionGroup var settings: SettingsOptions
+        @OptionGroup var output: OutputOptions
 
         func run() async throws {
-            let loaded = try settings.load()
-            // What the clients check beyond the form of a value.
+            let loaded = try output.settings.load()
+            // The client checks more than the form of the value.
             if loaded.settings.postgres.url != nil { _ = try loaded.settings.postgresConfiguration() }
-            if json {
+            if output.json {
                 Terminal.print(
                     .array(
                         loaded.rows.map { row in
@@ -47,7 +44,7 @@ struct ConfigCommand: AsyncParsableCommand {
 
     struct Keys: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Lists the settings: names, variables, defaults, and what they may be.")
+            abstract: "Lists the settings: names, variables, defaults and allowed values.")
 
         @Flag(help: "Print JSON.")
         var json = false

@@ -8,10 +8,10 @@ import WidgetStore
 struct ExplainCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "explain",
-        abstract: "Tells why a widget did or did not reload, and when it will next.",
+        abstract: "Explains why a widget did or did not reload, and when it will reload next.",
         discussion: """
-            Shows what is requested and rendered, by which events, the last decision with its rule, what is left of \
-            the budget, the next due time and what it waits for. The events' ids and times are read from Kafka, if \
+            Shows requested and rendered reloads with their events, the last decision with its rule, the rest of the \
+            budget, the next due time and its reason. The events' ids and times are read from Kafka, if \
             kafka.bootstrapServers is set and the log still has them.
 
             Examples:
@@ -25,13 +25,10 @@ struct ExplainCommand: AsyncParsableCommand {
     @Option(help: "The app's bundle identifier.")
     var app: String
 
-    @Flag(help: "Print JSON.")
-    var json = false
-
-    @OptionGroup var settings: SettingsOptions
+    @OptionGroup var output: OutputOptions
 
     func run() async throws {
-        try await settings.withStore { store, settings in
+        try await output.settings.withStore { store, settings in
             guard let explanation = try await store.pool.query(ReadExplanation(app: app, widget: widget)).first else {
                 throw CommandFailure(.failure, "app \(Text.quoted(app)) has no widget \(Text.quoted(widget))")
             }
@@ -41,7 +38,7 @@ struct ExplainCommand: AsyncParsableCommand {
             let events = await EventLookup(
                 reader: reader, topics: settings.topics.inputs, sorts: settings.topics.inputSorts
             ).events(explanation.timeline?.causes ?? [], of: app)
-            if json {
+            if output.json {
                 Terminal.print(explanation.json(events: events, refused: refused))
             } else {
                 for line in ExplanationText(explanation, events: events, refused: refused).lines {

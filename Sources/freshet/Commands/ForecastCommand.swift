@@ -7,11 +7,11 @@ import WidgetStore
 struct ForecastCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "forecast",
-        abstract: "Shows the load to come: the reloads that are scheduled already, by provider and hour.",
+        abstract: "Shows scheduled reloads by provider and hour.",
         discussion: """
-            Counts timelines by their next due time; what is overdue is due now. Pushes, changes in apps and views to \
-            come are not known and not in it. Timelines of paused and retired kinds, and those that are being fetched, \
-            are told apart. Hours are UTC; the first one is what is left of the current hour.
+            Counts timelines by their next due time; overdue ones count as due now. Future events are not included. \
+            Timelines of paused and retired kinds, and those being fetched, are counted separately. Hours are UTC; the \
+            first one is the rest of the current hour.
 
             Examples:
               freshet forecast
@@ -25,24 +25,21 @@ struct ForecastCommand: AsyncParsableCommand {
     @Option(help: "Only kinds of this app.")
     var app: String?
 
-    @Flag(help: "Print JSON.")
-    var json = false
-
-    @OptionGroup var settings: SettingsOptions
+    @OptionGroup var output: OutputOptions
 
     func validate() throws {
         guard (1...168).contains(hours) else { throw ValidationError("--hours \(hours): expected 1 to 168") }
     }
 
     func run() async throws {
-        try await settings.withStore { store, _ in
+        try await output.settings.withStore { store, _ in
             let rows = try await store.pool.query(ForecastDue(app: app, hours: hours))
             if rows.isEmpty, let app {
                 throw CommandFailure(
                     .failure, "no app \(Text.quoted(app)) with kinds is registered; `freshet kinds list` shows all")
             }
             let forecast = Forecast(rows, hours: hours)
-            if json {
+            if output.json {
                 Terminal.print(forecast.json)
             } else {
                 for line in forecast.lines { Terminal.print(line) }

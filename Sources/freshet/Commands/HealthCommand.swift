@@ -4,25 +4,24 @@ import Foundation
 import NIOCore
 import WidgetModel
 
-/// What a container's own health check runs: an image without a shell's tools has nothing else that asks.
+/// The health check of containers, whose image has no other tools.
 struct HealthCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "health",
-        abstract: "Asks a process on this machine whether it is well.",
+        abstract: "Checks the health of a process on this machine.",
         discussion: """
-            Asks /health/live, or with --ready /health/ready, on health.port (without one, on api.port) of this \
-            machine. The exit status is 0 when the process is well, 1 when it is not or nobody answers; what is \
-            missing is told on standard error.
+            Requests /health/live, or /health/ready with --ready, on health.port of this machine, or on api.port without \
+            one. The exit status is 0 if the process is healthy, and 1 otherwise, with the reasons on standard error.
 
             Examples:
               freshet health --set health.port=8081
               freshet health --ready --url http://10.0.3.7:8081
             """)
 
-    @Flag(help: "Also ask for everything that the process needs: PostgreSQL, migrations, Kafka, topics.")
+    @Flag(help: "Also check the dependencies of the process: PostgreSQL, migrations, Kafka, topics.")
     var ready = false
 
-    @Option(help: "The URL to ask, without a path.")
+    @Option(help: "URL of the process, without a path.")
     var url: String?
 
     @Option(help: "Longest wait for the answer.")
@@ -49,21 +48,20 @@ struct HealthCommand: AsyncParsableCommand {
         } catch {
             throw CommandFailure(.failure, "\(place) does not answer: \(error)")
         }
-        // It says the same as the status of the answer.
         guard answer["status"] == .string(ready ? "ready" : "live") else {
             throw CommandFailure(.failure, Self.trouble(answer))
         }
         Terminal.print(ready ? "ready" : "live")
     }
 
-    /// Where a process with these settings answers on its own machine.
+    /// Local URL of a process with these settings.
     static func address(in settings: Settings) throws(CommandFailure) -> String {
         let (host, port) =
             settings.health.port.map { (settings.health.host, $0) } ?? (settings.api.host, settings.api.port)
         guard port != 0 else {
-            throw CommandFailure(.configuration, "the port is left to the system: name it, with --url or health.port")
+            throw CommandFailure(.configuration, "the system chooses the port: set --url or health.port")
         }
-        // An address that means all of the machine's own is none to connect to.
+        // A wildcard address cannot be connected to.
         let reached =
             switch host {
             case "0.0.0.0", "": "127.0.0.1"
@@ -73,7 +71,7 @@ struct HealthCommand: AsyncParsableCommand {
         return "http://\(reached):\(port)"
     }
 
-    /// What a process that is not well says of itself, a line each.
+    /// Reasons why the process is not healthy, one per line.
     static func trouble(_ answer: JSONValue) -> String {
         if case .array(let missing)? = answer["missing"] {
             let lines = missing.compactMap { item -> String? in

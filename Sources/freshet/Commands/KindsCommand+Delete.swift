@@ -8,9 +8,9 @@ extension KindsCommand {
         static let configuration = CommandConfiguration(
             abstract: "Retires a kind: its widgets and timelines are removed.",
             discussion: """
-                From now on nothing of it is fetched, nobody can read its widgets and timelines, and events that name \
-                it become dead letters. The workers then remove its widgets and publish a tombstone for each timeline; \
-                `freshet kinds show` tells how many are left. When none is, a manifest may register the kind anew.
+                The kind is not fetched any more, its widgets and timelines cannot be read, and its events become dead \
+                letters. The workers remove its widgets and publish a tombstone for each timeline; `freshet kinds show` \
+                shows how many are left. When none is, a manifest may register the kind again.
 
                 Example:
                   freshet kinds delete --app com.example.bank DueDate --yes
@@ -25,10 +25,7 @@ extension KindsCommand {
         @Flag(help: "Do not ask.")
         var yes = false
 
-        @Flag(help: "Print JSON.")
-        var json = false
-
-        @OptionGroup var settings: SettingsOptions
+        @OptionGroup var output: OutputOptions
 
         func validate() throws {
             try Check.identifier(app, "--app")
@@ -42,7 +39,7 @@ extension KindsCommand {
                     question: "Remove the kind \(Text.quoted(kind)) of \(Text.quoted(app)) with all its widgets?",
                     refusal: "nothing was removed")
             }
-            try await settings.withStore { store, _ in
+            try await output.settings.withStore { store, _ in
                 guard let retirement = try await store.retire(app: app, kind: kind) else {
                     throw try await KindLookup.notFound(kind, of: app, in: store)
                 }
@@ -51,7 +48,7 @@ extension KindsCommand {
         }
 
         private func report(_ retirement: Retirement) {
-            if json {
+            if output.json {
                 Terminal.print([
                     "app": .string(app), "kind": .string(kind), "changed": .bool(retirement.isChanged),
                     "timelinesLeft": .number(JSONNumber(retirement.timelines)), "paused": .bool(retirement.isPaused),
@@ -64,7 +61,7 @@ extension KindsCommand {
                     ? "retired \(app) \(kind): \(left) timelines are to be removed"
                     : "\(app) \(kind) was retired already: \(left) timelines are left")
             if retirement.isPaused, retirement.timelines > 0 {
-                Terminal.complain("it is paused: nothing of it is removed until `freshet resume`")
+                Terminal.complain("it is paused: nothing is removed until `freshet resume`")
             }
         }
     }

@@ -6,14 +6,14 @@ import WidgetStore
 extension KindsCommand {
     struct Stats: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Shows what the reloads of an app's kinds came to: decisions, what the gate spared, lints.",
+            abstract: "Shows statistics of the reloads of an app's kinds: decisions, savings, lints.",
             discussion: """
-                Over all processes, by day (UTC). Approximate: each worker adds its counts every ten seconds, and one \
-                that is killed loses those that it has not added yet.
+                Sums over all processes, by day (UTC). Approximate: each worker adds its counts every ten seconds, and \
+                loses the rest if it is killed.
 
-                REQUESTS are requests to the provider, ASKED the timelines asked for in them. SPARED is what was not \
-                written and not published because nothing visible had changed. LINTS are counted, never refused: gaps \
-                under 5 min between entries, a single entry with atEnd, after a full hour.
+                REQUESTS are requests to the provider, ASKED the timelines in them. SPARED is content that was not \
+                stored and published because nothing visible had changed. LINTS are gaps under 5 min between entries, a \
+                single entry with atEnd, and reloads after a full hour.
 
                 Examples:
                   freshet kinds stats --app com.example.bank
@@ -26,7 +26,7 @@ extension KindsCommand {
         @Option(help: "Days to sum up, today included.")
         var days = 1
 
-        @Flag(help: "Print JSON, each day by itself too.")
+        @Flag(help: "Print JSON, with each day too.")
         var json = false
 
         @OptionGroup var settings: SettingsOptions
@@ -54,7 +54,7 @@ extension KindsCommand {
     }
 }
 
-/// The counts of an app's kinds, summed up.
+/// Sums of the counts of an app's kinds.
 struct KindReport {
     private struct Kind {
         let name: String
@@ -63,7 +63,7 @@ struct KindReport {
         var days: [(day: String, counters: KindCounters)] = []
     }
 
-    /// In the order of the rows, which is by name.
+    /// Kinds by name.
     private var kinds: [Kind] = []
 
     init(_ rows: [ReadKindStatistics.Row]) {
@@ -126,7 +126,7 @@ extension KindCounters {
     }
 }
 
-/// Sizes for people.
+/// Sizes with units.
 enum ByteText {
     static func write(_ bytes: Int) -> String {
         var size = Double(bytes)

@@ -16,15 +16,14 @@ struct KindsCommand: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Registers the apps and kinds of a manifest.",
             discussion: """
-                The manifest is checked as a whole, and everything that is wrong is told with its line. It is applied \
-                in one transaction. Kinds that it does not list are left as they are.
+                The manifest is checked as a whole, errors are reported with their lines, and it is applied in one \
+                transaction. Kinds that it does not list stay as they are.
 
-                An app that is given no signing secret gets a random one when it is new, and keeps its own otherwise. \
-                Where the secret is another one than before, the one before stays valid beside it for 24 hours; \
-                `freshet apps rotate-secret` lets one choose.
+                A new app without a signing secret gets a random one. A changed secret leaves the old one valid for 24 \
+                hours; `freshet apps rotate-secret` has other times.
 
-                Where sharing or variesBy changes, the kind's widgets are moved to new timelines afterwards, at the \
-                pace of a reload of everyone; `freshet kinds show` tells how far that is.
+                If sharing or variesBy changes, the kind's widgets are then moved to new timelines at the pace of a \
+                reload of everyone; `freshet kinds show` shows the progress.
 
                 Examples:
                   freshet kinds apply bank.yaml
@@ -34,17 +33,14 @@ struct KindsCommand: AsyncParsableCommand {
         @Argument(help: "The manifest, YAML.")
         var file: String
 
-        @Flag(help: "Check the manifest and tell what it would change, without changing it.")
+        @Flag(help: "Check the manifest and show what it would change.")
         var dryRun = false
 
-        @Flag(help: "Print JSON.")
-        var json = false
-
-        @OptionGroup var settings: SettingsOptions
+        @OptionGroup var output: OutputOptions
 
         func run() async throws {
             let manifest = try Manifest.read(path: file, environment: ProcessInfo.processInfo.environment)
-            try await settings.withStore { store, _ in
+            try await output.settings.withStore { store, _ in
                 let apps = manifest.apps.map(\.definition)
                 let changes: [KindChange]
                 if dryRun {
@@ -53,7 +49,7 @@ struct KindsCommand: AsyncParsableCommand {
                     changes = try await store.apply(
                         apps, secrets: manifest.secrets, freshSecret: { SymmetricKey(size: .bits256).bytes })
                 }
-                KindsCommand.report(changes, json: json)
+                KindsCommand.report(changes, json: output.json)
                 if !dryRun { try await KeptEvents.tell(of: apps.map(\.name), in: store) }
             }
         }
@@ -61,9 +57,9 @@ struct KindsCommand: AsyncParsableCommand {
 
     struct Diff: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Tells how a manifest differs from what is registered.",
+            abstract: "Shows how a manifest differs from the registered kinds.",
             discussion: """
-                Exit status 0 also when there are differences. Signing secrets are not looked at.
+                The exit status is 0 also if there are differences. Signing secrets are not compared.
 
                 Example:
                   freshet kinds diff bank.yaml
@@ -72,15 +68,12 @@ struct KindsCommand: AsyncParsableCommand {
         @Argument(help: "The manifest, YAML.")
         var file: String
 
-        @Flag(help: "Print JSON.")
-        var json = false
-
-        @OptionGroup var settings: SettingsOptions
+        @OptionGroup var output: OutputOptions
 
         func run() async throws {
             let manifest = try Manifest.read(path: file, environment: nil)
-            try await settings.withStore { store, _ in
-                KindsCommand.report(try await store.difference(manifest.apps.map(\.definition)), json: json)
+            try await output.settings.withStore { store, _ in
+                KindsCommand.report(try await store.difference(manifest.apps.map(\.definition)), json: output.json)
             }
         }
     }
@@ -91,29 +84,23 @@ struct KindsCommand: AsyncParsableCommand {
         @Option(help: "Only kinds of this app.")
         var app: String?
 
-        @Flag(help: "Print JSON.")
-        var json = false
-
-        @OptionGroup var settings: SettingsOptions
+        @OptionGroup var output: OutputOptions
 
         func run() async throws {
-            try await settings.withStore { store, _ in
+            try await output.settings.withStore { store, _ in
                 let kinds = try await store.pool.query(ListKinds(app: app))
                 let moves = try await KindsCommand.moves(in: store)
-                if json {
-                    Terminal.print(.array(kinds.map { $0.json(move: moves[$0.id]) }))
-                    return
-                }
-                var table = TextTable("APP", "KIND", "STATE", "SHARING", "SPACING", "MAX BATCH", "PROVIDER")
-                for kind in kinds {
+                output.print(
+                    kinds, { $0.json(move: moves[$0.id]) }, columns: "APP", "KIND", "STATE", "SHARING", "SPACING",
+                    "MAX BATCH", "PROVIDER"
+                ) { kind in
                     let definition = kind.definition
-                    table.add(
+                    return [
                         kind.app, definition.name, kind.state(move: moves[kind.id]), definition.sharing.name,
-                        kind.isDeveloperMode
-                            ? "none (developer mode)" : DurationText.write(definition.minimumSpacing),
-                        "\(definition.maxBatch)", definition.providerURL)
+                        kind.isDeveloperMode ? "none (developer mode)" : DurationText.write(definition.minimumSpacing),
+                        "\(definition.maxBatch)", definition.providerURL,
+                    ]
                 }
-                table.printed()
             }
         }
     }
@@ -132,7 +119,7 @@ struct KindsCommand: AsyncParsableCommand {
         @Argument(help: "The kind's name.")
         var kind: String
 
-        @Flag(help: "Print JSON; so it does anyway.")
+        @Flag(help: "Print JSON, which is the default.")
         var json = false
 
         @OptionGroup var settings: SettingsOptions

@@ -24,10 +24,7 @@ struct MigrateCommand: AsyncParsableCommand {
     @Option(help: "Wait so long until the database can be reached, and with --check until nothing is missing.")
     var wait: String?
 
-    @Flag(help: "Print JSON.")
-    var json = false
-
-    @OptionGroup var settings: SettingsOptions
+    @OptionGroup var output: OutputOptions
 
     func validate() throws {
         guard let wait, DurationText.parse(wait) == nil else { return }
@@ -36,7 +33,7 @@ struct MigrateCommand: AsyncParsableCommand {
 
     func run() async throws {
         let end = ContinuousClock.now + (wait.flatMap(DurationText.parse) ?? .zero)
-        try await settings.withPool { pool, _ in
+        try await output.settings.withPool { pool, _ in
             let migrator = PostgresMigrator(migrations: StoreMigrations.all)
             let before = try await status(of: migrator, on: pool, until: end)
             if check {
@@ -67,7 +64,7 @@ struct MigrateCommand: AsyncParsableCommand {
     }
 
     private func report(applied: [PostgresMigration], missing: [PostgresMigration], by word: String) {
-        if json {
+        if output.json {
             Terminal.print([
                 "applied": .array(applied.map(Self.json)), "missing": .array(missing.map(Self.json)),
             ])

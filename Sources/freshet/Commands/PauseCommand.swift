@@ -4,7 +4,7 @@ import WidgetAPI
 import WidgetModel
 import WidgetStore
 
-/// What is paused or resumed.
+/// Target of pausing and resuming.
 struct PauseOptions: ParsableArguments {
     @Option(help: "The app's bundle identifier.")
     var app: String
@@ -12,10 +12,7 @@ struct PauseOptions: ParsableArguments {
     @Option(help: "Only this kind; all of the app if none is given.")
     var kind: String?
 
-    @Flag(help: "Print JSON.")
-    var json = false
-
-    @OptionGroup var settings: SettingsOptions
+    @OptionGroup var output: OutputOptions
 
     func validate() throws {
         try Check.identifier(app, "--app")
@@ -30,10 +27,10 @@ struct PauseOptions: ParsableArguments {
 struct PauseCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "pause",
-        abstract: "Makes the reloads of an app, or of one of its kinds, wait.",
+        abstract: "Pauses the reloads of an app or of one of its kinds.",
         discussion: """
-            Events are applied as ever, so nothing is lost; but no timeline of it is fetched, swept or collected until \
-            `freshet resume`. What is being fetched now is finished.
+            Events are still applied, so nothing is lost, but no timeline is fetched, swept or removed until \
+            `freshet resume`. Fetches under way are finished.
 
             Examples:
               freshet pause --app com.example.bank --kind RecentPurchases
@@ -43,11 +40,11 @@ struct PauseCommand: AsyncParsableCommand {
     @OptionGroup var target: PauseOptions
 
     func run() async throws {
-        try await target.settings.withStore { store, _ in
+        try await target.output.settings.withStore { store, _ in
             guard let outcome = try await store.pause(app: target.app, kind: target.kind) else {
                 throw try await KindLookup.notFound(target.kind, of: target.app, in: store)
             }
-            if target.json {
+            if target.output.json {
                 Terminal.print(outcome.json(app: target.app, kind: target.kind))
             } else if outcome.isChanged {
                 Terminal.print("paused \(target.name)")
@@ -61,9 +58,9 @@ struct PauseCommand: AsyncParsableCommand {
 struct ResumeCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "resume",
-        abstract: "Lets the reloads of an app, or of one of its kinds, go on.",
+        abstract: "Resumes the reloads of an app or of one of its kinds.",
         discussion: """
-            Kinds that were paused by themselves stay so when their app is resumed.
+            Kinds that were paused individually stay paused when their app is resumed.
 
             Examples:
               freshet resume --app com.example.bank --kind RecentPurchases
@@ -73,11 +70,11 @@ struct ResumeCommand: AsyncParsableCommand {
     @OptionGroup var target: PauseOptions
 
     func run() async throws {
-        try await target.settings.withStore { store, _ in
+        try await target.output.settings.withStore { store, _ in
             guard let outcome = try await store.resume(app: target.app, kind: target.kind) else {
                 throw try await KindLookup.notFound(target.kind, of: target.app, in: store)
             }
-            if target.json {
+            if target.output.json {
                 Terminal.print(outcome.json(app: target.app, kind: target.kind))
             } else {
                 Terminal.print(outcome.isChanged ? "resumed \(target.name)" : "\(target.name) was not paused")

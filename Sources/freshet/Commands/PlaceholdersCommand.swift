@@ -6,15 +6,15 @@ import WidgetStore
 struct PlaceholdersCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "placeholders",
-        abstract: "Shows what widgets show before there is a timeline.",
+        abstract: "Shows the placeholders of widgets without a timeline.",
         subcommands: [List.self])
 
     struct List: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Lists an app's placeholders.",
             discussion: """
-                Of each kind first the manifest's, which holds for every family and environment that has none of its \
-                own, then those that its provider has made.
+                Lists for each kind the manifest's placeholder, which is the default of all families and environments, \
+                and then those made by its provider.
 
                 Examples:
                   freshet placeholders list --app com.example.bank
@@ -30,30 +30,24 @@ struct PlaceholdersCommand: AsyncParsableCommand {
         @Option(help: "Most placeholders to list.")
         var limit = 1_000
 
-        @Flag(help: "Print JSON.")
-        var json = false
-
-        @OptionGroup var settings: SettingsOptions
+        @OptionGroup var output: OutputOptions
 
         func validate() throws {
             guard (1...100_000).contains(limit) else { throw ValidationError("--limit: expected 1 to 100000") }
         }
 
         func run() async throws {
-            try await settings.withStore { store, _ in
+            try await output.settings.withStore { store, _ in
                 let placeholders = try await store.pool.query(ListPlaceholders(app: app, kind: kind, limit: limit))
-                if json {
-                    Terminal.print(.array(placeholders.map(\.json)))
-                    return
-                }
-                var table = TextTable("KIND", "FAMILY", "LOCALE", "TIME ZONE", "FETCHED", "NEXT", "CONTENT")
-                for placeholder in placeholders {
-                    table.add(
+                output.print(
+                    placeholders, \.json, columns: "KIND", "FAMILY", "LOCALE", "TIME ZONE", "FETCHED", "NEXT", "CONTENT"
+                ) { placeholder in
+                    [
                         placeholder.kind, placeholder.family?.name ?? "any", placeholder.locale ?? "any",
                         placeholder.timeZone ?? "any", placeholder.fetched, placeholder.next,
-                        placeholder.content ?? "the manifest's")
+                        placeholder.content ?? "the manifest's",
+                    ]
                 }
-                table.printed()
                 if placeholders.count == limit { Terminal.complain("there may be more: --limit \(limit * 10)") }
             }
         }

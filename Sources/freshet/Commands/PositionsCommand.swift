@@ -6,32 +6,24 @@ import WidgetStore
 struct PositionsCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "positions",
-        abstract: "Shows and sets how far each Kafka partition has been applied.",
+        abstract: "Shows and sets the applied position of each Kafka partition.",
         subcommands: [Show.self, Assign.self])
 
     struct Show: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Shows the stored positions; Kafka's own committed offsets are for lag tools only.")
 
-        @Flag(help: "Print JSON.")
-        var json = false
-
-        @OptionGroup var settings: SettingsOptions
+        @OptionGroup var output: OutputOptions
 
         func run() async throws {
-            try await settings.withStore { store, _ in
+            try await output.settings.withStore { store, _ in
                 let rows = try await store.pool.query(ListPositions())
-                if json {
-                    Terminal.print(.array(rows.map(\.json)))
-                    return
-                }
-                var table = TextTable("TOPIC", "PARTITION", "NEXT OFFSET", "EPOCH", "UPDATED")
-                for row in rows {
-                    table.add(
+                output.print(rows, \.json, columns: "TOPIC", "PARTITION", "NEXT OFFSET", "EPOCH", "UPDATED") { row in
+                    [
                         row.topic, "\(row.partition)", row.nextOffset.map { "\($0)" } ?? "earliest", "\(row.epoch)",
-                        Timestamp(row.updatedAt).rfc3339)
+                        Timestamp(row.updatedAt).rfc3339,
+                    ]
                 }
-                table.printed()
             }
         }
     }
@@ -41,8 +33,8 @@ struct PositionsCommand: AsyncParsableCommand {
             commandName: "set",
             abstract: "Sets the position of one partition.",
             discussion: """
-                A running process that owns the partition notices and goes on from there. Going back applies events a \
-                second time; going forward skips those in between.
+                The process that owns the partition goes on from there. An earlier position applies events again; a later \
+                one skips events.
 
                 Examples:
                   freshet positions set freshet.pushes 3 1200

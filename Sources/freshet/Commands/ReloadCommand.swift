@@ -7,8 +7,8 @@ struct ReloadCommand: AsyncParsableCommand {
         commandName: "reload",
         abstract: "Reloads timelines on an operator's behalf (freshet.reload.requested.v1).",
         discussion: """
-            Nothing holds such a reload back: neither budget nor spacing. It goes by Kafka like every other request, \
-            so returning means that the brokers have it, and printing its id and place means that explain can name it.
+            Such a reload needs neither budget nor spacing. It is published to Kafka like every other request; explain \
+            shows the printed id and position.
 
             Examples:
               freshet reload --app com.example.bank --user u42

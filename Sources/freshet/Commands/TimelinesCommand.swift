@@ -32,10 +32,7 @@ struct TimelinesCommand: AsyncParsableCommand {
         @Option(help: "Tell the entry that is shown at this time (RFC 3339) instead of now.")
         var at: String?
 
-        @Flag(help: "Print JSON.")
-        var json = false
-
-        @OptionGroup var settings: SettingsOptions
+        @OptionGroup var output: OutputOptions
 
         func validate() throws {
             guard (timeline == nil) != (widget == nil) else {
@@ -51,10 +48,10 @@ struct TimelinesCommand: AsyncParsableCommand {
 
         func run() async throws {
             let time = at.flatMap { Timestamp(rfc3339: $0) }
-            try await settings.withStore { store, _ in
+            try await output.settings.withStore { store, _ in
                 let detail = try await detail(in: store)
                 do throws(JSONError) {
-                    if json {
+                    if output.json {
                         Terminal.print(try JSONValue.parse(detail.encoded(at: time)))
                     } else {
                         try print(detail, at: time ?? detail.readAt)

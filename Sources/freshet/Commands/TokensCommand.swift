@@ -6,16 +6,16 @@ import WidgetModel
 struct TokensCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "tokens",
-        abstract: "Makes tokens and keys for the HTTP API, for development, and tells what a token says.",
+        abstract: "Makes tokens and keys for the HTTP API, for development, and shows the claims of tokens.",
         discussion: """
             In production an identity provider issues tokens, and api.keys names the JWKS file with its public keys.
             """,
         subcommands: [Issue.self, Show.self, Keys.self])
 
-    /// Where the keys are.
+    /// Source of the keys.
     struct KeyOptions: ParsableArguments {
         @Option(
-            help: ArgumentHelp("The JWKS file with the keys; that of api.keys if none is given.", valueName: "file"))
+            help: ArgumentHelp("JWKS file with the keys; api.keys by default.", valueName: "file"))
         var keys: String?
 
         @OptionGroup var settings: SettingsOptions
@@ -38,8 +38,8 @@ struct TokensCommand: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Issues a token, signed with a private key or a secret of the JWKS file.",
             discussion: """
-                The token goes to standard output, and nothing else does. Its audience and issuer are api.audience and \
-                api.issuer, if they are set.
+                Only the token is printed to standard output. Its audience and issuer are api.audience and api.issuer, if \
+                they are set.
 
                 Scopes: kinds:write, widgets:read, widgets:write, reload, operate.
 
@@ -49,27 +49,27 @@ struct TokensCommand: AsyncParsableCommand {
                 --scope widgets:read --scope widgets:write
                 """)
 
-        @Option(help: "The app's bundle identifier: the one app that the token is for.")
+        @Option(help: "Bundle identifier of the app that the token is for.")
         var app: String
 
-        @Option(help: "The one user that it is for, as a device has it; all of the app if none is given.")
+        @Option(help: "User that a device token is for; the whole app by default.")
         var user: String?
 
         @Option(
             name: .customLong("scope"), parsing: .singleValue,
-            help: "What it lets its bearer do; can be given several times.")
+            help: "Permission of the token; can be given several times.")
         var scopes: [String] = []
 
-        @Option(name: .customLong("for"), help: "How long it is valid: 90s, 15m, 1h, 30d.")
+        @Option(name: .customLong("for"), help: "Validity: 90s, 15m, 1h, 30d.")
         var lifetime = "1h"
 
-        @Option(name: .customLong("after"), help: "How long from now it begins to be valid; at once if not given.")
+        @Option(name: .customLong("after"), help: "Time from now until it becomes valid.")
         var delay: String?
 
-        @Option(help: "Who it is issued to (sub), for the audit log.")
+        @Option(help: "Subject (sub), for the audit log.")
         var subject: String?
 
-        @Option(name: .customLong("key"), help: "Id of the key to sign with; the first that can sign if none is given.")
+        @Option(name: .customLong("key"), help: "Id of the key to sign with; the first that can sign by default.")
         var key: String?
 
         @OptionGroup var options: KeyOptions
@@ -108,9 +108,9 @@ struct TokensCommand: AsyncParsableCommand {
 
     struct Show: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Verifies the token on standard input as the API does, and tells what it lets its bearer do.",
+            abstract: "Verifies the token on standard input as the API does, and shows its claims.",
             discussion: """
-                The exit status is 1 for a token that the API refuses.
+                The exit status is 1 if the API would refuse the token.
 
                 Example:
                   freshet tokens issue --keys keys.json --app com.example.bank --scope reload \
@@ -147,8 +147,8 @@ struct TokensCommand: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Makes a JWKS file with a new private key, or prints the public keys of one.",
             discussion: """
-                A new file is made for its owner alone, and never over another one. HS256 keys are secrets, which whoever \
-                verifies tokens can also issue them with; ES256 and EdDSA keys have a public part, which --public prints.
+                A new file is readable by its owner only, and never replaces another file. HS256 keys are secrets that can \
+                both verify and issue tokens; ES256 and EdDSA keys have a public part, which --public prints.
 
                 Examples:
                   freshet tokens keys --output keys.json
@@ -159,10 +159,10 @@ struct TokensCommand: AsyncParsableCommand {
         @Option(help: "HS256, ES256 or EdDSA.")
         var algorithm = TokenAlgorithm.eddsa.rawValue
 
-        @Option(help: "The key's id.")
+        @Option(help: "Id of the key.")
         var id = "dev"
 
-        @Option(help: ArgumentHelp("The file to make; standard output if none is given.", valueName: "file"))
+        @Option(help: ArgumentHelp("File to create; standard output by default.", valueName: "file"))
         var output: String?
 
         @Option(
@@ -194,13 +194,13 @@ struct TokensCommand: AsyncParsableCommand {
                 Terminal.print(String(text.dropLast()))
                 return
             }
-            // Refused where there is a file already: keys that are in use are not to be lost.
+            // Never replaces a file, whose keys may be in use.
             let descriptor = open(output, O_WRONLY | O_CREAT | O_EXCL, 0o600)
             guard descriptor >= 0 else {
-                throw CommandFailure(.failure, "\(output) cannot be made: \(String(cString: strerror(errno)))")
+                throw CommandFailure(.failure, "cannot create \(output): \(String(cString: strerror(errno)))")
             }
             try FileHandle(fileDescriptor: descriptor, closeOnDealloc: true).write(contentsOf: Data(text.utf8))
-            Terminal.complain("made \(output) with the key \(id), \(algorithm)")
+            Terminal.complain("created \(output) with the key \(id), \(algorithm)")
         }
     }
 }

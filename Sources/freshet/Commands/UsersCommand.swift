@@ -5,16 +5,16 @@ import WidgetStore
 struct UsersCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "users",
-        abstract: "What concerns one person.",
+        abstract: "Manages the data of one user.",
         subcommands: [Erase.self])
 
     struct Erase: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Erases a user of an app: widgets, stored timelines and dead letters.",
             discussion: """
-                What is in the database is gone when the command ends. The workers publish a tombstone for each \
-                timeline that nobody else shows, which makes Kafka's compaction forget it too. What the input topics \
-                still hold of the user ends with their retention.
+                The data is removed from the database when the command ends. The workers publish a tombstone for each \
+                timeline that nobody else shows, so that Kafka's compaction removes it too. Events in the input topics are \
+                deleted by their retention.
 
                 Example:
                   freshet users erase --app com.example.bank u42 --yes
@@ -29,10 +29,7 @@ struct UsersCommand: AsyncParsableCommand {
         @Flag(help: "Do not ask.")
         var yes = false
 
-        @Flag(help: "Print JSON.")
-        var json = false
-
-        @OptionGroup var settings: SettingsOptions
+        @OptionGroup var output: OutputOptions
 
         func validate() throws {
             if let problem = Text.identifierProblem(user) { throw ValidationError("the user \(problem)") }
@@ -44,11 +41,11 @@ struct UsersCommand: AsyncParsableCommand {
                     "erasing", question: "Erase \(Text.quoted(user)) of \(Text.quoted(app))?",
                     refusal: "nothing was erased")
             }
-            try await settings.withStore { store, _ in
+            try await output.settings.withStore { store, _ in
                 guard let erasure = try await store.erase(user: user, of: app) else {
                     throw CommandFailure(.failure, "no app \(Text.quoted(app)) is registered")
                 }
-                if json {
+                if output.json {
                     Terminal.print([
                         "widgets": .number(JSONNumber(erasure.widgets)),
                         "timelines": .number(JSONNumber(erasure.timelines)),

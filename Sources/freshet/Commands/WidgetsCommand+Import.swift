@@ -33,7 +33,7 @@ extension WidgetsCommand {
             let reader = try LineReader.open(file, maximumBytes: PlacementLines.maximumBytes)
             let summary = try await settings.withStore { store, _ in
                 let directory = try await DirectoryCache(pool: store.pool).refresh()
-                let lines = PlacementLines(directory: directory, now: SampleProvider.systemTime())
+                let lines = PlacementLines(directory: directory, now: WallClock.now())
                 return try await WidgetImport(store: store, lines: lines).run(
                     reader,
                     complain: {

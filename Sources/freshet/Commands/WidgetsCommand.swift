@@ -37,30 +37,24 @@ struct WidgetsCommand: AsyncParsableCommand {
         @Option(help: "List those after this id.")
         var after = ""
 
-        @Flag(help: "Print JSON.")
-        var json = false
-
-        @OptionGroup var settings: SettingsOptions
+        @OptionGroup var output: OutputOptions
 
         func validate() throws {
             guard (1...100_000).contains(limit) else { throw ValidationError("--limit: expected 1 to 100000") }
         }
 
         func run() async throws {
-            try await settings.withStore { store, _ in
+            try await output.settings.withStore { store, _ in
                 let filter = WidgetFilter(app: app, user: user, device: device, kind: kind, after: after)
                 let widgets = try await store.pool.query(ListWidgets(filter, limit: limit))
-                if json {
-                    Terminal.print(.array(widgets.map(\.json)))
-                    return
-                }
-                var table = TextTable("WIDGET", "KIND", "FAMILY", "USER", "DEVICE", "TIMELINE", "CONFIGURATION")
-                for widget in widgets {
-                    table.add(
+                output.print(
+                    widgets, \.json, columns: "WIDGET", "KIND", "FAMILY", "USER", "DEVICE", "TIMELINE", "CONFIGURATION"
+                ) { widget in
+                    [
                         widget.id, widget.kind, widget.family.name, widget.user, widget.device,
-                        widget.timelineID?.description ?? "-", widget.configuration ?? "-")
+                        widget.timelineID?.description ?? "-", widget.configuration ?? "-",
+                    ]
                 }
-                table.printed()
                 if widgets.count == limit, let last = widgets.last {
                     Terminal.complain("there may be more: --after \(last.id)")
                 }
@@ -70,7 +64,7 @@ struct WidgetsCommand: AsyncParsableCommand {
 
     struct Show: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Shows one widget, a removed one too, as JSON.",
+            abstract: "Shows one widget, also a removed one, as JSON.",
             discussion: """
                 Example:
                   freshet widgets show --app com.example.bank w1
@@ -82,7 +76,7 @@ struct WidgetsCommand: AsyncParsableCommand {
         @Argument(help: "The widget's id.")
         var widget: String
 
-        @Flag(help: "Print JSON; so it does anyway.")
+        @Flag(help: "Print JSON, which is the default.")
         var json = false
 
         @OptionGroup var settings: SettingsOptions

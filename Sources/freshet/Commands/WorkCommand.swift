@@ -6,12 +6,11 @@ import WidgetStore
 struct WorkCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "work",
-        abstract: "What is left to do: work lists and timelines by lane, kind and age.",
+        abstract: "Shows pending work: work lists and timelines by lane, kind and age.",
         discussion: """
-            Ready lists wait for a worker, leased ones have one, resting ones were given back until a provider or Kafka \
-            answers again, and later ones are appointments that lie ahead. A list that is superseded counts until a worker \
-            has looked at it. With --wait it returns when nothing is due: no ready, leased or resting list, and no sweep. \
-            Paused kinds are shown and not waited for.
+            Ready lists wait for a worker, leased ones have one, resting ones wait for a provider or Kafka, and later ones \
+            are not due yet. Superseded lists count until a worker has seen them. With --wait the command returns when no \
+            list is ready, leased or resting, and no sweep is pending. Paused kinds are not waited for.
 
             Examples:
               freshet work
@@ -29,10 +28,7 @@ struct WorkCommand: AsyncParsableCommand {
     @Option(help: "Longest wait, such as 30s or 10m; without it, --wait waits for ever.")
     var timeout: String?
 
-    @Flag(help: "Print JSON.")
-    var json = false
-
-    @OptionGroup var settings: SettingsOptions
+    @OptionGroup var output: OutputOptions
 
     func validate() throws {
         guard let timeout else { return }
@@ -43,7 +39,7 @@ struct WorkCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
-        try await settings.withStore { store, _ in
+        try await output.settings.withStore { store, _ in
             if let app, try await store.pool.query(ListKinds(app: app)).isEmpty {
                 throw try await KindLookup.notFound(nil, of: app, in: store)
             }
@@ -55,7 +51,7 @@ struct WorkCommand: AsyncParsableCommand {
                 pause = min(pause * 2, .seconds(1))
                 report = try await read(store)
             }
-            if json { Terminal.print(report.json) } else { report.lines.forEach(Terminal.print) }
+            if output.json { Terminal.print(report.json) } else { report.lines.forEach(Terminal.print) }
             if wait, report.isDue { throw CommandFailure(.failure, "something was due until the timeout") }
         }
     }
@@ -67,10 +63,10 @@ struct WorkCommand: AsyncParsableCommand {
     }
 }
 
-/// What `freshet work` prints.
+/// Output of `freshet work`.
 struct WorkReport: Sendable {
     var rows: [ReadWorkLists.Row]
-    /// Sweeps that are not done.
+    /// Pending sweeps.
     var sweeps: Int
 
     var isDue: Bool { sweeps > 0 || rows.contains { $0.isDue && !$0.isPaused } }

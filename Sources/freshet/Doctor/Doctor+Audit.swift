@@ -3,7 +3,7 @@ import NIOCore
 import WidgetModel
 
 extension Doctor {
-    /// Reads the audit's counter of the workers that run here with these settings.
+    /// Reads the audit's counter from the process on health.port.
     func checkAudit() async -> [Finding] {
         guard let port = settings.health.port, port != 0, let base = try? HealthCommand.address(in: settings) else {
             return [.skipped("audit", "not read: health.port is not set")]

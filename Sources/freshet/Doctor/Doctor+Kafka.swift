@@ -18,8 +18,8 @@ extension Doctor {
             return [
                 .problem(
                     "kafka", "\(kafka.bootstrapServers) cannot be used: \(error)",
-                    "see whether the brokers run and can be reached from here, and whether kafka.properties has the "
-                        + "TLS and SASL settings that they want")
+                    "check that the brokers run and can be reached from here, and that kafka.properties has the TLS and "
+                        + "SASL settings that they need")
             ]
         }
         var found: [Finding] = [.ok("kafka", "\(kafka.bootstrapServers) answers")]
@@ -39,20 +39,20 @@ extension Doctor {
             found.append(
                 .problem(
                     "kafka.topics", "\(state.description.name) has partitions without a leader",
-                    "see to its brokers: those partitions can be neither read nor written"))
+                    "check its brokers: those partitions can be neither read nor written"))
         }
         let lone = plan.states.values.filter { $0.description.partitions.contains { $0.replicas.count < 2 } }
         if !lone.isEmpty {
             found.append(
                 .warning(
                     "kafka.topics", "\(lone.count) topics have a single replica",
-                    "a broker that dies takes events with it"))
+                    "add replicas: the loss of a broker loses events"))
         }
         if !plan.untold.isEmpty {
             found.append(
                 .skipped(
                     "kafka.topics", "the brokers do not tell the configuration of \(plan.untold.count) topics",
-                    "allow DESCRIBE_CONFIGS on them, to have retention and compaction checked"))
+                    "allow DESCRIBE_CONFIGS on them, so that retention and compaction can be checked"))
         }
         if !found.contains(where: { $0.severity >= .warning }) {
             found.append(.ok("kafka.topics", "all \(plan.targets.count) are there, with their partitions"))
@@ -60,7 +60,7 @@ extension Doctor {
         return found
     }
 
-    /// Whether these credentials may read the input topics. Writing is not tried: it could not be taken back.
+    /// Checks that these credentials may read the input topics. Writing is not tried, since it cannot be undone.
     private func reading(_ plan: TopicPlan, _ kafka: KafkaConfiguration) async -> [Finding] {
         var found: [Finding] = []
         for topic in settings.topics.inputs where plan.states[topic] != nil {
@@ -76,7 +76,7 @@ extension Doctor {
                             "allow READ on the topic, and READ on the group \(settings.kafka.group), to who runs ingest"
                         )
                         : .warning(
-                            "kafka.acls", "\(topic) could not be read: \(error)", "see to the leader of its partition 0"
+                            "kafka.acls", "\(topic) could not be read: \(error)", "check the leader of its partition 0"
                         ))
             }
         }
@@ -92,7 +92,7 @@ extension Doctor {
 }
 
 extension TopicDifference {
-    /// Whether Freshet does not work, or loses something, by it.
+    /// Whether Freshet does not work or loses data because of it.
     fileprivate var isProblem: Bool {
         switch sort {
         case .missing, .cleanupPolicy: true

@@ -4,7 +4,7 @@ import WidgetModel
 import WidgetStore
 
 extension Doctor {
-    /// The oldest server that the tests run on.
+    /// Oldest supported version.
     private static let oldestServer = 150_000
 
     func checkPostgres(_ pool: PostgresPool) async -> [Finding] {
@@ -14,7 +14,7 @@ extension Doctor {
             return [
                 .problem(
                     "postgres", error.message,
-                    "see whether the server runs and can be reached from here, and whether postgres.url is right")
+                    "check that the server runs and can be reached from here, and that postgres.url is right")
             ]
         }
     }
@@ -28,7 +28,7 @@ extension Doctor {
             found.append(
                 .problem(
                     "postgres", "the server takes no writes: a standby, or read-only",
-                    "name the primary in postgres.url, or all hosts: Freshet takes the one that takes writes"))
+                    "name the primary in postgres.url, or all hosts: Freshet uses the one that takes writes"))
         }
         let pending = try await PostgresMigrator(migrations: StoreMigrations.all).check(on: pool).pending
         guard pending.isEmpty else {
@@ -41,7 +41,7 @@ extension Doctor {
         return found
     }
 
-    /// What the server's settings mean for Freshet. Pure.
+    /// Findings for the server's settings. Pure.
     static func judge(_ values: [String: ServerSettings.Row]) -> [Finding] {
         func value(_ name: String) -> String { values[name]?.setting ?? "" }
         var found: [Finding] = []
@@ -79,7 +79,7 @@ extension Doctor {
                     "give PostgreSQL a quarter of the memory: the hot table and its indexes should fit"))
         }
         if !found.contains(where: { $0.check == "postgres.settings" }) {
-            found.append(.ok("postgres.settings", "are as Freshet wants them"))
+            found.append(.ok("postgres.settings", "are as recommended"))
         }
         return found
     }
@@ -92,14 +92,14 @@ extension Doctor {
         else { return [] }
         let reserved = values["superuser_reserved_connections"].flatMap { Int($0.setting) } ?? 3
         let free = maximum - reserved - Int(sessions.connections)
-        // One more listens for notifications.
+        // One more connection listens for notifications.
         let wanted = settings.postgres.maximumConnections + 1
         var found: [Finding] = []
         if free < wanted {
             found.append(
                 .problem(
                     "postgres.connections",
-                    "\(free) of \(maximum) connections are free; one process wants up to \(wanted)",
+                    "\(free) of \(maximum) connections are free; one process needs up to \(wanted)",
                     "raise max_connections, or lower postgres.maximumConnections: all processes together must fit"))
         } else {
             found.append(
@@ -111,13 +111,13 @@ extension Doctor {
             found.append(
                 .skipped(
                     "postgres.connections", "this role does not see the transactions of other roles",
-                    "GRANT pg_read_all_stats to it, so that metrics and doctor see what holds vacuum back"))
+                    "GRANT pg_read_all_stats to it, so that metrics and doctor see what blocks vacuum"))
         }
         if sessions.isSuperuser {
             found.append(
                 .warning(
                     "postgres.role", "Freshet would run as a superuser",
-                    "make a role that may only read and write Freshet's tables"))
+                    "create a role that can only read and write Freshet's tables"))
         }
         return found
     }
@@ -139,7 +139,7 @@ extension Doctor {
             found.append(
                 .warning(
                     "postgres.vacuum", "\(table.table) has \(table.dead) dead rows and \(table.live) live ones",
-                    "see what holds vacuum back (an old transaction?), then VACUUM \(table.table)"))
+                    "find what blocks vacuum (an old transaction?), then VACUUM \(table.table)"))
         }
         if let oldest = try await pool.query(OldestSnapshot()).first,
             oldest.transactions > 1_000_000 || oldest.seconds > 900
@@ -160,11 +160,11 @@ extension Doctor {
 
     func checkClock(_ pool: PostgresPool) async -> [Finding] {
         do throws(PostgresError) {
-            // The first opens the connection.
+            // The first query opens the connection.
             _ = try await pool.query(DatabaseTime())
-            let before = SampleProvider.systemTime()
+            let before = WallClock.now()
             guard let database = try await pool.query(DatabaseTime()).first else { return [] }
-            let after = SampleProvider.systemTime()
+            let after = WallClock.now()
             let way = after - before
             let skew = database - (before + way / 2)
             return [Self.judge(skew: skew, within: way / 2)]
@@ -174,8 +174,8 @@ extension Doctor {
     }
 
     /// - Parameters:
-    ///   - skew: how far the database's clock is before this machine's.
-    ///   - error: how wrong that may be.
+    ///   - skew: lead of the database's clock.
+    ///   - error: error of the skew.
     static func judge(skew: Duration, within error: Duration) -> Finding {
         let size = skew < .zero ? .zero - skew : skew
         let what = "this machine is \(size.words) \(skew < .zero ? "ahead of" : "behind") PostgreSQL"
@@ -197,13 +197,13 @@ extension Doctor {
             var found: [Finding] = []
             if let halt = try await pool.query(ReadIngestHalt()).first {
                 found.append(
-                    .problem("ingest", "is halted: \(halt)", "mend the producers, then `freshet ingest resume`"))
+                    .problem("ingest", "is halted: \(halt)", "fix the producers, then `freshet ingest resume`"))
             }
             for diversion in try await pool.query(ListDiversions(countLimit: 0)) {
                 found.append(
                     .warning(
                         "ingest", "the events of the app \(diversion.app) wait in the database",
-                        "mend its producer, then `freshet dead-letters resume --app \(diversion.app)`"))
+                        "fix its producer, then `freshet dead-letters resume --app \(diversion.app)`"))
             }
             let partitions = try await pool.query(ListPositions()).count
             if found.isEmpty {

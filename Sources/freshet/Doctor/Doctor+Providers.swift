@@ -5,9 +5,9 @@ import WidgetModel
 import WidgetStore
 
 extension Doctor {
-    /// Most providers that are asked.
+    /// Most providers that are checked.
     private static let maximumProviders = 50
-    /// Asked at a time.
+    /// Providers checked at a time.
     private static let concurrency = 8
 
     private struct Target: Hashable, Sendable {
@@ -16,7 +16,7 @@ extension Doctor {
         let secrets: [[UInt8]]
     }
 
-    /// Asks each provider, signed as the workers sign, for no timelines at all: nothing is rendered for it.
+    /// Sends each provider a signed request for no timelines.
     func checkProviders(_ pool: PostgresPool) async -> [Finding] {
         let directory: KindDirectory
         do throws(PostgresError) {
@@ -54,7 +54,7 @@ extension Doctor {
             limits = try settings.connectionLimits()
             egress = EgressGuard(try EgressPolicy(allowing: settings.providers.allowPrivateNetworks))
         } catch {
-            return [.problem("providers", "\(error)", "mend the settings providers.…")]
+            return [.problem("providers", "\(error)", "fix the settings providers.…")]
         }
         let http = HTTPClient(
             eventLoopGroupProvider: .singleton,
@@ -88,37 +88,37 @@ extension Doctor {
         }
     }
 
-    /// What a failure to ask for nothing says of a provider.
+    /// The finding for a failed request.
     static func judge(_ failure: ProviderFailure, of url: String, app: String) -> Finding {
         let what = "\(url) of \(app)"
         switch (failure.reason, failure.status) {
         case (.status, 401?), (.status, 403?):
             return .problem(
                 "providers", "\(what) refuses the signature (status \(failure.status ?? 0))",
-                "see that it has the app's signing secret (`freshet apps rotate-secret` gives a new one), and that its clock is right"
+                "check that it has the app's signing secret (`freshet apps rotate-secret` makes a new one) and the right time"
             )
         case (.status, 404?), (.status, 405?):
             return .problem(
                 "providers", "\(what) has no /timelines (status \(failure.status ?? 0))",
-                "see to the provider's URL in the manifest: Freshet asks POST {url}/timelines")
+                "check the provider's URL in the manifest: Freshet sends POST {url}/timelines")
         case (.status, let status?) where status >= 500 || status == 429:
-            return .warning("providers", "\(what) answers with status \(status)", "see to the provider's own logs")
+            return .warning("providers", "\(what) answers with status \(status)", "see the provider's logs")
         case (.status, _), (.invalid, _):
-            // It reads requests and answers them; one for nothing need not please it.
+            // It answers requests. It may refuse one for no timelines.
             return .ok("providers", "\(what) answers (\(failure.message))")
         case (.refused, _):
             return .problem(
                 "providers", "\(what) may not be called: \(failure.message)",
-                "name its network in providers.allowPrivateNetworks, if it is meant to be called")
+                "add its network to providers.allowPrivateNetworks if it may be called")
         case (.unresolved, _):
             return .problem(
-                "providers", "\(what): \(failure.message)", "see to the name in the manifest, and to DNS here")
+                "providers", "\(what): \(failure.message)", "check the name in the manifest, and DNS on this machine")
         case (.timeout, _), (.connection, _):
             return .problem(
                 "providers", "\(what) cannot be reached: \(failure.message)",
-                "see whether it runs and whether a firewall is between; its timelines keep their last content")
+                "check that it runs and that no firewall blocks it; its timelines keep their last content")
         default:
-            return .warning("providers", "\(what): \(failure.message)", "see to the provider's own logs")
+            return .warning("providers", "\(what): \(failure.message)", "see the provider's logs")
         }
     }
 }

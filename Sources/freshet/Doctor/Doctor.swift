@@ -6,24 +6,24 @@ import WidgetAPI
 import WidgetModel
 import WidgetStore
 
-/// Looks at everything that Freshet needs, from where it is run, and says what to do. It changes nothing.
+/// Checks everything that Freshet needs and gives advice. It changes nothing.
 struct Doctor: Sendable {
     let settings: Settings
-    /// What reading the settings complained of.
+    /// Warnings from reading the settings.
     let warnings: [String]
-    /// Longest for each check.
+    /// Time limit of each check.
     let timeLimit: Duration
     var logger = LogSettings.ofCommands
 
-    /// A check that answers what it has found.
+    /// A check that returns its findings.
     struct Check: Sendable {
         let name: String
         let run: @Sendable () async -> [Finding]
     }
 
-    /// All findings, in the order of the checks, which run side by side.
+    /// All findings, in the order of the checks, which run concurrently.
     ///
-    /// - Parameter checks: nil: all that there are.
+    /// - Parameter checks: checks to run; nil for all.
     func findings(_ checks: [Check]? = nil) async -> [Finding] {
         let pool = settings.postgres.url.flatMap { _ in makePool() }
         let checks = checks ?? all(pool)
@@ -35,12 +35,12 @@ struct Doctor: Sendable {
             for await part in group { found.append(part) }
             return found
         }
-        // Not waited for: a statement that hangs would hold it up.
+        // Not awaited, since a statement may hang.
         if let pool { Task { await pool.shutdown() } }
         return found.sorted { $0.0 < $1.0 }.flatMap(\.1)
     }
 
-    /// Runs a check, but no longer than the limit: what hangs goes on unheard, and the process ends.
+    /// Runs a check within the limit. A check that hangs is abandoned.
     private static func run(_ check: Check, within limit: Duration) async -> [Finding] {
         let (answers, continuation) = AsyncStream.makeStream(of: [Finding].self, bufferingPolicy: .bufferingOldest(1))
         let work = Task {
@@ -52,7 +52,7 @@ struct Doctor: Sendable {
             continuation.yield([
                 .problem(
                     check.name, "did not end within \(limit.words)",
-                    "see whether it can be reached from here; --time-limit gives it longer")
+                    "check whether it can be reached from here, or raise --time-limit")
             ])
             continuation.finish()
         }
@@ -67,7 +67,7 @@ struct Doctor: Sendable {
     private func makePool() -> PostgresPool? {
         guard var configuration = try? settings.postgresConfiguration() else { return nil }
         configuration.maximumConnections = 4
-        // Under the checks' own limit, so that the error says what is wrong and not only that it took long.
+        // Below the limit of a check, so that it reports the error and not the timeout.
         let limit = timeLimit / 2
         configuration.acquireTimeout = min(configuration.acquireTimeout, limit)
         configuration.connectTimeout = min(configuration.connectTimeout, limit)
@@ -102,7 +102,7 @@ struct Doctor: Sendable {
     // MARK: Settings and keys
 
     private func checkSettings() -> [Finding] {
-        var found = warnings.map { Finding.warning("settings", $0, "mend it, so that it means what you want") }
+        var found = warnings.map { Finding.warning("settings", $0, "fix or remove this setting") }
         let delivery = settings.kafka.deliveryTimeout
         if delivery * 3 > settings.workers.lease {
             found.append(
@@ -164,7 +164,7 @@ struct Doctor: Sendable {
         let names = keys.compactMap { $0["kid"]?.stringValue }
         if Set(names).count < keys.count {
             found.append(
-                .warning("keys", "api.keys: keys without a kid, or with the same", "give each a kid of its own"))
+                .warning("keys", "api.keys: keys without a kid, or with the same", "give each key a kid of its own"))
         }
         if found.isEmpty { found.append(.ok("keys", "\(keys.count) in \(path)")) }
         return found

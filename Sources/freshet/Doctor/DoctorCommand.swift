@@ -4,16 +4,14 @@ import WidgetModel
 struct DoctorCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "doctor",
-        abstract: "Checks everything that Freshet needs, and says what to do.",
+        abstract: "Checks everything that Freshet needs and gives advice.",
         discussion: """
-            Run it where Freshet runs, with the same settings. It looks at the settings; at Kafka (reachable, topics, \
-            partitions, retention, compaction, the right to read); at PostgreSQL (version, migrations, settings that \
-            matter, connections, indexes, vacuum); at this machine's clock against PostgreSQL's; at the keys of tokens; \
-            at the audit's counter of the process on health.port; at whether ingest is halted; and at every provider, which \
-            it asks, signed, for no timelines.
+            Run it where Freshet runs, with the same settings. It checks the settings, Kafka (topics, partitions, retention, \
+            compaction, the right to read), PostgreSQL (version, migrations, settings, connections, indexes, vacuum), the \
+            clocks, the keys of tokens, the audit's counter of the process on health.port, whether ingest is halted, and \
+            every provider with a signed request for no timelines.
 
-            It changes nothing, and every check has a time limit. What only shows when something is written (the right to \
-            write to Kafka, say) it cannot know.
+            It changes nothing, so it cannot check rights to write. Every check has a time limit.
 
             Examples:
               freshet doctor --config freshet.yaml
@@ -29,7 +27,7 @@ struct DoctorCommand: AsyncParsableCommand {
     )
     var json = false
 
-    @Option(help: ArgumentHelp("Longest for each check.", valueName: "seconds"))
+    @Option(help: ArgumentHelp("Time limit of each check.", valueName: "seconds"))
     var timeLimit = 15
 
     @OptionGroup var settings: SettingsOptions

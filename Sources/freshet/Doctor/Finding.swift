@@ -1,14 +1,14 @@
 import WidgetModel
 
-/// What a check of `freshet doctor` has found.
+/// A finding of `freshet doctor`.
 struct Finding: Hashable, Sendable {
     enum Severity: String, Comparable, Sendable {
         case ok
-        /// It could not be checked, or there is nothing to check.
+        /// Not checked, or nothing to check.
         case skipped
-        /// It works, but not as it should in production.
+        /// Works, but not as it should in production.
         case warning
-        /// It does not work, or will not.
+        /// Does not work, or will not.
         case problem
 
         private var rank: Int {
@@ -27,7 +27,7 @@ struct Finding: Hashable, Sendable {
     let check: String
     let severity: Severity
     let message: String
-    /// What to do; nil when there is nothing to do.
+    /// Advice; nil for none.
     let advice: String?
 
     static func ok(_ check: String, _ message: String) -> Finding {
@@ -53,7 +53,7 @@ struct Finding: Hashable, Sendable {
         ]
     }
 
-    /// One line, and one more for what to do.
+    /// One line, and a second one for advice.
     var text: String {
         let mark =
             switch severity {

@@ -1,28 +1,25 @@
-/// One setting: its name, what it means, what it may be, and where it goes.
-///
-/// The one table of settings: reading, `config show`, `config keys`, and the check for unknown keys all go by it.
+/// Description of a setting. Reading, `config show`, `config keys` and the check for unknown keys all use this table.
 struct SettingKey: Sendable {
     /// `workers.claimBatch`
     let name: String
-    /// One line for people.
+    /// One-line description.
     let summary: String
-    /// What a value may be: "1 to 1000", "text or json".
+    /// Allowed values: "1 to 1000", "text or json".
     let expectation: String
-    /// Whether the value may hold a secret, and so is never printed. It can then also be kept in a file that
-    /// `fileKeyName` names.
+    /// Whether the value may hold a secret, which is never printed and can be kept in a file named by `fileKeyName`.
     let isSecret: Bool
     let shape: Shape
-    /// Puts the text of a value into the settings.
+    /// Sets the value from text.
     let assign: @Sendable (inout Settings, String) throws(SettingMismatch) -> Void
-    /// The value as text, in the form that `assign` takes; nil when it is not set.
+    /// The value as text, as `assign` takes it; nil if it is not set.
     let write: @Sendable (Settings) -> String?
 
-    /// How a value is laid out in a file, and how those of several sources are put together.
+    /// Layout of a value in a file, and combination of several sources.
     enum Shape: Sendable {
         case scalar
         /// Comma-separated in one text.
         case list
-        /// Comma-separated `name=value` pairs in one text; sources add to each other, name by name.
+        /// Comma-separated `name=value` pairs in one text; sources are merged by name.
         case map
     }
 
@@ -36,12 +33,12 @@ struct SettingKey: Sendable {
         isSecret ? name + "File" : nil
     }
 
-    /// The default as text; nil when there is none.
+    /// The default as text; nil for none.
     var defaultText: String? {
         write(Settings())
     }
 
-    /// The value for printing; of a map that may hold secrets only the names.
+    /// The value for printing; only the names of a map that may hold secrets.
     func display(_ settings: Settings) -> String? {
         guard let text = write(settings) else { return nil }
         guard isSecret, !text.isEmpty else { return text }
@@ -51,13 +48,13 @@ struct SettingKey: Sendable {
     }
 }
 
-/// A value that is not what its setting may be; the reason when the expectation alone does not say it.
+/// Error of a value that its setting does not allow, with a reason beyond the expectation.
 struct SettingMismatch: Error, Sendable {
     var reason: String?
 }
 
 enum SettingNames {
-    /// What is printed in place of a secret.
+    /// Text printed in place of a secret.
     static let redacted = "<redacted>"
     static let environmentPrefix = "FRESHET_"
 

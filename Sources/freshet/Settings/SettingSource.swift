@@ -1,8 +1,8 @@
 import Configuration
 
-/// One place that settings come from, as a provider of swift-configuration, with what a message calls each value's place.
+/// A source of settings, read by a provider of swift-configuration, with names of places for messages.
 struct SettingSource: Sendable {
-    /// Lowest first: a later source overrides an earlier one.
+    /// Sources in order of precedence, lowest first.
     enum Kind: Int, Comparable, Sendable {
         case file, environment, flags
 
@@ -10,19 +10,19 @@ struct SettingSource: Sendable {
     }
 
     let kind: Kind
-    /// Where relative paths in this source start; nil means the working directory.
+    /// Folder that relative paths start from; nil for the working directory.
     let folder: String?
     private let reader: ConfigReader
     private let place: @Sendable (String) -> String
 
-    /// The text given for `key`; nil when this source says nothing of it.
+    /// The text of `key`; nil if the source does not set it.
     func text(of key: String) -> String? {
         let text = reader.string(forKey: ConfigKey(key), isSecret: true)
-        // An empty environment variable is how shells and container files say "not set".
+        // Shells and container files cannot unset a variable, so an empty one counts as unset.
         return kind == .environment && text == "" ? nil : text
     }
 
-    /// Where this source gives `key`: a place in the file, a variable, a flag.
+    /// Place of `key` in the source: a line of the file, a variable, a flag.
     func place(of key: String) -> String {
         place(key)
     }

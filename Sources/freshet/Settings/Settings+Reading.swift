@@ -1,12 +1,12 @@
 import Foundation
 import WidgetModel
 
-/// Settings with where each came from.
+/// Settings with their places.
 struct LoadedSettings: Sendable {
     let settings: Settings
-    /// Where each setting that is not the default came from, by name.
+    /// Places of settings that are not the default, by name.
     let places: [String: String]
-    /// What is odd but hinders nothing: environment variables that look like settings and are none.
+    /// Warnings, such as environment variables that name no setting.
     let warnings: [String]
     /// The file that was read, if any.
     let configurationFile: String?
@@ -14,13 +14,13 @@ struct LoadedSettings: Sendable {
     /// A row of `freshet config show`.
     struct Row: Sendable, Equatable {
         let name: String
-        /// Nil when not set; secrets are redacted.
+        /// Nil if not set; secrets are redacted.
         let value: String?
         /// `default`, a place in the file, a variable, or an option.
         let place: String
     }
 
-    /// Every setting as it is in force, in the order of the table.
+    /// All settings in force, in the order of the table.
     var rows: [Row] {
         SettingKey.all.map { key in
             Row(name: key.name, value: key.display(settings), place: places[key.name] ?? "default")
@@ -32,17 +32,16 @@ extension Settings {
     /// Key of the environment variable `FRESHET_CONFIG_FILE`, which names the configuration file when no option does.
     private static let fileKey = "config.file"
 
-    /// Variables that the scripts in deploy/ read.
+    /// Variables of the scripts in deploy/.
     private static let scriptVariables = ["FRESHET_SWIFT_BIN", "FRESHET_POSTGRES_BIN", "FRESHET_PROGRAM"]
 
-    /// Reads the settings: defaults, overridden by the file, overridden by the environment, overridden by the flags.
-    ///
-    /// Blocks while it reads files; meant for the start of a command.
+    /// Reads the settings: defaults, overridden by the file, the environment and the flags, in this order. Blocks while it
+    /// reads files.
     /// - Parameters:
-    ///   - flags: values of command-line options by the names of their settings; those not given are absent.
+    ///   - flags: values of command-line options by setting.
     ///   - configurationFile: the `--config` option.
-    ///   - required: settings without which the command cannot work, such as `postgres.url`.
-    /// - Throws: everything that is wrong, at once.
+    ///   - required: settings that the command needs, such as `postgres.url`.
+    /// - Throws: all errors at once.
     static func load(
         flags: [String: String] = [:], configurationFile: String? = nil,
         environment: [String: String] = ProcessInfo.processInfo.environment, requiring required: [String] = []
@@ -73,7 +72,7 @@ extension Settings {
             configurationFile: path)
     }
 
-    /// Variables of Freshet's that name no setting: most likely slips.
+    /// Variables with Freshet's prefix that name no setting.
     private static func unknownVariables(_ environment: [String: String]) -> [String] {
         let known = (SettingKey.knownNames + [fileKey]).map(SettingNames.environmentName) + scriptVariables
         return environment.keys.sorted().compactMap { name in
@@ -86,7 +85,7 @@ extension Settings {
     }
 }
 
-/// The settings as far as they have been read.
+/// State of reading the settings.
 private struct SettingsReading {
     var settings = Settings()
     var places: [String: String] = [:]
@@ -99,7 +98,7 @@ private struct SettingsReading {
         }
         switch key.shape {
         case .scalar, .list:
-            // Only what is in force is checked: a broken default of a file may be overridden.
+            // Only the value in force is checked.
             if let last = found.last { assign(key, last.text, place: last.place) }
         case .map:
             for value in found { assign(key, value.text, place: value.place) }
@@ -134,7 +133,7 @@ private struct SettingsReading {
         }
     }
 
-    /// The value that a file holds: its text without the line end, or for a map its lines.
+    /// The value in a file: its text without the line end, or the lines of a map.
     private static func fileText(_ text: String, shape: SettingKey.Shape) -> String {
         guard case .map = shape else { return text.trimmingCharacters(in: .whitespacesAndNewlines) }
         let lines = text.split(whereSeparator: \.isNewline)
@@ -155,11 +154,11 @@ private struct SettingsReading {
         }
     }
 
-    /// Rules between settings, and those that the command needs.
+    /// Checks rules between settings, and required settings.
     mutating func checkTogether(required: [String]) {
         for name in required {
             guard let key = SettingKey.byName[name], key.write(settings) == nil else { continue }
-            // It may be there and wrong, which has been said.
+            // It may be set and have been reported as wrong.
             guard !problems.contains(where: { $0.key == name || $0.key == key.fileKeyName }) else { continue }
             problems.append(
                 SettingProblem(

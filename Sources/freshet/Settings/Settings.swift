@@ -1,9 +1,6 @@
 import ReloadIngest
 
-/// Everything that an operator can set, with the defaults that production runs well on.
-///
-/// Plain values; how they are read, and from where, is in `Settings+Reading.swift`, and what each key means in the
-/// table of `SettingKey`.
+/// The settings, with defaults for production. ``SettingKey`` describes each, and `Settings+Reading.swift` reads them.
 struct Settings: Sendable, Equatable {
     var role = ProcessRole.all
     var postgres = PostgresSettings()
@@ -41,13 +38,13 @@ struct PostgresSettings: Sendable, Equatable {
 struct KafkaSettings: Sendable, Equatable {
     var bootstrapServers: String?
     var group = "freshet"
-    /// Makes ingest a static member of the group, by this name of its own.
+    /// Name that makes ingest a static member of the group.
     var groupInstanceID: String?
-    /// Properties of librdkafka, over the defaults that Freshet sets; they may hold passwords.
+    /// Properties of librdkafka that override Freshet's; they may hold passwords.
     @Redacted var properties: [String: String] = [:]
-    /// How long the brokers may take to acknowledge a message; has to be well under the lease.
+    /// Longest wait for the acknowledgement of a message; well under the lease.
     var deliveryTimeout = Duration.seconds(10)
-    /// Partitions of each topic of the embedded cluster, which runs in the process when no brokers are named.
+    /// Partitions of each topic of the embedded cluster, which is used if no brokers are named.
     var embeddedPartitions = 8
 }
 
@@ -59,33 +56,33 @@ struct TopicSettings: Sendable, Equatable {
     var deadLetters = "freshet.dead-letters"
     /// Written only if `workers.publishDecisions` says so.
     var decisions = "freshet.decisions"
-    /// What `freshet topics` makes and checks.
+    /// Partitions of topics that `freshet topics` creates.
     var partitions = 12
-    /// nil: the brokers' default.
+    /// Nil for the brokers' default.
     var replicationFactor: Int?
-    /// How long the input topics keep events.
+    /// Retention of the input topics.
     var retention = Duration.seconds(7 * 86_400)
 
-    /// Input topics besides those: what each carries, by its name.
+    /// Sorts of events of further input topics, by name.
     var more: [String: String] = [:]
-    /// The apps whose events an input topic may carry, by its name.
+    /// Apps whose events an input topic may carry, by the topic's name.
     var allowedApps: [String: String] = [:]
 
     /// The topics that ingest consumes.
     var inputs: [String] { [pushes, appChanges, widgets] + more.keys.sorted() }
 
-    /// What the values of `more` may be.
+    /// Allowed values of `more`.
     static let sorts = ["pushes", "appChanges", "widgets"]
 }
 
 struct IngestSettings: Sendable, Equatable {
     /// Most messages in one polled batch, which is one transaction.
     var maximumBatch = 65_536
-    /// How long a poll waits for the first message of a batch.
+    /// Longest wait of a poll for the first message of a batch.
     var pollInterval = Duration.milliseconds(2)
     /// Largest audience that is marked in the transaction of its event; a larger one is left to the sweeper.
     var audienceLimit = 10_000
-    /// What to do when the log does not have the next offset of a partition.
+    /// Policy for a partition whose next offset is not in the log.
     var offsetOutOfRange = OffsetOutOfRangePolicy.stop
 }
 
@@ -96,11 +93,11 @@ struct DeadLetterSettings: Sendable, Equatable {
     var limit = 100
     /// …if they are also at least this many per cent of its events.
     var share = 10
-    /// So many apps over their limit at a time halt ingest.
+    /// Number of apps over their limit that halts ingest.
     var haltingApps = 3
     /// Most events that may wait for a diverted app, and for all apps that are not registered.
     var waitingLimit = 500_000
-    /// How long dead letters are kept that are replayed, discarded or forwarded.
+    /// Retention of dead letters that were replayed, discarded or forwarded.
     var retention = Duration.seconds(30 * 86_400)
 }
 
@@ -185,7 +182,7 @@ enum LogFormat: String, CaseIterable, Sendable {
     case text, json
 }
 
-/// A value that is not printed with what holds it, since it may hold a secret.
+/// A value that is not printed, since it may hold a secret.
 @propertyWrapper
 struct Redacted<Value: Sendable & Equatable>: Sendable, Equatable, CustomStringConvertible,
     CustomDebugStringConvertible,

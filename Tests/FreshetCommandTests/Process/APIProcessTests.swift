@@ -63,7 +63,7 @@ struct APIProcessTests {
         let attributes = try FileManager.default.attributesOfItem(atPath: path)
         #expect(attributes[.posixPermissions] as? Int == 0o600)
         let again = try await installation.freshet("tokens", "keys", "--output", path)
-        #expect(again.status == 1 && again.err.contains("cannot be made"))
+        #expect(again.status == 1 && again.err.contains("cannot create"))
         try await body(path)
     }
 

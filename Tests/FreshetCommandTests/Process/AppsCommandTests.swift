@@ -42,7 +42,7 @@ struct AppsCommandTests {
             let json = try JSONValue.parse(try await freshet(store, "show", "--app", Self.app, "--json").out)
             #expect(json.encoded.count > 0 && !String(decoding: json.encoded, as: UTF8.self).contains("whsec_"))
 
-            #expect(try await freshet(store, "end-rotation", "--app", Self.app).out.contains("valid no more"))
+            #expect(try await freshet(store, "end-rotation", "--app", Self.app).out.contains("not valid any more"))
             #expect(try await secrets(store) == [printed.bytes])
             #expect(try await freshet(store, "end-rotation", "--app", Self.app).out.contains("no previous secret"))
             #expect(try await freshet(store, "show").out.contains("none"))

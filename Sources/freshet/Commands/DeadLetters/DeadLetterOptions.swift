@@ -2,12 +2,12 @@ import ArgumentParser
 import WidgetModel
 import WidgetStore
 
-/// Which dead letters a command is about.
+/// Filter of dead letters.
 struct DeadLetterOptions: ParsableArguments {
     @Option(help: "Only of this app, by its bundle identifier.")
     var app: String?
 
-    @Flag(help: "Only messages of which no app could be read.")
+    @Flag(help: "Only messages without a readable app.")
     var noApp = false
 
     @Option(
@@ -55,10 +55,10 @@ struct DeadLetterOptions: ParsableArguments {
         return filter
     }
 
-    /// Whether it says whose dead letters are meant.
+    /// Whether an owner or ids are given.
     var namesOwner: Bool { app != nil || noApp || !ids.isEmpty }
 
-    /// In words, for questions.
+    /// The owner in words.
     var owner: String {
         if let app { return Text.quoted(app) }
         if noApp { return "no app" }
@@ -66,11 +66,11 @@ struct DeadLetterOptions: ParsableArguments {
     }
 }
 
-/// Which dead letters a command changes: it reaches only the apps that it names.
+/// Filter of the dead letters that a command changes, which must name their owner.
 struct DeadLetterTarget: ParsableArguments {
     @OptionGroup var options: DeadLetterOptions
 
-    @Flag(help: "Of all apps, and of none.")
+    @Flag(help: "Of all apps, and those without an app.")
     var allApps = false
 
     func validate() throws {
@@ -79,12 +79,12 @@ struct DeadLetterTarget: ParsableArguments {
                 throw ValidationError("--all-apps: expected without --app and --no-app")
             }
         } else if !options.namesOwner {
-            throw ValidationError("expected --app, --no-app, --id or --all-apps: whose dead letters are meant")
+            throw ValidationError("expected --app, --no-app, --id or --all-apps")
         }
     }
 }
 
-/// Reads what the arguments hold; the types are not the parser's.
+/// Conversions of arguments.
 private enum OptionText {
     @Sendable static func cause(_ text: String) throws -> DeadLetterCause {
         guard let cause = DeadLetterCause(rawValue: text) else {

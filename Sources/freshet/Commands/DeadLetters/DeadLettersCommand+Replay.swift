@@ -7,16 +7,15 @@ import WidgetStore
 extension DeadLettersCommand {
     struct Replay: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Feeds dead letters in again, oldest first; each takes its effect once.",
+            abstract: "Replays dead letters, oldest first; each takes effect once.",
             discussion: """
-                The original message takes the way that it took first. What is applied is marked in the same transaction, \
-                so replaying twice, or by two people at a time, does no harm; what fails again waits on, with its new \
-                error. Events about widgets never override newer ones.
+                Applied events are marked in the same transaction, so replaying twice or concurrently does no harm. Events \
+                that fail again keep waiting with their new error. Events about widgets never override newer ones.
 
-                The events of a diverted app that come meanwhile go on waiting: `freshet dead-letters resume` replays \
-                them in order and ends the diversion.
+                New events of a diverted app keep waiting: `freshet dead-letters resume` replays them in order and ends \
+                the diversion.
 
-                Exit status 1 when some have failed again.
+                The exit status is 1 if some have failed again.
 
                 Examples:
                   freshet dead-letters replay --app com.example.bank --cause unknownKind --dry-run
@@ -26,19 +25,16 @@ extension DeadLettersCommand {
 
         @OptionGroup var target: DeadLetterTarget
 
-        @Flag(help: "Tell what would happen, and change nothing.")
+        @Flag(help: "Show what would happen, without changes.")
         var dryRun = false
 
-        @Option(help: "Most events a second.")
+        @Option(help: "Most events per second.")
         var rate: Int?
 
         @Option(help: "Most events to replay.")
         var limit: Int?
 
-        @Flag(help: "Print JSON.")
-        var json = false
-
-        @OptionGroup var settings: SettingsOptions
+        @OptionGroup var output: OutputOptions
 
         func validate() throws {
             try ReplayReport.check(rate: rate)
@@ -46,7 +42,7 @@ extension DeadLettersCommand {
         }
 
         func run() async throws {
-            try await settings.withStore { store, settings in
+            try await output.settings.withStore { store, settings in
                 let replayer = DeadLetterReplayer(configuration: settings.ingestConfiguration, pool: store.pool)
                 var options = DeadLetterReplayer.Options()
                 options.isRehearsal = dryRun
@@ -55,7 +51,7 @@ extension DeadLettersCommand {
                 let outcome = try await replayer.replay(target.options.filter, options) { ReplayReport.progress($0) }
                 Terminal.endProgress()
                 if !dryRun, outcome.replayed > 0 { _ = try? await store.pool.query(NotifyDue()) }
-                if json {
+                if output.json {
                     var object = outcome.json
                     object["dryRun"] = .bool(dryRun)
                     Terminal.print(.object(object))
@@ -69,13 +65,12 @@ extension DeadLettersCommand {
 
     struct Resume: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Replays what waits of a diverted app, and ends the diversion.",
+            abstract: "Replays the events of a diverted app and ends the diversion.",
             discussion: """
-                Until nothing is left, new events of the app join what waits, so none overtakes another. What fails \
-                again becomes a dead letter of its own. What failed before the app was diverted is not touched: \
-                `freshet dead-letters replay` does that.
+                Until none is left, new events of the app are diverted too, so none overtakes another. Events that fail \
+                become dead letters. Events that failed before the diversion are left to `freshet dead-letters replay`.
 
-                Exit status 1 when some have failed again; the diversion is ended all the same.
+                The exit status is 1 if some have failed; the diversion ends nevertheless.
 
                 Examples:
                   freshet dead-letters resume --app com.example.bank
@@ -88,13 +83,10 @@ extension DeadLettersCommand {
         @Flag(help: "All diverted apps, one after another.")
         var all = false
 
-        @Option(help: "Most events a second; the app has to send fewer, or this never ends.")
+        @Option(help: "Most events per second; must be more than the app sends.")
         var rate: Int?
 
-        @Flag(help: "Print JSON.")
-        var json = false
-
-        @OptionGroup var settings: SettingsOptions
+        @OptionGroup var output: OutputOptions
 
         func validate() throws {
             try ReplayReport.check(rate: rate)
@@ -103,7 +95,7 @@ extension DeadLettersCommand {
         }
 
         func run() async throws {
-            try await settings.withStore { store, settings in
+            try await output.settings.withStore { store, settings in
                 let apps: [String]
                 if let app {
                     guard try await store.pool.query(ListApps()).contains(where: { Text.equal($0.name, app) }) else {
@@ -129,20 +121,20 @@ extension DeadLettersCommand {
                     object["app"] = .string(app)
                     object["wasDiverted"] = .bool(wasDiverted)
                     documents.append(.object(object))
-                    if !json {
+                    if !output.json {
                         let end = wasDiverted ? "its events flow again" : "it was not diverted"
                         Terminal.print("\(app): \(ReplayReport.text(outcome, isRehearsal: false)); \(end)")
                     }
                 }
-                if json { Terminal.print(.array(documents)) }
-                if apps.isEmpty, !json { Terminal.print("no app is diverted") }
+                if output.json { Terminal.print(.array(documents)) }
+                if apps.isEmpty, !output.json { Terminal.print("no app is diverted") }
                 if failed > 0 { throw ExitCode(CommandStatus.failure.rawValue) }
             }
         }
     }
 }
 
-/// What commands tell of a replay.
+/// Output of replays.
 enum ReplayReport {
     static func check(rate: Int?) throws {
         if let rate, !(1...1_000_000).contains(rate) { throw ValidationError("--rate: expected 1 to 1000000") }

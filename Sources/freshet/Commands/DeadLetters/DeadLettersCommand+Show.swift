@@ -7,7 +7,7 @@ import WidgetStore
 extension DeadLettersCommand {
     struct Show: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Shows a dead letter: why, where, its headers and its payload, and what became of it.",
+            abstract: "Shows a dead letter: its error, position, headers, payload and state.",
             discussion: """
                 The payload is shown as text if it is UTF-8, else in hexadecimal, and cut after 4096 bytes unless --raw. \
                 Values of headers that look like secrets are left out.
@@ -22,18 +22,15 @@ extension DeadLettersCommand {
         @Flag(help: "Show the whole payload.")
         var raw = false
 
-        @Flag(help: "Print JSON.")
-        var json = false
-
-        @OptionGroup var settings: SettingsOptions
+        @OptionGroup var output: OutputOptions
 
         func run() async throws {
-            try await settings.withStore { store, _ in
+            try await output.settings.withStore { store, _ in
                 guard let row = try await store.pool.query(ReadDeadLetter(id: id)).first else {
                     throw CommandFailure(
                         .failure, "there is no dead letter \(id); `freshet dead-letters list` shows all")
                 }
-                if json {
+                if output.json {
                     Terminal.print(document(row))
                 } else {
                     for line in lines(row) { Terminal.print(line) }
@@ -94,7 +91,7 @@ extension DeadLettersCommand {
             return "\(summary.replays), failed last \(summary.lastReplayAt?.rfc3339 ?? "-")"
         }
 
-        /// A header's value, unless its name says that it is nobody's business.
+        /// A header's value, redacted if its name is that of a secret.
         private static func value(of header: (name: String, value: [UInt8]?)) -> String {
             guard let value = header.value else { return "null" }
             let name = header.name.lowercased()
@@ -113,8 +110,7 @@ extension DeadLetter {
     }
 }
 
-/// Foreign bytes for a terminal: as text if they are UTF-8, control characters but line ends and tabs as spaces; else in
-/// hexadecimal.
+/// Foreign bytes for a terminal: text without control characters if they are UTF-8, else hexadecimal.
 private struct Bytes {
     let text: String
     let isText: Bool
@@ -131,7 +127,7 @@ private struct Bytes {
             return
         }
         var shown = bytes.prefix(limit)
-        // Not within a character.
+        // Does not cut within a character.
         while isCut, let last = shown.last, last & 0b1100_0000 == 0b1000_0000 { shown.removeLast() }
         if isCut, let last = shown.last, last >= 0b1100_0000 { shown.removeLast() }
         var clean = ""

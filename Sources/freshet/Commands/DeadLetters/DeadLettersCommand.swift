@@ -9,23 +9,22 @@ struct DeadLettersCommand: AsyncParsableCommand {
         commandName: "dead-letters",
         abstract: "Lists, shows, replays and discards events that could not be applied, and ends diversions.",
         discussion: """
-            What cannot be applied is kept whole, with its cause:
-              malformed   no JSON, or none that can be read
-              invalid     not an event as its schema or the state has it
-              unknownApp  of an app that is not registered
-              unknownKind of a kind that its app does not have
-              refused     the database does not take what it says
-              notAllowed  of an app whose events its topic may not carry (topics.allowedApps)
-              diverted    nothing is known to be wrong: its app was over its limit of dead letters, and all its events \
-            wait
+            Events that cannot be applied are kept with their cause:
+              malformed   not JSON
+              invalid     not a valid event
+              unknownApp  the app is not registered
+              unknownKind the app has no such kind
+              refused     the database refuses the data
+              notAllowed  the topic may not carry events of the app (topics.allowedApps)
+              diverted    the app is over its limit of dead letters, and all its events wait
             """,
         subcommands: [List.self, Show.self, Replay.self, Resume.self, Discard.self])
 
     struct List: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Lists dead letters, newest first; or the diverted apps.",
+            abstract: "Lists dead letters, newest first, or the diverted apps.",
             discussion: """
-                Lists what waits; --all lists also what was replayed or discarded and is still kept.
+                Lists waiting ones; --all also lists those that were replayed or discarded and are still kept.
 
                 Examples:
                   freshet dead-letters list --app com.example.bank
@@ -35,43 +34,36 @@ struct DeadLettersCommand: AsyncParsableCommand {
 
         @OptionGroup var options: DeadLetterOptions
 
-        @Flag(help: "List those that were replayed or discarded too.")
+        @Flag(help: "Also list those that were replayed or discarded.")
         var all = false
 
-        @Flag(help: "List the diverted apps instead, and how much waits of each.")
+        @Flag(help: "List the diverted apps and their waiting events instead.")
         var diverted = false
 
         @Option(help: "Most dead letters to list.")
         var limit = 50
 
-        @Flag(help: "Print JSON.")
-        var json = false
-
-        @OptionGroup var settings: SettingsOptions
+        @OptionGroup var output: OutputOptions
 
         func validate() throws {
             guard (1...100_000).contains(limit) else { throw ValidationError("--limit: expected 1 to 100000") }
         }
 
         func run() async throws {
-            try await settings.withStore { store, _ in
+            try await output.settings.withStore { store, _ in
                 if diverted { return try await listDiversions(store) }
                 let filter = options.filter
                 let letters =
                     all
                     ? try await store.pool.query(ListAllDeadLetters(filter, limit: limit))
                     : try await store.pool.query(ListDeadLetters(filter, limit: limit))
-                if json {
-                    Terminal.print(.array(letters.map(\.json)))
-                    return
-                }
-                var table = TextTable("ID", "KEPT", "APP", "CAUSE", "STATE", "PLACE", "ERROR")
-                for letter in letters {
-                    table.add(
+                output.print(letters, \.json, columns: "ID", "KEPT", "APP", "CAUSE", "STATE", "PLACE", "ERROR") {
+                    letter in
+                    [
                         "\(letter.id)", letter.receivedAt.rfc3339, letter.app ?? "-", letter.cause,
-                        letter.state.rawValue, letter.place, Text.printable(letter.error, maximum: 100))
+                        letter.state.rawValue, letter.place, Text.printable(letter.error, maximum: 100),
+                    ]
                 }
-                table.printed()
                 if letters.count == limit {
                     Terminal.complain("there may be more: --limit \(min(limit * 10, 100_000))")
                 }
@@ -81,21 +73,16 @@ struct DeadLettersCommand: AsyncParsableCommand {
         private func listDiversions(_ store: WidgetStore) async throws {
             let diversions = try await store.pool.query(ListDiversions(countLimit: DeadLettersCommand.countLimit))
                 .filter { diversion in options.app.map { Text.equal($0, diversion.app) } ?? true }
-            if json {
-                Terminal.print(.array(diversions.map(\.json)))
-                return
-            }
-            var table = TextTable("APP", "SINCE", "FAILED", "WAITING")
-            for diversion in diversions {
-                table.add(
+            output.print(diversions, \.json, columns: "APP", "SINCE", "FAILED", "WAITING") { diversion in
+                [
                     diversion.app, diversion.divertedAt.rfc3339, "\(diversion.letters) of \(diversion.events)",
-                    DeadLettersCommand.count(Int(diversion.waiting)))
+                    DeadLettersCommand.count(Int(diversion.waiting)),
+                ]
             }
-            table.printed()
         }
     }
 
-    /// Up to here what waits is counted.
+    /// Limit of counts.
     static let countLimit = 1_000_000
 
     static func count(_ letters: Int) -> String {
@@ -104,7 +91,7 @@ struct DeadLettersCommand: AsyncParsableCommand {
 
     struct Discard: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Gives dead letters up: they are not replayed any more.",
+            abstract: "Discards dead letters, so that they are not replayed.",
             discussion: """
                 They can be listed with --all until they are deleted (deadLetters.retention).
 
@@ -118,15 +105,12 @@ struct DeadLettersCommand: AsyncParsableCommand {
         @Flag(help: "Do not ask.")
         var yes = false
 
-        @Flag(help: "Print JSON.")
-        var json = false
-
-        @OptionGroup var settings: SettingsOptions
+        @OptionGroup var output: OutputOptions
 
         func run() async throws {
-            try await settings.withStore { store, _ in
+            try await output.settings.withStore { store, _ in
                 var filter = target.options.filter
-                // Of those that are there now: what comes while somebody thinks it over is not meant.
+                // Dead letters that arrive during the question are not included.
                 if !yes {
                     let limit = DeadLettersCommand.countLimit
                     let count = try await store.pool.query(CountDeadLetters(filter, limit: limit)).first ?? 0
@@ -142,7 +126,7 @@ struct DeadLettersCommand: AsyncParsableCommand {
                     discarded += ids.count
                     if ids.count < 1_000 { break }
                 }
-                if json {
+                if output.json {
                     Terminal.print(["discarded": .number(JSONNumber(discarded))])
                 } else {
                     Terminal.print("discarded \(discarded) dead letters")

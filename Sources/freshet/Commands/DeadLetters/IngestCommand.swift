@@ -6,11 +6,10 @@ import WidgetStore
 struct IngestCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "ingest",
-        abstract: "Shows whether ingest is halted, and lets it go on.",
+        abstract: "Shows whether ingest is halted, and resumes it.",
         discussion: """
-            Ingest halts when several apps at a time make too many dead letters, when too many events that name no app \
-            fail, and when more events wait than may. Nothing is lost: what caused it is kept, and the rest waits in \
-            Kafka.
+            Ingest halts if several apps at a time exceed their limit of dead letters, if too many events without an app \
+            fail, or if too many events wait. Nothing is lost: dead letters are kept, and other events wait in Kafka.
             """,
         subcommands: [Show.self, Resume.self])
 
@@ -18,17 +17,14 @@ struct IngestCommand: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Shows whether ingest is halted and why, and which apps are diverted.")
 
-        @Flag(help: "Print JSON.")
-        var json = false
-
-        @OptionGroup var settings: SettingsOptions
+        @OptionGroup var output: OutputOptions
 
         func run() async throws {
-            try await settings.withStore { store, _ in
+            try await output.settings.withStore { store, _ in
                 let halt = try await store.pool.query(ReadIngestHalt()).first
                 let diversions = try await store.pool.query(
                     ListDiversions(countLimit: DeadLettersCommand.countLimit))
-                if json {
+                if output.json {
                     Terminal.print([
                         "halted": .bool(halt != nil), "halt": halt?.json ?? .null,
                         "diverted": .array(diversions.map(\.json)),
@@ -48,27 +44,24 @@ struct IngestCommand: AsyncParsableCommand {
 
     struct Resume: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Lets ingest go on where it stands.",
+            abstract: "Resumes ingest where it halted.",
             discussion: """
                 Running processes notice within seconds. Diverted apps stay diverted until `freshet dead-letters \
-                resume`. It halts again when what caused it goes on.
+                resume`. Ingest halts again if the cause persists.
 
                 Example:
                   freshet ingest resume
                 """)
 
-        @Flag(help: "Print JSON.")
-        var json = false
-
-        @OptionGroup var settings: SettingsOptions
+        @OptionGroup var output: OutputOptions
 
         func run() async throws {
-            try await settings.withStore { store, _ in
+            try await output.settings.withStore { store, _ in
                 var pipeline = PostgresPipeline()
                 _ = pipeline.append(ForgetFailures(app: nil))
                 let resumed = pipeline.append(ResumeIngest())
                 let changed = try await store.pool.transaction(pipeline).affected(resumed) > 0
-                if json {
+                if output.json {
                     Terminal.print(["resumed": .bool(changed)])
                 } else {
                     Terminal.print(changed ? "ingest goes on" : "ingest was not halted")

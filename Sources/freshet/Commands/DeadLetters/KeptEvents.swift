@@ -1,11 +1,11 @@
 import PostgresClient
 import WidgetStore
 
-/// Tells, when apps and kinds have been registered, of the events that were kept because they were not.
+/// Hints at kept events of newly registered apps and kinds.
 enum KeptEvents {
     private static let countLimit = 100_000
 
-    /// On standard error, with the command that replays them.
+    /// Prints the hints on standard error, with the command that replays the events.
     static func tell(of apps: [String], in store: WidgetStore) async throws {
         for app in apps {
             for cause in [DeadLetterCause.unknownApp, .unknownKind] {

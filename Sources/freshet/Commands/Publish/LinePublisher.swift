@@ -1,12 +1,12 @@
 import FreshetClient
 import KafkaClient
 
-/// Publishes the events of JSON lines in batches, and tells which lines failed.
+/// Publishes the events of JSON lines in batches.
 struct LinePublisher: Sendable {
     struct Counts: Sendable {
         var published = 0
         var failed = 0
-        /// The error of a broker that cannot be reached: publishing ends with the first.
+        /// Error of an unreachable broker, which ends publishing.
         var unavailable: KafkaError?
     }
 
@@ -14,7 +14,7 @@ struct LinePublisher: Sendable {
     let publisher: EventPublisher
     var batch = 500
 
-    /// - Parameter complain: told each line that fails, with its number.
+    /// - Parameter complain: called with a message for each line that fails.
     func publish(_ reader: LineReader, complain: (String) -> Void) async throws -> Counts {
         var counts = Counts()
         var pending: [(line: Int, event: OutgoingEvent)] = []

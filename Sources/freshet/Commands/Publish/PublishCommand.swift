@@ -13,8 +13,8 @@ struct PublishCommand: AsyncParsableCommand {
             Returns when Kafka's brokers have acknowledged every event.
 
             With --stdin each line of standard input is an event: a CloudEvent in JSON, or {"type", "data"} with any \
-            of "id", "source", "time", "key". What is wrong with a line is told with its number; the others go out all \
-            the same, and the exit status is 1.
+            of "id", "source", "time", "key". Invalid lines are reported with their numbers; the others are published, and \
+            the exit status is 1.
 
             Examples:
               freshet publish push --app com.example.bank --user u42 --kind DueDate --matching '{"card":"acme"}'
@@ -27,21 +27,21 @@ struct PublishCommand: AsyncParsableCommand {
         subcommands: [Push.self, AppChange.self, PublishWidgetCommand.self, Lines.self],
         defaultSubcommand: Lines.self)
 
-    /// What every event has.
+    /// Options of every event.
     struct EventOptions: ParsableArguments {
         @Option(help: "The app's bundle identifier.")
         var app: String
 
-        @Option(help: "When it happened (RFC 3339); now if not given.")
+        @Option(help: "Time of the event (RFC 3339); now by default.")
         var time: String?
 
-        @Option(help: "The event's id; a random one if not given.")
+        @Option(help: "Id of the event; random by default.")
         var id: String?
 
-        @Option(help: "The event's source, a URI reference.")
+        @Option(help: "Source of the event, a URI reference.")
         var source = EventLines.source
 
-        @Flag(help: "Print where the event was stored as JSON.")
+        @Flag(help: "Print the position of the event as JSON.")
         var json = false
 
         @OptionGroup var settings: SettingsOptions
@@ -53,11 +53,11 @@ struct PublishCommand: AsyncParsableCommand {
             }
         }
 
-        /// Publishes one event; what it names is not looked up, since producers do not know the registry either.
+        /// Publishes one event, without checking that its app and kinds exist.
         func publish(_ event: FreshetEvent, key: String? = nil) async throws {
             let outgoing = OutgoingEvent(
                 event, id: id ?? RandomID.make(), source: source,
-                time: time.flatMap { Timestamp(rfc3339: $0) } ?? SampleProvider.systemTime(), key: key)
+                time: time.flatMap { Timestamp(rfc3339: $0) } ?? WallClock.now(), key: key)
             let values = try settings.load(requiring: ["kafka.bootstrapServers"]).settings
             let delivery = try await values.withPublisher { publisher in try await publisher.publish(outgoing) }
             let topic = values.topicNames.name(of: event.type.topic)
@@ -74,7 +74,7 @@ struct PublishCommand: AsyncParsableCommand {
         }
     }
 
-    /// Whom and what a reload request is for.
+    /// Audience and kinds of a reload request.
     struct ScopeOptions: ParsableArguments {
         @Option(help: "For this user's widgets.")
         var user: String?
@@ -151,7 +151,7 @@ struct PublishCommand: AsyncParsableCommand {
             case foreground, background
         }
 
-        @Option(help: "Whether the person is looking at the app: foreground (costs no budget) or background.")
+        @Option(help: "State of the app: foreground (costs no budget) or background.")
         var state: State
 
         @OptionGroup var scope: ScopeOptions
@@ -163,8 +163,7 @@ struct PublishCommand: AsyncParsableCommand {
         }
     }
 
-    /// `freshet publish --stdin`: a command of its own, since options of `publish` itself would take those of its
-    /// subcommands away.
+    /// `freshet publish --stdin`: a command of its own, since options of `publish` would shadow those of its subcommands.
     struct Lines: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             commandName: "lines", abstract: "Publishes the events of JSON lines.", shouldDisplay: false)
@@ -184,7 +183,7 @@ struct PublishCommand: AsyncParsableCommand {
         func run() async throws {
             let values = try settings.load(requiring: ["kafka.bootstrapServers"]).settings
             let reader = LineReader(.standardInput, name: "standard input", maximumBytes: 4 << 20)
-            let lines = EventLines(now: SampleProvider.systemTime)
+            let lines = EventLines(now: WallClock.now)
             let counts = try await values.withPublisher { publisher in
                 try await LinePublisher(lines: lines, publisher: publisher).publish(reader) { Terminal.complain($0) }
             }
@@ -201,7 +200,7 @@ struct PublishCommand: AsyncParsableCommand {
     }
 }
 
-/// Checks of arguments, whose failures are errors of usage.
+/// Checks of arguments.
 enum Check {
     static func identifier(_ text: String, _ argument: String) throws {
         if let problem = Text.identifierProblem(text) { throw ValidationError("\(argument) \(problem)") }
@@ -221,7 +220,7 @@ extension Settings {
         EventTopicNames(pushes: topics.pushes, appChanges: topics.appChanges, widgets: topics.widgets)
     }
 
-    /// Lends a publisher, and finishes what is under way.
+    /// Lends a publisher and awaits its events.
     func withPublisher<Value: Sendable>(
         _ body: (EventPublisher) async throws -> Value
     ) async throws -> Value {

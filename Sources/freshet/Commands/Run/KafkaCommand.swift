@@ -7,11 +7,11 @@ import WidgetModel
 struct KafkaCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "kafka",
-        abstract: "Runs the embedded Kafka cluster by itself, for several Freshet processes on one machine.",
+        abstract: "Runs the embedded Kafka cluster alone, for several Freshet processes on one machine.",
         discussion: """
-            Prints one line of JSON with the bootstrap address, and with the librdkafka properties that make its \
-            clients quick. It speaks the real protocol, without authentication, on the loopback interface. It keeps \
-            the last 5 MiB of a partition, in memory.
+            Prints one line of JSON with the bootstrap address and the librdkafka properties that make clients fast. The \
+            cluster speaks Kafka's protocol without authentication on the loopback interface, and keeps the last 5 MiB of \
+            a partition in memory.
 
             Examples:
               freshet kafka
@@ -21,7 +21,7 @@ struct KafkaCommand: AsyncParsableCommand {
     @Option(
         name: .customLong("topic"), parsing: .singleValue,
         help: ArgumentHelp(
-            "A topic with its number of partitions; Freshet's own are made anyway.", valueName: "name=partitions"))
+            "A topic with its number of partitions, besides Freshet's own.", valueName: "name=partitions"))
     var topics: [String] = []
 
     @OptionGroup var settings: SettingsOptions

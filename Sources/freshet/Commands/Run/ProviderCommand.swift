@@ -8,8 +8,8 @@ struct ProviderCommand: AsyncParsableCommand {
         commandName: "provider",
         abstract: "Runs the sample timeline provider: a bank, Emoji Rangers and the weather.",
         discussion: """
-            Serves POST /bank/timelines, /rangers/timelines, /weather/timelines and GET /stats. What it answers \
-            follows from the seed. Prints one line of JSON with its port once it listens.
+            Serves POST /bank/timelines, /rangers/timelines, /weather/timelines and GET /stats. The seed determines its \
+            answers. Prints one line of JSON with its port once it listens.
 
             Examples:
               freshet provider --port 8090
@@ -23,10 +23,10 @@ struct ProviderCommand: AsyncParsableCommand {
     @Option(help: "Port to listen on; 0 lets the system choose.")
     var port = 8_090
 
-    @Option(help: "What the content follows from.")
+    @Option(help: "Seed of the content.")
     var seed: UInt64 = 1
 
-    @Option(help: "How long every answer takes, such as 50ms.")
+    @Option(help: "Delay of every answer, such as 50ms.")
     var latency = "0s"
 
     @Option(help: "Share of requests that are answered with 503, from 0 to 1.")

@@ -7,14 +7,14 @@ import WidgetModel
 struct RunCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "run",
-        abstract: "Runs Freshet until it is told to stop.",
+        abstract: "Runs Freshet until it is stopped.",
         discussion: """
-            Roles: ingest reads the input topics into PostgreSQL; workers regenerate what is due and publish it; api \
-            serves HTTP; all does everything. Any number of processes of each may run: they share the work.
+            Roles: ingest applies the input topics to PostgreSQL; workers regenerate and publish due timelines; api serves \
+            HTTP; all does everything. Any number of processes of each role share the work.
 
-            Waits for PostgreSQL and for Kafka, with back-off, and says so; health is served meanwhile. Without kafka.bootstrapServers it runs an embedded Kafka cluster, which is for one \
-            machine and keeps nothing. SIGTERM or SIGINT ends it in order, with status 0, also while it waits; a \
-            second one at once, with status 1.
+            Waits for PostgreSQL and Kafka with back-off and serves health meanwhile. Without kafka.bootstrapServers it \
+            runs an embedded Kafka cluster, which is for one machine and not durable. SIGTERM or SIGINT stops it \
+            gracefully, with status 0; a second one at once, with status 1.
 
             Examples:
               freshet run --config freshet.yaml
@@ -25,7 +25,7 @@ struct RunCommand: AsyncParsableCommand {
     @Option(help: "ingest, workers, api, or all (setting role).")
     var role: ProcessRole?
 
-    @Flag(help: "Apply missing migrations instead of refusing to start.")
+    @Flag(help: "Apply missing migrations first.")
     var migrate = false
 
     @Flag(
@@ -58,7 +58,7 @@ struct RunCommand: AsyncParsableCommand {
                     logger.notice("ready", metadata: ["bootstrapServers": "\(endpoint.bootstrapServers)"])
                     if printReady { Terminal.printLine(endpoint.json(role: values.role)) }
                 } catch is ListeningPort.NeverListened {
-                    // The API itself has failed, and says why; or the node was stopped before it listened.
+                    // The API has failed with an error of its own, or the node was stopped before it listened.
                 }
                 try await gracefulShutdown()
             }

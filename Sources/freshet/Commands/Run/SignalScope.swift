@@ -10,11 +10,10 @@ import Darwin
 import Glibc
 #endif
 
-/// What SIGTERM and SIGINT mean for a process that runs until it is told to stop: the first lets the services end what
-/// they are at, the second cancels it.
+/// Handling of SIGTERM and SIGINT: the first signal stops the services gracefully, the second cancels them.
 final class SignalScope: Sendable {
     private enum State {
-        /// Nothing that could end gracefully runs yet. → `running`, `stopped`
+        /// No services run yet. → `running`, `stopped`
         case preparing
         case running(ServiceGroup)
         case stopped
@@ -29,9 +28,9 @@ final class SignalScope: Sendable {
 
     /// Runs `body` with the signals trapped.
     ///
-    /// - Throws: what `body` throws; ``CommandFailure`` when a second signal cut it short.
+    /// - Throws: errors of `body`; ``CommandFailure`` after a second signal.
     static func run(logger: Logger, _ body: @escaping @Sendable (SignalScope) async throws -> Void) async throws {
-        // A reader of our output that goes away is not a reason to die.
+        // A closed output pipe must not end the process.
         signal(SIGPIPE, SIG_IGN)
         let scope = SignalScope(logger: logger)
         let signals = await UnixSignalsSequence(trapping: .sigterm, .sigint)
@@ -44,7 +43,7 @@ final class SignalScope: Sendable {
             let first = try await group.next()
             group.cancelAll()
             guard first != .finished else { return }
-            // Cancelled: what it throws now is a consequence.
+            // Errors are consequences of the cancellation.
             do { while try await group.next() != nil {} } catch {}
             if first == .forced { throw CommandFailure(.failure, "stopped before everything was done") }
         }

@@ -4,9 +4,9 @@ import KafkaClient
 import PostgresClient
 import WidgetStore
 
-/// How a command ends, as `sysexits.h` numbers it.
+/// Exit status of a command, as in `sysexits.h`.
 enum CommandStatus: Int32, Sendable {
-    /// What was asked for could not be done, or not all of it.
+    /// The request could not be done completely.
     case failure = 1
     /// The command line is wrong.
     case usage = 64
@@ -16,10 +16,10 @@ enum CommandStatus: Int32, Sendable {
     case configuration = 78
 }
 
-/// Why a command could not do what it was asked for, for people: what, where, and what was expected.
+/// Failure of a command, with a message for people.
 struct CommandFailure: Error, Sendable, CustomStringConvertible {
     let status: CommandStatus
-    /// One line a problem.
+    /// One line per problem.
     let message: String
 
     init(_ status: CommandStatus, _ message: String) {
@@ -31,7 +31,7 @@ struct CommandFailure: Error, Sendable, CustomStringConvertible {
 }
 
 extension CommandFailure {
-    /// The failure that an error amounts to; nil for what the argument parser itself has to tell.
+    /// The failure for an error; nil for errors that the argument parser reports.
     init?(explaining error: any Error) {
         switch error {
         case let failure as CommandFailure: self = failure
@@ -44,7 +44,7 @@ extension CommandFailure {
         case is CancellationError: self.init(.failure, "interrupted")
         case is ExitCode, is ValidationError, is CleanExit: return nil
         default:
-            // The parser's own errors are not public; what its commands throw for usage is not ours to explain.
+            // The parser's own errors are not public.
             guard Freshet.exitCode(for: error) == .failure else { return nil }
             self.init(.failure, "\(error)")
         }

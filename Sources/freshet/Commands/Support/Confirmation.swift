@@ -6,13 +6,13 @@ import Darwin
 import Glibc
 #endif
 
-/// Asks before what cannot be undone.
+/// Confirmation of actions that cannot be undone.
 enum Confirmation {
     /// - Parameters:
-    ///   - what: what would be done, as in "erasing".
-    ///   - question: to be answered with yes or no.
-    ///   - refusal: what is told when the answer is no.
-    /// - Throws: `CommandFailure` when the answer is no, or when nobody can be asked.
+    ///   - what: the action, such as "erasing".
+    ///   - question: question to answer with yes or no.
+    ///   - refusal: message if the answer is no.
+    /// - Throws: `CommandFailure` if the answer is no or nobody can be asked.
     static func ask(_ what: String, question: String, refusal: String) async throws {
         guard isatty(STDIN_FILENO) == 1 else {
             throw CommandFailure(.usage, "\(what) cannot be undone: give --yes when nobody can be asked")

@@ -4,7 +4,7 @@ import WidgetModel
 
 /// Reads events from lines of JSON: whole CloudEvents, or `{"type", "data"}` with any of `id`, `source`, `time`, `key`.
 struct EventLines: Sendable {
-    /// Why a line is no event.
+    /// Error of a line that is not an event.
     struct Refused: Error, Hashable, Sendable {
         let message: String
     }
@@ -36,7 +36,7 @@ struct EventLines: Sendable {
             throw Refused(message: "/type: unknown event type \(Text.quoted(name))\(meant)")
         }
         let key = object["key"]?.stringValue
-        // The short form is a CloudEvent without what can be made up.
+        // The short form lacks attributes that have defaults.
         if object["specversion"] == nil { object["specversion"] = "1.0" }
         if object["id"] == nil { object["id"] = .string(RandomID.make()) }
         if object["source"] == nil { object["source"] = .string(Self.source) }
@@ -47,7 +47,7 @@ struct EventLines: Sendable {
             time: decoded.envelope.time ?? now(), key: key, traceparent: decoded.envelope.traceparent)
     }
 
-    /// What events say that name no source.
+    /// Source of events without one.
     static let source = "/freshet/publish"
 
     private static let header = Array("content-type".utf8)

@@ -3,7 +3,7 @@ import WidgetEvents
 import WidgetModel
 import WidgetStore
 
-/// An explanation for people: a label and a statement a line.
+/// An explanation as text: one labelled statement per line.
 struct ExplanationText {
     private let widget: WidgetExplanation
     private let events: [ExplainedEvent]

@@ -4,12 +4,12 @@ import WidgetStore
 
 /// The forecast as a chart.
 extension Forecast {
-    /// Columns of a line of the chart.
+    /// Width of the chart in columns.
     static let width = 80
 
     var lines: [String] {
         guard !providers.isEmpty else { return ["no kinds are registered"] }
-        // One scale for all, so that providers can be compared.
+        // All providers have the same scale.
         let most = providers.flatMap { [$0.now] + $0.hours }.max() ?? 0
         let digits = NumberText.grouped(most).count
         var lines: [String] = []

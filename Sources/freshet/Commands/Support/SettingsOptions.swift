@@ -2,11 +2,12 @@ import ArgumentParser
 import Foundation
 import Logging
 import PostgresClient
+import WidgetModel
 import WidgetStore
 
-/// Where a command's settings come from.
+/// Sources of a command's settings.
 struct SettingsOptions: ParsableArguments {
-    @Option(name: .shortAndLong, help: "File of settings, YAML or JSON; FRESHET_CONFIG_FILE names it otherwise.")
+    @Option(name: .shortAndLong, help: "File of settings, YAML or JSON; the default is FRESHET_CONFIG_FILE.")
     var config: String?
 
     @Option(
@@ -23,11 +24,11 @@ struct SettingsOptions: ParsableArguments {
         }
     }
 
-    /// Reads and checks the settings; says on standard error what is odd about them.
+    /// Reads and checks the settings, and prints warnings on standard error.
     ///
     /// - Parameters:
-    ///   - options: settings that options of the command give.
-    ///   - required: settings that the command cannot do without.
+    ///   - options: settings given by options of the command.
+    ///   - required: settings that the command needs.
     func load(
         options: [String: String] = [:], requiring required: [String] = []
     ) throws(SettingsError) -> LoadedSettings {
@@ -43,8 +44,24 @@ struct SettingsOptions: ParsableArguments {
     }
 }
 
+/// Settings and output format of a command.
+struct OutputOptions: ParsableArguments {
+    @Flag(help: "Print JSON.")
+    var json = false
+
+    @OptionGroup var settings: SettingsOptions
+
+    /// Prints rows as a JSON array or as a table.
+    func print<Row>(
+        _ rows: [Row], _ document: (Row) -> JSONValue, columns: String..., cells: (Row) -> [String]
+    ) {
+        guard !json else { return Terminal.print(.array(rows.map(document))) }
+        TextTable(header: columns, rows: rows.map(cells)).printed()
+    }
+}
+
 extension SettingsOptions {
-    /// Lends the store of the database that the settings name, which must be at this binary's migrations.
+    /// Lends the store of the configured database, which must be at this binary's migrations.
     func withStore<Value: Sendable>(
         _ body: (WidgetStore, Settings) async throws -> Value
     ) async throws -> Value {
@@ -54,7 +71,7 @@ extension SettingsOptions {
         }
     }
 
-    /// Lends a small pool, and closes it.
+    /// Lends a small pool.
     func withPool<Value: Sendable>(
         _ body: (PostgresPool, Settings) async throws -> Value
     ) async throws -> Value {
@@ -73,7 +90,7 @@ extension SettingsOptions {
     }
 }
 
-/// Whether the database is at this binary's migrations.
+/// Check that the database is at this binary's migrations.
 enum SchemaCheck {
     static func require(on pool: PostgresPool) async throws {
         let pending = try await PostgresMigrator(migrations: StoreMigrations.all).check(on: pool).pending

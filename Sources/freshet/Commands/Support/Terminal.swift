@@ -106,6 +106,11 @@ struct TextTable {
         self.header = header
     }
 
+    init(header: [String], rows: [[String]]) {
+        self.header = header
+        self.rows = rows
+    }
+
     mutating func add(_ row: String...) {
         rows.append(row)
     }
