@@ -18,10 +18,10 @@ struct MigrateCommand: AsyncParsableCommand {
               freshet migrate --check --wait 10m     # waits for whoever migrates, and for PostgreSQL
             """)
 
-    @Flag(help: "Only tell which migrations are missing.")
+    @Flag(help: "Only show the missing migrations.")
     var check = false
 
-    @Option(help: "Wait so long until the database can be reached, and with --check until nothing is missing.")
+    @Option(help: "Longest wait for the database and, with --check, for missing migrations, such as 30s.")
     var wait: String?
 
     @OptionGroup var output: OutputOptions
@@ -47,7 +47,7 @@ struct MigrateCommand: AsyncParsableCommand {
         }
     }
 
-    /// How far the database is; asked again until then, as long as there is something to wait for.
+    /// State of the migrations, polled until `end` if there is something to wait for.
     private func status(
         of migrator: PostgresMigrator, on pool: PostgresPool, until end: ContinuousClock.Instant
     ) async throws -> PostgresMigrator.Status {

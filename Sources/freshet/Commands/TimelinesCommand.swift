@@ -12,7 +12,7 @@ struct TimelinesCommand: AsyncParsableCommand {
 
     struct Show: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Shows one timeline: whether it is fresh, the entry that is shown now, and the content.",
+            abstract: "Shows one timeline: its state, its current entry and its content.",
             discussion: """
                 Examples:
                   freshet timelines show --app com.example.bank --widget w1
@@ -29,7 +29,7 @@ struct TimelinesCommand: AsyncParsableCommand {
         @Option(help: "The app's bundle identifier.")
         var app: String
 
-        @Option(help: "Tell the entry that is shown at this time (RFC 3339) instead of now.")
+        @Option(help: "Time of the shown entry (RFC 3339); now by default.")
         var at: String?
 
         @OptionGroup var output: OutputOptions
@@ -141,7 +141,7 @@ struct TimelinesCommand: AsyncParsableCommand {
     }
 }
 
-/// Where events come from, in the order of `EventPosition.topic`.
+/// Names of the input topics, in the order of `EventPosition.topic`.
 private enum EventSource {
     static let names = ["pushes", "app changes", "widgets"]
 }

@@ -62,7 +62,7 @@ extension WidgetsCommand {
     }
 }
 
-/// Imports the lines of a reader, a chunk at a time.
+/// Imports the lines of a reader in chunks.
 struct WidgetImport: Sendable {
     struct Summary: Sendable {
         var counts = ImportCounts()
@@ -74,8 +74,8 @@ struct WidgetImport: Sendable {
     var chunk = 10_000
 
     /// - Parameters:
-    ///   - complain: told each line that is refused, with its number.
-    ///   - progress: told how many lines have been read, after each chunk.
+    ///   - complain: called with a message for each refused line.
+    ///   - progress: called with the number of lines after each chunk.
     func run(
         _ reader: LineReader, complain: (String) -> Void, progress: (Int) -> Void
     ) async throws -> Summary {

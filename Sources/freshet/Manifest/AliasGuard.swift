@@ -1,8 +1,6 @@
-/// Finds, before the YAML parser runs, the one construct that could make it work without bound: an aliased collection
-/// as a mapping's key, which the parser hashes with everything below it, exponentially so if aliases nest.
+/// Finds aliased collections as keys of mappings, which the YAML parser would hash with exponential cost if aliases nest.
 ///
-/// Works on the text alone and errs on the side of refusing: it reacts only when a file has an anchor, an alias **and**
-/// something that looks like a complex key.
+/// It works on the text before parsing, and refuses files with an anchor, an alias and something like a complex key.
 enum AliasGuard {
     static func firstAliasBesideComplexKey(in text: String) -> SourceMark? {
         var line = 1
@@ -14,7 +12,7 @@ enum AliasGuard {
         var key = KeyState.none
         let bytes = Array(text.utf8)
         for (index, byte) in bytes.enumerated() {
-            // Columns count scalars: continuation bytes do not move them.
+            // Columns count scalars.
             if byte & 0b1100_0000 != 0b1000_0000 { column += 1 }
             let next = index + 1 < bytes.count ? bytes[index + 1] : newline
             let startsToken = isSpace(previous) || isFlow(previous) || previous == UInt8(ascii: ":")
@@ -40,11 +38,11 @@ enum AliasGuard {
         return anchor && complexKey ? alias : nil
     }
 
-    /// Whether a `:` would make a key of what stands before it.
+    /// Whether a `:` would make a key of the preceding token.
     private enum KeyState {
         case none
         case alias
-        /// After an alias or a closing bracket, with nothing but space since.
+        /// After an alias or a closing bracket, and white space.
         case complete
 
         func after(_ byte: UInt8, startsAlias: Bool) -> KeyState {

@@ -2,14 +2,12 @@ import Foundation
 
 /// Reads whole text files of a bounded size.
 enum BoundedFile {
-    /// Why a file could not be read, with its path.
+    /// Error of a file that cannot be read, with its path.
     struct Unreadable: Error, Sendable {
         let message: String
     }
 
-    /// The text of the file at `path`.
-    ///
-    /// Blocks for as long as the file system takes: for files of settings, at the start of a command.
+    /// The text of the file at `path`. Blocks while it reads.
     static func read(path: String, maximumBytes: Int) throws(Unreadable) -> String {
         let bytes: Data?
         do {

@@ -1,5 +1,4 @@
-/// How a plain scalar is read: YAML 1.2's core schema, in which only `true` and `false` are booleans, and numbers are
-/// brought to JSON's way of writing.
+/// YAML 1.2's core schema for plain scalars: only `true` and `false` are booleans, and numbers become JSON numbers.
 enum CoreSchema {
     /// A number that JSON cannot hold.
     struct Unrepresentable: Error {
@@ -30,12 +29,12 @@ enum CoreSchema {
     }
 
     private static func unsignedInteger(_ digits: Substring, radix: Int) -> UInt64? {
-        // The initialiser also takes a sign, which these forms do not have.
+        // The initialiser also accepts a sign.
         guard let first = digits.first, first != "+", first != "-" else { return nil }
         return UInt64(digits, radix: radix)
     }
 
-    /// `[-+]? ( \. [0-9]+ | [0-9]+ ( \. [0-9]* )? ) ( [eE] [-+]? [0-9]+ )?` as JSON writes it; nil when `text` is none.
+    /// `[-+]? ( \. [0-9]+ | [0-9]+ ( \. [0-9]* )? ) ( [eE] [-+]? [0-9]+ )?` as a JSON number; nil for other text.
     private static func jsonNumber(_ text: String, unsigned: Substring) -> String? {
         var rest = unsigned.utf8[...]
         let whole = takeDigits(&rest)

@@ -1,8 +1,8 @@
 import Foundation
 import Synchronization
 
-/// Runs what may nest deeply on a thread with a large stack: those of other threads may be as small as 512 KiB (macOS) or
-/// 128 KiB (musl), and what overflows one ends the process.
+/// Runs deeply recursive code on a thread with a large stack. Other threads may have only 512 KiB (macOS) or 128 KiB
+/// (musl).
 enum LargeStack {
     static let bytes = 16 * 1024 * 1024
 

@@ -1,11 +1,9 @@
-import WidgetModel
-
 /// A place in a text file; lines and columns start from 1, columns count Unicode scalars.
 struct SourceMark: Hashable, Comparable, Sendable {
     var line: Int
     var column: Int
 
-    /// The mark of a value whose format gives no lines.
+    /// The mark of values without lines.
     static let unknown = SourceMark(line: 0, column: 0)
 
     static func < (left: SourceMark, right: SourceMark) -> Bool {
@@ -13,10 +11,10 @@ struct SourceMark: Hashable, Comparable, Sendable {
     }
 }
 
-/// A value of a YAML document that remembers where it stands, so that whoever finds it wrong can say where.
+/// A value of a YAML document with its place, for error messages.
 ///
-/// Holds what JSON can hold: scalars are resolved by YAML 1.2's core schema (`yes` is a string, `012` is twelve), keys
-/// are strings, aliases are expanded.
+/// It is a JSON value: scalars are resolved by YAML 1.2's core schema (`yes` is a string, `012` is twelve), keys are strings,
+/// and aliases are expanded.
 struct LocatedValue: Sendable {
     let mark: SourceMark
     let content: Content
@@ -24,7 +22,7 @@ struct LocatedValue: Sendable {
     enum Content: Sendable {
         case null
         case bool(Bool)
-        /// The number as JSON writes it.
+        /// A JSON number.
         case number(String)
         case string(String)
         case sequence([LocatedValue])
@@ -38,7 +36,7 @@ struct LocatedValue: Sendable {
         let value: LocatedValue
     }
 
-    /// What a message calls this sort of value: "a string", "a list".
+    /// Name of the type for messages: "a string", "a list".
     var typeName: String {
         switch content {
         case .null: "nothing"
@@ -50,25 +48,15 @@ struct LocatedValue: Sendable {
         }
     }
 
-    /// The scalar as text, shortened, or the sort of value: what a message quotes.
-    var excerpt: String {
-        switch content {
-        case .bool(let value): "\(value)"
-        case .number(let text): text.utf8.count > 64 ? "\(text.prefix(64))…" : text
-        case .string(let text): Text.quoted(text)
-        case .null, .sequence, .mapping: typeName
-        }
-    }
-
     var isNull: Bool {
         if case .null = content { true } else { false }
     }
 }
 
-/// One thing wrong in a file: where, at which path of the document, what, and what was expected instead.
+/// An error in a file, with its place.
 struct FileProblem: Error, Hashable, Sendable, CustomStringConvertible {
     var file: String
-    /// Absent when the problem is the file as a whole.
+    /// Nil for the file as a whole.
     var mark: SourceMark?
     /// `kinds[1].maxBatch`; empty for the document itself.
     var path: String

@@ -1,8 +1,7 @@
 import WidgetModel
 import Yams
 
-/// Reads YAML text into located values, bounded in size, depth and number of values, so that no file can exhaust the
-/// process that checks it.
+/// Reads YAML text into located values, with limits on size, depth and number of values.
 enum LocatedYAML {
     /// Largest file that is read: 4 MiB.
     static let maximumBytes = 4 * 1024 * 1024
@@ -11,15 +10,13 @@ enum LocatedYAML {
     /// Most values in a file with its aliases expanded.
     static let maximumValues = 200_000
 
-    /// What reading a text gives: the documents that could be read, and every problem met.
+    /// Documents and problems of a text.
     struct Outcome: Sendable {
         var documents: [LocatedValue] = []
         var problems: [FileProblem] = []
     }
 
-    /// Reads every document of `text`; `file` is the name that problems carry.
-    ///
-    /// A syntax error ends the reading, as what follows it cannot be told apart; everything else is collected.
+    /// Reads every document of `text`; `file` is the name in problems. A syntax error ends the reading.
     static func read(_ text: String, file: String) -> Outcome {
         var outcome = Outcome()
         guard text.utf8.count <= maximumBytes else {
@@ -36,7 +33,7 @@ enum LocatedYAML {
                     expectation: "the aliased value written out"))
             return outcome
         }
-        // The parser calls itself for every level, and allows a thousand.
+        // The parser is recursive and allows a thousand levels.
         return LargeStack.run { parse(text, file: file) }
     }
 
@@ -54,11 +51,10 @@ enum LocatedYAML {
         return Outcome(documents: documents, problems: converter.problems)
     }
 
-    /// The text as the parser gets it: it ends with a line end, as every text file should, so that what stands last
-    /// is read no differently.
+    /// The text with a line end and at least 64 bytes.
     ///
-    /// Yams lends libyaml the bytes of the string for longer than the call that lends them, which only holds for
-    /// strings that have storage of their own: very short ones live inside the value. A comment makes them long.
+    /// Yams uses the bytes of the string beyond the call that lends them. That works only for strings with storage of their
+    /// own, so a comment is added to very short ones.
     private static func padded(_ text: String) -> String {
         let ended = text.hasSuffix("\n") ? text : text + "\n"
         return ended.utf8.count >= 64 ? ended : ended + String(repeating: "#", count: 64)
@@ -102,8 +98,7 @@ enum LocatedYAML {
 
 /// Turns Yams' nodes into located values.
 ///
-/// Yams shares an aliased node instead of copying it, so a "billion laughs" is small until it is walked: the walk is
-/// what counts the values.
+/// Yams shares aliased nodes, so values are counted while they are expanded.
 private struct NodeConverter {
     let file: String
     var problems: [FileProblem] = []
@@ -165,7 +160,7 @@ private struct NodeConverter {
             let key = scalar.string
             let name = Text.containsControlCharacter(key) ? Text.quoted(key) : key
             let memberPath = path.isEmpty ? name : "\(path).\(name)"
-            // Yams compares keys with their tags, so that `1` and `"1"` are still both here.
+            // Yams compares keys with their tags, so `1` and `"1"` are different keys.
             guard seen.insert(key).inserted else {
                 report(keyMark, memberPath, "duplicate key \(Text.quoted(key))", "every key once")
                 continue
@@ -185,7 +180,7 @@ private struct NodeConverter {
         switch Tag.Name(rawValue: tag) {
         case .str, .nonSpecific:
             return LocatedValue(mark: mark, content: .string(scalar.string))
-        // What YAML 1.1 would make of the text; an empty name is a scalar that Yams did not resolve.
+        // Tags of YAML 1.1; an empty name is a scalar that Yams did not resolve.
         case .bool, .int, .float, .null, .timestamp, .merge, .value, .implicit:
             guard isPlain else { return LocatedValue(mark: mark, content: .string(scalar.string)) }
             switch CoreSchema.resolve(scalar.string) {

@@ -1,21 +1,21 @@
 import Foundation
 import WidgetModel
 
-/// What a manifest file declares: one app per YAML document, with its kinds.
+/// A manifest: one app with its kinds per YAML document.
 struct Manifest: Sendable {
     var apps: [App]
 
     /// One app of a manifest.
     struct App: Sendable {
         var definition: AppDefinition
-        /// Where the manifest says that the app's signing secret is kept.
+        /// Place of the app's signing secret.
         var signingSecretReference: SigningSecretReference?
-        /// The secret itself; nil when there is none, or when secrets were not resolved.
+        /// The secret; nil for none, or if secrets were not resolved.
         var signingSecret: SigningSecret?
     }
 }
 
-/// A manifest that cannot be used: everything that is wrong with it, in the order of the file.
+/// All problems of a manifest, in the order of the file.
 struct ManifestError: Error, Sendable, CustomStringConvertible {
     let problems: [FileProblem]
 
@@ -26,7 +26,7 @@ struct ManifestError: Error, Sendable, CustomStringConvertible {
             .map(\.element)
     }
 
-    /// One line a problem.
+    /// One line per problem.
     var description: String {
         problems.map(\.description).joined(separator: "\n")
     }
@@ -36,8 +36,7 @@ extension Manifest {
     /// Reads and checks the manifest at `path`; blocks while it reads.
     ///
     /// - Parameters:
-    ///   - environment: where signing secrets are looked up; nil leaves them unresolved, for commands that do not
-    ///     need them.
+    ///   - environment: variables with signing secrets; nil leaves secrets unresolved.
     static func read(path: String, environment: [String: String]?) throws(ManifestError) -> Manifest {
         let text: String
         do {
@@ -50,7 +49,7 @@ extension Manifest {
         return try read(text: text, file: path, folder: folder, environment: environment)
     }
 
-    /// Reads and checks a manifest's text; `file` is the name that problems carry.
+    /// Reads and checks a manifest's text; `file` is the name in problems.
     static func read(
         text: String, file: String, folder: String = ".", environment: [String: String]?
     ) throws(ManifestError) -> Manifest {

@@ -1,17 +1,17 @@
 import Foundation
 
-/// The key that requests to a provider are signed with, in the form of Standard Webhooks: `whsec_` and the base64 of
-/// 24 to 64 random bytes. Never printed.
+/// A key that signs requests to a provider, in the form of Standard Webhooks: `whsec_` and the base64 of 24 to 64 random
+/// bytes. Never printed.
 struct SigningSecret: Sendable, Equatable, CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
-    /// The key itself.
+    /// The key.
     let bytes: [UInt8]
 
     static let prefix = "whsec_"
     static let byteCounts = 24...64
-    /// What a message says is expected.
+    /// Description of the form for messages.
     static let form = "whsec_ and the base64 of 24 to 64 bytes"
 
-    /// Nil when `text` is not of that form; surrounding white space, which files end with, is ignored.
+    /// Nil if `text` does not have the form. Surrounding white space is ignored.
     init?(_ text: String) {
         let text = text.trimmingCharacters(in: .whitespacesAndNewlines)
         guard text.hasPrefix(Self.prefix),
@@ -21,7 +21,7 @@ struct SigningSecret: Sendable, Equatable, CustomStringConvertible, CustomDebugS
         self.bytes = Array(key)
     }
 
-    /// The form that is kept in files and environment variables. For the one who stores it, not for printing.
+    /// The secret as text, for storing it.
     var exposed: String {
         Self.prefix + Data(bytes).base64EncodedString()
     }
@@ -31,19 +31,19 @@ struct SigningSecret: Sendable, Equatable, CustomStringConvertible, CustomDebugS
     var customMirror: Mirror { Mirror(self, children: [:]) }
 }
 
-/// Where a manifest says that a secret is kept.
+/// Place of a secret.
 enum SigningSecretReference: Hashable, Sendable {
     case environment(String)
-    /// A path; a relative one starts at the manifest's folder.
+    /// A path, relative to the manifest's folder.
     case file(String)
 
-    /// Why a secret could not be read, without any of it.
+    /// Error of a secret that cannot be read, without its content.
     struct Unresolved: Error, Sendable {
         let message: String
         let expectation: String?
     }
 
-    /// Reads the secret; `folder` is where relative paths start.
+    /// Reads the secret. Relative paths start at `folder`.
     func resolve(environment: [String: String], folder: String) throws(Unresolved) -> SigningSecret {
         let text: String
         let place: String

@@ -17,7 +17,7 @@ enum NetworkPattern {
 
     private static func isHostName(_ name: Substring) -> Bool {
         let labels = name.split(separator: ".", omittingEmptySubsequences: false)
-        // Digits and dots alone are an address that could not be read as one, not a name.
+        // Digits and dots alone are an invalid address.
         guard name.utf8.count <= 253, name.contains(where: \.isLetter) else { return false }
         return labels.allSatisfy { label in
             (1...63).contains(label.utf8.count) && label.first != "-" && label.last != "-"
@@ -41,7 +41,7 @@ enum BootstrapServers {
 
     private static func isServer(_ text: Substring) -> Bool {
         guard !text.isEmpty, !text.contains(where: \.isWhitespace) else { return false }
-        // The colons of an address in brackets are no ports.
+        // Colons in brackets belong to an address.
         let afterHost = text.hasPrefix("[") ? text.drop { $0 != "]" }.dropFirst() : text.drop { $0 != ":" }
         guard afterHost.count < text.count else { return false }
         guard !afterHost.isEmpty else { return true }

@@ -154,7 +154,7 @@ extension SettingKey {
 
 /// The text of values. Lists are separated by commas, with `\,` for a comma and `\\` for a backslash within an item.
 enum SettingText {
-    /// Whether it holds only what Kafka allows in names.
+    /// Whether it has only characters that Kafka allows in names.
     static func isKafkaName(_ text: String) -> Bool {
         text.allSatisfy { $0.isASCII && ($0.isLetter || $0.isNumber || "._-".contains($0)) }
     }
@@ -171,7 +171,7 @@ enum SettingText {
         var isEscaped = false
         for character in text {
             if isEscaped {
-                // A backslash before anything else stands for itself, as in a Windows path or a regular expression.
+                // A backslash before another character stands for itself.
                 if character != ",", character != "\\" { item.append("\\") }
                 item.append(character)
                 isEscaped = false

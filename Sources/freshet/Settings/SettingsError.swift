@@ -1,12 +1,12 @@
 import WidgetModel
 
-/// One setting that is wrong: which, what it was, where it came from, and what it may be.
+/// An error in a setting.
 struct SettingProblem: Error, Hashable, Sendable, CustomStringConvertible {
-    /// The setting's name; empty when a source as a whole could not be read.
+    /// Name of the setting; empty if a whole source cannot be read.
     var key: String
-    /// Where the value came from: `freshet.yaml:12:3`, `FRESHET_API_PORT`, `--api-port`; nil when it came from nowhere.
+    /// Place of the value: `freshet.yaml:12:3`, `FRESHET_API_PORT`, `--api-port`; nil for none.
     var source: String?
-    /// The value as it was given; nil when there was none or it may be a secret.
+    /// The value; nil for none or a secret.
     var value: String?
     var reason: String
     var expectation: String?
@@ -22,11 +22,11 @@ struct SettingProblem: Error, Hashable, Sendable, CustomStringConvertible {
     }
 }
 
-/// Settings that cannot be used: everything that is wrong with them.
+/// All errors in the settings.
 struct SettingsError: Error, Sendable, CustomStringConvertible {
     let problems: [SettingProblem]
 
-    /// One line a problem.
+    /// One line per problem.
     var description: String {
         problems.map(\.description).joined(separator: "\n")
     }

@@ -4,10 +4,10 @@ import WidgetModel
 /// A file of settings, YAML or JSON, flattened to the names of the table: `postgres: {url: …}` and `postgres.url: …` are
 /// the same.
 struct SettingsFile: Sendable {
-    /// A value as one text, and where it stands.
+    /// A value as text, with its place.
     struct Value: Sendable, Equatable {
         var text: String
-        /// `freshet.yaml:12:3`, or the file alone when the format gives no lines.
+        /// `freshet.yaml:12:3`, or the file for formats without lines.
         var place: String
     }
 
@@ -21,7 +21,7 @@ struct SettingsFile: Sendable {
 
     private static let maximumBytes = 1_024 * 1_024
 
-    /// Reads the file at `path`; blocks while it does. What is wrong with it is in `problems`.
+    /// Reads the file at `path`, blocking. Errors are in `problems`.
     init(path: String) {
         self.path = path
         do throws(BoundedFile.Unreadable) {
@@ -31,7 +31,7 @@ struct SettingsFile: Sendable {
         }
     }
 
-    /// Reads `text` as the format that the extension of `path` names.
+    /// Reads `text` in the format of the path's extension.
     init(path: String, text: String) {
         self.path = path
         read(text)

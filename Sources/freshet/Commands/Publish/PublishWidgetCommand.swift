@@ -9,7 +9,7 @@ struct PublishWidgetCommand: AsyncParsableCommand {
         abstract: "A widget was placed, configured, removed or viewed, or its device's environment changed.",
         subcommands: [Placed.self, Configured.self, Removed.self, Viewed.self, EnvironmentChanged.self])
 
-    /// What a provider needs to know of the device.
+    /// Properties of the device that providers need.
     struct DeviceEnvironment: ParsableArguments {
         @Option(help: "The device's language, BCP 47.")
         var locale = "en-US"
@@ -43,19 +43,19 @@ struct PublishWidgetCommand: AsyncParsableCommand {
         @Argument(help: "The widget's id.")
         var widget: String
 
-        @Option(help: "Whose widget it is.")
+        @Option(help: "The widget's user.")
         var user: String
 
-        @Option(help: "The device it is on.")
+        @Option(help: "The widget's device.")
         var device: String
 
-        @Option(help: "Its kind.")
+        @Option(help: "The widget's kind.")
         var kind: String
 
-        @Option(help: "Its family, such as systemSmall.")
+        @Option(help: "The widget's family, such as systemSmall.")
         var family = "systemSmall"
 
-        @Option(help: ArgumentHelp("The values that the person chose.", valueName: "json"))
+        @Option(help: ArgumentHelp("The configured values.", valueName: "json"))
         var configuration = "{}"
 
         @OptionGroup var environment: DeviceEnvironment
@@ -84,12 +84,12 @@ struct PublishWidgetCommand: AsyncParsableCommand {
         }
     }
 
-    /// A widget that is there.
+    /// A placed widget.
     struct Target: ParsableArguments {
         @Argument(help: "The widget's id.")
         var widget: String
 
-        @Option(help: "Whose widget it is: the partition key, so that its events stay in order.")
+        @Option(help: "The widget's user, whose id is the partition key that keeps events in order.")
         var user: String
 
         func validate() throws {
@@ -100,7 +100,7 @@ struct PublishWidgetCommand: AsyncParsableCommand {
 
     struct Configured: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "The person has chosen other values (freshet.widget.configured.v1).",
+            abstract: "A widget was configured (freshet.widget.configured.v1).",
             discussion: """
                 Example:
                   freshet publish widget configured --app com.example.bank --user u42 \
@@ -142,7 +142,7 @@ struct PublishWidgetCommand: AsyncParsableCommand {
 
     struct Viewed: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "The person has seen a widget (freshet.widget.viewed.v1).",
+            abstract: "A widget was viewed (freshet.widget.viewed.v1).",
             discussion: """
                 Example:
                   freshet publish widget viewed --app com.example.bank --user u42 w1
@@ -169,10 +169,10 @@ struct PublishWidgetCommand: AsyncParsableCommand {
         @Argument(help: "The device's id.")
         var device: String
 
-        @Option(help: "Whose device it is: the partition key, so that its events stay in order.")
+        @Option(help: "The device's user, whose id is the partition key that keeps events in order.")
         var user: String
 
-        @Flag(help: "Midnight passed, or the clock or the time zone was set: reload what is on the device.")
+        @Flag(help: "Midnight passed, or the clock or time zone was set: also reload the device's widgets.")
         var significantTimeChange = false
 
         @OptionGroup var environment: DeviceEnvironment

@@ -2,9 +2,9 @@ import PostgresClient
 import WidgetModel
 import WidgetStore
 
-/// What commands tell of apps and kinds that are not there.
+/// Look-up of kinds, with failures for commands.
 enum KindLookup {
-    /// A registered kind, a retired one too.
+    /// A registered or retired kind.
     static func kind(_ kind: String, of app: String, in store: WidgetStore) async throws -> RegisteredKind {
         let kinds = try await store.pool.query(ListKinds(app: app))
         guard let found = kinds.first(where: { Text.equal($0.definition.name, kind) }) else {
@@ -13,7 +13,7 @@ enum KindLookup {
         return found
     }
 
-    /// The failure of a command that found no such app, or no such kind.
+    /// The failure for an unknown app or kind.
     static func notFound(_ kind: String?, of app: String, in store: WidgetStore) async throws -> CommandFailure {
         notFound(kind, of: app, among: try await store.pool.query(ListKinds(app: app)))
     }

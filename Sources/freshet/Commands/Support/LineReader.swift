@@ -7,14 +7,14 @@ import Darwin
 import Glibc
 #endif
 
-/// The lines of a file or of standard input, read as they are asked for, on a thread of their own: reading a pipe or a
-/// terminal blocks for as long as nobody writes.
+/// The lines of a file or of standard input, read on demand on a thread of their own, since reading a pipe or terminal
+/// blocks.
 struct LineReader: AsyncSequence, Sendable {
-    /// One line, without its end.
+    /// A line without its end.
     struct Line: Sendable, Equatable {
-        /// From 1.
+        /// Number, from 1.
         let number: Int
-        /// Nil when the line is longer than allowed; it was passed over.
+        /// Nil if the line is longer than allowed and was skipped.
         let bytes: [UInt8]?
     }
 
@@ -26,7 +26,7 @@ struct LineReader: AsyncSequence, Sendable {
     private let name: String
     private let maximumBytes: Int
 
-    /// - Parameter maximumBytes: of one line; what is longer is passed over without being kept.
+    /// - Parameter maximumBytes: longest line; longer ones are skipped.
     init(_ handle: FileHandle, name: String, maximumBytes: Int) {
         self.handle = handle
         self.name = name
@@ -56,13 +56,13 @@ struct LineReader: AsyncSequence, Sendable {
         private let maximumBytes: Int
         private let queue = DispatchQueue(label: "freshet.lines")
         private var buffer: [UInt8] = []
-        /// Where the next line begins in `buffer`.
+        /// Index of the next line in `buffer`.
         private var start = 0
-        /// Up to where `buffer` was searched for the end of the line.
+        /// End of the searched part of `buffer`.
         private var searched = 0
         private var number = 0
         private var isAtEnd = false
-        /// Within a line that is too long.
+        /// Whether a line that is too long is being skipped.
         private var isPassingOver = false
 
         fileprivate init(handle: FileHandle, name: String, maximumBytes: Int) {

@@ -4,7 +4,7 @@ import WidgetStore
 
 /// Reads placements from lines of JSON: the data of `freshet.widget.placed.v1`, with an optional `time`.
 struct PlacementLines: Sendable {
-    /// Why a line is no placement of a registered kind.
+    /// Error of a line that is not a placement of a registered kind.
     struct Refused: Error, Hashable, Sendable {
         let message: String
     }
@@ -16,7 +16,7 @@ struct PlacementLines: Sendable {
     private let now: Timestamp
     private let decoder = EventDecoder(maximumEventBytes: maximumBytes)
 
-    /// - Parameter now: the time of lines that have none.
+    /// - Parameter now: time of lines without one.
     init(directory: KindDirectory, now: Timestamp) {
         self.directory = directory
         self.now = now
@@ -78,7 +78,7 @@ struct PlacementLines: Sendable {
         return time
     }
 
-    /// The envelope that makes a line an event in binary mode, for the one decoder of placements.
+    /// Headers that make a line an event in binary mode, for the decoder.
     private static let attributes: (bytes: [UInt8], headers: [(name: Range<Int>, value: Range<Int>?)]) = {
         var bytes: [UInt8] = []
         var headers: [(name: Range<Int>, value: Range<Int>?)] = []

@@ -7,7 +7,7 @@ import Darwin
 import Glibc
 #endif
 
-/// What commands print: data on standard output, everything else on standard error.
+/// Output of commands: data on standard output, everything else on standard error.
 enum Terminal {
     static func print(_ text: String) {
         write(text + "\n", to: STDOUT_FILENO)
@@ -28,7 +28,7 @@ enum Terminal {
 
     static var showsProgress: Bool { isatty(STDERR_FILENO) == 1 }
 
-    /// Overwrites the line that shows how far something is; only where somebody watches.
+    /// Overwrites the progress line; does nothing without a terminal.
     static func progress(_ text: String) {
         guard showsProgress else { return }
         write("\r\u{1B}[K" + text, to: STDERR_FILENO)
@@ -38,7 +38,7 @@ enum Terminal {
         progress("")
     }
 
-    /// Unbuffered, so that the two streams keep their order and a process that waits for a line gets it.
+    /// Writes without a buffer, so that the streams keep their order and readers get each line at once.
     private static func write(_ text: String, to descriptor: Int32) {
         var bytes = Array(text.utf8)[...]
         while !bytes.isEmpty {
@@ -61,7 +61,7 @@ enum Terminal {
     }
 }
 
-/// JSON for people: two spaces a level, short arrays and objects of scalars on one line.
+/// Indented JSON: two spaces per level, short arrays and objects of scalars on one line.
 enum PrettyJSON {
     private static let lineLength = 100
 
@@ -97,7 +97,7 @@ enum PrettyJSON {
     }
 }
 
-/// Columns of text, as wide as they need to be.
+/// A table of text.
 struct TextTable {
     private let header: [String]
     private var rows: [[String]] = []
