@@ -49,6 +49,15 @@ final class LeaseBook: Sendable {
         var hasStored = false
         var returnDelay: Duration?
 
+        /// Settles a timeline of the list; answers whether it was the last.
+        mutating func settle(_ timeline: SettledTimeline) -> Bool {
+            open -= 1
+            hasStored = hasStored || timeline.isStored
+            if let timeline = timeline.published { published.append(timeline) }
+            if let delay = timeline.returnDelay { returnDelay = max(returnDelay ?? .zero, delay) }
+            return open == 0
+        }
+
         var closed: ClosedList {
             ClosedList(
                 list: list, leaseEnds: leaseEnds, published: published, hasStored: hasStored, returnDelay: returnDelay)
@@ -136,14 +145,10 @@ final class LeaseBook: Sendable {
                 } else {
                     state.busy.remove(timeline.row)
                 }
-                guard var entry = state.entries[timeline.list] else { continue }
-                entry.open -= 1
+                // In place: a copy of the entry would copy what its list has published, for each timeline.
+                guard let isClosed = state.entries[timeline.list]?.settle(timeline) else { continue }
                 state.open -= 1
-                entry.hasStored = entry.hasStored || timeline.isStored
-                if let published = timeline.published { entry.published.append(published) }
-                if let delay = timeline.returnDelay { entry.returnDelay = max(entry.returnDelay ?? .zero, delay) }
-                state.entries[timeline.list] = entry.open > 0 ? entry : nil
-                if entry.open == 0 { closed.append(entry.closed) }
+                if isClosed, let entry = state.entries.removeValue(forKey: timeline.list) { closed.append(entry.closed) }
             }
             isAwaited = state.isAwaited
             state.isAwaited = false

@@ -2,7 +2,9 @@ import WidgetModel
 import WidgetStore
 
 /// A claimed timeline that is to be fetched.
-struct FetchItem: Sendable {
+///
+/// A class, though a value, because every step copies it.
+final class FetchItem: Sendable {
     let timeline: ClaimedTimeline
     /// The list that it came by, without its timelines.
     let list: LeasedList
@@ -15,6 +17,20 @@ struct FetchItem: Sendable {
     /// When the claim began and when its lease ends, on the worker's clock.
     let startedAt: Duration
     let leaseEnds: Duration
+
+    init(
+        timeline: ClaimedTimeline, list: LeasedList, kind: RegisteredKind, token: Int64, rule: ReloadRule,
+        ledger: BudgetLedger, startedAt: Duration, leaseEnds: Duration
+    ) {
+        self.timeline = timeline
+        self.list = list
+        self.kind = kind
+        self.token = token
+        self.rule = rule
+        self.ledger = ledger
+        self.startedAt = startedAt
+        self.leaseEnds = leaseEnds
+    }
 
     var lane: ReloadLane { list.lane }
     var rules: ReloadRules { ReloadRules(kind.definition, developerMode: kind.isDeveloperMode) }

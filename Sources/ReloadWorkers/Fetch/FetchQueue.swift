@@ -1,3 +1,4 @@
+import DequeModule
 import Synchronization
 import WidgetModel
 import WidgetStore
@@ -11,10 +12,22 @@ final class FetchQueue: Sendable {
     private struct Queue {
         let app: RegisteredApp
         /// By lane; timelines that are tried again are kept apart, behind the others.
-        var fresh: [[FetchItem]] = ReloadLane.allCases.map { _ in [] }
-        var retried: [[FetchItem]] = ReloadLane.allCases.map { _ in [] }
+        var fresh: [Deque<FetchItem>] = ReloadLane.allCases.map { _ in [] }
+        var retried: [Deque<FetchItem>] = ReloadLane.allCases.map { _ in [] }
 
         var isEmpty: Bool { fresh.allSatisfy(\.isEmpty) && retried.allSatisfy(\.isEmpty) }
+
+        mutating func next(
+            _ provider: ProviderKey, _ sizeLimit: Int, _ admits: (ReloadLane, Bool) -> Bool
+        ) -> FetchBatch? {
+            if let items = FetchQueue.take(&fresh, sizeLimit, admits) {
+                return FetchBatch(app: app, provider: provider, items: items)
+            }
+            guard let first = retried.lazy.compactMap(\.first).first else { return nil }
+            let most = min(sizeLimit, first.kind.definition.maxBatch)
+            let size = max(min(most, FetchQueue.smallestRetry), most >> (2 * min(Int(first.timeline.attempts), 2)))
+            return FetchQueue.take(&retried, size, admits).map { FetchBatch(app: app, provider: provider, items: $0) }
+        }
     }
 
     /// Never so small that the retries after an outage are a flood of requests; bisection finds what is wrong in one.
@@ -50,20 +63,16 @@ final class FetchQueue: Sendable {
         _ provider: ProviderKey, sizeLimit: Int, admits: (ReloadLane, _ isFull: Bool) -> Bool
     ) -> FetchBatch? {
         queues.withLock { queues in
-            guard var queue = queues[provider] else { return nil }
-            defer { queues[provider] = queue.isEmpty ? nil : queue }
-            if let batch = Self.take(&queue.fresh, queue.app, provider, sizeLimit, admits) { return batch }
-            let attempts = queue.retried.lazy.compactMap(\.first).first?.timeline.attempts ?? 1
-            let most = min(sizeLimit, queue.retried.lazy.compactMap(\.first).first?.kind.definition.maxBatch ?? 1)
-            let size = max(min(most, Self.smallestRetry), most >> (2 * min(Int(attempts), 2)))
-            return Self.take(&queue.retried, queue.app, provider, size, admits)
+            // In place: a copy of the queue would copy all that waits, for every request.
+            guard let batch = queues[provider]?.next(provider, sizeLimit, admits) else { return nil }
+            if queues[provider]?.isEmpty == true { queues[provider] = nil }
+            return batch
         }
     }
 
     private static func take(
-        _ lanes: inout [[FetchItem]], _ app: RegisteredApp, _ provider: ProviderKey, _ sizeLimit: Int,
-        _ admits: (ReloadLane, Bool) -> Bool
-    ) -> FetchBatch? {
+        _ lanes: inout [Deque<FetchItem>], _ sizeLimit: Int, _ admits: (ReloadLane, Bool) -> Bool
+    ) -> [FetchItem]? {
         guard let first = lanes.firstIndex(where: { !$0.isEmpty }), let lane = ReloadLane(rawValue: Int16(first)) else {
             return nil
         }
@@ -75,15 +84,12 @@ final class FetchQueue: Sendable {
         // Bulk work does not fill up the request that somebody waits for.
         let last = lane.isUrgent ? Int(ReloadLane.push.rawValue) : lanes.count - 1
         for index in first...last where items.count < most {
-            var taken = 0
-            for item in lanes[index] {
+            while let item = lanes[index].first {
                 most = min(most, max(1, item.kind.definition.maxBatch))
                 guard items.count < most else { break }
-                items.append(item)
-                taken += 1
+                items.append(lanes[index].removeFirst())
             }
-            lanes[index].removeFirst(taken)
         }
-        return FetchBatch(app: app, provider: provider, items: items)
+        return items
     }
 }
