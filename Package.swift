@@ -115,6 +115,7 @@ let package = Package(
             ],
             swiftSettings: strict),
 
+        .target(name: "Randomness", path: "Tests/Randomness", swiftSettings: strict),
         .target(
             name: "TestSupport",
             dependencies: [
@@ -123,42 +124,45 @@ let package = Package(
             ],
             path: "Tests/TestSupport", swiftSettings: strict),
         .target(
-            name: "Simulation", dependencies: ["WidgetModel"], path: "Tests/Simulation", swiftSettings: strict),
+            name: "Simulation", dependencies: ["Randomness", "WidgetModel"], path: "Tests/Simulation",
+            swiftSettings: strict),
         // The manifest's reader is part of the program, and linked in here as it is.
         .target(
             name: "Fuzzing",
-            dependencies: ["WidgetModel", "WidgetEvents", .product(name: "Yams", package: "Yams")],
+            dependencies: ["Randomness", "WidgetModel", "WidgetEvents", .product(name: "Yams", package: "Yams")],
             path: "Tests/Fuzzing", swiftSettings: strict),
         .executableTarget(
             name: "fuzz", dependencies: ["Fuzzing"], path: "Tests/Tools/Fuzz", swiftSettings: strict),
         .executableTarget(
             name: "simulate", dependencies: ["Simulation"], path: "Tests/Tools/Simulate", swiftSettings: strict),
         .testTarget(
-            name: "KafkaClientTests", dependencies: ["KafkaClient", logging], swiftSettings: strict),
+            name: "KafkaClientTests", dependencies: ["KafkaClient", "TestSupport", logging], swiftSettings: strict),
         .testTarget(
             name: "PostgresClientTests", dependencies: ["PostgresClient", "TestSupport", logging],
             swiftSettings: strict),
         .testTarget(
-            name: "WidgetModelTests", dependencies: ["WidgetModel", "Simulation"], swiftSettings: strict),
+            name: "WidgetModelTests", dependencies: ["WidgetModel", "Simulation", "Randomness", "TestSupport"],
+            swiftSettings: strict),
         .testTarget(
-            name: "WidgetEventsTests", dependencies: ["WidgetEvents", "WidgetModel", "Fuzzing", "TestSupport"],
+            name: "WidgetEventsTests",
+            dependencies: ["WidgetEvents", "WidgetModel", "Fuzzing", "Randomness", "TestSupport"],
             swiftSettings: strict),
         .testTarget(
             name: "WidgetStoreTests",
-            dependencies: ["WidgetStore", "PostgresClient", "WidgetModel", "TestSupport", logging],
+            dependencies: ["WidgetStore", "PostgresClient", "WidgetModel", "Randomness", "TestSupport", logging],
             swiftSettings: strict),
         .testTarget(
             name: "ReloadIngestTests",
             dependencies: [
                 "ReloadIngest", "KafkaClient", "PostgresClient", "WidgetEvents", "WidgetModel", "WidgetStore",
-                "TestSupport", logging, lifecycle,
+                "Randomness", "TestSupport", logging, lifecycle,
             ],
             swiftSettings: strict),
         .testTarget(
             name: "ReloadWorkersTests",
             dependencies: [
                 "ReloadWorkers", "ReloadIngest", "KafkaClient", "PostgresClient", "WidgetEvents", "WidgetModel",
-                "WidgetStore", "TestSupport", logging, lifecycle, httpClient, nio, tls,
+                "WidgetStore", "Randomness", "TestSupport", logging, lifecycle, httpClient, nio, tls,
                 .product(name: "NIOPosix", package: "swift-nio"), .product(name: "NIOHTTP1", package: "swift-nio"),
             ],
             swiftSettings: strict),
@@ -173,8 +177,8 @@ let package = Package(
         .testTarget(
             name: "FreshetClientTests",
             dependencies: [
-                "FreshetClient", "KafkaClient", "WidgetEvents", "WidgetModel", "TestSupport", logging, lifecycle,
-                tracing,
+                "FreshetClient", "KafkaClient", "WidgetEvents", "WidgetModel", "Randomness", "TestSupport", logging,
+                lifecycle, tracing,
             ],
             swiftSettings: strict),
         .testTarget(
@@ -190,7 +194,7 @@ let package = Package(
             name: "ChaosTests",
             dependencies: [
                 "freshet", "KafkaClient", "PostgresClient", "WidgetModel", "WidgetEvents", "WidgetStore",
-                "FreshetClient", "TestSupport", logging, lifecycle, crypto, hummingbird, nio,
+                "FreshetClient", "Randomness", "TestSupport", logging, lifecycle, crypto, hummingbird, nio,
             ],
             swiftSettings: strict),
     ]

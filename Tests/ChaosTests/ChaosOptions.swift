@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 
 /// What a run is to do; `deploy/local/chaos` says it in the environment.
 struct ChaosOptions: Sendable {
@@ -27,9 +28,8 @@ struct ChaosOptions: Sendable {
     var kafkaProperties = ["session.timeout.ms": "6000"]
     /// Wrong behaviour that is injected.
     var mutation: Mutation?
-    /// How long all may take to come to rest after the healing. It takes 5 to 20 seconds; this is for machines that have
-    /// other things to do.
-    var patience = Duration.seconds(120)
+    /// How long all may take to come to rest after the healing. It takes 5 to 20 seconds.
+    var patience = Patience.limit
     /// One of these is to be violated: the run ends as soon as it is, and nothing is kept of it. Empty: none.
     var expected: Set<Invariant> = []
     /// Of the mode `mutations`: names of those to inject; empty: each.

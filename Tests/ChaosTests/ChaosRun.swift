@@ -123,7 +123,7 @@ struct ChaosRun: Sendable {
             group.addTask { await fleet.tend() }
             fleet.start()
             try await workload.place()
-            try await eventually("all widgets are placed", within: .seconds(90), every: .milliseconds(200)) {
+            try await eventually("all widgets are placed", every: .milliseconds(200)) {
                 try await pool.query(StoredWidgets()).count == stage.world.widgets.count
             }
             report.say("all widgets are placed; events and faults begin")
@@ -282,7 +282,7 @@ struct ChaosRun: Sendable {
     /// In order, and within the grace time.
     private func stop(_ fleet: Fleet) async throws {
         for member in fleet.members { member.retire() }
-        try await eventually("all processes stop when they are told to", within: .seconds(20)) {
+        try await eventually("all processes stop when they are told to") {
             fleet.members.allSatisfy { !$0.isRunning }
         }
         for member in fleet.members { member.tend() }

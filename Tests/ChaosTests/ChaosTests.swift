@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 import Testing
 
 extension Tag {
@@ -13,13 +14,13 @@ struct ChaosTests {
 
     @Test(
         "every invariant holds under a short schedule of faults", .enabled(if: options.mode == nil),
-        .timeLimit(.minutes(4)))
+        .timeLimit(.patience))
     func short() async throws {
         let report = try await ChaosRun(options: Self.options, label: "seed \(Self.options.seed)").run()
         Self.end(report)
     }
 
-    @Test("all is killed, three times", .enabled(if: options.mode == nil), .timeLimit(.minutes(4)))
+    @Test("all is killed, three times", .enabled(if: options.mode == nil), .timeLimit(.patience))
     func killed() async throws {
         var options = Self.options
         options.rounds = 3

@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 import Testing
 import WidgetStore
 
@@ -9,7 +10,7 @@ import Darwin
 #endif
 
 /// What the chaos suite itself rests on.
-@Suite(.timeLimit(.minutes(5)))
+@Suite(.timeLimit(.patience))
 struct HarnessTests {
     private func schedule(seed: UInt64, minutes: Int, embedded: Bool = true) -> FaultSchedule {
         FaultSchedule(

@@ -1,22 +1,18 @@
-/// SplitMix64: all that a run decides by chance is a function of its seed. Each part has a stream of its own, so that what
+import Randomness
+
+/// Source of all that a run decides by chance, which is a function of its seed. Each part has a stream of its own, so that what
 /// one part draws does not shift what another does.
 struct SeededRandom: RandomNumberGenerator, Sendable {
-    private var state: UInt64
+    private var generator: SeededGenerator
 
     init(seed: UInt64, stream: String) {
         // FNV-1a of the stream's name.
         var hash: UInt64 = 0xcbf2_9ce4_8422_2325
         for byte in stream.utf8 { hash = (hash ^ UInt64(byte)) &* 0x100_0000_01b3 }
-        state = seed &* 0x9e37_79b9_7f4a_7c15 ^ hash
+        generator = SeededGenerator(seed: seed &* 0x9e37_79b9_7f4a_7c15 ^ hash)
     }
 
-    mutating func next() -> UInt64 {
-        state &+= 0x9e37_79b9_7f4a_7c15
-        var word = state
-        word = (word ^ word >> 30) &* 0xbf58_476d_1ce4_e5b9
-        word = (word ^ word >> 27) &* 0x94d0_49bb_1331_11eb
-        return word ^ word >> 31
-    }
+    mutating func next() -> UInt64 { generator.next() }
 
     mutating func integer(_ range: Range<Int>) -> Int { Int.random(in: range, using: &self) }
     mutating func integer(_ range: ClosedRange<Int>) -> Int { Int.random(in: range, using: &self) }

@@ -1,8 +1,9 @@
+import TestSupport
 import Testing
 
 @testable import FreshetClient
 
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.patience))
 struct AdmissionTests {
     @Test("all events of a call are taken or none, and a call beyond the limit only alone")
     func admission() {

@@ -1,4 +1,6 @@
 import Foundation
+import Randomness
+import TestSupport
 import Testing
 import WidgetEvents
 import WidgetModel
@@ -98,24 +100,11 @@ extension Array {
     }
 }
 
-/// SplitMix64.
-private struct SeededGenerator: RandomNumberGenerator {
-    var state: UInt64
-
-    mutating func next() -> UInt64 {
-        state &+= 0x9E37_79B9_7F4A_7C15
-        var word = state
-        word = (word ^ (word >> 30)) &* 0xBF58_476D_1CE4_E5B9
-        word = (word ^ (word >> 27)) &* 0x94D0_49BB_1331_11EB
-        return word ^ (word >> 31)
-    }
-}
-
-@Suite(.timeLimit(.minutes(5)))
+@Suite(.timeLimit(.patience))
 struct ArgumentTests {
     @Test("what the library takes, Freshet's decoder takes, and reads the same", arguments: [1, 2, 3])
     func acceptedIsDecodable(seed: UInt64) throws {
-        var draw = Draw(generator: SeededGenerator(state: seed))
+        var draw = Draw(generator: SeededGenerator(seed: seed))
         var accepted = 0
         var refused = 0
         for _ in 0..<4_000 {

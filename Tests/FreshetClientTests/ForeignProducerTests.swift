@@ -1,5 +1,6 @@
 import Foundation
 import KafkaClient
+import TestSupport
 import Testing
 import WidgetEvents
 import WidgetModel
@@ -49,7 +50,7 @@ private enum Programs {
 }
 
 /// The examples of deploy/publishing.md for other languages publish what Freshet reads.
-@Suite(.timeLimit(.minutes(5)))
+@Suite(.timeLimit(.patience))
 struct ForeignProducerTests {
     private static func example(_ name: String) throws -> String {
         let blocks = try Snippets.blocks("deploy/publishing.md").filter { $0.mark == "example: \(name)" }

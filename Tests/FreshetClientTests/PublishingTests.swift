@@ -19,7 +19,7 @@ private final class Flag: Sendable {
     func raise() { value.store(true, ordering: .releasing) }
 }
 
-@Suite(.timeLimit(.minutes(5)))
+@Suite(.timeLimit(.patience))
 struct PublishingTests {
     @Test("many events are published in one call, each where it says, in their order")
     func batch() async throws {
@@ -47,18 +47,14 @@ struct PublishingTests {
         try await withCluster { kafka in
             let center = try kafka.center()
             try await center.reloadAllTimelines()
-            // One request at a time, and each takes so long: apart, the calls would take a minute.
-            try kafka.setRoundTripTime(broker: 1, .milliseconds(300))
-            let clock = ContinuousClock()
-            let time = try await clock.measure {
-                try await withThrowingTaskGroup { group in
-                    for index in 0..<200 {
-                        group.addTask { _ = try await center.reloadAllTimelines(for: .user("u\(index)")) }
-                    }
-                    try await group.waitForAll()
+            // One request at a time, and each takes so long: apart, the calls would take longer than the test may.
+            try kafka.setRoundTripTime(broker: 1, .seconds(1))
+            try await withThrowingTaskGroup { group in
+                for index in 0..<3 * Patience.limit.components.seconds {
+                    group.addTask { _ = try await center.reloadAllTimelines(for: .user("u\(index)")) }
                 }
+                try await group.waitForAll()
             }
-            #expect(time < .seconds(30))
             try kafka.setRoundTripTime(broker: 1, .zero)
             await center.shutdown()
         }
@@ -167,14 +163,14 @@ struct PublishingTests {
         let center = try WidgetCenter(
             app: "a",
             configuration: WidgetCenterConfiguration(
-                bootstrapServers: "127.0.0.1:1", deliveryTimeout: .seconds(120), source: "/t",
+                bootstrapServers: "127.0.0.1:1", deliveryTimeout: .seconds(900), source: "/t",
                 maximumEventsUnderWay: 2, shutdownTimeout: .milliseconds(300)),
             logger: quiet)
         let events = (0..<5).map { WidgetEvent.widgetViewed("w\($0)", of: "u") }
         async let outcome: [PublishedEvent] = center.publish(events)
         try await eventually("the call is under way") { center.eventsUnderWay == 5 }
         let time = await ContinuousClock().measure { await center.shutdown() }
-        #expect(time >= .milliseconds(300) && time < .seconds(20))
+        #expect(time >= .milliseconds(300))
         do {
             _ = try await outcome
             Issue.record("published")

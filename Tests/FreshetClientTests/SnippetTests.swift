@@ -1,5 +1,6 @@
 import Foundation
 import KafkaClient
+import TestSupport
 import Testing
 import WidgetEvents
 
@@ -62,7 +63,7 @@ enum Snippets {
     }
 }
 
-@Suite(.timeLimit(.minutes(5)))
+@Suite(.timeLimit(.patience))
 struct SnippetTests {
     private static let article = "Sources/FreshetClient/FreshetClient.docc/GettingStarted.md"
 

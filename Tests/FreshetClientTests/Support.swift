@@ -1,6 +1,7 @@
 import Foundation
 import KafkaClient
 import Logging
+import TestSupport
 import Testing
 import WidgetEvents
 import WidgetModel
@@ -33,7 +34,7 @@ func withCluster<Value: Sendable>(_ body: (EmbeddedKafka) async throws -> Value)
 
 extension EmbeddedKafka {
     func center(
-        app: String = "com.example.bank", deliveryTimeout: Duration = .seconds(20),
+        app: String = "com.example.bank", deliveryTimeout: Duration = Patience.delivery,
         change: (inout WidgetCenterConfiguration) -> Void = { _ in }
     ) throws -> WidgetCenter {
         var configuration = WidgetCenterConfiguration(

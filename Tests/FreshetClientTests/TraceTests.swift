@@ -1,4 +1,5 @@
 import FreshetClient
+import TestSupport
 import Testing
 import Tracing
 import WidgetEvents
@@ -25,7 +26,7 @@ private struct TestInstrument: Instrument {
     ) where Extract.Carrier == Carrier {}
 }
 
-@Suite(.timeLimit(.minutes(5)))
+@Suite(.timeLimit(.patience))
 struct TraceTests {
     @Test("an event carries the trace of the task that publishes it, in the header that W3C names")
     func traceparent() async throws {

@@ -1,12 +1,13 @@
 import KafkaClient
 import Logging
+import TestSupport
 import Testing
 import WidgetEvents
 import WidgetModel
 
 @testable import FreshetClient
 
-@Suite(.timeLimit(.minutes(5)))
+@Suite(.timeLimit(.patience))
 struct WidgetCenterTests {
     @Test("every call becomes the event of its type, under a key that keeps one person's events in order")
     func events() async throws {

@@ -1,26 +1,20 @@
+import Randomness
+
 /// Makes broken documents out of whole ones. The same seed makes the same document.
 struct InputGenerator: RandomNumberGenerator {
-    private var state: UInt64
+    private var generator: SeededGenerator
 
     init(seed: UInt64) {
-        state = seed
+        generator = SeededGenerator(seed: seed)
     }
 
-    mutating func next() -> UInt64 {
-        state &+= 0x9E37_79B9_7F4A_7C15
-        var word = state
-        word = (word ^ (word >> 30)) &* 0xBF58_476D_1CE4_E5B9
-        word = (word ^ (word >> 27)) &* 0x94D0_49BB_1331_11EB
-        return word ^ (word >> 31)
-    }
+    mutating func next() -> UInt64 { generator.next() }
 
-    mutating func below(_ bound: Int) -> Int {
-        Int(next().multipliedFullWidth(by: UInt64(max(1, bound))).high)
-    }
+    mutating func below(_ bound: Int) -> Int { generator.below(max(1, bound)) }
 
     mutating func any<Value>(_ values: [Value]) -> Value { values[below(values.count)] }
 
-    mutating func chance(_ part: Int, of whole: Int) -> Bool { below(whole) < part }
+    mutating func chance(_ part: Int, of whole: Int) -> Bool { generator.chance(part, of: whole) }
 
     // MARK: Bytes
 

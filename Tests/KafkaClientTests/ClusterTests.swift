@@ -1,9 +1,10 @@
 import KafkaClient
 import Logging
+import TestSupport
 import Testing
 
 /// The embedded cluster's faults, administration, and logs.
-@Suite(.tags(.integration), .timeLimit(.minutes(5)))
+@Suite(.tags(.integration), .timeLimit(.patience))
 struct ClusterTests {
     @Test("topics have the partitions asked for; brokers have their ids; describing creates nothing")
     func describe() async throws {
@@ -76,18 +77,16 @@ struct ClusterTests {
     func logs() async throws {
         try await withKafka(embeddedOnly: true) { kafka in
             let topic = try await kafka.topic("logs")
-            let recorder = LogRecorder()
+            let log = RecordedLog()
             let producer = try kafka.producer(
-                properties: ["debug": "all", "sasl.password": "pa55word", "sasl.username": "u"], logger: recorder.logger
+                properties: ["debug": "all", "sasl.password": "pa55word", "sasl.username": "u"], logger: log.logger
             )
             _ = try await producer.send(KafkaMessage(topic, "x"))
             try kafka.embedded?.stopBroker(1)
-            for await line in recorder.stream where line.metadata["facility"] == "FAIL" && line.level != .debug {
-                #expect([.info, .error].contains(line.level))
-                break
-            }
+            let failure = try await log.next { $0.metadata["facility"] == "FAIL" && $0.level != .debug }
+            #expect([.info, .error].contains(failure.level))
             await producer.shutdown()
-            let lines = recorder.lines
+            let lines = log.lines
             #expect(lines.contains { $0.level == .debug && $0.metadata["facility"] == "CONF" })
             #expect(lines.allSatisfy { !$0.text.contains("pa55word") })
             #expect(lines.allSatisfy { $0.metadata["facility"] != nil || $0.level != .debug })

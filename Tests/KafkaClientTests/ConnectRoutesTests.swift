@@ -1,8 +1,9 @@
+import TestSupport
 import Testing
 
 @testable import KafkaClient
 
-@Suite("Detours to brokers", .timeLimit(.minutes(5)))
+@Suite("Detours to brokers", .timeLimit(.patience))
 struct ConnectRoutesTests {
     @Test(
         arguments: [

@@ -1,9 +1,10 @@
 import Glibc
+import TestSupport
 import Testing
 
 @testable import KafkaClient
 
-@Suite("Listeners of the embedded cluster", .timeLimit(.minutes(1)))
+@Suite("Listeners of the embedded cluster", .timeLimit(.patience))
 struct ListenerOptionsTests {
     private func isSendingAtOnce(_ descriptor: Int32) -> Bool {
         var value: Int32 = 0

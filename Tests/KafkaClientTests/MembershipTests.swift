@@ -1,15 +1,16 @@
 import KafkaClient
 import Logging
+import TestSupport
 import Testing
 
 /// What of a group's life the embedded cluster can show, and the rest on a real broker.
-@Suite("Membership", .tags(.integration), .serialized, .timeLimit(.minutes(4)))
+@Suite("Membership", .tags(.integration), .serialized, .timeLimit(.patience))
 struct MembershipTests {
     @Test("a static member does not leave when it is shut down; another one does", arguments: [true, false])
     func leaving(isStatic: Bool) async throws {
         try await withKafka(embeddedOnly: true) { kafka in
             let topic = try await kafka.topic("members", partitions: 2)
-            let log = LogRecorder()
+            let log = RecordedLog()
             let consumer = try kafka.consumer(topic, properties: ["debug": "cgrp"], logger: log.logger) {
                 if isStatic { $0.groupInstanceID = "one" }
             }

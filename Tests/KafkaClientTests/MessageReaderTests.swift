@@ -1,8 +1,9 @@
 import KafkaClient
+import TestSupport
 import Testing
 
 /// What a reader makes of messages on the poll thread comes with their batch.
-@Suite(.tags(.integration), .timeLimit(.minutes(5)))
+@Suite(.tags(.integration), .timeLimit(.patience))
 struct MessageReaderTests {
     /// Notes the offset and the value of every message that it is shown.
     private final class Recorder: KafkaMessageReader {

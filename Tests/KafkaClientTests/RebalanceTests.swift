@@ -1,8 +1,9 @@
 import KafkaClient
+import TestSupport
 import Testing
 
 /// Members come, go and crash while messages flow: every offset is handled, and its effect applied once.
-@Suite(.tags(.integration), .timeLimit(.minutes(5)))
+@Suite(.tags(.integration), .timeLimit(.patience))
 struct RebalanceTests {
     @Test("join, leave, crash, with either protocol", arguments: ["cooperative-sticky", "range"])
     func members(strategy: String) async throws {

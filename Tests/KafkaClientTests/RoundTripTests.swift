@@ -1,8 +1,9 @@
 import KafkaClient
+import TestSupport
 import Testing
 
 /// What is produced is read, exactly as it was.
-@Suite(.tags(.integration), .timeLimit(.minutes(5)))
+@Suite(.tags(.integration), .timeLimit(.patience))
 struct RoundTripTests {
     @Test("keys, values, headers, nulls and order survive")
     func faithful() async throws {

@@ -1,8 +1,9 @@
 import Glibc
 import KafkaClient
+import TestSupport
 import Testing
 
-@Suite("A broker of the embedded cluster that is stopped", .timeLimit(.minutes(1)))
+@Suite("A broker of the embedded cluster that is stopped", .timeLimit(.patience))
 struct StoppedBrokerTests {
     /// Whether somebody who asks for this port alone gets it.
     private func isFree(_ port: UInt16) -> Bool {

@@ -1,7 +1,7 @@
 import Foundation
 import KafkaClient
 import Logging
-import Synchronization
+import TestSupport
 import Testing
 
 extension Tag {
@@ -52,7 +52,7 @@ struct TestCluster: Sendable {
     }
 
     func producer(
-        deliveryTimeout: Duration = .seconds(20), maximumQueuedMessages: Int = 100_000,
+        deliveryTimeout: Duration = Patience.delivery, maximumQueuedMessages: Int = 100_000,
         maximumQueuedBytes: Int = 64 << 20, properties: [String: String] = [:], logger: Logger = quiet
     ) throws -> KafkaProducer {
         try KafkaProducer(
@@ -156,59 +156,5 @@ extension KafkaMessage {
     init(_ topic: String, _ value: String, key: String? = nil, partition: Int32? = nil) {
         self.init(
             topic: topic, partition: partition, key: key.map { Array($0.utf8) }, value: Array(value.utf8))
-    }
-}
-
-/// Collects what is logged.
-final class LogRecorder: Sendable {
-    struct Line: Sendable {
-        var level: Logger.Level
-        var text: String
-        var metadata: Logger.Metadata
-    }
-
-    private let recorded = Mutex<[Line]>([])
-    private let continuation: AsyncStream<Line>.Continuation
-    /// Each line once, to one reader.
-    let stream: AsyncStream<Line>
-
-    init() {
-        (stream, continuation) = AsyncStream.makeStream(of: Line.self)
-    }
-
-    /// Returns at the next line with this text that was not waited for yet.
-    func wait(for text: String) async {
-        for await line in stream where line.text == text { return }
-    }
-
-    var lines: [Line] { recorded.withLock { $0 } }
-
-    var logger: Logger {
-        var logger = Logger(label: "test") { _ in Handler(recorder: self) }
-        logger.logLevel = .trace
-        return logger
-    }
-
-    private func record(_ line: Line) {
-        recorded.withLock { $0.append(line) }
-        continuation.yield(line)
-    }
-
-    private struct Handler: LogHandler {
-        let recorder: LogRecorder
-        var metadata: Logger.Metadata = [:]
-        var logLevel = Logger.Level.trace
-
-        subscript(metadataKey key: String) -> Logger.Metadata.Value? {
-            get { metadata[key] }
-            set { metadata[key] = newValue }
-        }
-
-        func log(event: LogEvent) {
-            recorder.record(
-                Line(
-                    level: event.level, text: "\(event.message)",
-                    metadata: metadata.merging(event.metadata ?? [:]) { $1 }))
-        }
     }
 }

@@ -9,7 +9,7 @@ private let locks = DatabaseTemplate(key: "locks") { pool in
     }
 }
 
-@Suite(.tags(.postgres), .timeLimit(.minutes(5)))
+@Suite(.tags(.postgres), .timeLimit(.patience))
 struct CancellationTests {
     @Test func aCancelledTaskCancelsItsStatementAndKeepsTheConnection() async throws {
         try await withDatabase(template: locks) { database in

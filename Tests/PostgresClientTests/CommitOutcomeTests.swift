@@ -19,7 +19,7 @@ private let items = DatabaseTemplate(key: "outcome") { pool in
 }
 
 /// The connection is cut around COMMIT: the caller learns that it cannot know.
-@Suite(.tags(.postgres), .timeLimit(.minutes(5)))
+@Suite(.tags(.postgres), .timeLimit(.patience))
 struct CommitOutcomeTests {
     private func withProxy(
         _ cut: TestProxy.Cut, _ body: (_ proxied: PostgresPool, _ direct: PostgresPool) async throws -> Void

@@ -21,7 +21,7 @@ private struct ListenerPID: PostgresStatement {
     static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int32 { try row.value(0) }
 }
 
-@Suite(.tags(.postgres), .timeLimit(.minutes(5)))
+@Suite(.tags(.postgres), .timeLimit(.patience))
 struct ListenerTests {
     @Test func notificationsArriveAndALostConnectionIsMadeAnew() async throws {
         try await withDatabase { database in

@@ -19,7 +19,7 @@ private struct Exists: PostgresStatement {
     static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Bool { try row.value(0) }
 }
 
-@Suite(.tags(.postgres), .timeLimit(.minutes(5)))
+@Suite(.tags(.postgres), .timeLimit(.patience))
 struct MigratorTests {
     @Test func whatIsMissingIsAppliedInOrder() async throws {
         try await withDatabase { database in

@@ -40,7 +40,7 @@ private let items = DatabaseTemplate(key: "pipeline") { pool in
     }
 }
 
-@Suite(.tags(.postgres), .timeLimit(.minutes(5)))
+@Suite(.tags(.postgres), .timeLimit(.patience))
 struct PipelineTests {
     @Test func everyStatementHasItsOwnResults() async throws {
         try await withDatabase(template: items) { database in

@@ -24,7 +24,7 @@ private final class Peak: Sendable {
     func leave() { state.withLock { $0.now -= 1 } }
 }
 
-@Suite(.tags(.postgres), .timeLimit(.minutes(5)))
+@Suite(.tags(.postgres), .timeLimit(.patience))
 struct PoolTests {
     @Test func noMoreConnectionsThanTheMaximumAreOpened() async throws {
         try await withDatabase {
@@ -142,15 +142,15 @@ struct PoolTests {
         let configuration = PostgresConfiguration(
             connectionString: "host=127.0.0.1 port=1 user=nobody password=hunter2", acquireTimeout: .seconds(1),
             backoff: PostgresBackoff(initial: .milliseconds(10), maximum: .milliseconds(20)))
-        let log = LogStore()
+        let log = RecordedLog()
         let pool = PostgresPool(configuration: configuration, logger: log.logger)
         let error = await postgresError { try await pool.query(SelectOne(value: 1)) }
         #expect(error?.kind == .connection)
         #expect(error?.isRetriable == true)
         #expect(error?.message.contains("port 1") == true)
-        let lines = log.lines.withLock { $0 }
+        let lines = log.lines
         #expect(lines.count > 2)
-        #expect(!lines.contains { $0.message.contains("hunter2") })
+        #expect(!lines.contains { $0.description.contains("hunter2") })
         await pool.shutdown()
     }
 
@@ -161,13 +161,13 @@ struct PoolTests {
             var configuration = database.configuration
             configuration.connectionString = proxy.connectionString
             configuration.backoff = PostgresBackoff(initial: .milliseconds(5), maximum: .milliseconds(20))
-            let log = LogStore()
+            let log = RecordedLog()
             let pool = PostgresPool(configuration: configuration, logger: log.logger)
             try proxy.start()
             try await #expect(pool.query(SelectOne(value: 1)) == [1])
             proxy.stop()
             async let rows = pool.query(SelectOne(value: 2))
-            await log.wait { $0.message.contains("failed or was lost") }
+            try await log.next { $0.text.contains("failed or was lost") }
             try proxy.start()
             try await #expect(rows == [2])
             await pool.shutdown()
@@ -207,10 +207,10 @@ struct PoolTests {
             let (isLent, mayReturn) = (Gate(), Gate())
             async let lent = pool.withConnection { connection in
                 isLent.open()
-                await mayReturn.wait()
+                try await mayReturn.pass()
                 return try await connection.query(SelectOne(value: 1))
             }
-            await isLent.wait()
+            try await isLent.pass()
             async let shutdown: Void = pool.shutdown()
             // Refusal begins with the shutdown, whenever the task gets to it.
             while await postgresError({ try await pool.query(SelectOne(value: 2)) })?.kind != .shutdown {}

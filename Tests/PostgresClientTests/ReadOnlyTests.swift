@@ -12,7 +12,7 @@ private let items = DatabaseTemplate(key: "read-only") { pool in
 }
 
 /// A server that takes no writes, for a while: a standby after a failover, or a database on hold.
-@Suite(.tags(.postgres), .timeLimit(.minutes(5)))
+@Suite(.tags(.postgres), .timeLimit(.patience))
 struct ReadOnlyTests {
     private func setReadOnly(_ isReadOnly: Bool, _ database: TestDatabase) async throws {
         // With the database's own default, whoever changes it back has to say that he writes.
@@ -95,7 +95,7 @@ struct ReadOnlyTests {
 }
 
 /// A server, or a network, that swallows what is sent to it.
-@Suite(.tags(.postgres), .timeLimit(.minutes(5)))
+@Suite(.tags(.postgres), .timeLimit(.patience))
 struct SilenceTests {
     @Test func aServerThatIsSilentForLongerThanItsStatementsMayTakeIsGivenUp() async throws {
         try await withDatabase(template: items) { database in
@@ -103,7 +103,7 @@ struct SilenceTests {
             try proxy.start()
             var configuration = database.configuration
             configuration.connectionString = proxy.connectionString
-            configuration.statementTimeout = .milliseconds(100)
+            configuration.statementTimeout = .seconds(1)
             configuration.cancelTimeout = .milliseconds(100)
             let pool = PostgresPool(
                 configuration: configuration, logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
@@ -126,12 +126,12 @@ struct SilenceTests {
     @Test func aSlowServerIsNotGivenUp() async throws {
         try await withDatabase { database in
             var configuration = database.configuration
-            configuration.statementTimeout = .milliseconds(400)
+            configuration.statementTimeout = .seconds(2)
             configuration.cancelTimeout = .milliseconds(50)
             let pool = PostgresPool(
                 configuration: configuration, logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
             var pipeline = PostgresPipeline()
-            for _ in 0..<6 { _ = pipeline.append(Sleep(seconds: 0.15)) }
+            for _ in 0..<6 { _ = pipeline.append(Sleep(seconds: 0.5)) }
             let whole = pipeline
             _ = try await pool.run(whole)
             await pool.shutdown()

@@ -54,7 +54,7 @@ private struct Literal<Value: PostgresValue>: PostgresStatement {
     }
 }
 
-@Suite(.tags(.postgres), .timeLimit(.minutes(5)))
+@Suite(.tags(.postgres), .timeLimit(.patience))
 struct RoundTripTests {
     /// Every value comes back as it was sent, alone and in arrays, among NULLs.
     private func expectEcho<Value: PostgresValue & Equatable>(

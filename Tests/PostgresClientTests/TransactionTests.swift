@@ -28,7 +28,7 @@ private let counters = DatabaseTemplate(key: "counters") { pool in
 
 private struct Changed: Error {}
 
-@Suite(.tags(.postgres), .timeLimit(.minutes(5)))
+@Suite(.tags(.postgres), .timeLimit(.patience))
 struct TransactionTests {
     @Test func whatReturnsIsCommittedAndWhatThrowsIsRolledBack() async throws {
         try await withDatabase(template: counters) { database in
@@ -173,7 +173,7 @@ struct TransactionTests {
                                 defer { holds.open() }
                                 _ = try await transaction.execute(Add(id: own, amount: 1))
                                 holds.open()
-                                await otherHolds.wait()
+                                try await otherHolds.pass()
                                 _ = try await transaction.execute(Add(id: other, amount: 1))
                             }
                         }

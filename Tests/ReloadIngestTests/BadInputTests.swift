@@ -61,7 +61,7 @@ struct BadMessage: Sendable, CustomTestStringConvertible {
     ]
 }
 
-@Suite("Bad input becomes dead letters and blocks nothing", .timeLimit(.minutes(5)))
+@Suite("Bad input becomes dead letters and blocks nothing", .timeLimit(.patience))
 struct BadInputTests {
     private func message(_ bad: BadMessage, _ ingest: IngestHarness) -> KafkaMessage {
         var headers = [
@@ -86,7 +86,7 @@ struct BadInputTests {
                 configuration: KafkaConfiguration(
                     bootstrapServers: ingest.kafka.configuration.bootstrapServers,
                     properties: ingest.kafka.configuration.properties.merging(["message.max.bytes": "4000000"]) { $1 }),
-                deliveryTimeout: .seconds(20), logger: IngestHarness.quiet)
+                deliveryTimeout: Patience.delivery, logger: IngestHarness.quiet)
             for bad in BadMessage.all {
                 _ = try await large.send(message(bad, ingest))
                 try await ingest.publish([ingest.push("u1")])

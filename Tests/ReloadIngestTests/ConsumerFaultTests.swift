@@ -11,7 +11,7 @@ import WidgetStore
 @testable import ReloadIngest
 
 /// Kafka's own faults: whatever the brokers answer, every event is applied once when they are well again.
-@Suite("Consumer faults", .timeLimit(.minutes(5)))
+@Suite("Consumer faults", .timeLimit(.patience))
 struct ConsumerFaultTests {
     struct Case: CustomTestStringConvertible, Sendable {
         let request: KafkaRequestKind
@@ -93,7 +93,7 @@ struct ConsumerFaultTests {
         try await IngestHarness.lend(partitions: 2) { ingest in
             guard let embedded = ingest.kafka.embedded else { return }
             try await ingest.place(users: 20)
-            let log = LogRecorder()
+            let log = RecordedLog()
             let service = ingest.quickService(logger: log.logger, consumer: { $0.groupInstanceID = "one" })
             let reasons = Mutex<[String]>([])
             try await ingest.running([service]) {
@@ -123,7 +123,7 @@ struct ConsumerFaultTests {
             try await ingest.place(users: 20)
             let topic = ingest.configuration.topics.widgets
             try embedded.setTopicError(topic, .unknownTopicOrPartition)
-            let log = LogRecorder()
+            let log = RecordedLog()
             let service = ingest.quickService(
                 logger: log.logger,
                 {
@@ -226,7 +226,7 @@ struct ConsumerFaultTests {
                 // Again, and now the group asks for partitions while the transaction is open.
                 let group = Task {
                     try await ingest.running([second]) {
-                        try await eventually("the second one has its share", within: .seconds(60)) {
+                        try await eventually("the second one has its share") {
                             if second.statistics.snapshot.events > 0 { return true }
                             try await ingest.publish((0..<20).map { ingest.push("u\($0)") })
                             return false
@@ -237,12 +237,12 @@ struct ConsumerFaultTests {
                     try await connection.simple("SELECT 1 FROM timeline ORDER BY id FOR UPDATE")
                     try await ingest.publish((0..<200).map { ingest.push("u\($0 % 20)") })
                     try await ingest.store.waitUntilBlocked()
-                    try await eventually("partitions are given up under it", within: .seconds(30)) {
+                    try await eventually("partitions are given up under it") {
                         consumers.withLock { $0.contains { $0.counters.unacknowledgedRevocations > 0 } }
                     }
                 }
                 try await group.value
-                try await eventually("all is applied", within: .seconds(60)) {
+                try await eventually("all is applied") {
                     let ends = try await ingest.bounds(ofAll: ingest.configuration.topics.pushes, partitions: 2)
                     return try await ingest.applied() == Int(ends)
                 }

@@ -7,7 +7,7 @@ import WidgetStore
 
 @testable import ReloadIngest
 
-@Suite("An app over its limit of dead letters is diverted, and nothing else is", .timeLimit(.minutes(5)))
+@Suite("An app over its limit of dead letters is diverted, and nothing else is", .timeLimit(.patience))
 struct DiversionTests {
     private let good = TestKinds.app
     private let other = TestKinds.otherApp

@@ -9,7 +9,7 @@ import WidgetStore
 
 @testable import ReloadIngest
 
-@Suite("Each event has its effect exactly once", .timeLimit(.minutes(5)))
+@Suite("Each event has its effect exactly once", .timeLimit(.patience))
 struct ExactlyOnceTests {
     /// How many events are applied to the timelines, beyond the one that each timeline starts with.
     private func counted(_ ingest: IngestHarness) async throws -> Int {
@@ -171,7 +171,7 @@ struct ExactlyOnceTests {
                     }
                 }
                 try await ingest.publish((0..<1000).map { ingest.push("u\($0 % 50)") })
-                try await eventually("all is applied", within: .seconds(60)) {
+                try await eventually("all is applied") {
                     try await ingest.applied() == counted(ingest)
                         && first.statistics.snapshot.events + second.statistics.snapshot.events >= 9000
                 }

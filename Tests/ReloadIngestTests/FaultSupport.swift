@@ -1,6 +1,5 @@
 import KafkaClient
 import Logging
-import Synchronization
 import TestSupport
 import WidgetEvents
 import WidgetModel
@@ -67,38 +66,5 @@ extension IngestHarness {
     func bounds(of topic: String) async throws -> KafkaLogBounds {
         try await KafkaAdmin(configuration: kafka.configuration, logger: Self.quiet)
             .bounds(of: TopicPartition(topic: topic, partition: 0))
-    }
-}
-
-/// Collects what is logged.
-final class LogRecorder: Sendable {
-    struct Line: Sendable {
-        var level: Logger.Level
-        var text: String
-        var metadata: Logger.Metadata
-    }
-
-    private let recorded = Mutex<[Line]>([])
-
-    var lines: [Line] { recorded.withLock { $0 } }
-
-    var logger: Logger { Logger(label: "test") { _ in Handler(recorder: self) } }
-
-    private struct Handler: LogHandler {
-        let recorder: LogRecorder
-        var metadata: Logger.Metadata = [:]
-        var logLevel = Logger.Level.info
-
-        subscript(metadataKey key: String) -> Logger.Metadata.Value? {
-            get { metadata[key] }
-            set { metadata[key] = newValue }
-        }
-
-        func log(event: LogEvent) {
-            let line = Line(
-                level: event.level, text: "\(event.message)",
-                metadata: metadata.merging(event.metadata ?? [:]) { $1 })
-            recorder.recorded.withLock { $0.append(line) }
-        }
     }
 }

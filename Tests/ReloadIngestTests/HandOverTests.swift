@@ -42,7 +42,7 @@ private final class RecordingWorkers: HandOverReceiving {
     var now: State { state.withLock { $0 } }
 }
 
-@Suite("Marked timelines are handed over to workers of the same process", .timeLimit(.minutes(5)))
+@Suite("Marked timelines are handed over to workers of the same process", .timeLimit(.patience))
 struct HandOverTests {
     private let at = Timestamp(microseconds: 1_700_000_000_000_000)
 

@@ -42,7 +42,7 @@ struct IngestHarness: Sendable {
                 if let maximumBatch { configuration.maximumBatch = maximumBatch }
                 if let audienceLimit { configuration.audienceLimit = audienceLimit }
                 let producer = try KafkaProducer(
-                    configuration: kafka.configuration, deliveryTimeout: .seconds(20), logger: quiet)
+                    configuration: kafka.configuration, deliveryTimeout: Patience.delivery, logger: quiet)
                 do {
                     try await body(
                         IngestHarness(
@@ -152,6 +152,6 @@ struct IngestHarness: Sendable {
     }
 
     func waitUntilApplied(_ count: Int) async throws {
-        try await eventually("\(count) messages applied", within: .seconds(40)) { try await applied() >= count }
+        try await eventually("\(count) messages applied") { try await applied() >= count }
     }
 }

@@ -9,7 +9,7 @@ import WidgetStore
 
 @testable import ReloadIngest
 
-@Suite("Ingest applies what Kafka holds", .timeLimit(.minutes(5)))
+@Suite("Ingest applies what Kafka holds", .timeLimit(.patience))
 struct IngestServiceTests {
     private let at = Timestamp(microseconds: 1_700_000_000_000_000)
 

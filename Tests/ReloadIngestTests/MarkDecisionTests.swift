@@ -9,7 +9,7 @@ import WidgetStore
 @testable import ReloadIngest
 
 /// What ingest decides about requests: merged, deferred, refused.
-@Suite(.serialized, .timeLimit(.minutes(5)))
+@Suite(.serialized, .timeLimit(.patience))
 struct MarkDecisionTests {
     /// A timeline's row before a request, and the decision.
     private struct Case {

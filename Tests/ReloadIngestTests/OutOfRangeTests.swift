@@ -9,7 +9,7 @@ import WidgetStore
 
 @testable import ReloadIngest
 
-@Suite("A log that does not have the next offset", .timeLimit(.minutes(5)))
+@Suite("A log that does not have the next offset", .timeLimit(.patience))
 struct OutOfRangeTests {
     private let partition = TopicPartition(topic: "t", partition: 2)
 
@@ -40,7 +40,7 @@ struct OutOfRangeTests {
             let bounds = try await ingest.bounds(of: topic)
             #expect(bounds.earliest > 3 && bounds.end == 80)
             _ = try await ingest.store.pool.execute(SetPosition(topic: topic, partition: 0, nextOffset: 3))
-            let log = LogRecorder()
+            let log = RecordedLog()
             let service = ingest.quickService(logger: log.logger, { $0.offsetOutOfRange = .earliest })
             try await ingest.running([service]) {
                 try await ingest.waitUntilApplied(80)
@@ -69,7 +69,7 @@ struct OutOfRangeTests {
             try await ingest.publishLarge(80, users: 10)
             let bounds = try await ingest.bounds(of: topic)
             _ = try await ingest.store.pool.execute(SetPosition(topic: topic, partition: 0, nextOffset: 3))
-            let log = LogRecorder()
+            let log = RecordedLog()
             let service = ingest.quickService(logger: log.logger)
             try await ingest.running([service]) {
                 try await eventually("it says what stands still") { !service.status.reasons.isEmpty }
@@ -103,7 +103,7 @@ struct OutOfRangeTests {
         try await IngestHarness.lend(partitions: 1) { ingest in
             guard let embedded = ingest.kafka.embedded else { return }
             try await ingest.place(users: 10)
-            let log = LogRecorder()
+            let log = RecordedLog()
             let service = ingest.quickService(logger: log.logger)
             try await ingest.running([service]) {
                 try await ingest.publish((0..<20).map { ingest.push("u\($0 % 10)") })
@@ -132,7 +132,7 @@ struct OutOfRangeTests {
             let topic = ingest.configuration.topics.pushes
             try await ingest.publish((0..<50).map { ingest.push("u\($0 % 10)") })
             _ = try await ingest.store.pool.execute(SetPosition(topic: topic, partition: 0, nextOffset: 5_000))
-            let log = LogRecorder()
+            let log = RecordedLog()
             let service = ingest.quickService(logger: log.logger, { $0.offsetOutOfRange = .earliest })
             try await ingest.running([service]) {
                 try await eventually("the log is read from its beginning") { try await ingest.counted() == 50 }

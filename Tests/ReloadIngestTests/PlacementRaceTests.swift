@@ -7,7 +7,7 @@ import WidgetStore
 
 @testable import ReloadIngest
 
-@Suite("Processes that place and remove widgets of one timeline at the same time", .timeLimit(.minutes(5)))
+@Suite("Processes that place and remove widgets of one timeline at the same time", .timeLimit(.patience))
 struct PlacementRaceTests {
     private let at = Timestamp(microseconds: 1_700_000_000_000_000)
 

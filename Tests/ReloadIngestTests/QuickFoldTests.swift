@@ -1,4 +1,5 @@
 import KafkaClient
+import TestSupport
 import Testing
 import WidgetEvents
 import WidgetModel
@@ -7,7 +8,7 @@ import WidgetStore
 @testable import ReloadIngest
 
 /// Requests that stay in their bytes are folded to what decoded ones are.
-@Suite("What is read in place is folded like the rest", .timeLimit(.minutes(5)))
+@Suite("What is read in place is folded like the rest", .timeLimit(.patience))
 struct QuickFoldTests {
     private let topics = IngestTopics()
 

@@ -1,4 +1,5 @@
 import PostgresClient
+import Randomness
 import ServiceLifecycle
 import TestSupport
 import Testing
@@ -8,7 +9,7 @@ import WidgetStore
 
 @testable import ReloadIngest
 
-@Suite("What is kept can be replayed, each event once", .timeLimit(.minutes(5)))
+@Suite("What is kept can be replayed, each event once", .timeLimit(.patience))
 struct ReplayTests {
     private let late = IngestHarness.lateApp
     private let at = Timestamp(microseconds: 1_700_000_000_000_000)
@@ -145,25 +146,13 @@ struct ReplayTests {
     }
 }
 
-@Suite("Whatever is replayed when, and whatever stops, good events are applied once", .timeLimit(.minutes(5)))
+@Suite("Whatever is replayed when, and whatever stops, good events are applied once", .timeLimit(.patience))
 struct ReplayPropertyTests {
-    private struct Random: RandomNumberGenerator {
-        var state: UInt64
-
-        mutating func next() -> UInt64 {
-            state &+= 0x9E37_79B9_7F4A_7C15
-            var z = state
-            z = (z ^ (z >> 30)) &* 0xBF58_476D_1CE4_E5B9
-            z = (z ^ (z >> 27)) &* 0x94D0_49BB_1331_11EB
-            return z ^ (z >> 31)
-        }
-    }
-
     @Test(
         "Good, bad and foreign events, diversions, restarts and replays in any order", arguments: [1, 2, 3] as [UInt64])
     func property(seed: UInt64) async throws {
         try await IngestHarness.lend(maximumBatch: 40, deadLetters: .few(8, share: 5)) { ingest in
-            var random = Random(state: seed)
+            var random = SeededGenerator(seed: seed)
             let late = IngestHarness.lateApp
             let apps = [TestKinds.app, TestKinds.otherApp, late]
             _ = try await ingest.store.place((0..<10).map { .test("w\($0)", user: "u\($0)") })

@@ -6,7 +6,7 @@ import WidgetStore
 
 @testable import ReloadIngest
 
-@Suite("A kind that was registered before its event was sent is known", .timeLimit(.minutes(5)))
+@Suite("A kind that was registered before its event was sent is known", .timeLimit(.patience))
 struct StaleDirectoryTests {
     @Test("also where only a later transaction of a batch has an event of it")
     func laterTransaction() async throws {

@@ -6,7 +6,7 @@ import WidgetStore
 
 @testable import ReloadIngest
 
-@Suite("Trace contexts of events", .timeLimit(.minutes(5)))
+@Suite("Trace contexts of events", .timeLimit(.patience))
 struct TraceTests {
     private static func trace(_ number: Int, flags: String = "01") -> TraceParent? {
         let digits = String(number + 1, radix: 16)

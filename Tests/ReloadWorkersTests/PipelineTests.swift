@@ -8,7 +8,7 @@ import WidgetStore
 @testable import ReloadWorkers
 
 /// The whole way, from a request in the database to a message on Kafka, through services as they run.
-@Suite("From a request to its message", .serialized, .tags(.database, .kafka), .timeLimit(.minutes(5)))
+@Suite("From a request to its message", .serialized, .tags(.database, .kafka), .timeLimit(.patience))
 struct PipelineTests {
     /// Waits until the last message of each timeline carries its stored content, and the audit finds nothing.
     private func expectPublished(_ ids: [TimelineID], _ worker: TestWorker, _ topic: TimelinesTopic) async throws {

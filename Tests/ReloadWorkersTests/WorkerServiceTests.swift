@@ -8,7 +8,7 @@ import WidgetStore
 @testable import ReloadWorkers
 
 /// The whole service: woken, stopped, cancelled.
-@Suite(.serialized, .tags(.database), .timeLimit(.minutes(5)))
+@Suite(.serialized, .tags(.database), .timeLimit(.patience))
 struct WorkerServiceTests {
     /// A service that looks by itself only every hour, so that a test sees what wakes it.
     private func withService(
@@ -200,7 +200,7 @@ struct WorkerServiceTests {
                     if round == 4 { for id in ids[..<10] { try await worker.store.removeWidgets(showing: id) } }
                     for service in services { service.signal.signal() }
                 }
-                try await worker.store.settles(within: .seconds(60))
+                try await worker.store.settles()
             }
             #expect(try await worker.store.integer("SELECT count(*) FROM timeline") == 30)
             for id in ids[10...] {

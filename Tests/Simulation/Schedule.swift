@@ -1,3 +1,5 @@
+import Randomness
+
 /// A schedule of faults: a seed gives the world, the steps and the order in which all is healed.
 package struct Schedule: Sendable {
     package let seed: UInt64

@@ -1,3 +1,4 @@
+import Randomness
 import WidgetModel
 
 /// An event in the log.

@@ -1,3 +1,4 @@
+import Randomness
 import WidgetModel
 
 // Nothing goes wrong any more: all is done that is to be done, and the invariants are looked at.

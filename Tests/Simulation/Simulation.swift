@@ -1,3 +1,4 @@
+import Randomness
 import WidgetModel
 
 /// One run of a schedule: a small Freshet in one thread, in memory, with everything that can go wrong on its way.

@@ -1,3 +1,5 @@
+import Randomness
+
 /// One thing that happens. A step that cannot happen where it stands changes nothing, so any list of steps is a schedule.
 /// Numbers pick among what there is.
 package enum Step: Hashable, Sendable {

@@ -4,7 +4,7 @@ import WidgetModel
 
 @testable import WidgetAPI
 
-@Suite("compression of responses", .tags(.api), .timeLimit(.minutes(5)))
+@Suite("compression of responses", .tags(.api), .timeLimit(.patience))
 struct CompressionTests {
     /// Runs the API with a long timeline of the widget `w1`.
     private static func withLongTimeline(_ body: @Sendable (_ port: Int, _ token: String) async throws -> Void)

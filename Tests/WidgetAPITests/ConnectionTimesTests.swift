@@ -8,7 +8,7 @@ import WidgetModel
 
 @testable import WidgetAPI
 
-@Suite("how long connections may take", .tags(.api), .timeLimit(.minutes(5)))
+@Suite("how long connections may take", .tags(.api), .timeLimit(.patience))
 struct ConnectionTimesTests {
     private static let head = HTTPRequestPart.head(
         HTTPRequest(method: .put, scheme: "http", authority: "a", path: "/"))

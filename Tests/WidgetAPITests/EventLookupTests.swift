@@ -7,7 +7,7 @@ import WidgetStore
 
 @testable import WidgetAPI
 
-@Suite("looking up the events that explain something", .tags(.api), .timeLimit(.minutes(5)))
+@Suite("looking up the events that explain something", .tags(.api), .timeLimit(.patience))
 struct EventLookupTests {
     @Test("so many are looked up at a time; the others say so, and the places are free again afterwards")
     func bounded() async throws {

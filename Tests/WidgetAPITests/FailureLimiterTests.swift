@@ -6,7 +6,7 @@ import WidgetModel
 
 @testable import WidgetAPI
 
-@Suite("failed authentications by peer", .tags(.api), .timeLimit(.minutes(5)))
+@Suite("failed authentications by peer", .tags(.api), .timeLimit(.patience))
 struct FailureLimiterTests {
     private final class Clock: Sendable {
         let now = Mutex(Duration.zero)

@@ -7,7 +7,7 @@ import WidgetStore
 
 @testable import WidgetAPI
 
-@Suite("what a widget shows while there is no timeline", .tags(.api), .timeLimit(.minutes(5)))
+@Suite("what a widget shows while there is no timeline", .tags(.api), .timeLimit(.patience))
 struct FallbackContentTests {
     @Test("placeholder, snapshot, timeline: each is marked as what it is")
     func shown() async throws {

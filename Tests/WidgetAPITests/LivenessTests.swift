@@ -1,13 +1,14 @@
 import Hummingbird
 import HummingbirdTesting
 import Synchronization
+import TestSupport
 import Testing
 import WidgetModel
 import WidgetStore
 
 @testable import WidgetAPI
 
-@Suite(.tags(.api), .timeLimit(.minutes(2)))
+@Suite(.tags(.api), .timeLimit(.patience))
 struct LivenessTests {
     /// A clock that the test moves.
     private final class ManualTime: Sendable {

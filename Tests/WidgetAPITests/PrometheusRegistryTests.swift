@@ -4,7 +4,7 @@ import Testing
 import WidgetAPI
 import WidgetModel
 
-@Suite(.timeLimit(.minutes(5))) struct PrometheusRegistryTests {
+@Suite(.timeLimit(.patience)) struct PrometheusRegistryTests {
     private static let catalogue = [
         MetricDefinition("freshet_events_total", .counter, labels: ["type"], "Events,\nall."),
         MetricDefinition("freshet_halted", .gauge, #"1 while C:\ waits."#),

@@ -7,7 +7,7 @@ import WidgetStore
 
 @testable import WidgetAPI
 
-@Suite("reading over HTTP", .tags(.api), .timeLimit(.minutes(5)))
+@Suite("reading over HTTP", .tags(.api), .timeLimit(.patience))
 struct ReadRoutesTests {
     @Test("widgets by user, device and kind, in pages that miss and repeat nothing")
     func pages() async throws {

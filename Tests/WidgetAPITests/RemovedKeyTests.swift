@@ -6,7 +6,7 @@ import WidgetModel
 
 @testable import WidgetAPI
 
-@Suite("a key that is taken away", .tags(.api), .timeLimit(.minutes(5)))
+@Suite("a key that is taken away", .tags(.api), .timeLimit(.patience))
 struct RemovedKeyTests {
     /// A file of keys that can be replaced.
     private final class KeyFile: Sendable {
@@ -31,7 +31,6 @@ struct RemovedKeyTests {
             let id = try await store.place([.test("w1")])[0]
             try await store.saveContent(id, hash: 1)
             try await withAPI(store, changes: changes, tokens: tokens, keys: keys) { api in
-                let begun = ContinuousClock.now
                 var headers = HTTPFields()
                 headers[.ifNoneMatch] = "W/\"00000000-0000-0000-0000-000000000001\""
                 let known = headers
@@ -49,7 +48,6 @@ struct RemovedKeyTests {
                 #expect(ended.status == 200 && ended.text.contains("event: timeline"))
                 let refused = try await poll
                 #expect(refused.status == 401 && refused.headers[.wwwAuthenticate] != nil, "\(refused.text)")
-                #expect(begun.duration(to: .now) < .seconds(40))
                 #expect(changes.counts.polls == 1)
 
                 try await store.saveContent(id, hash: 2)

@@ -5,7 +5,7 @@ import WidgetModel
 
 @testable import WidgetAPI
 
-@Suite("what holds for every request", .tags(.api), .timeLimit(.minutes(5)))
+@Suite("what holds for every request", .tags(.api), .timeLimit(.patience))
 struct ServingTests {
     @Test("request ids are taken when they can stand in a log, else made")
     func requestIDs() async throws {

@@ -4,7 +4,7 @@ import WidgetModel
 
 @testable import WidgetAPI
 
-@Suite("waiting for changes", .tags(.api), .timeLimit(.minutes(5)))
+@Suite("waiting for changes", .tags(.api), .timeLimit(.patience))
 struct TimelineChangesTests {
     private static let holder = TimelineChanges.Holder(app: "a")
 

@@ -17,7 +17,7 @@ private final class SetClock: Sendable {
     func advance(_ duration: Duration) { time.withLock { $0 = $0 + duration } }
 }
 
-@Suite("tokens", .tags(.api), .timeLimit(.minutes(5)))
+@Suite("tokens", .tags(.api), .timeLimit(.patience))
 struct TokenVerifierTests {
     private static let start = Timestamp(rfc3339: "2026-06-01T12:00:00Z") ?? .distantPast
 
@@ -201,7 +201,7 @@ struct TokenVerifierTests {
         let first = try await TestTokens.make()
         let second = try await TestTokens.make()
         let file = Mutex<Result<[UInt8], TokenKeyStore.Unreadable>>(.success(first.jwks.encoded))
-        let log = RecordedLog()
+        let log = RecordedLog(level: .warning)
         let store = TokenKeyStore(logger: log.logger) { () async throws(TokenKeyStore.Unreadable) in
             try file.withLock { $0 }.get()
         }

@@ -8,7 +8,7 @@ import WidgetStore
 
 @testable import WidgetAPI
 
-@Suite(.tags(.api), .timeLimit(.minutes(5)))
+@Suite(.tags(.api), .timeLimit(.patience))
 struct WidgetRoutesTests {
     @Test("a widget is told with its configuration and its timeline")
     func widget() async throws {

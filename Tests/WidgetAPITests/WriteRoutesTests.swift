@@ -9,7 +9,7 @@ import WidgetStore
 
 @testable import WidgetAPI
 
-@Suite("what is changed over HTTP is published as events", .tags(.api), .timeLimit(.minutes(5)))
+@Suite("what is changed over HTTP is published as events", .tags(.api), .timeLimit(.patience))
 struct WriteRoutesTests {
     @Test("placing, configuring, viewing, removing, environment: the events that producers publish")
     func lifecycle() async throws {

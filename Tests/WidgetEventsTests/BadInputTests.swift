@@ -1,10 +1,11 @@
+import TestSupport
 import Testing
 import WidgetModel
 
 @testable import WidgetEvents
 
 /// Every sort of bad input, with the place and the words of the dead letter that it becomes.
-@Suite(.tags(.decoding), .timeLimit(.minutes(5)))
+@Suite(.tags(.decoding), .timeLimit(.patience))
 struct BadInputTests {
     struct Bad: Sendable, CustomTestStringConvertible {
         var type: EventType

@@ -6,7 +6,7 @@ import WidgetModel
 @testable import WidgetEvents
 
 /// Decisions as messages, read by a decoder that is none of ours.
-@Suite(.tags(.schemas), .timeLimit(.minutes(5)))
+@Suite(.tags(.schemas), .timeLimit(.patience))
 struct DecidedEventTests {
     /// What a consumer elsewhere would write.
     private struct Decided: Decodable, Equatable {

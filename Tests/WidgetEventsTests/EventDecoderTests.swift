@@ -1,9 +1,10 @@
+import TestSupport
 import Testing
 import WidgetModel
 
 @testable import WidgetEvents
 
-@Suite(.tags(.decoding), .timeLimit(.minutes(5)))
+@Suite(.tags(.decoding), .timeLimit(.patience))
 struct EventDecoderTests {
     private let viewed = #"{"app":"a.b","widget":"w"}"#
 

@@ -1,24 +1,14 @@
+import Randomness
+import TestSupport
 import Testing
 import WidgetModel
 
 @testable import WidgetEvents
 
 /// Broken messages of every sort never trap, and every error can be stored.
-@Suite(.tags(.decoding, .property), .timeLimit(.minutes(5)))
+@Suite(.tags(.decoding, .property), .timeLimit(.patience))
 struct EventFuzzTests {
-    private struct Generator: RandomNumberGenerator {
-        var state: UInt64
-
-        mutating func next() -> UInt64 {
-            state &+= 0x9E37_79B9_7F4A_7C15
-            var word = state
-            word = (word ^ (word >> 30)) &* 0xBF58_476D_1CE4_E5B9
-            word = (word ^ (word >> 27)) &* 0x94D0_49BB_1331_11EB
-            return word ^ (word >> 31)
-        }
-    }
-
-    private func mutate(_ bytes: inout [UInt8], _ random: inout Generator) {
+    private func mutate(_ bytes: inout [UInt8], _ random: inout SeededGenerator) {
         for _ in 0..<Int.random(in: 1...3, using: &random) {
             guard !bytes.isEmpty else { return }
             let index = Int.random(in: bytes.indices, using: &random)
@@ -37,7 +27,7 @@ struct EventFuzzTests {
     }
 
     @Test func mutatedMessages() throws {
-        var random = Generator(state: 41)
+        var random = SeededGenerator(seed: 41)
         let samples = try Samples.all().map { event in
             (
                 event: event,

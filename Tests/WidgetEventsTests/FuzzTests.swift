@@ -1,8 +1,9 @@
 import Fuzzing
+import TestSupport
 import Testing
 
 /// A short run of the fuzzer; `deploy/local/test --fuzz` is the long one.
-@Suite("Broken input", .tags(.property), .timeLimit(.minutes(5)))
+@Suite("Broken input", .tags(.property), .timeLimit(.patience))
 struct FuzzTests {
     /// The repository: this file lies two folders below it.
     private static let root = #filePath.split(separator: "/", omittingEmptySubsequences: false).dropLast(3)

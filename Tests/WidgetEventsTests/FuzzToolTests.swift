@@ -1,8 +1,9 @@
 import Foundation
+import TestSupport
 import Testing
 
 /// That the fuzzer itself notices what it is there to notice.
-@Suite("The fuzzer", .timeLimit(.minutes(5)))
+@Suite("The fuzzer", .timeLimit(.patience))
 struct FuzzToolTests {
     private struct NotBuilt: Error {}
 

@@ -1,10 +1,11 @@
+import TestSupport
 import Testing
 import WidgetModel
 
 @testable import WidgetEvents
 
 /// What is read in place is what the decoder reads, or is left to it.
-@Suite(.tags(.decoding), .timeLimit(.minutes(5)))
+@Suite(.tags(.decoding), .timeLimit(.patience))
 struct QuickRequestTests {
     private static let push = "freshet.push.received.v1"
     private static let change = "freshet.app.changed.v1"

@@ -1,9 +1,10 @@
+import TestSupport
 import Testing
 import WidgetModel
 
 @testable import WidgetEvents
 
-@Suite(.timeLimit(.minutes(5)))
+@Suite(.timeLimit(.patience))
 struct TimelineEventTests {
     private let content = bytes(
         #"{"entries":[{"content":1,"date":"2026-06-22T10:00:00Z"}],"policy":{"after":"2026-06-22T22:00:00Z"}}"#)

@@ -1,8 +1,9 @@
+import TestSupport
 import Testing
 
 @testable import WidgetModel
 
-@Suite(.tags(.rules), .timeLimit(.minutes(5)))
+@Suite(.tags(.rules), .timeLimit(.patience))
 struct ExplanationTests {
     private static let now = time("2026-06-22T10:00:00Z")
     private static let hour = Duration.seconds(3_600)

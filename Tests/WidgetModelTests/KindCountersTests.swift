@@ -1,8 +1,9 @@
+import TestSupport
 import Testing
 
 @testable import WidgetModel
 
-@Suite(.tags(.rules), .timeLimit(.minutes(5)))
+@Suite(.tags(.rules), .timeLimit(.patience))
 struct KindCountersTests {
     @Test("every counter is a field, once")
     func fields() {

@@ -1,8 +1,9 @@
+import TestSupport
 import Testing
 
 @testable import WidgetModel
 
-@Suite(.timeLimit(.minutes(5)))
+@Suite(.timeLimit(.patience))
 struct KindDefinitionTests {
     private let smallest: JSONValue = [
         "name": "Weather", "providerURL": "HTTP://Provider.Example:80/freshet/", "placeholder": ["sky": "–"],

@@ -1,8 +1,9 @@
+import TestSupport
 import Testing
 
 @testable import WidgetModel
 
-@Suite(.tags(.rules), .timeLimit(.minutes(5)))
+@Suite(.tags(.rules), .timeLimit(.patience))
 struct LifecycleTests {
     private static func at(_ seconds: Int64) -> Timestamp { Timestamp(microseconds: seconds * 1_000_000) }
 

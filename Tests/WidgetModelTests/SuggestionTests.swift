@@ -1,8 +1,9 @@
+import TestSupport
 import Testing
 
 @testable import WidgetModel
 
-@Suite("Suggestions", .timeLimit(.minutes(5)))
+@Suite("Suggestions", .timeLimit(.patience))
 struct SuggestionTests {
     @Test(arguments: [
         ("maxbatch", "maxBatch"), ("maxBacth", "maxBatch"), ("famlies", "families"), ("time", nil), ("x", nil),

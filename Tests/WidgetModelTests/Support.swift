@@ -1,4 +1,4 @@
-import Simulation
+import Randomness
 import Testing
 
 @testable import WidgetModel

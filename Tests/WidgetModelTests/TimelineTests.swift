@@ -1,8 +1,9 @@
+import TestSupport
 import Testing
 
 @testable import WidgetModel
 
-@Suite(.timeLimit(.minutes(5)))
+@Suite(.timeLimit(.patience))
 struct TimelineTests {
     private let start = time("2020-06-22T10:00:00Z")
 

@@ -1,8 +1,9 @@
+import TestSupport
 import Testing
 
 @testable import WidgetModel
 
-@Suite(.timeLimit(.minutes(5)))
+@Suite(.timeLimit(.patience))
 struct TimestampTests {
     @Test(arguments: [
         ("1970-01-01T00:00:00Z", 0, "1970-01-01T00:00:00Z"),

@@ -1,9 +1,10 @@
-import Simulation
+import Randomness
+import TestSupport
 import Testing
 
 @testable import WidgetModel
 
-@Suite(.timeLimit(.minutes(5)))
+@Suite(.timeLimit(.patience))
 struct ValueTests {
     @Test func timelineIDOrderIsByteOrder() {
         var random = SeededGenerator(seed: 7)

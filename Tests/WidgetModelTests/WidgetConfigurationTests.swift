@@ -1,8 +1,9 @@
+import TestSupport
 import Testing
 
 @testable import WidgetModel
 
-@Suite(.timeLimit(.minutes(5)))
+@Suite(.timeLimit(.patience))
 struct WidgetConfigurationTests {
     private func configuration(_ text: String) throws -> WidgetConfiguration {
         try WidgetConfiguration(json: bytes(text))

@@ -5,7 +5,7 @@ import Testing
 import WidgetModel
 import WidgetStore
 
-@Suite("Filling an empty database", .timeLimit(.minutes(5)))
+@Suite("Filling an empty database", .timeLimit(.patience))
 struct FillTests {
     private static let environment = WidgetEnvironment(storedLocale: "en-GB", timeZone: "Europe/London")
 

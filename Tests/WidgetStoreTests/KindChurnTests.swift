@@ -7,7 +7,7 @@ import WidgetStore
 
 /// Widgets that change all the time while their kind is moved, or retired: whatever the order, nothing is lost and
 /// nothing is left behind.
-@Suite("Kinds change under load", .timeLimit(.minutes(5)))
+@Suite("Kinds change under load", .timeLimit(.patience))
 struct KindChurnTests {
     /// What the last event of each widget said; nil: removed.
     private final class Truth: Sendable {

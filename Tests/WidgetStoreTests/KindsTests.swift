@@ -4,7 +4,7 @@ import Testing
 import WidgetModel
 import WidgetStore
 
-@Suite("Registering kinds", .timeLimit(.minutes(5)))
+@Suite("Registering kinds", .timeLimit(.patience))
 struct KindsTests {
     private func apply(_ apps: [AppDefinition], _ store: TestStore, secrets: [String: [UInt8]] = [:]) async throws
         -> [KindChange]

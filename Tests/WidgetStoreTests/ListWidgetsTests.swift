@@ -4,7 +4,7 @@ import Testing
 import WidgetModel
 import WidgetStore
 
-@Suite("Current widgets of an app, a person, a device", .timeLimit(.minutes(5)))
+@Suite("Current widgets of an app, a person, a device", .timeLimit(.patience))
 struct ListWidgetsTests {
     private static let filters: [(WidgetFilter, [String])] = {
         func filter(_ change: (inout WidgetFilter) -> Void) -> WidgetFilter {

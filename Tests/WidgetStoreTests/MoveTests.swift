@@ -4,7 +4,7 @@ import Testing
 import WidgetModel
 import WidgetStore
 
-@Suite("Moving widgets to timelines of another identity", .timeLimit(.minutes(5)))
+@Suite("Moving widgets to timelines of another identity", .timeLimit(.patience))
 struct MoveTests {
     /// Applies a change and answers the kind's row id.
     private func change(

@@ -5,7 +5,7 @@ import Testing
 import WidgetModel
 import WidgetStore
 
-@Suite("Pausing apps and kinds", .timeLimit(.minutes(5)))
+@Suite("Pausing apps and kinds", .timeLimit(.patience))
 struct PauseTests {
     @Test("Pausing is repeatable, keeps its first time, and names what is not there")
     func repeatable() async throws {

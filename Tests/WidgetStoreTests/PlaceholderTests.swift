@@ -4,7 +4,7 @@ import Testing
 import WidgetModel
 import WidgetStore
 
-@Suite("Placeholders are fetched seldom and never without bound", .timeLimit(.minutes(5)))
+@Suite("Placeholders are fetched seldom and never without bound", .timeLimit(.patience))
 struct PlaceholderTests {
     private func kind(_ name: String, _ store: TestStore) async throws -> RegisteredKind {
         let directory = try await store.directory()

@@ -4,7 +4,7 @@ import Testing
 import WidgetModel
 import WidgetStore
 
-@Suite("Reading widgets for their lifecycle", .timeLimit(.minutes(5)))
+@Suite("Reading widgets for their lifecycle", .timeLimit(.patience))
 struct ReadWidgetsTests {
     @Test("A widget that another transaction moves meanwhile is read with its new configuration")
     func movedMeanwhile() async throws {

@@ -4,7 +4,7 @@ import Testing
 import WidgetModel
 import WidgetStore
 
-@Suite("Retiring kinds", .timeLimit(.minutes(5)))
+@Suite("Retiring kinds", .timeLimit(.patience))
 struct RetireTests {
     private func retire(_ store: TestStore, _ kind: String = "Purchases") async throws -> Int32 {
         let directory = try await store.directory()

@@ -4,7 +4,7 @@ import Testing
 import WidgetModel
 import WidgetStore
 
-@Suite("An app's signing secret is replaced without a moment in which its provider knows none", .timeLimit(.minutes(5)))
+@Suite("An app's signing secret is replaced without a moment in which its provider knows none", .timeLimit(.patience))
 struct SecretTests {
     private static let app = TestKinds.app
 

@@ -4,7 +4,7 @@ import Testing
 import WidgetModel
 import WidgetStore
 
-@Suite("Snapshots are shown until there is a timeline", .timeLimit(.minutes(5)))
+@Suite("Snapshots are shown until there is a timeline", .timeLimit(.patience))
 struct SnapshotTests {
     private static let entry = #"{"content":"at once","date":"2026-01-01T00:00:00Z"}"#
 

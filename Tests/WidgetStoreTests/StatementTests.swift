@@ -4,7 +4,7 @@ import Testing
 
 @testable import WidgetStore
 
-@Suite("Every statement is one that PostgreSQL takes", .timeLimit(.minutes(5)))
+@Suite("Every statement is one that PostgreSQL takes", .timeLimit(.patience))
 struct StatementTests {
     /// Every statement of the store: a new one belongs here.
     static let all: [any PostgresStatement.Type] = [

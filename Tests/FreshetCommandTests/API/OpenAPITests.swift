@@ -13,7 +13,7 @@ import WidgetStore
 @testable import freshet
 
 /// `schemas/openapi.yaml` and the program say the same.
-@Suite(.timeLimit(.minutes(5)))
+@Suite(.timeLimit(.patience))
 struct OpenAPITests {
     private static let file = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
         .deletingLastPathComponent().deletingLastPathComponent().appending(path: "schemas/openapi.yaml")

@@ -6,7 +6,7 @@ import Testing
 @testable import freshet
 
 /// Completion scripts and help of the built program.
-@Suite(.timeLimit(.minutes(5))) struct CompletionTests {
+@Suite(.timeLimit(.patience)) struct CompletionTests {
     @Test(
         "a completion script is one that its shell takes, and it knows the commands",
         arguments: ["bash", "zsh", "fish"])

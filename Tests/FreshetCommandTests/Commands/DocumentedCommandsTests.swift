@@ -1,11 +1,12 @@
 import ArgumentParser
 import Foundation
+import TestSupport
 import Testing
 
 @testable import freshet
 
 /// Commands, options, settings and alerts that the documents name: all of them exist.
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.patience))
 struct DocumentedCommandsTests {
     private static let repository = URL(fileURLWithPath: #filePath)
         .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()

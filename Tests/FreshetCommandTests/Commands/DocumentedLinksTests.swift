@@ -1,8 +1,9 @@
 import Foundation
+import TestSupport
 import Testing
 
 /// Links and paths that the documents name: all of them lead to a file, and to a heading.
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.patience))
 struct DocumentedLinksTests {
     private static let repository = URL(fileURLWithPath: #filePath)
         .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()

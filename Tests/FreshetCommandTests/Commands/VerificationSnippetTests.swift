@@ -1,13 +1,14 @@
 import Crypto
 import Foundation
 import ReloadWorkers
+import TestSupport
 import Testing
 import WidgetModel
 
 @testable import freshet
 
 /// The code that deploy/providers.md gives providers, run with signatures as Freshet makes them.
-@Suite(.timeLimit(.minutes(5)))
+@Suite(.timeLimit(.patience))
 struct VerificationSnippetTests {
     /// Code of deploy/providers.md.
     static let python = #"""

@@ -8,7 +8,7 @@ import WidgetStore
 
 @testable import freshet
 
-@Suite(.timeLimit(.minutes(5)))
+@Suite(.timeLimit(.patience))
 struct WidgetImportTests {
     private static let app = TestKinds.app
 

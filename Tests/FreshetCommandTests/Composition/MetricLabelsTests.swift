@@ -8,7 +8,7 @@ import WidgetStore
 
 @testable import freshet
 
-@Suite(.timeLimit(.minutes(5))) struct MetricLabelsTests {
+@Suite(.timeLimit(.patience)) struct MetricLabelsTests {
     private static let total = MetricDefinition("freshet_test_total", .counter, labels: ["kind"], "Test.")
     private static let gauge = MetricDefinition("freshet_test", .gauge, labels: ["kind"], "Test.")
 

@@ -2,9 +2,7 @@ import TestSupport
 import Testing
 import WidgetModel
 
-@testable import freshet
-
-@Suite(.tags(.process), .timeLimit(.minutes(5))) struct DoctorProcessTests {
+@Suite(.tags(.process), .timeLimit(.patience)) struct DoctorProcessTests {
     private static func findings(_ text: String) throws -> [(check: String, severity: String, message: String)] {
         try #require(JSONValue.parse(text)["findings"]?.arrayValue).map { finding in
             (
@@ -47,16 +45,14 @@ import WidgetModel
         }
     }
 
-    @Test("nothing is there: all of it is named, in bounded time, and the status says so")
+    @Test("nothing is there: all of it is named, and the status says so")
     func nothing() async throws {
         let port = try HealthProbe.freePort()
-        let begun = ContinuousClock.now
         let doctor = try await FreshetProcess.run([
             "doctor", "--json", "--time-limit", "4", "--set", "kafka.bootstrapServers=127.0.0.1:\(port)",
             "--set", "postgres.url=host=127.0.0.1 port=\(port) dbname=x",
         ])
         #expect(doctor.status == 1)
-        #expect(begun.duration(to: .now) < .seconds(30))
         let problems = try Self.findings(doctor.out).filter { $0.severity == "problem" }.map(\.check)
         #expect(Set(problems) == ["kafka", "postgres"], "\(doctor.out)")
     }

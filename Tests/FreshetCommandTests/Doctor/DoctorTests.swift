@@ -1,5 +1,6 @@
 import Foundation
 import ReloadWorkers
+import TestSupport
 import Testing
 import WidgetAPI
 import WidgetModel
@@ -7,7 +8,7 @@ import WidgetStore
 
 @testable import freshet
 
-@Suite(.timeLimit(.minutes(5))) struct DoctorTests {
+@Suite(.timeLimit(.patience)) struct DoctorTests {
     private static let good = [
         "server_version_num": "150004", "fsync": "on", "full_page_writes": "on", "autovacuum": "on",
         "track_counts": "on", "synchronous_commit": "on", "shared_buffers": "131072",

@@ -14,7 +14,7 @@ struct LoadFillTests {
             var answer: (out: String, err: String) = ("", "")
             for isLast in twice ? [false, true] : [true] {
                 let process = try FreshetProcess(["load"] + arguments + ["--json"], environment: environment)
-                let exit = try await process.end(within: .seconds(120))
+                let exit = try await process.end()
                 answer = (process.standardOutput, process.standardError)
                 #expect(exit == FreshetProcess.Exit(status: isLast ? status : 0, isSignal: false), "\(answer.err)")
                 guard isLast, status == 0 else { continue }

@@ -50,7 +50,7 @@ struct LoadProcessTests {
             defer { try? FileManager.default.removeItem(at: file) }
             let process = try FreshetProcess(
                 ["load"] + arguments + ["--json", "--report", file.path], environment: environment)
-            let exit = try await process.end(within: .seconds(180))
+            let exit = try await process.end()
             let (out, err) = (process.standardOutput, process.standardError)
             #expect(exit == FreshetProcess.Exit(status: 0, isSignal: false), "\(out.suffix(2_000))\n\(err)")
             let report = try JSONValue.parse(out)

@@ -1,10 +1,11 @@
 import Foundation
+import TestSupport
 import Testing
 import WidgetModel
 
 @testable import freshet
 
-@Suite("YAML with places", .timeLimit(.minutes(5)))
+@Suite("YAML with places", .timeLimit(.patience))
 struct LocatedYAMLTests {
     private func json(_ text: String) throws -> String {
         let outcome = LocatedYAML.read(text, file: "f.yaml")

@@ -1,9 +1,10 @@
+import TestSupport
 import Testing
 
 @testable import freshet
 
 /// Each case is a manifest with what must be said of it, word for word.
-@Suite("Manifest problems", .timeLimit(.minutes(5)))
+@Suite("Manifest problems", .timeLimit(.patience))
 struct ManifestProblemTests {
     struct Case: Sendable, CustomTestStringConvertible {
         var name: String

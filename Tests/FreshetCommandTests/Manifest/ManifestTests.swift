@@ -1,10 +1,11 @@
 import Foundation
+import TestSupport
 import Testing
 import WidgetModel
 
 @testable import freshet
 
-@Suite("Manifest", .timeLimit(.minutes(5)))
+@Suite("Manifest", .timeLimit(.patience))
 struct ManifestTests {
     @Test func readsEveryField() throws {
         let manifest = try Manifest.read(

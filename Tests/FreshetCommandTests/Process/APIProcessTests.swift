@@ -33,7 +33,7 @@ private struct APIProbe: Sendable {
             request.headers.add(name: "Content-Type", value: "application/json")
             request.body = .bytes(ByteBuffer(bytes: body.encoded))
         }
-        let response = try await HTTPClient.shared.execute(request, timeout: .seconds(90))
+        let response = try await HTTPClient.shared.execute(request, timeout: TimeAmount(Patience.limit))
         let text = String(buffer: try await response.body.collect(upTo: 1 << 20))
         return Answer(
             status: Int(response.status.code), document: (try? JSONValue.parse(text)) ?? .null,
@@ -50,7 +50,7 @@ private struct APIProbe: Sendable {
 }
 
 /// The HTTP API end to end: by the commands and processes that its users have.
-@Suite(.tags(.process), .timeLimit(.minutes(5)))
+@Suite(.tags(.process), .timeLimit(.patience))
 struct APIProcessTests {
     /// A file of keys that the command has made.
     private func keys(_ installation: Installation, _ body: (String) async throws -> Void) async throws {

@@ -6,7 +6,7 @@ import WidgetStore
 
 @testable import freshet
 
-@Suite(.tags(.process), .serialized, .timeLimit(.minutes(5)))
+@Suite(.tags(.process), .serialized, .timeLimit(.patience))
 struct AppsCommandTests {
     private static let app = TestKinds.app
 

@@ -10,10 +10,8 @@ import WidgetEvents
 import WidgetModel
 import WidgetStore
 
-@testable import freshet
-
 /// Dead letters, diversion and halting as an operator meets them.
-@Suite(.tags(.process), .serialized, .timeLimit(.minutes(5)))
+@Suite(.tags(.process), .serialized, .timeLimit(.patience))
 struct DeadLetterProcessTests {
     private static let app = Installation.app
     private static let other = "com.example.rail"
@@ -109,7 +107,7 @@ struct DeadLetterProcessTests {
             try await freshet.push(Self.app, "u1", kind: "RecentPurchases", count: 4)
             for round in 1...3 {
                 try await freshet.push(Self.other, "u1", kind: "RecentPurchases")
-                try await eventually("the other app's widget is reloaded", within: .seconds(20)) {
+                try await eventually("the other app's widget is reloaded") {
                     let timeline = try await installation.store.timeline(ids[1], app: Self.other)
                     return timeline?.requested == Int64(4 + round) && timeline?.rendered == timeline?.requested
                 }
@@ -152,12 +150,14 @@ struct DeadLetterProcessTests {
             let port = try #require(ready["apiPort"]?.numberValue?.int64)
             func health() async throws -> (Int, String) {
                 let response = try await HTTPClient.shared.execute(
-                    HTTPClientRequest(url: "http://127.0.0.1:\(port)/health/ready"), timeout: .seconds(10))
+                    HTTPClientRequest(url: "http://127.0.0.1:\(port)/health/ready"), timeout: TimeAmount(Patience.limit)
+                )
                 let body = try await response.body.collect(upTo: 65_536)
                 return (Int(response.status.code), String(buffer: body))
             }
             let garbage = try KafkaProducer(
-                configuration: installation.kafka.configuration, deliveryTimeout: .seconds(20), logger: quietLogger)
+                configuration: installation.kafka.configuration, deliveryTimeout: Patience.delivery, logger: quietLogger
+            )
             let topic = installation.kafka.name("freshet.pushes")
             for result in await garbage.send((0..<9).map { _ in KafkaMessage(topic: topic, value: Array("{".utf8)) }) {
                 _ = try result.get()

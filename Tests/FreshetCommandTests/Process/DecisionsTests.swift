@@ -7,7 +7,7 @@ import WidgetModel
 @testable import freshet
 
 /// The decisions topic of a running installation.
-@Suite(.tags(.process), .timeLimit(.minutes(5)))
+@Suite(.tags(.process), .timeLimit(.patience))
 struct DecisionsTests {
     @Test("every decision is on its topic when that is switched on, and nothing is when it is not")
     func topic() async throws {

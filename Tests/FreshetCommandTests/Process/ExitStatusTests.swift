@@ -3,9 +3,7 @@ import TestSupport
 import Testing
 import WidgetModel
 
-@testable import freshet
-
-@Suite(.tags(.process), .timeLimit(.minutes(5)))
+@Suite(.tags(.process), .timeLimit(.patience))
 struct ExitStatusTests {
     @Test(
         "a wrong command line is usage",
@@ -123,7 +121,7 @@ struct ExitStatusTests {
     func embedded() async throws {
         try await withDatabase { database in
             let process = try FreshetProcess(
-                ["run", "--migrate", "--print-ready", "--set", "api.port=0", "--set", "kafka.embeddedPartitions=2"],
+                ["run", "--migrate", "--print-ready", "--set", "kafka.embeddedPartitions=2"],
                 environment: ["FRESHET_POSTGRES_URL": database.connectionString])
             let ready = try await process.firstLine()
             #expect(ready["pid"]?.numberValue?.int64 == Int64(process.pid))
@@ -143,8 +141,7 @@ struct ExitStatusTests {
     func portTaken() async throws {
         try await withStore { store in
             let environment = ["FRESHET_POSTGRES_URL": store.connectionString]
-            let first = try FreshetProcess(
-                ["run", "--role", "api", "--print-ready", "--set", "api.port=0"], environment: environment)
+            let first = try FreshetProcess(["run", "--role", "api", "--print-ready"], environment: environment)
             let port = try #require(try await first.firstLine()["apiPort"]?.numberValue?.int64)
             let second = try await FreshetProcess.run(
                 ["run", "--role", "api", "--set", "api.port=\(port)"], environment: environment)

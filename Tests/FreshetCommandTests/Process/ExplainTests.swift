@@ -6,10 +6,8 @@ import WidgetEvents
 import WidgetModel
 import WidgetStore
 
-@testable import freshet
-
 /// `freshet explain`, as a person asks for it.
-@Suite(.tags(.process), .timeLimit(.minutes(5)))
+@Suite(.tags(.process), .timeLimit(.patience))
 struct ExplainTests {
     private static let app = TestKinds.app
 
@@ -35,7 +33,7 @@ struct ExplainTests {
             try await withStore { store in
                 let topic = kafka.name("freshet.pushes")
                 let producer = try KafkaProducer(
-                    configuration: kafka.configuration, deliveryTimeout: .seconds(20), logger: quietLogger)
+                    configuration: kafka.configuration, deliveryTimeout: Patience.delivery, logger: quietLogger)
                 let sent = await producer.send([
                     Self.push("binary-1", structured: false, topic: topic),
                     Self.push("structured-2", structured: true, topic: topic),

@@ -27,7 +27,8 @@ final class FreshetProcess: Sendable {
     }
 
     /// - Parameters:
-    ///   - environment: besides `PATH`; nothing of the tests' own environment is handed on.
+    ///   - environment: besides `PATH`; nothing of the tests' own environment is handed on. The API listens on a free port
+    ///     unless something else is set.
     ///   - input: what standard input holds.
     init(_ arguments: [String], environment: [String: String] = [:], input: String = "") throws {
         folder = FileManager.default.temporaryDirectory.appendingPathComponent("freshet-test-\(UUID().uuidString)")
@@ -37,8 +38,9 @@ final class FreshetProcess: Sendable {
         process = Process()
         process.executableURL = try BuiltProgram.freshet()
         process.arguments = arguments
-        process.environment = environment.merging(
-            ["PATH": ProcessInfo.processInfo.environment["PATH"] ?? "/usr/bin:/bin"]) { given, _ in given }
+        process.environment = environment.merging([
+            "PATH": ProcessInfo.processInfo.environment["PATH"] ?? "/usr/bin:/bin", "FRESHET_API_PORT": "0",
+        ]) { given, _ in given }
         // Files, not pipes: nobody has to read them for the process to go on.
         try Data(input.utf8).write(to: folder.appendingPathComponent("in"))
         for name in ["out", "err"] { try Data().write(to: folder.appendingPathComponent(name)) }
@@ -74,17 +76,16 @@ final class FreshetProcess: Sendable {
     }
 
     /// Waits for the end.
-    func end(within timeout: Duration = .seconds(60)) async throws -> Exit {
-        try await eventually("\(process.arguments ?? []) ends; so far: \(standardError.suffix(2_000))", within: timeout)
-        {
+    func end() async throws -> Exit {
+        try await eventually("\(process.arguments ?? []) ends; so far: \(standardError.suffix(2_000))") {
             exit.value.withLock { $0 } != nil
         }
         return exit.value.withLock { $0 } ?? Exit(status: -1, isSignal: false)
     }
 
     /// Waits for the first line on standard output, which is JSON.
-    func firstLine(within timeout: Duration = .seconds(60)) async throws -> JSONValue {
-        try await eventually("the first line of \(process.arguments ?? [])", within: timeout) {
+    func firstLine() async throws -> JSONValue {
+        try await eventually("the first line of \(process.arguments ?? [])") {
             if let exit = exit.value.withLock({ $0 }) {
                 throw EndedEarly(description: "ended with \(exit): \(standardError.suffix(2_000))")
             }

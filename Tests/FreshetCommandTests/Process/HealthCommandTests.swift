@@ -6,7 +6,7 @@ import WidgetModel
 @testable import freshet
 
 /// `freshet health`, which containers run.
-@Suite(.tags(.process), .timeLimit(.minutes(5)))
+@Suite(.tags(.process), .timeLimit(.patience))
 struct HealthCommandTests {
     @Test("it tells live from ready, says what is missing, and that nobody answers")
     func answers() async throws {

@@ -30,7 +30,7 @@ struct HealthProbe: Sendable {
     func ask(_ what: String) async throws -> Answer {
         do {
             let response = try await HTTPClient.shared.execute(
-                HTTPClientRequest(url: "http://127.0.0.1:\(port)/health/\(what)"), timeout: .seconds(10))
+                HTTPClientRequest(url: "http://127.0.0.1:\(port)/health/\(what)"), timeout: TimeAmount(Patience.limit))
             let body = try await response.body.collect(upTo: 65_536)
             return Answer(
                 status: response.status == .ok ? 200 : response.status == .serviceUnavailable ? 503 : -1,
@@ -51,12 +51,12 @@ struct HealthProbe: Sendable {
 
     func metricsText() async throws -> String {
         let response = try await HTTPClient.shared.execute(
-            HTTPClientRequest(url: "http://127.0.0.1:\(port)/metrics"), timeout: .seconds(10))
+            HTTPClientRequest(url: "http://127.0.0.1:\(port)/metrics"), timeout: TimeAmount(Patience.limit))
         return String(buffer: try await response.body.collect(upTo: 1 << 20))
     }
 
-    func becomesReady(within timeout: Duration = .seconds(60)) async throws {
-        try await eventually("ready on port \(port)", within: timeout) { try await ask("ready").status == 200 }
+    func becomesReady() async throws {
+        try await eventually("ready on port \(port)") { try await ask("ready").status == 200 }
     }
 
     /// A port that nobody listens on now.

@@ -36,7 +36,6 @@ struct Installation: Sendable {
                 .map { "\($0.key)=\($0.value)" }.joined(separator: ","),
             "FRESHET_KAFKA_GROUP": group,
             "FRESHET_PROVIDERS_ALLOW_PRIVATE_NETWORKS": "127.0.0.1",
-            "FRESHET_API_PORT": "0",
             // What a killed process leaves behind is taken over soon.
             "FRESHET_WORKERS_LEASE": "6s",
             "FRESHET_KAFKA_DELIVERY_TIMEOUT": "2s",
@@ -92,7 +91,7 @@ func withInstallation(_ body: @Sendable (Installation) async throws -> Void) asy
         try await withKafka(topics: topics, partitions: 8) { kafka in
             try await withStore(Installation.apps(providerPort: port)) { store in
                 let producer = try KafkaProducer(
-                    configuration: kafka.configuration, deliveryTimeout: .seconds(20), logger: quietLogger)
+                    configuration: kafka.configuration, deliveryTimeout: Patience.delivery, logger: quietLogger)
                 let publisher = EventPublisher(
                     producer: producer,
                     topics: EventTopicNames(

@@ -5,10 +5,8 @@ import Testing
 import WidgetModel
 import WidgetStore
 
-@testable import freshet
-
 /// What a person does by hand, command by command.
-@Suite(.tags(.process), .serialized, .timeLimit(.minutes(5)))
+@Suite(.tags(.process), .serialized, .timeLimit(.patience))
 struct JourneyTests {
     private static let app = Installation.app
 

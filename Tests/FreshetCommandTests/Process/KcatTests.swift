@@ -8,7 +8,7 @@ import WidgetModel
 @testable import freshet
 
 /// The README's way to publish without any tool of Freshet's.
-@Suite(.tags(.process), .timeLimit(.minutes(5)))
+@Suite(.tags(.process), .timeLimit(.patience))
 struct KcatTests {
     struct Missing: Error, CustomStringConvertible {
         let description: String

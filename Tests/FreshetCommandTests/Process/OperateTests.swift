@@ -5,10 +5,8 @@ import Testing
 import WidgetModel
 import WidgetStore
 
-@testable import freshet
-
 /// The commands by which operators pause, cancel, retire, change and reload.
-@Suite(.tags(.process), .timeLimit(.minutes(5)))
+@Suite(.tags(.process), .timeLimit(.patience))
 struct OperateTests {
     private struct Shell: Sendable {
         let store: TestStore

@@ -6,10 +6,8 @@ import Testing
 import WidgetModel
 import WidgetStore
 
-@testable import freshet
-
 /// `deploy/postgres/roles.sql`: the rights of the owner, the service and readers are enough, and no more.
-@Suite(.tags(.process), .serialized, .timeLimit(.minutes(5)))
+@Suite(.tags(.process), .serialized, .timeLimit(.patience))
 struct RoleTests {
     private static let roles = URL(fileURLWithPath: #filePath)
         .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
@@ -90,7 +88,7 @@ struct RoleTests {
                     "load", "drain", "--users", "100", "--widgets-per-user", "2", "--kinds", "3", "--events", "1000",
                     "--passes", "1", "--json",
                 ], environment: ["FRESHET_POSTGRES_URL": service.connectionString])
-            let exit = try await process.end(within: .seconds(180))
+            let exit = try await process.end()
             #expect(exit == FreshetProcess.Exit(status: 0, isSignal: false), "\(process.standardError.suffix(2_000))")
             let report = try JSONValue.parse(process.standardOutput)
             #expect(report["lost"] == 0 && report["events"] == 1_000, "\(report)")

@@ -4,10 +4,8 @@ import Testing
 import WidgetModel
 import WidgetStore
 
-@testable import freshet
-
 /// What the commands tell of widgets that have no timeline yet.
-@Suite(.tags(.process), .serialized, .timeLimit(.minutes(5)))
+@Suite(.tags(.process), .serialized, .timeLimit(.patience))
 struct StandInCommandTests {
     private static let app = TestKinds.app
 

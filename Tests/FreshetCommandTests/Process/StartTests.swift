@@ -11,7 +11,7 @@ import WidgetStore
 @testable import freshet
 
 /// What a process does while Kafka or PostgreSQL is not there.
-@Suite(.tags(.process), .serialized, .timeLimit(.minutes(5)))
+@Suite(.tags(.process), .serialized, .timeLimit(.patience))
 struct StartTests {
     private struct Absent: Sendable, CustomTestStringConvertible {
         var kafka = false
@@ -72,7 +72,7 @@ struct StartTests {
             if absent.postgres { try proxy.start() }
             try await health.becomesReady()
             try await installation.publish([Self.placement()])
-            try await eventually("a placed widget is rendered", within: .seconds(60)) {
+            try await eventually("a placed widget is rendered") {
                 try await installation.store.integer("SELECT count(*) FROM timeline WHERE content IS NOT NULL") == 1
             }
             process.send(signal: SIGTERM)
@@ -83,14 +83,10 @@ struct StartTests {
     @Test("a signal ends it in order while it still waits for PostgreSQL")
     func stoppedWhileWaiting() async throws {
         let port = try HealthProbe.freePort()
-        let process = try FreshetProcess([
-            "run", "--set", "postgres.url=host=127.0.0.1 port=\(port) dbname=x", "--set", "api.port=0",
-        ])
+        let process = try FreshetProcess(["run", "--set", "postgres.url=host=127.0.0.1 port=\(port) dbname=x"])
         try await eventually("it waits") { process.standardError.contains("waiting for PostgreSQL") }
-        let begun = ContinuousClock.now
         process.send(signal: SIGTERM)
-        #expect(try await process.end(within: .seconds(15)) == FreshetProcess.Exit(status: 0, isSignal: false))
-        #expect(begun.duration(to: .now) < .seconds(8))
+        #expect(try await process.end() == FreshetProcess.Exit(status: 0, isSignal: false))
         #expect(process.standardError.contains("stopped"))
     }
 

@@ -4,10 +4,8 @@ import Testing
 import WidgetModel
 import WidgetStore
 
-@testable import freshet
-
 /// `freshet kinds stats` and `freshet forecast`.
-@Suite(.tags(.process), .timeLimit(.minutes(5)))
+@Suite(.tags(.process), .timeLimit(.patience))
 struct StatisticsTests {
     @Test("counts of workers are shown once the process has stopped in order")
     func stats() async throws {

@@ -9,8 +9,6 @@ import WidgetEvents
 import WidgetModel
 import WidgetStore
 
-@testable import freshet
-
 /// Sums of the views and requests of all timelines.
 private struct Progress: PostgresStatement {
     struct Row: Sendable {
@@ -54,7 +52,7 @@ private struct WidgetOutcomes: PostgresStatement {
     }
 }
 
-@Suite(.tags(.process), .serialized, .timeLimit(.minutes(4)))
+@Suite(.tags(.process), .serialized, .timeLimit(.patience))
 struct TakeoverTests {
     private static let users = 60
     private static let start = Timestamp(rfc3339: "2026-01-01T00:00:00Z") ?? Timestamp(microseconds: 0)
@@ -99,7 +97,8 @@ struct TakeoverTests {
             for ready in [firstReady, secondReady] {
                 let port = try #require(ready["apiPort"]?.numberValue?.int64)
                 let response = try await HTTPClient.shared.execute(
-                    HTTPClientRequest(url: "http://127.0.0.1:\(port)/health/ready"), timeout: .seconds(10))
+                    HTTPClientRequest(url: "http://127.0.0.1:\(port)/health/ready"), timeout: TimeAmount(Patience.limit)
+                )
                 let report = try JSONValue.parse(Array(try await response.body.collect(upTo: 65_536).readableBytesView))
                 #expect(report == ["status": "ready", "missing": []])
             }
@@ -118,7 +117,7 @@ struct TakeoverTests {
                 }
             }
             func applies(views rounds: Int) async throws {
-                try await eventually("views of round \(rounds) are applied", within: .seconds(60)) {
+                try await eventually("views of round \(rounds) are applied") {
                     try await Self.progress(of: installation).views >= Int64(rounds) * widgets
                 }
             }
@@ -139,7 +138,7 @@ struct TakeoverTests {
             try await publish(2)
             let published = rounds
             try await applies(views: published)
-            try await eventually("every requested reload is rendered", within: .seconds(60)) {
+            try await eventually("every requested reload is rendered") {
                 let overview = try await installation.store.pool.query(Overview())[0]
                 return overview.stale == 0 && overview.due == 0 && overview.leased == 0
             }

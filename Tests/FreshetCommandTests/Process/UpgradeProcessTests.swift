@@ -10,7 +10,7 @@ import WidgetStore
 @testable import freshet
 
 /// Upgrades as an operator does them: migrate, then replace the processes one by one.
-@Suite(.tags(.process), .serialized, .timeLimit(.minutes(5)))
+@Suite(.tags(.process), .serialized, .timeLimit(.patience))
 struct UpgradeProcessTests {
     @Test(
         "the newest binary at the migrations of the release before: refused with a reason, or waits until it is migrated"
@@ -51,7 +51,7 @@ struct UpgradeProcessTests {
                 INSERT INTO freshet_migration (version, name, checksum) VALUES (\(next), 'tomorrow', '\\x00')
                 """)
             try await installation.publish([Self.placement("w1")])
-            try await eventually("a widget is rendered by who ran before", within: .seconds(60)) {
+            try await eventually("a widget is rendered by who ran before") {
                 try await installation.store.integer("SELECT count(*) FROM timeline WHERE content IS NOT NULL") == 1
             }
             #expect(try await health.ask("ready").status == 200)
@@ -63,7 +63,7 @@ struct UpgradeProcessTests {
             let probe = HealthProbe(port: Int(try #require(readyAgain["healthPort"]?.numberValue?.int64)))
             try await probe.becomesReady()
             try await installation.publish([Self.placement("w2")])
-            try await eventually("a widget is rendered by who started after", within: .seconds(60)) {
+            try await eventually("a widget is rendered by who started after") {
                 try await installation.store.integer("SELECT count(*) FROM timeline WHERE content IS NOT NULL") == 2
             }
             let old = try await installation.freshet("migrate")

@@ -9,7 +9,7 @@ import WidgetStore
 @testable import freshet
 
 /// `freshet work`, while nothing works, while it is waited for, and at rest.
-@Suite(.tags(.process), .timeLimit(.minutes(5)))
+@Suite(.tags(.process), .timeLimit(.patience))
 struct WorkTests {
     @Test("work lists are shown by lane, kind and state; --wait returns when nothing is due, or at its timeout")
     func waiting() async throws {

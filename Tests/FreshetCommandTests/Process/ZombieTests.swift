@@ -7,10 +7,8 @@ import WidgetEvents
 import WidgetModel
 import WidgetStore
 
-@testable import freshet
-
 /// A process that is stopped for longer than its session, and wakes up when others have its partitions.
-@Suite(.tags(.process), .serialized, .timeLimit(.minutes(5)))
+@Suite(.tags(.process), .serialized, .timeLimit(.patience))
 struct ZombieTests {
     private static let users = 40
     private static let start = Timestamp(rfc3339: "2026-01-01T00:00:00Z") ?? Timestamp(microseconds: 0)
@@ -43,7 +41,7 @@ struct ZombieTests {
                         time: Self.start)
                 })
             // They come by another topic than pushes: one that is applied before them would find nothing to mark.
-            try await eventually("the widgets are placed", within: .seconds(60)) {
+            try await eventually("the widgets are placed") {
                 try await installation.store.integer("SELECT count(*) FROM widget WHERE timeline_id IS NOT NULL")
                     == Self.users
             }
@@ -56,7 +54,7 @@ struct ZombieTests {
             }
             func appliesAll() async throws {
                 let expected = rounds * Self.users
-                try await eventually("the views of \(rounds) rounds are applied", within: .seconds(90)) {
+                try await eventually("the views of \(rounds) rounds are applied") {
                     try await installation.store.integer("SELECT coalesce(sum(views), 0)::int FROM timeline")
                         >= expected
                 }
@@ -84,7 +82,7 @@ struct ZombieTests {
 
             let expected = rounds
             // Pushes come by another topic than views.
-            try await eventually("the pushes are applied", within: .seconds(60)) {
+            try await eventually("the pushes are applied") {
                 try await installation.store.integer("SELECT coalesce(sum(requested), 0)::int FROM timeline")
                     >= (expected + 1) * Self.users
             }
@@ -94,7 +92,7 @@ struct ZombieTests {
                 try await installation.store.integer(
                     "SELECT count(*) FROM timeline WHERE requested <> \(expected + 1)") == 0)
             #expect(try await installation.store.integer("SELECT count(*) FROM dead_letter") == 0)
-            try await eventually("every requested reload is rendered", within: .seconds(60)) {
+            try await eventually("every requested reload is rendered") {
                 let overview = try await installation.store.pool.query(Overview())[0]
                 return overview.stale == 0 && overview.leased == 0
             }

@@ -1,10 +1,11 @@
 import Foundation
+import TestSupport
 import Testing
 
 @testable import freshet
 
 /// What is said of settings that are wrong; `DIR` stands for the folder of the files.
-@Suite("Settings problems", .timeLimit(.minutes(5)))
+@Suite("Settings problems", .timeLimit(.patience))
 struct SettingsProblemTests {
     private func problems(
         flags: [String: String] = [:], files: [String: String] = [:], configurationFile: String? = nil,

@@ -1,10 +1,11 @@
 import Configuration
 import Foundation
+import TestSupport
 import Testing
 
 @testable import freshet
 
-@Suite("Settings", .timeLimit(.minutes(5)))
+@Suite("Settings", .timeLimit(.patience))
 struct SettingsTests {
     /// Loads settings with `files` in a folder of their own; `configurationFile` is one of their names.
     private func load(

@@ -1,10 +1,11 @@
 import KafkaClient
+import TestSupport
 import Testing
 import WidgetModel
 
 @testable import freshet
 
-@Suite(.timeLimit(.minutes(5))) struct TopicPlanTests {
+@Suite(.timeLimit(.patience)) struct TopicPlanTests {
     private static let events = TopicTarget(
         name: "events", key: "topics.pushes", partitions: 12, replicationFactor: 3, isCompacted: false,
         retention: .seconds(7 * 86_400))

@@ -1,11 +1,12 @@
 import Foundation
+import TestSupport
 import Testing
 import WidgetModel
 
 @testable import freshet
 
 /// What `schemas/asyncapi.yaml` says of the topics is what `freshet topics apply` makes.
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.patience))
 struct TopicsContractTests {
     private static let document = URL(filePath: #filePath)
         .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()

@@ -3,9 +3,7 @@ import TestSupport
 import Testing
 import WidgetModel
 
-@testable import freshet
-
-@Suite(.tags(.process), .timeLimit(.minutes(5))) struct TopicsProcessTests {
+@Suite(.tags(.process), .timeLimit(.patience)) struct TopicsProcessTests {
     @Test("check tells what differs, a dry run what would be done, and neither does anything")
     func check() async throws {
         let topics = ["freshet.pushes", "freshet.app-changes", "freshet.widgets", "freshet.dead-letters"]

@@ -89,7 +89,7 @@ struct CountedSort: Sendable, CustomTestStringConvertible {
     }
 }
 
-@Suite("A connection that is lost, at whatever message, costs no event and repeats none", .timeLimit(.minutes(5)))
+@Suite("A connection that is lost, at whatever message, costs no event and repeats none", .timeLimit(.patience))
 struct ConnectionLossTests {
     private static let cuts: [@Sendable (Int) -> TestProxy.MessageCut] = [
         { TestProxy.MessageCut(.toServer, $0) }, { TestProxy.MessageCut(.toServer, $0, isPassedOn: true) },

@@ -11,7 +11,7 @@ import WidgetStore
 @testable import ReloadIngest
 
 /// What a database may answer for a while. Nothing is lost, nothing is applied twice, and nobody's event is blamed.
-@Suite("Trouble of the database is waited out", .timeLimit(.minutes(5)))
+@Suite("Trouble of the database is waited out", .timeLimit(.patience))
 struct DatabaseTroubleTests {
     private func place(_ users: Int, _ ingest: IngestHarness) async throws {
         _ = try await ingest.store.place((0..<users).map { .test("w\($0)", user: "u\($0)") })
@@ -46,14 +46,23 @@ struct DatabaseTroubleTests {
         }
     }
 
+    /// Waits for a connection beyond the limit of the pool.
+    private func patiently<Value: Sendable>(_ body: () async throws -> Value) async throws -> Value {
+        while true {
+            do { return try await body() } catch let error as PostgresError where error.kind == .poolTimeout {}
+        }
+    }
+
     /// Runs ingest on a single partition through a proxy.
     private func withTrouble(
-        _ limits: Limits = Limits(), log: RecordedLog = RecordedLog(),
+        _ limits: Limits = Limits(), log: RecordedLog = RecordedLog(level: .warning),
         _ body: (IngestHarness, TestStore.Proxied, IngestService) async throws -> Void
     ) async throws {
         try await IngestHarness.lend(partitions: 1) { ingest in
             try await place(16, ingest)
             try await ingest.store.throughProxy(configure: limits.apply) { proxied in
+                // From now on a connection is lent at once, whatever the limits.
+                _ = try await patiently { try await proxied.pool.query(ListPositions()) }
                 let service = ingest.service(
                     on: proxied.pool, logger: log.logger,
                     configure: { configuration in
@@ -79,7 +88,7 @@ struct DatabaseTroubleTests {
             "P0001",
         ])
     func answers(state: String) async throws {
-        let log = RecordedLog()
+        let log = RecordedLog(level: .warning)
         try await withTrouble(log: log) { ingest, _, service in
             try await ingest.store.fail(writesTo: "timeline", with: state)
             try await ingest.publish(pushes(ingest), key: "k")
@@ -166,7 +175,7 @@ struct DatabaseTroubleTests {
 
     @Test("A batch that is too large to be done in time is halved; what can be done is done")
     func statementTimeout() async throws {
-        try await withTrouble(Limits(statementTimeout: .milliseconds(80))) { ingest, _, service in
+        try await withTrouble(Limits(statementTimeout: .milliseconds(500))) { ingest, _, service in
             let mine = "timeline s JOIN widget w ON w.timeline_id = s.id AND w.user_id = 'u9'"
             try await ingest.store.pool.withTransaction { connection in
                 try await connection.simple("SET LOCAL idle_in_transaction_session_timeout = 0")
@@ -192,9 +201,9 @@ struct DatabaseTroubleTests {
 
     @Test("A session that is ended because its transaction stood still")
     func idleInTransaction() async throws {
-        try await withTrouble(Limits(idleInTransactionTimeout: .milliseconds(60))) {
+        try await withTrouble(Limits(idleInTransactionTimeout: .milliseconds(500))) {
             ingest, proxied, service in
-            proxied.proxy.delay(.milliseconds(200))
+            proxied.proxy.delay(.seconds(1))
             let moved = (0..<16).map { FreshetEvent.placed(.test("n\($0)", user: "n\($0)")) }
             try await ingest.publish(moved, at: Timestamp(microseconds: 1_700_000_000_000_000), key: "k")
             try await eventually("it has been ended twice") { service.statistics.snapshot.retries >= 2 }
@@ -230,9 +239,12 @@ struct DatabaseTroubleTests {
     func poolExhausted() async throws {
         try await withTrouble(Limits(maximumConnections: 1, acquireTimeout: .milliseconds(500))) {
             ingest, proxied, service in
-            try await proxied.pool.withConnection { _ in
-                try await ingest.publish(pushes(ingest), key: "k")
-                try await eventually("it has waited in vain") { service.statistics.snapshot.retries >= 2 }
+            try await patiently {
+                try await proxied.pool.withConnection { _ in
+                    let before = service.statistics.snapshot.retries
+                    try await ingest.publish(pushes(ingest), key: "k")
+                    try await eventually("it has waited in vain") { service.statistics.snapshot.retries >= before + 2 }
+                }
             }
             try await expectApplied(17, ingest)
         }

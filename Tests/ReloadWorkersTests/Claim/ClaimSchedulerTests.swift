@@ -1,3 +1,4 @@
+import Randomness
 import Testing
 import WidgetModel
 import WidgetStore
@@ -244,7 +245,7 @@ struct ClaimSchedulerTests {
 
     @Test(arguments: 0..<50)
     func neverMoreThanThereIsRoomFor(seed: UInt64) {
-        var generator = SplitMix(state: seed)
+        var generator = SeededGenerator(seed: seed)
         var scheduler = ClaimScheduler()
         for _ in 0..<20 {
             let kinds: [Int32] = [11, 12, 21, 22, 31]
@@ -277,18 +278,5 @@ struct ClaimSchedulerTests {
             let available = due.map(\.count).reduce(0, +)
             if claimed < available { #expect(plan.isFull || plan.isHeldBack) }
         }
-    }
-}
-
-/// Repeatable random numbers.
-struct SplitMix: RandomNumberGenerator {
-    var state: UInt64
-
-    mutating func next() -> UInt64 {
-        state &+= 0x9E37_79B9_7F4A_7C15
-        var word = state
-        word = (word ^ (word >> 30)) &* 0xBF58_476D_1CE4_E5B9
-        word = (word ^ (word >> 27)) &* 0x94D0_49BB_1331_11EB
-        return word ^ (word >> 31)
     }
 }

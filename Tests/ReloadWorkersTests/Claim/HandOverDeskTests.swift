@@ -6,7 +6,7 @@ import WidgetStore
 
 @testable import ReloadWorkers
 
-@Suite("Hand-over in one process", .serialized, .tags(.database), .timeLimit(.minutes(5)))
+@Suite("Hand-over in one process", .serialized, .tags(.database), .timeLimit(.patience))
 struct HandOverDeskTests {
     /// Lends an open desk, and a kind's row.
     private func withDesk(

@@ -4,7 +4,7 @@ import Testing
 
 @testable import ReloadWorkers
 
-@Suite("Natural batching of statements", .timeLimit(.minutes(1)))
+@Suite("Natural batching of statements", .timeLimit(.patience))
 struct GroupCommitterTests {
     private struct Refused: Error {}
 

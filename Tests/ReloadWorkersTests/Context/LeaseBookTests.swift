@@ -5,7 +5,7 @@ import WidgetStore
 
 @testable import ReloadWorkers
 
-@Suite("Book of leased lists", .timeLimit(.minutes(1)))
+@Suite("Book of leased lists", .timeLimit(.patience))
 struct LeaseBookTests {
     private let signal = WorkSignal()
     private let book: LeaseBook

@@ -2,7 +2,7 @@ import TestSupport
 import Testing
 import WidgetStore
 
-@Suite("Signals of work", .timeLimit(.minutes(1)))
+@Suite("Signals of work", .timeLimit(.patience))
 struct WorkSignalTests {
     @Test("A signal after the mark is not lost, and any number of them wake once")
     func past() async throws {

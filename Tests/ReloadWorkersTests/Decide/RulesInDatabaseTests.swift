@@ -7,7 +7,7 @@ import WidgetStore
 @testable import ReloadWorkers
 
 /// The reload rules as they come together: marks and completions in SQL, the plan in the worker.
-@Suite(.serialized, .tags(.database), .timeLimit(.minutes(5)))
+@Suite(.serialized, .tags(.database), .timeLimit(.patience))
 struct RulesInDatabaseTests {
     /// One token a day, so that the second budgeted reload has to wait.
     private static let scarce = DailyBudget(minimum: 1, maximum: 1)

@@ -8,7 +8,7 @@ import WidgetStore
 @testable import ReloadWorkers
 
 /// Timelines that no widget shows are buried: first the tombstone, then the row.
-@Suite("Collection", .serialized, .tags(.database), .timeLimit(.minutes(5)))
+@Suite("Collection", .serialized, .tags(.database), .timeLimit(.patience))
 struct CollectionTests {
     @Test("An orphan is buried and deleted")
     func buried() async throws {

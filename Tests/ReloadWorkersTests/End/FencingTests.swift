@@ -7,7 +7,7 @@ import WidgetStore
 @testable import ReloadWorkers
 
 /// A worker whose lease has ended changes nothing any more, and what it published is repaired.
-@Suite("Lost leases", .serialized, .tags(.database), .timeLimit(.minutes(5)))
+@Suite("Lost leases", .serialized, .tags(.database), .timeLimit(.patience))
 struct FencingTests {
     /// Answers the first request only when the gate is open, with "old"; the others at once, with "new".
     private func hold(_ provider: StubProvider, _ gate: Gate) {

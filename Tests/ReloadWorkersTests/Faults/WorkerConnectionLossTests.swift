@@ -50,7 +50,7 @@ struct GenerationWatch {
     }
 }
 
-@Suite(.tags(.database), .timeLimit(.minutes(5)))
+@Suite(.tags(.database), .timeLimit(.patience))
 struct WorkerConnectionLossTests {
     private static let cuts: [@Sendable (Int) -> TestProxy.MessageCut] = [
         { TestProxy.MessageCut(.toServer, $0) }, { TestProxy.MessageCut(.toServer, $0, isPassedOn: true) },

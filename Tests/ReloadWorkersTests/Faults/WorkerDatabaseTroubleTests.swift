@@ -10,7 +10,7 @@ import WidgetStore
 @testable import ReloadWorkers
 
 /// What a worker and the sweeper do about a database that answers with errors, and about a host whose clock is wrong.
-@Suite(.tags(.database), .timeLimit(.minutes(5)))
+@Suite(.tags(.database), .timeLimit(.patience))
 struct WorkerDatabaseTroubleTests {
     private func content(_ text: String, on worker: TestWorker) {
         worker.provider.respond { .timelines($0.ids.map { .stubTimeline($0, content: .string(text)) }) }

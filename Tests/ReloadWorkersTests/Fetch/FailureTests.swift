@@ -7,7 +7,7 @@ import WidgetStore
 
 /// Whatever a provider does, the last good timeline stays, what was requested stays requested, and it is tried again
 /// later and later.
-@Suite(.serialized, .tags(.database), .timeLimit(.minutes(5)))
+@Suite(.serialized, .tags(.database), .timeLimit(.patience))
 struct FailureTests {
     struct Fault: Sendable {
         let name: String

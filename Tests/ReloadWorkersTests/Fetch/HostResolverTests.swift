@@ -5,7 +5,7 @@ import Testing
 
 @testable import ReloadWorkers
 
-@Suite(.timeLimit(.minutes(5)))
+@Suite(.timeLimit(.patience))
 struct HostResolverTests {
     /// A look-up that blocks its thread, as the system's does, until the test opens it.
     private final class BlockingLookup: Sendable {

@@ -8,12 +8,14 @@ import WidgetModel
 @testable import ReloadWorkers
 
 /// Providers that hang, dribble, or send without end: each costs a bounded time and a bounded memory.
-@Suite(.timeLimit(.minutes(5)))
+@Suite(.timeLimit(.patience))
 struct HostileProviderTests {
+    /// Longer than the test may take: what ends a call earlier is another limit.
+    private static let never = Duration.seconds(86_400)
     private static let json = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n"
 
     private func failure(
-        of behaviour: RawServer.Behaviour, timeout: Duration = .seconds(10), limit: Int = 1 << 20,
+        of behaviour: RawServer.Behaviour, timeout: Duration = Self.never, limit: Int = 1 << 20,
         connection: ConnectionLimits = ConnectionLimits(), certificate: String? = nil, newestTLS: TLSVersion? = nil,
         scheme: String = "http", host: String = "127.0.0.1", inspect: (RawServer) -> Void = { _ in }
     ) async throws -> ProviderFailure? {
@@ -43,10 +45,8 @@ struct HostileProviderTests {
     // MARK: Time
 
     @Test func aProviderThatNeverAnswersIsGivenUpAfterTheReadTimeout() async throws {
-        let began = ContinuousClock.now
         let failure = try await failure(of: .hangs, connection: ConnectionLimits(readTimeout: .milliseconds(200)))
         #expect(failure?.reason == .timeout)
-        #expect(began.duration(to: .now) < .seconds(8), "not the whole time")
     }
 
     @Test func aProviderThatStopsInTheMiddleIsGivenUpAfterTheReadTimeout() async throws {
@@ -57,28 +57,22 @@ struct HostileProviderTests {
     }
 
     @Test func aProviderThatDribblesIsGivenUpAfterTheWholeTime() async throws {
-        let began = ContinuousClock.now
         let failure = try await failure(
-            of: .dribbles(Self.json + "content-length: 100000\r\n\r\n", every: .milliseconds(20)),
-            timeout: .milliseconds(600), connection: ConnectionLimits(readTimeout: .seconds(60)))
+            of: .dribbles(Self.json + "content-length: 10000000\r\n\r\n", every: .milliseconds(20)),
+            timeout: .milliseconds(600), connection: ConnectionLimits(readTimeout: Self.never))
         #expect(failure?.reason == .timeout)
-        #expect(began.duration(to: .now) < .seconds(20), "it would dribble for half an hour")
     }
 
     @Test func headersThatDribbleAreNoBetter() async throws {
-        let began = ContinuousClock.now
         let failure = try await failure(
             of: .dribbles("HTTP/1.1 200 OK\r\nx-padding:", every: .milliseconds(20)), timeout: .milliseconds(500))
         #expect(failure?.reason == .timeout)
-        #expect(began.duration(to: .now) < .seconds(20))
     }
 
     @Test func aServerThatDoesNotSpeakTLSIsGivenUpAfterTheConnectTimeout() async throws {
-        let began = ContinuousClock.now
         let failure = try await failure(
             of: .hangs, connection: ConnectionLimits(connectTimeout: .milliseconds(200)), scheme: "https")
         #expect(failure?.reason == .timeout)
-        #expect(began.duration(to: .now) < .seconds(8), "not the whole time")
     }
 
     // MARK: Size

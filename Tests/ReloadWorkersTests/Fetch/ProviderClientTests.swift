@@ -6,7 +6,7 @@ import WidgetModel
 @testable import ReloadWorkers
 
 /// Requests over real HTTP.
-@Suite(.timeLimit(.minutes(5)))
+@Suite(.timeLimit(.patience))
 struct ProviderClientTests {
     private func withClient(
         allowing patterns: [String] = ["127.0.0.1"], resolver: HostResolver = HostResolver(),

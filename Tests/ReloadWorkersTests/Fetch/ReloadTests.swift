@@ -13,7 +13,7 @@ extension Tag {
 }
 
 /// From a due timeline to a stored and published one.
-@Suite(.serialized, .tags(.database), .timeLimit(.minutes(5)))
+@Suite(.serialized, .tags(.database), .timeLimit(.patience))
 struct ReloadTests {
     @Test func placedTimelinesAreFetchedStoredPublishedAndCompleted() async throws {
         let stored = Mutex<[TimelineID]>([])

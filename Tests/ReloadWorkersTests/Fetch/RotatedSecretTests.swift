@@ -6,7 +6,7 @@ import WidgetStore
 
 @testable import ReloadWorkers
 
-@Suite(.tags(.database), .timeLimit(.minutes(5)))
+@Suite(.tags(.database), .timeLimit(.patience))
 struct RotatedSecretTests {
     private func expect(
         _ requests: [StubProvider.Request], areSignedWith secrets: [[UInt8]], _ comment: Comment

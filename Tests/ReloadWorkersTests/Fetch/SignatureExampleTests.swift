@@ -5,7 +5,7 @@ import Testing
 import WidgetModel
 
 /// The signed request that `schemas/` publishes is signed as requests are.
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.patience))
 struct SignatureExampleTests {
     @Test func signature() throws {
         let example = try SchemaCheck.schema("provider/signature.example.json")

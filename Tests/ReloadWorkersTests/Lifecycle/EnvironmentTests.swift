@@ -8,7 +8,7 @@ import WidgetStore
 @testable import ReloadWorkers
 
 /// Devices that change their locale, their time zone, or the day.
-@Suite(.serialized, .tags(.database), .timeLimit(.minutes(5)))
+@Suite(.serialized, .tags(.database), .timeLimit(.patience))
 struct EnvironmentTests {
     private let at = Timestamp(microseconds: 1_700_000_000_000_000)
     private let london = WidgetEnvironment(storedLocale: "en-GB", timeZone: "Europe/London")

@@ -7,7 +7,7 @@ import WidgetStore
 @testable import ReloadWorkers
 
 /// Widgets from the event to what people see: store, ingest and workers together.
-@Suite(.serialized, .tags(.database), .timeLimit(.minutes(5)))
+@Suite(.serialized, .tags(.database), .timeLimit(.patience))
 struct LifecycleTests {
     private let at = Timestamp(microseconds: 1_700_000_000_000_000)
 

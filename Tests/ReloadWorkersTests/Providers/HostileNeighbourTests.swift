@@ -8,7 +8,7 @@ import WidgetStore
 
 /// A provider that hangs, dribbles or sends without end, beside one that is well, in one worker process with more work of
 /// the sick one than it has slots.
-@Suite(.serialized, .tags(.database), .timeLimit(.minutes(5)))
+@Suite(.serialized, .tags(.database), .timeLimit(.patience))
 struct HostileNeighbourTests {
     enum Sickness: CaseIterable, Sendable {
         case hangs, dribbles, pours
@@ -40,7 +40,7 @@ struct HostileNeighbourTests {
     @Test(arguments: Sickness.allCases)
     func itCostsOnlyItsOwnShare(sickness: Sickness) async throws {
         try await withRawServer(sickness.behaviour) { sick, port in
-            try await withWorker(maxBatch: 1, minimumSpacing: .zero, timeout: .seconds(60)) {
+            try await withWorker(maxBatch: 1, minimumSpacing: .zero, timeout: .seconds(3_600)) {
                 $0.concurrency = 8
                 $0.providerConcurrency = 4
                 $0.maximumResponseBytes = 1 << 20
@@ -56,8 +56,8 @@ struct HostileNeighbourTests {
                     try await sick.asked.reaches(1)
                     for round in 1...15 {
                         for user in 0..<5 { try await worker.store.markUser("u\(user)") }
-                        // A slot that the sick provider holds is free after a minute.
-                        try await eventually("round \(round) of the one that is well", within: .seconds(15)) {
+                        // A slot that the sick provider holds is not free before the test gives up.
+                        try await eventually("round \(round) of the one that is well") {
                             for id in well where try await worker.store.detail(id).isStale { return false }
                             return true
                         }

@@ -8,7 +8,7 @@ import WidgetStore
 
 /// Providers that fail, over the real claims and requests: what is poisonous is found, what is overloaded is left alone,
 /// and nothing is lost.
-@Suite(.serialized, .tags(.database), .timeLimit(.minutes(5)))
+@Suite(.serialized, .tags(.database), .timeLimit(.patience))
 struct ProtectedReloadTests {
     private func placeUsers(_ count: Int, _ worker: TestWorker, from first: Int = 0) async throws -> [TimelineID] {
         try await worker.store.place((first..<(first + count)).map { .test("w\($0)", user: "u\($0)") })

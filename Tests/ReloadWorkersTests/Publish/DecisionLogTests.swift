@@ -10,7 +10,7 @@ import WidgetStore
 @testable import ReloadWorkers
 
 /// Decisions on their way to Kafka: never in anybody's way.
-@Suite(.serialized, .tags(.database), .timeLimit(.minutes(5)))
+@Suite(.serialized, .tags(.database), .timeLimit(.patience))
 struct DecisionLogTests {
     /// Stands for Kafka: keeps messages, or holds them up, or refuses them.
     private final class Sink: TimelinePublishing {

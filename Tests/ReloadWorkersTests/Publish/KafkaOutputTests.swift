@@ -12,7 +12,7 @@ extension Tag {
 }
 
 /// With real producers on the in-process cluster.
-@Suite(.tags(.kafka), .timeLimit(.minutes(5)))
+@Suite(.tags(.kafka), .timeLimit(.patience))
 struct KafkaOutputTests {
     private static let topic = "freshet.timelines"
 

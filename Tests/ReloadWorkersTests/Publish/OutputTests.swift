@@ -7,7 +7,7 @@ import WidgetStore
 @testable import ReloadWorkers
 
 /// Kafka that does not take what is published.
-@Suite("Output", .serialized, .tags(.database), .timeLimit(.minutes(5)))
+@Suite("Output", .serialized, .tags(.database), .timeLimit(.patience))
 struct OutputTests {
     @Test("What cannot be published is stored, its list goes back, and the next holder publishes what is stored")
     func laterPublished() async throws {

@@ -9,7 +9,7 @@ import WidgetStore
 @testable import ReloadWorkers
 
 /// Placeholders for the environments that devices move into.
-@Suite(.serialized, .tags(.database), .timeLimit(.minutes(5)))
+@Suite(.serialized, .tags(.database), .timeLimit(.patience))
 struct PlaceholderLoopTests {
     private let at = Timestamp(microseconds: 1_700_000_000_000_000)
     private let sydney = WidgetEnvironment(storedLocale: "en-AU", timeZone: "Australia/Sydney")
@@ -200,10 +200,8 @@ struct PlaceholderLoopTests {
             try await eventually("the request for a placeholder") {
                 !worker.provider.requests(to: .placeholder).isEmpty
             }
-            let start = ContinuousClock.now
             await group.triggerGracefulShutdown()
             try await running
-            #expect(start.duration(to: .now) < .seconds(60))
             #expect(worker.counts.placeholderFailures.isEmpty)
             // Its lease ends by itself.
             #expect(

@@ -1,9 +1,10 @@
+import TestSupport
 import Testing
 import WidgetModel
 
 @testable import ReloadWorkers
 
-@Suite(.timeLimit(.minutes(5)))
+@Suite(.timeLimit(.patience))
 struct RestingEndpointsTests {
     private let bank = ProviderKey(appID: 1, url: "http://bank")
     private let other = ProviderKey(appID: 2, url: "http://bank")

@@ -6,7 +6,7 @@ import WidgetStore
 @testable import ReloadWorkers
 
 /// Any number of requests before a fetch are one; what comes during it is exactly one more.
-@Suite(.serialized, .tags(.database), .timeLimit(.minutes(5)))
+@Suite(.serialized, .tags(.database), .timeLimit(.patience))
 struct CoalescingTests {
     @Test func requestsBeforeTheFetchAreOne() async throws {
         try await withWorker { worker in

@@ -7,7 +7,7 @@ import WidgetStore
 @testable import ReloadWorkers
 
 /// Rows that are not as the claim read them, and contents that the database refuses.
-@Suite("Storing", .serialized, .tags(.database), .timeLimit(.minutes(5)))
+@Suite("Storing", .serialized, .tags(.database), .timeLimit(.patience))
 struct StorerTests {
     /// Leases all ready lists of a store and answers its timelines, fetched with this content.
     private func fetched(

@@ -51,8 +51,8 @@ func serving(_ services: [TestService], _ body: () async throws -> Void) async t
 
 extension TestStore {
     /// Waits until nothing is stale, and no list is ready or leased.
-    func settles(within limit: Duration = .seconds(30)) async throws {
-        try await eventually("all is done", within: limit) {
+    func settles() async throws {
+        try await eventually("all is done") {
             guard try await stale() == 0 else { return false }
             return try await integer("SELECT count(*) FROM work WHERE lease IS NOT NULL OR due_at <= now()") == 0
         }

@@ -93,7 +93,7 @@ struct TestWorker: Sendable {
     /// - Parameter endsLists: false: the lists stay leased, as if the worker was killed.
     func finish(endsLists: Bool = true) async throws {
         works.release()
-        guard try await context.leases.drained(within: .seconds(120), clock: context.clock) else {
+        guard try await context.leases.drained(within: Patience.limit, clock: context.clock) else {
             throw StillUnderWay(timelines: context.leases.held)
         }
         try await works.ended()

@@ -5,7 +5,7 @@ import WidgetStore
 
 @testable import ReloadWorkers
 
-@Suite("Audit", .serialized, .tags(.database), .timeLimit(.minutes(5)))
+@Suite("Audit", .serialized, .tags(.database), .timeLimit(.patience))
 struct AuditWalkerTests {
     @Test("A pass goes through all timelines in chunks, and finds nothing where all are appointed")
     func nothing() async throws {

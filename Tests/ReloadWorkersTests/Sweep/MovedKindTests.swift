@@ -7,7 +7,7 @@ import WidgetStore
 @testable import ReloadWorkers
 
 /// A kind whose timelines get another identity: the sweeper moves the widgets, the workers do the rest.
-@Suite(.serialized, .tags(.database), .timeLimit(.minutes(5)))
+@Suite(.serialized, .tags(.database), .timeLimit(.patience))
 struct MovedKindTests {
     @Test func widgetsMoveUnderTheHighWaterMarkAndTheOldTimelinesAreBuried() async throws {
         try await withWorker { configuration in

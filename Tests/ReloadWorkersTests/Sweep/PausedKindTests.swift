@@ -7,7 +7,7 @@ import WidgetStore
 @testable import ReloadWorkers
 
 /// What is paused waits, whole; nothing else does.
-@Suite(.serialized, .tags(.database), .timeLimit(.minutes(5)))
+@Suite(.serialized, .tags(.database), .timeLimit(.patience))
 struct PausedKindTests {
     private func pause(_ worker: TestWorker, _ kind: String? = "Purchases") async throws {
         #expect(try await worker.store.store.pause(app: TestKinds.app, kind: kind)?.isChanged == true)

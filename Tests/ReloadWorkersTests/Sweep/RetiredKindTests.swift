@@ -7,7 +7,7 @@ import WidgetStore
 @testable import ReloadWorkers
 
 /// A kind that is deleted: its widgets go, its timelines are buried, and it can be made anew.
-@Suite(.serialized, .tags(.database), .timeLimit(.minutes(5)))
+@Suite(.serialized, .tags(.database), .timeLimit(.patience))
 struct RetiredKindTests {
     private func retire(_ worker: TestWorker, _ kind: String = "Purchases") async throws {
         #expect(try await worker.store.store.retire(app: TestKinds.app, kind: kind)?.isChanged == true)

@@ -6,7 +6,7 @@ import WidgetStore
 @testable import ReloadWorkers
 
 /// A kind may be deleted while much of it is due: nothing of it is claimed any more, so that must not hold it up.
-@Suite(.serialized, .tags(.database), .timeLimit(.minutes(5)))
+@Suite(.serialized, .tags(.database), .timeLimit(.patience))
 struct RetirementBacklogTests {
     @Test func aKindWithMoreDueThanTheHighWaterMarkIsRetiredToItsEnd() async throws {
         try await withWorker {

@@ -7,7 +7,7 @@ import WidgetStore
 @testable import ReloadWorkers
 
 /// Reloads of everyone that come while an earlier one is still being worked through.
-@Suite("Reloads of everyone, one after another", .serialized, .tags(.database), .timeLimit(.minutes(5)))
+@Suite("Reloads of everyone, one after another", .serialized, .tags(.database), .timeLimit(.patience))
 struct SweepConvergenceTests {
     @Test("A walk that is raised goes on to the end, then round to where it was raised")
     func round() async throws {

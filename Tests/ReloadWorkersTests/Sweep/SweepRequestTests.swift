@@ -7,7 +7,7 @@ import WidgetStore
 @testable import ReloadWorkers
 
 /// Recorded sweeps: everyone with a match, and audiences of very many widgets.
-@Suite(.serialized, .tags(.database), .timeLimit(.minutes(5)))
+@Suite(.serialized, .tags(.database), .timeLimit(.patience))
 struct SweepRequestTests {
     /// Records sweeps of everyone with a match.
     private func record(

@@ -7,7 +7,7 @@ import WidgetStore
 @testable import ReloadWorkers
 
 /// Reloads of everyone become bulk lists in paced chunks.
-@Suite("Reloads of everyone", .serialized, .tags(.database), .timeLimit(.minutes(5)))
+@Suite("Reloads of everyone", .serialized, .tags(.database), .timeLimit(.patience))
 struct SweeperTests {
     /// Two lists of twenty.
     private func configure(_ configuration: inout WorkerConfiguration) {

@@ -34,8 +34,8 @@ actor DatabaseServer {
         var administration = configuration
         administration.maximumConnections = 8
         // Many tests at once wait for one another's checkpoints.
-        administration.acquireTimeout = .seconds(60)
-        administration.statementTimeout = .seconds(60)
+        administration.acquireTimeout = Patience.limit
+        administration.statementTimeout = Patience.limit
         self.pool = PostgresPool(
             configuration: administration, logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
     }

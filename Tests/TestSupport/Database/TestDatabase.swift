@@ -41,7 +41,7 @@ package func withDatabase<Value: Sendable>(
         var configuration = try server.configuration.naming(database: name)
         configuration.applicationName = "freshet-test"
         // Many tests share the machine: a slow start is not what they test.
-        configuration.acquireTimeout = .seconds(60)
+        configuration.acquireTimeout = Patience.limit
         configure(&configuration)
         let pool = PostgresPool(configuration: configuration, logger: logger)
         let database = TestDatabase(name: name, connectionString: configuration.connectionString, pool: pool)

@@ -1,22 +1,66 @@
 package import Logging
 import Synchronization
 
-/// Keeps what is logged at `warning` and above.
+/// Keeps what is logged, and lets a test wait for a line.
 package final class RecordedLog: Sendable {
-    private let lines = Mutex<[String]>([])
+    package struct Line: Sendable, CustomStringConvertible {
+        package let level: Logger.Level
+        package let text: String
+        package let metadata: Logger.Metadata
 
-    package init() {}
+        package var description: String { "\(text) \(metadata)" }
+    }
 
-    package var logger: Logger { Logger(label: "test") { _ in Handler(log: self) } }
+    private struct State {
+        var lines: [Line] = []
+        /// Number of lines that ``next(where:)`` has passed.
+        var passed = 0
+    }
 
-    package func count(of message: String) -> Int {
-        lines.withLock { $0.count { $0.contains(message) } }
+    private let state = Mutex(State())
+    private let level: Logger.Level
+
+    /// - Parameter level: the lowest level that is kept.
+    package init(level: Logger.Level = .trace) {
+        self.level = level
+    }
+
+    package var logger: Logger { Logger(label: "test") { _ in Handler(log: self, logLevel: self.level) } }
+
+    package var lines: [Line] { state.withLock { $0.lines } }
+
+    /// Number of lines with this text, in the message or the metadata.
+    package func count(of text: String) -> Int {
+        lines.count { $0.description.contains(text) }
+    }
+
+    /// Waits for the next line that fits, after the one that was waited for last.
+    @discardableResult
+    package func next(where fits: (Line) -> Bool) async throws -> Line {
+        var found: Line?
+        try await eventually("a line of the log; so far: \(lines.suffix(20))") {
+            found = state.withLock { state in
+                while state.passed < state.lines.count {
+                    let line = state.lines[state.passed]
+                    state.passed += 1
+                    if fits(line) { return line }
+                }
+                return nil
+            }
+            return found != nil
+        }
+        return found ?? Line(level: .critical, text: "", metadata: [:])
+    }
+
+    /// Waits for the next line with this message.
+    package func next(_ text: String) async throws {
+        try await next { $0.text == text }
     }
 
     private struct Handler: LogHandler {
         let log: RecordedLog
         var metadata: Logger.Metadata = [:]
-        var logLevel = Logger.Level.warning
+        var logLevel: Logger.Level
 
         subscript(metadataKey key: String) -> Logger.Metadata.Value? {
             get { metadata[key] }
@@ -24,8 +68,9 @@ package final class RecordedLog: Sendable {
         }
 
         func log(event: LogEvent) {
-            let line = "\(event.message) \(event.metadata.map { "\($0)" } ?? "")"
-            log.lines.withLock { $0.append(line) }
+            let line = Line(
+                level: event.level, text: "\(event.message)", metadata: metadata.merging(event.metadata ?? [:]) { $1 })
+            log.state.withLock { $0.lines.append(line) }
         }
     }
 }

@@ -9,7 +9,7 @@ import WidgetModel
 ///
 /// `FRESHET_UPDATE_CONTRACT=1 deploy/local/test --filter ContractTests` writes the file anew after an addition, and
 /// refuses to after anything else.
-@Suite(.tags(.schemas), .timeLimit(.minutes(5)))
+@Suite(.tags(.schemas), .timeLimit(.patience))
 struct ContractTests {
     private static let file = ContractFiles.folder.appending(path: "v1.lock.json")
 

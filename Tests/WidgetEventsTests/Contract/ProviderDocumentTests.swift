@@ -5,7 +5,7 @@ import WidgetModel
 @testable import WidgetEvents
 
 /// `schemas/provider.openapi.yaml` and the program say the same.
-@Suite(.tags(.schemas), .timeLimit(.minutes(5)))
+@Suite(.tags(.schemas), .timeLimit(.patience))
 struct ProviderDocumentTests {
     private let document: JSONValue
 

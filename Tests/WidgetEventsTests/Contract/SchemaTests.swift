@@ -6,7 +6,7 @@ import WidgetModel
 @testable import WidgetEvents
 
 /// The published schemas and the decoder say the same.
-@Suite(.tags(.schemas), .timeLimit(.minutes(5)))
+@Suite(.tags(.schemas), .timeLimit(.patience))
 struct SchemaTests {
     private func schema(_ path: String) throws -> JSONValue { try SchemaCheck.schema(path) }
 

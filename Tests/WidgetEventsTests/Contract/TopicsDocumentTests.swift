@@ -5,7 +5,7 @@ import WidgetModel
 @testable import WidgetEvents
 
 /// `schemas/asyncapi.yaml` and the program say the same.
-@Suite(.tags(.schemas), .timeLimit(.minutes(5)))
+@Suite(.tags(.schemas), .timeLimit(.patience))
 struct TopicsDocumentTests {
     private struct Example {
         let message: String

@@ -1,9 +1,10 @@
+import TestSupport
 import Testing
 
 @testable import WidgetModel
 
 /// RFC 8785's own examples, and what goes beyond them.
-@Suite(.tags(.json), .timeLimit(.minutes(5)))
+@Suite(.tags(.json), .timeLimit(.patience))
 struct JSONCanonicalTests {
     /// Appendix B.
     @Test(arguments: [

@@ -1,8 +1,9 @@
+import TestSupport
 import Testing
 
 @testable import WidgetModel
 
-@Suite(.tags(.json), .timeLimit(.minutes(5)))
+@Suite(.tags(.json), .timeLimit(.patience))
 struct JSONParsingTests {
     @Test(
         arguments: [

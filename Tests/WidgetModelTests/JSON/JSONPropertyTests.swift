@@ -1,9 +1,10 @@
-import Simulation
+import Randomness
+import TestSupport
 import Testing
 
 @testable import WidgetModel
 
-@Suite(.tags(.json, .property), .timeLimit(.minutes(5)))
+@Suite(.tags(.json, .property), .timeLimit(.patience))
 struct JSONPropertyTests {
     @Test func parsingWhatWasWritten() throws {
         var generator = JSONGenerator(seed: 1)

@@ -1,8 +1,9 @@
+import TestSupport
 import Testing
 
 @testable import WidgetModel
 
-@Suite(.tags(.provider), .timeLimit(.minutes(5)))
+@Suite(.tags(.provider), .timeLimit(.patience))
 struct ProviderRequestTests {
     private func identity(_ sharing: KindSharing, _ variation: KindVariation) throws -> TimelineIdentity {
         TimelineIdentity(

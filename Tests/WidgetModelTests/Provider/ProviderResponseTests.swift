@@ -1,9 +1,10 @@
-import Simulation
+import Randomness
+import TestSupport
 import Testing
 
 @testable import WidgetModel
 
-@Suite(.tags(.provider), .timeLimit(.minutes(5)))
+@Suite(.tags(.provider), .timeLimit(.patience))
 struct ProviderResponseTests {
     private let one = TimelineID(high: 0, low: 1)
     private let two = TimelineID(high: 0, low: 2)

@@ -1,8 +1,9 @@
+import TestSupport
 import Testing
 
 @testable import WidgetModel
 
-@Suite(.tags(.provider), .timeLimit(.minutes(5)))
+@Suite(.tags(.provider), .timeLimit(.patience))
 struct ProviderURLTests {
     @Test(arguments: [
         ("http://provider", "provider", 80, "", "http://provider"),

@@ -1,8 +1,9 @@
+import TestSupport
 import Testing
 
 @testable import WidgetModel
 
-@Suite("Answers with snapshots and placeholders", .tags(.provider), .timeLimit(.minutes(5)))
+@Suite("Answers with snapshots and placeholders", .tags(.provider), .timeLimit(.patience))
 struct StandInResponseTests {
     private let one = TimelineID(high: 0, low: 1)
     private let two = TimelineID(high: 0, low: 2)
@@ -158,7 +159,7 @@ struct StandInResponseTests {
     }
 }
 
-@Suite("Requests for placeholders", .tags(.provider), .timeLimit(.minutes(5)))
+@Suite("Requests for placeholders", .tags(.provider), .timeLimit(.patience))
 struct PlaceholderRequestTests {
     private func identity(
         _ kind: String = "K", _ family: WidgetFamily = .systemSmall, _ locale: String = "de-DE",

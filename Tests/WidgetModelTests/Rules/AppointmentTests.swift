@@ -1,9 +1,10 @@
+import TestSupport
 import Testing
 
 @testable import WidgetModel
 
 /// The functions that decide when and whether a timeline is looked at, over small domains and against plainer definitions.
-@Suite(.tags(.rules), .timeLimit(.minutes(5)))
+@Suite(.tags(.rules), .timeLimit(.patience))
 struct AppointmentTests {
     private static let now = time("2020-06-22T10:00:00Z")
     private let now = Self.now

@@ -1,9 +1,10 @@
-import Simulation
+import Randomness
+import TestSupport
 import Testing
 
 @testable import WidgetModel
 
-@Suite(.tags(.rules), .timeLimit(.minutes(5)))
+@Suite(.tags(.rules), .timeLimit(.patience))
 struct BackoffTests {
     @Test func bounds() {
         let backoff = Backoff(base: .seconds(1), cap: .seconds(60))

@@ -1,9 +1,10 @@
-import Simulation
+import Randomness
+import TestSupport
 import Testing
 
 @testable import WidgetModel
 
-@Suite("Properties of the ledger", .tags(.rules, .property), .timeLimit(.minutes(5)))
+@Suite("Properties of the ledger", .tags(.rules, .property), .timeLimit(.patience))
 struct BudgetLedgerPropertyTests {
     private static let start = time("2020-06-22T10:00:00Z")
 

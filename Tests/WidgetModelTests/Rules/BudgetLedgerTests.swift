@@ -1,8 +1,9 @@
+import TestSupport
 import Testing
 
 @testable import WidgetModel
 
-@Suite(.tags(.rules), .timeLimit(.minutes(5)))
+@Suite(.tags(.rules), .timeLimit(.patience))
 struct BudgetLedgerTests {
     /// The beginning of ten minutes, where the ledger loses the most.
     private let start = time("2020-06-22T10:00:00Z")

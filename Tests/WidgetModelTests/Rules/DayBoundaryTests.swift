@@ -1,11 +1,12 @@
 import Foundation
+import TestSupport
 import Testing
 
 @testable import WidgetModel
 
 /// `after(midnight)` as a provider gives it for the time zone that its request names: the date says when, whatever the
 /// time zone; so the calendar is the test's, and none of the rules.
-@Suite("Days end by time zone", .tags(.rules), .timeLimit(.minutes(5)))
+@Suite("Days end by time zone", .tags(.rules), .timeLimit(.patience))
 struct DayBoundaryTests {
     struct Day: Sendable, CustomTestStringConvertible {
         let zone: String

@@ -1,10 +1,11 @@
+import TestSupport
 import Testing
 
 @testable import WidgetModel
 
 /// The rows of the design's table of definitions. What is asked of a kind is asked of `KindDefinition`, what is asked
 /// of many placements of `TimelineIdentity`.
-@Suite("Design, part A: definition", .tags(.rules), .timeLimit(.minutes(5)))
+@Suite("Design, part A: definition", .tags(.rules), .timeLimit(.patience))
 struct DesignPartATests {
     private func kind(_ name: String, families: [WidgetFamily] = []) -> KindDefinition {
         KindDefinition(name: name, families: families, providerURL: "http://provider", placeholder: [:])
@@ -121,7 +122,7 @@ struct DesignPartATests {
     }
 }
 
-@Suite("Design, part B: snapshot, timeline", .tags(.rules), .timeLimit(.minutes(5)))
+@Suite("Design, part B: snapshot, timeline", .tags(.rules), .timeLimit(.patience))
 struct DesignPartBTests {
     private let now = time("2020-06-22T10:00:00Z")
     private let id = TimelineID(high: 1, low: 2)

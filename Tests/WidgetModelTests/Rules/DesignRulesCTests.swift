@@ -1,8 +1,9 @@
+import TestSupport
 import Testing
 
 @testable import WidgetModel
 
-@Suite("Design, part C: reloads", .tags(.rules), .timeLimit(.minutes(5)))
+@Suite("Design, part C: reloads", .tags(.rules), .timeLimit(.patience))
 struct DesignPartCTests {
     private let now = time("2020-06-22T10:00:00Z")
 
@@ -235,7 +236,7 @@ struct DesignPartCTests {
     }
 }
 
-@Suite("Design, part H: what users of the existing systems miss", .tags(.rules), .timeLimit(.minutes(5)))
+@Suite("Design, part H: what users of the existing systems miss", .tags(.rules), .timeLimit(.patience))
 struct DesignPartHTests {
     private let now = time("2020-06-22T10:00:00Z")
 

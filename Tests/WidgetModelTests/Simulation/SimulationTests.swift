@@ -1,8 +1,9 @@
 import Simulation
+import TestSupport
 import Testing
 
 /// A short run of the simulation (`deploy/local/test --simulate` is the long one), and the proof that it notices.
-@Suite("Simulation", .tags(.property), .timeLimit(.minutes(5)))
+@Suite("Simulation", .tags(.property), .timeLimit(.patience))
 struct SimulationTests {
     @Test("whatever happens, the invariants hold", arguments: 0..<4)
     func schedules(part: UInt64) {

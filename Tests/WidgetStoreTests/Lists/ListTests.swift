@@ -4,7 +4,7 @@ import Testing
 import WidgetModel
 import WidgetStore
 
-@Suite("Work lists are leased, given back and ended by their holder", .timeLimit(.minutes(5)))
+@Suite("Work lists are leased, given back and ended by their holder", .timeLimit(.patience))
 struct ListTests {
     @Test("A claim leases a list once, with the rows that it stands for")
     func claim() async throws {

@@ -55,7 +55,7 @@ private struct NextLooks: PostgresStatement {
     }
 }
 
-@Suite("The time of a timeline's next look", .timeLimit(.minutes(5)))
+@Suite("The time of a timeline's next look", .timeLimit(.patience))
 struct NextLookTests {
     @Test("SQL and the model agree on thousands of random rows")
     func agreement() async throws {

@@ -4,7 +4,7 @@ import Testing
 import WidgetModel
 import WidgetStore
 
-@Suite("What explains a widget", .timeLimit(.minutes(5)))
+@Suite("What explains a widget", .timeLimit(.patience))
 struct ReadExplanationTests {
     private func read(
         _ widget: String, app: String = TestKinds.app, _ store: TestStore

@@ -4,7 +4,7 @@ import Testing
 import WidgetModel
 import WidgetStore
 
-@Suite("What is scheduled", .timeLimit(.minutes(5)))
+@Suite("What is scheduled", .timeLimit(.patience))
 struct ForecastDueTests {
     /// Places a widget whose timeline is listed then (SQL), in a lane.
     private func schedule(

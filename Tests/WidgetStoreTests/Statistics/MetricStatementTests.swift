@@ -4,7 +4,7 @@ import Testing
 import WidgetModel
 import WidgetStore
 
-@Suite("What metrics are read with", .timeLimit(.minutes(5)))
+@Suite("What metrics are read with", .timeLimit(.patience))
 struct MetricStatementTests {
     /// Forty timelines of one kind, rendered one to forty minutes ago.
     private static let timelines = """

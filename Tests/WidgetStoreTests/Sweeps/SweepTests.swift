@@ -4,7 +4,7 @@ import Testing
 import WidgetModel
 import WidgetStore
 
-@Suite("Reloads of everyone", .timeLimit(.minutes(5)))
+@Suite("Reloads of everyone", .timeLimit(.patience))
 struct SweepTests {
     private func bump(_ store: TestStore, _ reason: ReloadReason = .push) async throws -> RegisteredKind {
         let kind = try await store.kind()
@@ -206,7 +206,7 @@ struct SweepTests {
     }
 }
 
-@Suite("The audit of appointments", .timeLimit(.minutes(5)))
+@Suite("The audit of appointments", .timeLimit(.patience))
 struct AuditTests {
     @Test("A row with something to do and no list is found, appointed and counted; others are left alone")
     func found() async throws {

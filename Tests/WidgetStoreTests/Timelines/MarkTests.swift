@@ -1,10 +1,11 @@
 import PostgresClient
+import Randomness
 import TestSupport
 import Testing
 import WidgetModel
 import WidgetStore
 
-@Suite("Targeted requests mark timelines", .timeLimit(.minutes(5)))
+@Suite("Targeted requests mark timelines", .timeLimit(.patience))
 struct MarkTests {
     @Test("A push to a user marks that user's timelines of the kind, and nobody else's")
     func user() async throws {
@@ -213,7 +214,7 @@ struct MarkTests {
     }
 }
 
-@Suite("Views", .timeLimit(.minutes(5)))
+@Suite("Views", .timeLimit(.patience))
 struct ViewTests {
     private static let start = Timestamp(microseconds: 1_700_000_000_000_000)
 
@@ -252,7 +253,7 @@ struct ViewTests {
     @Test("Which views count, and the rate, are those of the model, however the views are batched")
     func conformance() async throws {
         try await withStore { store in
-            var random = SeededRandom(seed: 5)
+            var random = SeededGenerator(seed: 5)
             var widgets: [String: [Timestamp]] = [:]
             for index in 0..<20 {
                 // Some out of order, some days apart.
@@ -287,22 +288,5 @@ struct ViewTests {
                         == Int(try #require(counted.last).microseconds))
             }
         }
-    }
-}
-
-/// A seeded sequence (splitmix64).
-private struct SeededRandom: RandomNumberGenerator {
-    var state: UInt64
-
-    init(seed: UInt64) {
-        state = seed
-    }
-
-    mutating func next() -> UInt64 {
-        state &+= 0x9E37_79B9_7F4A_7C15
-        var mixed = state
-        mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9
-        mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
-        return mixed ^ (mixed >> 31)
     }
 }

@@ -4,7 +4,7 @@ import Testing
 import WidgetModel
 import WidgetStore
 
-@Suite("Placing widgets and collecting what no widget shows", .timeLimit(.minutes(5)))
+@Suite("Placing widgets and collecting what no widget shows", .timeLimit(.patience))
 struct PlacementTests {
     @Test("The last widget's removal orphans once, in the bulk lane, also when two are removed at once")
     func twoRemovals() async throws {

@@ -4,7 +4,7 @@ import Testing
 import WidgetModel
 import WidgetStore
 
-@Suite("Storing what was fetched, and ending a look", .timeLimit(.minutes(5)))
+@Suite("Storing what was fetched, and ending a look", .timeLimit(.patience))
 struct StoreTests {
     @Test("A store renders what was captured and appoints the policy's time")
     func stored() async throws {

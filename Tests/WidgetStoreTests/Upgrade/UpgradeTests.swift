@@ -6,7 +6,7 @@ import WidgetStore
 
 /// Old and new binaries run side by side while an upgrade goes on: the database is migrated first, then the processes are
 /// replaced one by one.
-@Suite("Upgrades without a pause", .timeLimit(.minutes(5)))
+@Suite("Upgrades without a pause", .timeLimit(.patience))
 struct UpgradeTests {
     /// The least that a binary must know to use the schema of this build.
     private static var leastKnown: Int {

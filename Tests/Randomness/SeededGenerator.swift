@@ -1,11 +1,13 @@
 /// SplitMix64: the same numbers for the same seed, everywhere.
 package struct SeededGenerator: RandomNumberGenerator, Sendable {
-    private var state: UInt64
+    @usableFromInline package var state: UInt64
 
+    @inlinable
     package init(seed: UInt64) {
         state = seed
     }
 
+    @inlinable
     package mutating func next() -> UInt64 {
         state &+= 0x9E37_79B9_7F4A_7C15
         var word = state
@@ -15,11 +17,14 @@ package struct SeededGenerator: RandomNumberGenerator, Sendable {
     }
 
     /// A number below `bound`, which is positive. Not exactly uniform, but fast.
-    mutating func below(_ bound: Int) -> Int {
+    @inlinable
+    package mutating func below(_ bound: Int) -> Int {
         Int(next().multipliedFullWidth(by: UInt64(bound)).high)
     }
 
-    mutating func byte() -> UInt8 { UInt8(truncatingIfNeeded: next() >> 32) }
+    @inlinable
+    package mutating func byte() -> UInt8 { UInt8(truncatingIfNeeded: next() >> 32) }
 
-    mutating func chance(_ part: Int, of whole: Int) -> Bool { below(whole) < part }
+    @inlinable
+    package mutating func chance(_ part: Int, of whole: Int) -> Bool { below(whole) < part }
 }
