@@ -4,9 +4,9 @@ internal import Synchronization
 /// librdkafka's in-process cluster: brokers that speak the real protocol over TCP on the loopback interface, with
 /// faults on demand. For tests and the demo.
 ///
-/// What it does not do:
+/// Differences from a real cluster:
 /// - It keeps at most 5 MiB or 100,000 batches a partition and **silently drops the oldest**: a consumer that is too
-///   slow gets `offsetOutOfRange`, so who produces has to hold back.
+///   slow gets `offsetOutOfRange`, so producers must hold back.
 /// - It ignores a producer's sequence numbers. A message that it has stored, and is cut off before it could say so, is
 ///   stored again by the retry. And were several requests under way, it would take the later one although the earlier
 ///   one failed, from which librdkafka concludes that both are stored; therefore ``clientProperties`` allow one request
@@ -34,8 +34,8 @@ package final class EmbeddedKafka: Sendable {
         KafkaConfiguration(bootstrapServers: bootstrapServers, properties: Self.clientProperties)
     }
 
-    /// What its clients must set to be quick: an empty fetch is answered only when the wait is over, so this is the
-    /// latency; and failures are noticed and left behind within fractions of a second.
+    /// Properties that make clients of it quick: an empty fetch is answered only when the wait is over, so this is the
+    /// latency; and clients recover from failures within fractions of a second.
     package static let clientProperties: [String: String] = [
         "fetch.wait.max.ms": "2",
         "fetch.error.backoff.ms": "20",
@@ -84,8 +84,8 @@ package final class EmbeddedKafka: Sendable {
         try cluster.clearErrors(request)
     }
 
-    /// What the cluster says of the topic when it is asked for its metadata, until it is told otherwise; nil for what
-    /// is so. With `unknownTopicOrPartition` the topic is not there, for those who ask.
+    /// Sets the error of the topic's metadata until it is changed again; nil: none. With `unknownTopicOrPartition` the topic
+    /// seems to be missing.
     package func setTopicError(_ topic: String, _ code: KafkaError.Code?) throws(KafkaError) {
         try cluster.setTopicError(topic, code)
     }

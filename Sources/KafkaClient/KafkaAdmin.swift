@@ -15,7 +15,7 @@ package struct KafkaAdmin: Sendable {
     }
 
     /// Creates topics that are not there yet; the outcomes by name.
-    /// - Throws: if the cluster did not answer. What it says of a single topic is that topic's outcome.
+    /// - Throws: if the cluster did not answer. The error of a single topic is that topic's outcome.
     package func createTopics(
         _ topics: [KafkaTopicSpecification]
     ) async throws(KafkaError) -> [String: KafkaTopicOutcome] {
@@ -44,14 +44,14 @@ package struct KafkaAdmin: Sendable {
         try await perform("describe topics") { client throws(KafkaError) in try client.describe(topics: names) }
     }
 
-    /// What the partition's log holds now.
+    /// Bounds of a partition's log.
     package func bounds(of partition: TopicPartition) async throws(KafkaError) -> KafkaLogBounds {
         try await perform("ask for the bounds of a log") { client throws(KafkaError) in
             try client.bounds(of: partition)
         }
     }
 
-    /// What the logs of several partitions hold now, asked over one connection.
+    /// Bounds of the logs of several partitions, asked over one connection.
     package func bounds(of partitions: [TopicPartition]) async throws(KafkaError) -> [TopicPartition: KafkaLogBounds] {
         try await perform("ask for the bounds of logs") { client throws(KafkaError) in
             var bounds: [TopicPartition: KafkaLogBounds] = [:]
@@ -73,23 +73,13 @@ package struct KafkaAdmin: Sendable {
         let configuration = configuration
         let timeout = timeout
         let logger = logger
-        let result = await withCheckedContinuation {
-            (continuation: CheckedContinuation<Result<Value, KafkaError>, Never>) in
-            let work: @Sendable () -> Void = {
-                do throws(KafkaError) {
-                    let client = try AdminClient(
-                        configuration, timeout: timeout, logger: logger, operation: operation)
-                    continuation.resume(returning: .success(try body(client)))
-                } catch {
-                    continuation.resume(returning: .failure(error))
-                }
-            }
+        return try await PollThread.perform("kafka-admin") { answer in
             do throws(KafkaError) {
-                try PollThread.run("kafka-admin", work)
+                let client = try AdminClient(configuration, timeout: timeout, logger: logger, operation: operation)
+                answer(.success(try body(client)))
             } catch {
-                continuation.resume(returning: .failure(error))
+                answer(.failure(error))
             }
         }
-        return try result.get()
     }
 }

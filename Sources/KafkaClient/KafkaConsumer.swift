@@ -7,7 +7,7 @@ internal import Synchronization
 /// when the receiver is slow, fetching pauses, but the thread goes on serving the group. Kafka's own committed offsets
 /// are never read. An instance that is dropped without `shutdown` leaves the group too.
 package final class KafkaConsumer: Sendable {
-    /// What happens, in order. One task iterates at a time.
+    /// Events in order. One task iterates at a time.
     package let events: KafkaConsumerEvents
 
     private let loop: ConsumerLoop
@@ -29,7 +29,7 @@ package final class KafkaConsumer: Sendable {
 
     deinit { loop.mailbox.post(.stop(.shutdown)) }
 
-    /// Stops fetching these partitions until `resume`. What is buffered of them still comes.
+    /// Stops fetching these partitions until `resume`. Buffered messages are still delivered.
     package func pause(_ partitions: [TopicPartition]) {
         loop.mailbox.post(.pause(partitions))
     }
@@ -63,7 +63,7 @@ package final class KafkaConsumer: Sendable {
         }
     }
 
-    /// What the partition's log holds now; asked with a connection of its own, on a thread of its own.
+    /// Bounds of a partition's log, asked with a connection and a thread of its own.
     package func bounds(
         of partition: TopicPartition, timeout: Duration = .seconds(5)
     ) async throws(KafkaError) -> KafkaLogBounds {
@@ -91,7 +91,7 @@ package final class KafkaConsumer: Sendable {
         loop.pulse.withLock { pulse in pulse.lastTurn.map { $0.duration(to: .now) } }
     }
 
-    /// What has been seen so far.
+    /// Counts so far.
     package var counters: KafkaConsumerCounters {
         var counters = loop.counters.withLock { $0 }
         (counters.messages, counters.batches) = loop.buffer.counts

@@ -4,7 +4,7 @@ internal import Synchronization
 /// Produces messages so that each that is confirmed is stored exactly once and in order per partition: idempotent,
 /// confirmed by all in-sync replicas.
 ///
-/// What is under way is bounded by number and bytes; beyond that callers wait, suspended, first come first served. One
+/// Messages under way are bounded by number and bytes; beyond that callers wait, suspended, first come first served. One
 /// thread hands the messages to librdkafka and collects the confirmations. An instance that is dropped without
 /// `shutdown` finishes what it has.
 ///
@@ -80,7 +80,7 @@ package final class KafkaProducer: Sendable {
     ///
     /// Cancelling the task takes the message back while it waits for room (`cancelled`). Once it is handed over it
     /// cannot be taken back, and the call goes on to its outcome.
-    /// - Throws: an error that says whether the message may have been stored all the same (`isPossiblyPersisted`).
+    /// - Throws: an error that says whether the message may have been stored anyway (`isPossiblyPersisted`).
     package func send(_ message: KafkaMessage) async throws(KafkaError) -> KafkaDelivery {
         // One message in, one result out.
         try await send([message])[0].get()

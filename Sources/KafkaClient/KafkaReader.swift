@@ -13,7 +13,7 @@ package struct KafkaReader: Sendable {
 
     /// The message at an offset, as a batch of one; nil when the log has none there (any more, or yet).
     ///
-    /// - Parameter timeout: of all of it, connecting included.
+    /// - Parameter timeout: of the whole call, connecting included.
     /// - Throws: `timedOut` when no broker has answered by then; `unknownTopicOrPartition`.
     package func message(
         topic: String, partition: Int32, offset: Int64, timeout: Duration = .seconds(3)
@@ -21,23 +21,14 @@ package struct KafkaReader: Sendable {
         let place = TopicPartition(topic: topic, partition: partition)
         let configuration = configuration
         let logger = logger
-        let result = await withCheckedContinuation {
-            (continuation: CheckedContinuation<Result<KafkaBatch?, KafkaError>, Never>) in
-            let work: @Sendable () -> Void = {
-                do throws(KafkaError) {
-                    let reader = try MessageReader(configuration, logger: logger)
-                    // Answered before the client is closed, which takes a moment.
-                    continuation.resume(returning: reader.read(place, at: offset, timeout: timeout))
-                } catch {
-                    continuation.resume(returning: .failure(error))
-                }
-            }
+        return try await PollThread.perform("kafka-reader") { answer in
             do throws(KafkaError) {
-                try PollThread.run("kafka-reader", work)
+                let reader = try MessageReader(configuration, logger: logger)
+                // Answered before the client is closed, which takes a moment.
+                answer(reader.read(place, at: offset, timeout: timeout))
             } catch {
-                continuation.resume(returning: .failure(error))
+                answer(.failure(error))
             }
         }
-        return try result.get()
     }
 }

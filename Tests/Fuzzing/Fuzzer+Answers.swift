@@ -77,7 +77,7 @@ extension Fuzzer {
         let requested = requested("snapshot.response")
         let limits = ProviderLimits(maximumContentBytes: random.any([200, 262_144]))
         return try answer(bytes, of: requested) { () throws(JSONError) in
-            try StandInResponse.snapshots(bytes, requested: requested, limits: limits)
+            try FallbackResponse.snapshots(bytes, requested: requested, limits: limits)
         } check: { (outcome) throws(FuzzFinding) in
             return try Self.check(outcome, of: bytes.count, atMost: limits.maximumContentBytes)
         }
@@ -87,14 +87,14 @@ extension Fuzzer {
         let bytes = random.json(of: corpus.provider["placeholder.response"] ?? [])
         let requested = requested("placeholder.response")
         return try answer(bytes, of: requested) { () throws(JSONError) in
-            try StandInResponse.placeholders(bytes, requested: requested)
+            try FallbackResponse.placeholders(bytes, requested: requested)
         } check: { (outcome) throws(FuzzFinding) in
             return try Self.check(outcome, of: bytes.count, atMost: KindDefinition.maximumPlaceholderBytes)
         }
     }
 
     private static func check(
-        _ outcome: StandInOutcome, of bytes: Int, atMost limit: Int
+        _ outcome: FallbackOutcome, of bytes: Int, atMost limit: Int
     ) throws(FuzzFinding) -> String {
         switch outcome {
         case .value(let value):

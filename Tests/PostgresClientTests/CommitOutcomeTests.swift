@@ -6,12 +6,12 @@ import Testing
 private struct Insert: PostgresStatement {
     static let sql = "INSERT INTO item VALUES ($1::int8)"
     var id: Int
-    func bind(_ parameters: inout PostgresParameters) { parameters.append(id) }
+    var parameters: PostgresParameters { PostgresParameters(id) }
 }
 
 private struct Ids: PostgresStatement {
     static let sql = "SELECT id FROM item ORDER BY id"
-    static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int { try row.value(0) }
+    static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int { try row.value("id") }
 }
 
 private let items = DatabaseTemplate(key: "outcome") { pool in

@@ -12,14 +12,14 @@ private struct Rows: PostgresStatement {
     }
 
     static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row {
-        Row(id: try row.value(0), name: try row.optional(1), score: try row.optional(2))
+        Row(id: try row.value("id"), name: try row.optional("name"), score: try row.optional("score"))
     }
 }
 
 private struct Summary: PostgresStatement {
-    static let sql = "SELECT count(*), coalesce(sum(id), 0)::int8 FROM item"
+    static let sql = "SELECT count(*) AS count, coalesce(sum(id), 0)::int8 AS sum FROM item"
     static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> [Int] {
-        [try row.value(0), try row.value(1)]
+        [try row.value("count"), try row.value("sum")]
     }
 }
 
@@ -38,13 +38,11 @@ struct CopyTests {
     @Test func textChunksMayBeCutAnywhere() async throws {
         try await withDatabase(template: items) { database in
             let text = Array("1\tone\t1.5\n2\t\\N\t\\N\n3\tdrüben\tNaN\n".utf8)
-            let chunks = AsyncStream<[UInt8]> { continuation in
-                for byte in text { continuation.yield([byte]) }
-                continuation.yield([])
-                continuation.finish()
-            }
             let count = try await database.pool.withConnection {
-                try await $0.copyIn("COPY item FROM STDIN", chunks: chunks)
+                try await $0.copyIn("COPY item FROM STDIN") { write in
+                    for byte in text { try await write([byte]) }
+                    try await write([])
+                }
             }
             #expect(count == 3)
             let rows = try await database.pool.query(Rows())
@@ -74,13 +72,9 @@ struct CopyTests {
 
     @Test func manyRowsFlowInATransaction() async throws {
         try await withDatabase(template: items) { database in
-            let ids = AsyncStream<Int> { continuation in
-                for id in 1...50_000 { continuation.yield(id) }
-                continuation.finish()
-            }
             let name = String(repeating: "n", count: 200)
             let count = try await database.pool.withTransaction { transaction in
-                let count = try await transaction.copyIn(binaryCopy, rows: ids) { id, row in
+                let count = try await transaction.copyIn(binaryCopy, rows: 1...50_000) { id, row in
                     row.append(id)
                     row.append(name)
                     row.append(nil as Double?)
@@ -170,12 +164,12 @@ struct CopyTests {
                 let hasBegun = Gate()
                 let (chunks, input) = AsyncStream<[UInt8]>.makeStream()
                 let copying = Task {
-                    try await connection.copyIn(
-                        "COPY item FROM STDIN",
-                        chunks: chunks.map { chunk in
+                    try await connection.copyIn("COPY item FROM STDIN") { write in
+                        for await chunk in chunks {
                             hasBegun.open()
-                            return chunk
-                        })
+                            try await write(chunk)
+                        }
+                    }
                 }
                 input.yield(Array("1\ta\t1\n".utf8))
                 try await hasBegun.pass()

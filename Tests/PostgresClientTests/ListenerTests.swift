@@ -9,16 +9,13 @@ private struct Notify: PostgresStatement {
     static let sql = "SELECT pg_notify($1::text, $2::text)"
     var channel: String
     var payload: String
-    func bind(_ parameters: inout PostgresParameters) {
-        parameters.append(channel)
-        parameters.append(payload)
-    }
+    var parameters: PostgresParameters { PostgresParameters(channel, payload) }
 }
 
 private struct ListenerPID: PostgresStatement {
     static let sql =
         "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'listener'"
-    static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int32 { try row.value(0) }
+    static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int32 { try row.value("pid") }
 }
 
 @Suite(.tags(.postgres), .timeLimit(.patience))

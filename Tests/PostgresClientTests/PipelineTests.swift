@@ -5,32 +5,29 @@ import Testing
 private struct Insert: PostgresStatement {
     static let sql = "INSERT INTO item (id) SELECT unnest($1::int8[])"
     var ids: [Int]
-    func bind(_ parameters: inout PostgresParameters) { parameters.append(array: ids) }
+    var parameters: PostgresParameters { PostgresParameters(array: ids) }
 }
 
 private struct Ids: PostgresStatement {
     static let sql = "SELECT id FROM item ORDER BY id"
-    static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int { try row.value(0) }
+    static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int { try row.value("id") }
 }
 
 private struct Divide: PostgresStatement {
-    static let sql = "SELECT 1 / $1::int8"
+    static let sql = "SELECT 1 / $1::int8 AS quotient"
     var by: Int
-    func bind(_ parameters: inout PostgresParameters) { parameters.append(by) }
-    static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int { try row.value(0) }
+    var parameters: PostgresParameters { PostgresParameters(by) }
+    static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int { try row.value("quotient") }
 }
 
 /// As many bytes as asked for, in rows of 1000.
 private struct Bulk: PostgresStatement {
-    static let sql = "SELECT repeat('x', 1000), $2::bytea FROM generate_series(1, $1::int8)"
+    static let sql = "SELECT repeat('x', 1000) AS text, $2::bytea AS payload FROM generate_series(1, $1::int8)"
     var rows: Int
     var payload: [UInt8] = []
-    func bind(_ parameters: inout PostgresParameters) {
-        parameters.append(rows)
-        parameters.append(PostgresBytes(payload))
-    }
+    var parameters: PostgresParameters { PostgresParameters(rows, payload) }
     static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int {
-        try row.value(0, as: String.self).utf8.count + (try row.value(1, as: PostgresBytes.self).bytes.count)
+        try row.value("text", as: String.self).utf8.count + (try row.value("payload", as: [UInt8].self).count)
     }
 }
 
@@ -121,9 +118,13 @@ struct PipelineTests {
 
     @Test func aWholeTransactionSeesOneSnapshot() async throws {
         struct Isolation: PostgresStatement {
-            static let sql = "SELECT current_setting('transaction_isolation'), current_setting('transaction_read_only')"
+            static let sql = """
+                SELECT current_setting('transaction_isolation') AS isolation,
+                       current_setting('transaction_read_only') AS read_only
+                """
+
             static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> [String] {
-                [try row.value(0), try row.value(1)]
+                [try row.value("isolation"), try row.value("read_only")]
             }
         }
         try await withDatabase { database in

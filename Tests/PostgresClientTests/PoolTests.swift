@@ -253,11 +253,13 @@ struct PoolTests {
     @Test func sessionsHaveTheConfiguredSettings() async throws {
         struct Settings: PostgresStatement {
             static let sql = """
-                SELECT current_setting('statement_timeout'), current_setting('idle_in_transaction_session_timeout'),
+                SELECT ARRAY[
+                    current_setting('statement_timeout'), current_setting('idle_in_transaction_session_timeout'),
                     current_setting('application_name'), current_setting('client_encoding'), current_setting('jit')
+                ] AS settings
                 """
             static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> [String] {
-                [try row.value(0), try row.value(1), try row.value(2), try row.value(3), try row.value(4)]
+                try row.array("settings")
             }
         }
         try await withDatabase {

@@ -18,39 +18,46 @@ private struct Echo<Value: PostgresValue>: PostgresStatement {
     }
 
     // The parameters' declared types are what is tested, so the text has no casts.
-    static var sql: String { "SELECT $1, $2, $3, $4, $5, NULL::\(Value.postgresType.name)[]" }
+    static var sql: String {
+        """
+        SELECT $1 AS value, $2 AS null, $3 AS array, $4 AS optionals, $5 AS empty,
+               NULL::\(Value.postgresType.name)[] AS null_array
+        """
+    }
 
     var value: Value
 
-    func bind(_ parameters: inout PostgresParameters) {
+    var parameters: PostgresParameters {
+        var parameters = PostgresParameters()
         parameters.append(value)
         parameters.append(nil as Value?)
         parameters.append(array: [value, value, value])
         parameters.append(array: [nil, value, nil])
         parameters.append(array: [Value]())
+        return parameters
     }
 
     static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row {
         Row(
-            value: try row.value(0), null: try row.optional(1), array: try row.array(2),
-            optionals: try row.arrayOfOptionals(3), empty: try row.array(4), nullArray: try row.optionalArray(5))
+            value: try row.value("value"), null: try row.optional("null"), array: try row.array("array"),
+            optionals: try row.arrayOfOptionals("optionals"), empty: try row.array("empty"),
+            nullArray: try row.optionalArray("null_array"))
     }
 }
 
 /// Reads a literal of the server's.
 private struct Literal<Value: PostgresValue>: PostgresStatement {
-    static var sql: String { "SELECT ($1::text)::\(Value.postgresType.name), $2::\(Value.postgresType.name)::text" }
+    static var sql: String {
+        "SELECT ($1::text)::\(Value.postgresType.name) AS value, $2::\(Value.postgresType.name)::text AS text"
+    }
 
     var text: String
     var value: Value
 
-    func bind(_ parameters: inout PostgresParameters) {
-        parameters.append(text)
-        parameters.append(value)
-    }
+    var parameters: PostgresParameters { PostgresParameters(text, value) }
 
     static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> (Value, String) {
-        (try row.value(0), try row.value(1))
+        (try row.value("value"), try row.value("text"))
     }
 }
 
@@ -82,8 +89,7 @@ struct RoundTripTests {
             try await expectEcho([Int.min, -1, 0, .max], on: pool)
             try await expectEcho([true, false], on: pool)
             try await expectEcho(["", "a", "käse 🧀 \u{1F468}\u{200D}\u{1F469}", "a'b\\c\"{}\n,NULL"], on: pool)
-            try await expectEcho([PostgresBytes([]), PostgresBytes([0, 255, 0]), PostgresBytes([92, 120])], on: pool)
-            try await expectEcho([[], [0, 255, 0]] as [[UInt8]], on: pool)
+            try await expectEcho([[], [0, 255, 0], [92, 120]] as [[UInt8]], on: pool)
             try await expectEcho(
                 [PostgresUUID(high: 0, low: 0), PostgresUUID(high: .max, low: 1), PostgresUUID(high: 1, low: .max)],
                 on: pool)
@@ -122,7 +128,7 @@ struct RoundTripTests {
             try await expect(Double(1.5), is: "1.5")
             try await expect(Float(-2.25), is: "-2.25")
             try await expect(true, is: "true")
-            try await expect(PostgresBytes([0xDE, 0xAD]), is: "\\xdead")
+            try await expect([0xDE, 0xAD] as [UInt8], is: "\\xdead")
             try await expect(
                 PostgresUUID(high: 0x0123_4567_89AB_CDEF, low: 0xFEDC_BA98_7654_3210),
                 is: "01234567-89ab-cdef-fedc-ba9876543210")
@@ -144,29 +150,31 @@ struct RoundTripTests {
     @Test func largeValuesComeBack() async throws {
         try await withDatabase { database in
             let bytes = (0..<1_000_000).map { UInt8(truncatingIfNeeded: $0 &* 31 >> 3) }
-            let row = try #require(try await database.pool.query(Echo(value: PostgresBytes(bytes))).first)
-            #expect(row.value.bytes == bytes)
-            #expect(row.array.count == 3 && row.array[2].bytes == bytes)
+            let row = try #require(try await database.pool.query(Echo(value: bytes)).first)
+            #expect(row.value == bytes)
+            #expect(row.array.count == 3 && row.array[2] == bytes)
         }
     }
 
     @Test func arraysUnnestIntoRows() async throws {
         struct Sum: PostgresStatement {
             static let sql = """
-                SELECT sum(i)::int8, string_agg(t, '' ORDER BY i), count(*) - count(u)
+                SELECT sum(i)::int8 AS sum, string_agg(t, '' ORDER BY i) AS text, count(*) - count(u) AS nulls
                 FROM unnest($1::int8[], $2::text[], $3::uuid[]) AS s(i, t, u)
                 """
             var count: Int
 
-            func bind(_ parameters: inout PostgresParameters) {
+            var parameters: PostgresParameters {
+                var parameters = PostgresParameters()
                 parameters.append(array: Array(0..<count))
                 parameters.append(array: (0..<count).map { String($0 % 10) })
                 parameters.append(
                     array: (0..<count).map { $0 % 4 == 0 ? nil : PostgresUUID(high: UInt64($0), low: 0) })
+                return parameters
             }
 
             static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> (Int, String, Int) {
-                (try row.value(0), try row.value(1), try row.value(2))
+                (try row.value("sum"), try row.value("text"), try row.value("nulls"))
             }
         }
         try await withDatabase { database in
@@ -178,14 +186,14 @@ struct RoundTripTests {
     }
 
     @Test func enumerationsBindTheirRawValues() async throws {
-        enum Lane: Int16, PostgresValue, Equatable {
+        enum Lane: Int16, PostgresConvertible, Equatable {
             case interactive, push
         }
         try await withDatabase { database in
             try await expectEcho([Lane.interactive, .push], on: database.pool)
             struct Wrong: PostgresStatement {
-                static let sql = "SELECT 7::int2"
-                static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Lane { try row.value(0) }
+                static let sql = "SELECT 7::int2 AS lane"
+                static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Lane { try row.value("lane") }
             }
             await #expect { try await database.pool.query(Wrong()) } throws: { error in
                 (error as? PostgresError)?.kind == .decoding

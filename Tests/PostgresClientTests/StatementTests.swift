@@ -4,8 +4,8 @@ import TestSupport
 import Testing
 
 private struct CountRows: PostgresStatement {
-    static let sql = "SELECT count(*) FROM item"
-    static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int { try row.value(0) }
+    static let sql = "SELECT count(*) AS count FROM item"
+    static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int { try row.value("count") }
 }
 
 private struct InsertItems: PostgresStatement {
@@ -13,9 +13,11 @@ private struct InsertItems: PostgresStatement {
 
     var items: [(id: Int, name: String?)]
 
-    func bind(_ parameters: inout PostgresParameters) {
+    var parameters: PostgresParameters {
+        var parameters = PostgresParameters()
         parameters.append(array: items.map(\.id))
         parameters.append(array: items.map(\.name))
+        return parameters
     }
 }
 
@@ -24,7 +26,7 @@ private struct SelectAny<Value: PostgresValue>: PostgresStatement {
         "SELECT id AS number, name AS label, '{{1,2},{3,4}}'::int8[] AS square FROM item ORDER BY id"
     }
 
-    static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Value { try row.value(1) }
+    static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Value { try row.value("label") }
 }
 
 private let items = DatabaseTemplate(key: "items") { pool in
@@ -81,43 +83,51 @@ struct StatementTests {
         try await withDatabase(template: items) { database in
             let wrongType = await postgresError { try await database.pool.query(SelectAny<Int>()) }
             #expect(wrongType?.kind == .decoding)
-            #expect(wrongType?.message == "column 1 (label): expected int8, found text")
+            #expect(wrongType?.message == "column \"label\": expected int8, found text")
             #expect(wrongType?.statement == "SelectAny<Int>")
             let null = await postgresError { try await database.pool.query(SelectAny<String>()) }
-            #expect(null?.message == "column 1 (label): expected text, found NULL")
+            #expect(null?.message == "column \"label\": expected text, found NULL")
 
             struct Square: PostgresStatement {
                 static let sql = "SELECT '{{1,2},{3,4}}'::int8[] AS square"
-                static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> [Int] { try row.array(0) }
+                static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> [Int] {
+                    try row.array("square")
+                }
             }
             let square = await postgresError { try await database.pool.query(Square()) }
-            #expect(square?.message == "column 0 (square): expected int8[], found an array of 2 dimensions")
+            #expect(square?.message == "column \"square\": expected int8[], found an array of 2 dimensions")
 
             struct Holes: PostgresStatement {
                 static let sql = "SELECT ARRAY[1, NULL]::int8[] AS holes"
-                static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> [Int] { try row.array(0) }
+                static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> [Int] {
+                    try row.array("holes")
+                }
             }
             let holes = await postgresError { try await database.pool.query(Holes()) }
-            #expect(holes?.message == "column 0 (holes): expected int8[], found a NULL element")
+            #expect(holes?.message == "column \"holes\": expected int8[], found a NULL element")
 
             struct Missing: PostgresStatement {
-                static let sql = "SELECT 1"
-                static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int { try row.value(1) }
+                static let sql = "SELECT 1 AS one"
+                static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int { try row.value("two") }
             }
             let missing = await postgresError { try await database.pool.query(Missing()) }
-            #expect(missing?.message == "there is no column 1; the row has 1")
+            #expect(missing?.message == "the result has no column \"two\"")
         }
     }
 
     @Test func narrowerColumnsAreWidened() async throws {
         struct Narrow: PostgresStatement {
-            static let sql = "SELECT 1::int2, -2::int4, 1.5::float4, 'x'::varchar, '{1,2}'::int4[], '{a}'::varchar[]"
+            static let sql = """
+                SELECT 1::int2 AS a, -2::int4 AS b, 1.5::float4 AS c, 'x'::varchar AS d, '{1,2}'::int4[] AS e,
+                       '{a}'::varchar[] AS f
+                """
+
             static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> (
                 Int, Int64, Double, String, [Int], [String]
             ) {
                 (
-                    try row.value(0), try row.value(1), try row.value(2), try row.value(3), try row.array(4),
-                    try row.array(5)
+                    try row.value("a"), try row.value("b"), try row.value("c"), try row.value("d"), try row.array("e"),
+                    try row.array("f")
                 )
             }
         }
@@ -187,10 +197,18 @@ struct StatementTests {
     }
 
     @Test func aChangedTableIsPreparedAnew() async throws {
+        /// The number of columns, of which `extra` is the third.
         struct Star: PostgresStatement {
             static let sql = "SELECT * FROM item WHERE id = $1::int8"
-            func bind(_ parameters: inout PostgresParameters) { parameters.append(1) }
-            static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int { row.columnCount }
+            var parameters: PostgresParameters { PostgresParameters(1) }
+            static func decode(_ row: borrowing PostgresRow) -> Int {
+                do throws(PostgresError) {
+                    _ = try row.optional("extra", as: Int.self)
+                    return 3
+                } catch {
+                    return 2
+                }
+            }
         }
         try await withDatabase(template: items) { database in
             try await database.pool.withConnection { connection in
@@ -243,10 +261,10 @@ struct StatementTests {
     /// One text with parameters of several declared types is several prepared statements.
     @Test func typesOfParametersAreKeptApart() async throws {
         struct Of<Value: PostgresValue>: PostgresStatement {
-            static var sql: String { "SELECT pg_typeof($1)::text" }
+            static var sql: String { "SELECT pg_typeof($1)::text AS type" }
             var value: Value
-            func bind(_ parameters: inout PostgresParameters) { parameters.append(value) }
-            static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> String { try row.value(0) }
+            var parameters: PostgresParameters { PostgresParameters(value) }
+            static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> String { try row.value("type") }
         }
         try await withDatabase { database in
             try await database.pool.withConnection { connection in

@@ -1,35 +1,32 @@
 import PostgresClient
 import TestSupport
 
-/// `SELECT $1::int8`.
+/// Answers its parameter.
 struct SelectOne: PostgresStatement {
-    static let sql = "SELECT $1::int8"
+    static let sql = "SELECT $1::int8 AS value"
 
     var value: Int
 
-    func bind(_ parameters: inout PostgresParameters) { parameters.append(value) }
+    var parameters: PostgresParameters { PostgresParameters(value) }
 
-    static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int { try row.value(0) }
+    static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int { try row.value("value") }
 }
 
 struct BackendPID: PostgresStatement {
-    static let sql = "SELECT pg_backend_pid()"
+    static let sql = "SELECT pg_backend_pid() AS pid"
 
-    static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int32 { try row.value(0) }
+    static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int32 { try row.value("pid") }
 }
 
 /// Returns once the process has gone.
 struct Terminate: PostgresStatement {
-    static let sql = "SELECT pg_terminate_backend($1::int4, $2::int8)"
+    static let sql = "SELECT pg_terminate_backend($1::int4, $2::int8) AS done"
 
     var pid: Int32
 
-    func bind(_ parameters: inout PostgresParameters) {
-        parameters.append(pid)
-        parameters.append(Int64(Patience.limit / .milliseconds(1)))
-    }
+    var parameters: PostgresParameters { PostgresParameters(pid, Int64(Patience.limit / .milliseconds(1))) }
 
-    static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Bool { try row.value(0) }
+    static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Bool { try row.value("done") }
 }
 
 /// Sleeps on the server, holding an advisory lock, so that others can tell that it runs.
@@ -38,7 +35,7 @@ struct Sleep: PostgresStatement {
 
     var seconds: Double
 
-    func bind(_ parameters: inout PostgresParameters) { parameters.append(seconds) }
+    var parameters: PostgresParameters { PostgresParameters(seconds) }
 }
 
 /// Waits for an advisory lock, until the transaction ends.
@@ -47,7 +44,7 @@ struct TakeLock: PostgresStatement {
 
     var key: Int
 
-    func bind(_ parameters: inout PostgresParameters) { parameters.append(key) }
+    var parameters: PostgresParameters { PostgresParameters(key) }
 }
 
 /// Returns, after looking again and again on the server, when some other session waits for a lock.
@@ -71,7 +68,7 @@ struct AwaitLockWaiter: PostgresStatement {
 
     var number = 1
 
-    func bind(_ parameters: inout PostgresParameters) { parameters.append(number) }
+    var parameters: PostgresParameters { PostgresParameters(number) }
 }
 
 /// The error of `body`, when it is a ``PostgresError``.

@@ -6,15 +6,12 @@ private struct Add: PostgresStatement {
     static let sql = "UPDATE counter SET value = value + $2::int8 WHERE id = $1::int8"
     var id: Int
     var amount: Int
-    func bind(_ parameters: inout PostgresParameters) {
-        parameters.append(id)
-        parameters.append(amount)
-    }
+    var parameters: PostgresParameters { PostgresParameters(id, amount) }
 }
 
 private struct Total: PostgresStatement {
-    static let sql = "SELECT sum(value)::int8 FROM counter"
-    static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int { try row.value(0) }
+    static let sql = "SELECT sum(value)::int8 AS total FROM counter"
+    static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int { try row.value("total") }
 }
 
 private let counters = DatabaseTemplate(key: "counters") { pool in

@@ -196,7 +196,7 @@ struct PartitionPositionsTests {
 
     private func row(epoch: Int64, next: Int64?) -> ListPositions.Row {
         ListPositions.Row(
-            topic: "t", partition: 0, epoch: epoch, nextOffset: next, updatedAt: PostgresTimestamp(microseconds: 0))
+            topic: "t", partition: 0, epoch: epoch, nextOffset: next, updatedAt: Timestamp(microseconds: 0))
     }
 
     private func taken(epoch: Int64, next: Int64?) -> PartitionPositions {

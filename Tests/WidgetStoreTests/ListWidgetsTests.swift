@@ -95,12 +95,10 @@ struct ListWidgetsTests {
         static let sql = "SELECT test_plan($1::text)"
         let query: String
 
-        func bind(_ parameters: inout PostgresParameters) {
-            parameters.append(query)
-        }
+        var parameters: PostgresParameters { PostgresParameters(query) }
 
         static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> String {
-            try row.value(0)
+            try row.value("test_plan")
         }
     }
 

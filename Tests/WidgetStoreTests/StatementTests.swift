@@ -23,7 +23,7 @@ struct StatementTests {
         CancelKind.self, CountStrays.self, BeginMove.self, KindsToChange.self, LockKindChange.self,
         KindChangePage.self, WidgetsShowing.self, RemoveWidgets.self, AdvanceKindChange.self, EndKindChangePass.self,
         ListMoves.self, ListKinds.self, ReadKind.self, ListApps.self, UpsertApp.self, UpsertKind.self,
-        LockManifests.self, PauseApp.self, PauseKind.self, KindStates.self, RetireKind.self, CountTimelines.self,
+        LockManifests.self, PauseApp.self, PauseKind.self, RetireKind.self, CountTimelines.self,
         ReadSecrets.self, KeepSecret.self, ReplaceSecret.self, ForgetSecret.self, FindApp.self,
         CheckTokenOrigin.self, ClaimLists.self, ReadyLists.self, NotifyDue.self, EndLists.self,
         CommitAsynchronously.self, GiveBackLists.self, AppendSuspects.self, ReadWorkLists.self, CountSweeps.self,

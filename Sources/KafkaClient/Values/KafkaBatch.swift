@@ -42,8 +42,8 @@ package struct KafkaBatch: Sendable {
     /// Names that the records' `topicIndex` refers to; some may have no record here.
     package internal(set) var topics: [String]
     package internal(set) var records: [Record]
-    /// What ``KafkaConsumerConfiguration/makeReader`` made of the messages, on the poll thread; `nil` when there is no
-    /// reader, or when records have been removed since.
+    /// Result of the reader of ``KafkaConsumerConfiguration/makeReader``; nil without a reader, or when records have been
+    /// removed since.
     package internal(set) var annotation: (any Sendable)?
 
     package var count: Int { records.count }
@@ -62,9 +62,11 @@ package struct KafkaBatch: Sendable {
     /// The key's range in ``bytes``; `nil` for a null key.
     package func key(_ index: Int) -> Range<Int>? { records[index].keyRange }
 
-    /// The message's headers, in their order, without allocating.
-    package func headers(_ index: Int) -> Headers {
-        Headers(bytes: bytes, range: records[index].headersRange)
+    /// The message's headers, in their order.
+    package func headers(_ index: Int) -> [Header] {
+        var headers: [Header] = []
+        Self.forEachHeader(of: records[index], in: bytes) { headers.append(Header(name: $0, value: $1)) }
+        return headers
     }
 
     /// The range of the value of the last header of this name (Kafka's rule when a name is repeated); `nil` if there is
@@ -101,6 +103,10 @@ extension KafkaBatch {
         package var value: Range<Int>?
     }
 
+    /// Bytes before the name of each header in the arena: the lengths of name and value (-1 for null) as 32-bit little-endian
+    /// integers.
+    static let headerPrefixLength = 8
+
     /// Calls `body` with the name and the value of each header of a record, in their order; without copying anything.
     @inlinable
     package static func forEachHeader(
@@ -118,38 +124,6 @@ extension KafkaBatch {
             let name = position &+ 8..<position &+ 8 &+ Int(nameLength)
             position = name.upperBound &+ Int(max(valueLength, 0))
             body(name, valueLength < 0 ? nil : name.upperBound..<position)
-        }
-    }
-
-    /// Walks the headers of one message. In the arena each is: the name's length and the value's length (-1 for null)
-    /// as 32-bit little-endian integers, the name, the value.
-    package struct Headers: Sequence, IteratorProtocol, Sendable {
-        static let prefixLength = 8
-
-        private let bytes: [UInt8]
-        private var position: Int
-        private let end: Int
-
-        init(bytes: [UInt8], range: Range<Int>) {
-            self.bytes = bytes
-            position = range.lowerBound
-            end = range.upperBound
-        }
-
-        package mutating func next() -> Header? {
-            guard position < end else { return nil }
-            let nameLength = Int(integer(at: position))
-            let valueLength = Int(integer(at: position + 4))
-            let name = position + Self.prefixLength..<position + Self.prefixLength + nameLength
-            let value = valueLength < 0 ? nil : name.upperBound..<name.upperBound + valueLength
-            position = value?.upperBound ?? name.upperBound
-            return Header(name: name, value: value)
-        }
-
-        private func integer(at index: Int) -> Int32 {
-            var value: UInt32 = 0
-            for byte in 0..<4 { value |= UInt32(bytes[index + byte]) << (8 * UInt32(byte)) }
-            return Int32(bitPattern: value)
         }
     }
 }

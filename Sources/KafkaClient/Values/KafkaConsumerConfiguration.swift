@@ -1,4 +1,4 @@
-/// What a consumer reads, and how it cuts what it reads into batches.
+/// Topics of a consumer and the size of its batches.
 package struct KafkaConsumerConfiguration: Sendable {
     package var kafka: KafkaConfiguration
     /// The consumer group.
@@ -43,7 +43,7 @@ package struct KafkaConsumerConfiguration: Sendable {
         self.groupInstanceID = groupInstanceID
     }
 
-    /// What makes the values unusable, each naming its field; empty if they are fine.
+    /// Invalid values, each with the name of its field.
     var problems: [String] {
         var problems: [String] = []
         if group.isEmpty { problems.append("group: must not be empty") }

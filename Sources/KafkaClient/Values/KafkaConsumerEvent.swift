@@ -1,4 +1,4 @@
-/// What a consumer tells its receiver, strictly in the order in which it happened.
+/// An event of a consumer, in the order in which they happened.
 package enum KafkaConsumerEvent: Sendable {
     /// Partitions were given to this consumer. Nothing of them is fetched until ``KafkaAssignment/start(at:)``.
     case assigned(KafkaAssignment)

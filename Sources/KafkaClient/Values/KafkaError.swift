@@ -1,4 +1,4 @@
-/// What went wrong in talking to Kafka: which error, in doing what, and whether trying again can help.
+/// An error of a Kafka client: its code, operation, and whether a retry can help.
 package struct KafkaError: Error, Hashable, Sendable, CustomStringConvertible {
     /// librdkafka's error number: negative ones are local (`__TIMED_OUT` is -185), positive ones are the broker's.
     package struct Code: Hashable, Sendable, CustomStringConvertible {
@@ -16,7 +16,7 @@ package struct KafkaError: Error, Hashable, Sendable, CustomStringConvertible {
         package var description: String { "\(name) (\(number))" }
     }
 
-    /// What was being done, and on which topic and partition.
+    /// Operation, topic and partition of the error.
     package struct Context: Hashable, Sendable {
         package var operation: String
         package var topic: String?
@@ -35,7 +35,7 @@ package struct KafkaError: Error, Hashable, Sendable, CustomStringConvertible {
     package var isRetriable: Bool
     /// The client that raised it is of no use any more; a new one has to be made.
     package var isFatal: Bool
-    /// For a message that could not be confirmed: the brokers may have stored it all the same.
+    /// Whether the brokers may have stored an unconfirmed message anyway.
     package var isPossiblyPersisted: Bool
     package var context: Context
 

@@ -37,7 +37,7 @@ package struct KafkaMessage: Hashable, Sendable {
         self.timestampMilliseconds = timestampMilliseconds
     }
 
-    /// What the message takes of the producer's byte bound: key, value and headers.
+    /// Bytes that count towards the producer's bound: key, value and headers.
     var byteCount: Int {
         var count = (key?.count ?? 0) + (value?.count ?? 0)
         for header in headers { count += header.name.utf8.count + (header.value?.count ?? 0) }

@@ -20,7 +20,7 @@ package struct KafkaTopicSpecification: Hashable, Sendable {
     package static let compacted = ["cleanup.policy": "compact"]
 }
 
-/// What became of a topic that was to be created.
+/// Result of creating a topic.
 package enum KafkaTopicOutcome: Sendable {
     case created
     /// It is there; its partitions and configuration may be others.
@@ -28,7 +28,7 @@ package enum KafkaTopicOutcome: Sendable {
     case failed(KafkaError)
 }
 
-/// What the cluster says of a topic.
+/// A topic with its partitions.
 package struct KafkaTopicDescription: Hashable, Sendable {
     package struct Partition: Hashable, Sendable {
         package var id: Int32

@@ -5,11 +5,9 @@ struct ConnectionString {
     struct Option: Equatable {
         var keyword: String
         var value: String
-        /// libpq marks what is not to be shown.
-        var isSecret: Bool
     }
 
-    /// What the string itself sets, in libpq's order.
+    /// Options of the string, in libpq's order.
     let options: [Option]
 
     init(parsing text: String) throws(PostgresError) {
@@ -27,13 +25,8 @@ struct ConnectionString {
         var entry = unsafe list
         while let keyword = unsafe entry.pointee.keyword {
             if let value = unsafe entry.pointee.val {
-                // "*" marks passwords, for whoever draws a dialogue of the options.
-                let isSecret =
-                    unsafe entry.pointee.dispchar.map { unsafe $0.pointee == CChar(bitPattern: 0x2A) } ?? false
                 options.append(
-                    Option(
-                        keyword: unsafe String(cString: keyword), value: unsafe String(cString: value),
-                        isSecret: isSecret))
+                    Option(keyword: unsafe String(cString: keyword), value: unsafe String(cString: value)))
             }
             unsafe entry += 1
         }
@@ -50,14 +43,7 @@ struct ConnectionString {
         return hosts.count { $0 == "," } + 1
     }
 
-    /// `keyword=value` pairs, quoted as libpq reads them back, with every password replaced.
-    var redacted: String {
-        options.map { option in
-            option.isSecret ? "\(option.keyword)=********" : Self.pair(option.keyword, option.value)
-        }.joined(separator: " ")
-    }
-
-    /// The same with another database, as `keyword=value` pairs.
+    /// `keyword=value` pairs, quoted as libpq reads them back, with another database.
     func naming(database: String) -> String {
         let others = options.filter { $0.keyword != "dbname" }.map { Self.pair($0.keyword, $0.value) }
         return (others + [Self.pair("dbname", database)]).joined(separator: " ")
@@ -74,7 +60,7 @@ struct ConnectionString {
         return "\(keyword)='\(quoted)'"
     }
 
-    /// Catches what libpq would find only when it connects, so that a typing error is an error at the start.
+    /// Checks values that libpq checks only when it connects.
     func validate() throws(PostgresError) {
         let choices = [
             "sslmode": ["disable", "allow", "prefer", "require", "verify-ca", "verify-full"],
@@ -96,8 +82,7 @@ struct ConnectionString {
         }
     }
 
-    /// libpq's parse errors quote the part that they stumbled over, which may be a piece of a password. What they quote
-    /// is shown only when the text has no password.
+    /// Removes quoted parts of libpq's parse errors if the text holds a password, which may be what they quote.
     private static func withoutSecrets(_ reason: String, of text: String) -> String {
         let reason = reason.split(separator: "\n").joined(separator: " ")
         let lowercased = text.lowercased()

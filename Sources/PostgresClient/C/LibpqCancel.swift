@@ -7,7 +7,7 @@ import Synchronization
 /// server has signalled the process: what is sent afterwards is safe from the request.
 ///
 /// `@unchecked Sendable`: the pointer is made on the connection's thread, and used by the one thread that `start`
-/// makes; whoever of the two lets go last frees it, in `deinit`.
+/// makes; the last reference frees it, in `deinit`.
 @safe
 final class LibpqCancel: @unchecked Sendable {
     private let cancel: OpaquePointer
@@ -28,7 +28,7 @@ final class LibpqCancel: @unchecked Sendable {
     func start(waking wakeUp: WakeUp) {
         do throws(PostgresError) {
             try startThread(named: "pg-cancel") {
-                // What it answers does not matter: the statement ends, or the cancel time-out ends the connection.
+                // The result does not matter: the statement ends, or the cancel time-out ends the connection.
                 unsafe withUnsafeTemporaryAllocation(of: CChar.self, capacity: 256) { message in
                     _ = unsafe PQcancel(self.cancel, message.baseAddress, 256)
                 }

@@ -17,7 +17,7 @@ struct LibpqResult: ~Copyable {
 
     var rowCount: Int { Int(unsafe PQntuples(result)) }
 
-    /// What the server calls the command that it completed, such as `INSERT 0 3`.
+    /// Tag of the completed command, such as `INSERT 0 3`.
     var commandStatus: String { unsafe PQcmdStatus(result).map { unsafe String(cString: $0) } ?? "" }
 
     /// Rows that the command wrote or selected; 0 where that means nothing.

@@ -1,6 +1,6 @@
 import CLibpq
 
-/// One row of a result, read in place: columns by position, from 0, in binary.
+/// One row of a result, read in place by the names of its columns.
 ///
 /// Points into a result that outlives it: rows are only ever lent, for the length of `decode`.
 @safe
@@ -8,7 +8,7 @@ import CLibpq
 package struct PostgresRow: ~Copyable {
     private let result: OpaquePointer
     private let index: Int32
-    @usableFromInline let names: ColumnNames
+    private let names: ColumnNames
 
     init(of result: OpaquePointer, at index: Int32, names: ColumnNames) {
         unsafe self.result = unsafe result
@@ -16,16 +16,14 @@ package struct PostgresRow: ~Copyable {
         self.names = names
     }
 
-    package var columnCount: Int { Int(unsafe PQnfields(result)) }
-
     /// The value of a column that is not NULL.
     /// - Throws: `.decoding`, naming the column, when it is NULL, missing, or not of a type that `Value` reads.
     @inlinable
     package func value<Value: PostgresValue>(
-        _ column: Int, as type: Value.Type = Value.self
+        _ name: StaticString, as type: Value.Type = Value.self
     ) throws(PostgresError) -> Value {
-        guard let value = try optional(column, as: type) else {
-            throw mismatch(column, expected: Value.postgresType.name, found: "NULL")
+        guard let value = try optional(name, as: type) else {
+            throw mismatch(name, expected: Value.postgresType.name, found: "NULL")
         }
         return value
     }
@@ -33,16 +31,16 @@ package struct PostgresRow: ~Copyable {
     /// The value of a column, nil when it is NULL.
     @inlinable
     package func optional<Value: PostgresValue>(
-        _ column: Int, as type: Value.Type = Value.self
+        _ name: StaticString, as type: Value.Type = Value.self
     ) throws(PostgresError) -> Value? {
-        let cell = try cell(column)
+        let cell = try cell(name)
         guard Value.accepts(oid: cell.oid) else {
-            throw mismatch(column, expected: Value.postgresType.name, found: nil)
+            throw mismatch(name, expected: Value.postgresType.name, found: PostgresType.name(ofOID: cell.oid))
         }
         guard !cell.isNull else { return nil }
         let bytes = unsafe RawSpan(_unsafeStart: cell.start, byteCount: cell.count)
         guard let value = Value(postgresBytes: bytes, oid: cell.oid) else {
-            throw mismatch(column, expected: Value.postgresType.name, found: "a malformed value")
+            throw mismatch(name, expected: Value.postgresType.name, found: "a malformed value")
         }
         return value
     }
@@ -50,10 +48,10 @@ package struct PostgresRow: ~Copyable {
     /// The elements of a one-dimensional array that neither is nor holds NULL.
     @inlinable
     package func array<Value: PostgresValue>(
-        _ column: Int, of type: Value.Type = Value.self
+        _ name: StaticString, of type: Value.Type = Value.self
     ) throws(PostgresError) -> [Value] {
-        guard let elements = try optionalArray(column, of: type) else {
-            throw mismatch(column, expected: Value.postgresType.name + "[]", found: "NULL")
+        guard let elements = try optionalArray(name, of: type) else {
+            throw mismatch(name, expected: Value.postgresType.name + "[]", found: "NULL")
         }
         return elements
     }
@@ -61,14 +59,14 @@ package struct PostgresRow: ~Copyable {
     /// As ``array(_:of:)``, nil when the column is NULL.
     @inlinable
     package func optionalArray<Value: PostgresValue>(
-        _ column: Int, of type: Value.Type = Value.self
+        _ name: StaticString, of type: Value.Type = Value.self
     ) throws(PostgresError) -> [Value]? {
         var elements: [Value] = []
-        let isPresent = try forEachElement(column, of: type) { count in
+        let isPresent = try forEachElement(name, of: type) { count in
             elements.reserveCapacity(count)
         } body: { value throws(PostgresError) in
             guard let value else {
-                throw mismatch(column, expected: Value.postgresType.name + "[]", found: "a NULL element")
+                throw mismatch(name, expected: Value.postgresType.name + "[]", found: "a NULL element")
             }
             elements.append(value)
         }
@@ -78,15 +76,15 @@ package struct PostgresRow: ~Copyable {
     /// The elements of a one-dimensional array in which elements may be NULL.
     @inlinable
     package func arrayOfOptionals<Value: PostgresValue>(
-        _ column: Int, of type: Value.Type = Value.self
+        _ name: StaticString, of type: Value.Type = Value.self
     ) throws(PostgresError) -> [Value?] {
         var elements: [Value?] = []
-        let isPresent = try forEachElement(column, of: type) { count in
+        let isPresent = try forEachElement(name, of: type) { count in
             elements.reserveCapacity(count)
         } body: { value throws(PostgresError) in
             elements.append(value)
         }
-        guard isPresent else { throw mismatch(column, expected: Value.postgresType.name + "[]", found: "NULL") }
+        guard isPresent else { throw mismatch(name, expected: Value.postgresType.name + "[]", found: "NULL") }
         return elements
     }
 }
@@ -110,49 +108,46 @@ extension PostgresRow {
     }
 
     @usableFromInline
-    func cell(_ column: Int) throws(PostgresError) -> Cell {
-        guard column >= 0, column < columnCount, let value = unsafe PQgetvalue(result, index, Int32(column)) else {
-            throw PostgresError(.decoding, "there is no column \(column); the row has \(columnCount)")
+    func cell(_ name: StaticString) throws(PostgresError) -> Cell {
+        guard let column = names.column(name), let value = unsafe PQgetvalue(result, index, column) else {
+            throw PostgresError(.decoding, "the result has no column \"\(name)\"")
         }
         return unsafe Cell(
-            start: UnsafeRawPointer(value), count: Int(PQgetlength(result, index, Int32(column))),
-            oid: PQftype(result, Int32(column)), isNull: PQgetisnull(result, index, Int32(column)) != 0)
+            start: UnsafeRawPointer(value), count: Int(PQgetlength(result, index, column)),
+            oid: PQftype(result, column), isNull: PQgetisnull(result, index, column) != 0)
     }
 
-    /// `found` nil: the column's type.
     @usableFromInline
-    func mismatch(_ column: Int, expected: String, found: String?) -> PostgresError {
-        let name = unsafe PQfname(result, Int32(column)).map { unsafe String(cString: $0) } ?? "?"
-        let found = found ?? PostgresType.name(ofOID: unsafe PQftype(result, Int32(column)))
-        return PostgresError(.decoding, "column \(column) (\(name)): expected \(expected), found \(found)")
+    func mismatch(_ name: StaticString, expected: String, found: String) -> PostgresError {
+        PostgresError(.decoding, "column \"\(name)\": expected \(expected), found \(found)")
     }
 
     /// Reads an array in place. Returns false when the column is NULL.
     @inlinable
     func forEachElement<Value: PostgresValue>(
-        _ column: Int, of type: Value.Type, begin: (Int) -> Void,
+        _ name: StaticString, of type: Value.Type, begin: (Int) -> Void,
         body: (Value?) throws(PostgresError) -> Void
     ) throws(PostgresError) -> Bool {
         let expected = { Value.postgresType.name + "[]" }
-        let cell = try cell(column)
+        let cell = try cell(name)
         guard cell.oid == Value.postgresType.arrayOID || isArray(cell.oid, of: type) else {
-            throw mismatch(column, expected: expected(), found: nil)
+            throw mismatch(name, expected: expected(), found: PostgresType.name(ofOID: cell.oid))
         }
         guard !cell.isNull else { return false }
         let bytes = unsafe RawSpan(_unsafeStart: cell.start, byteCount: cell.count)
-        guard bytes.byteCount >= 12 else { throw mismatch(column, expected: expected(), found: "a malformed array") }
+        guard bytes.byteCount >= 12 else { throw mismatch(name, expected: expected(), found: "a malformed array") }
         let dimensions: Int32 = bytes.postgresInteger()
         let elementOID: UInt32 = bytes.postgresInteger(at: 8)
         guard dimensions != 0 else { return true }
         guard dimensions == 1, bytes.byteCount >= 20, Value.accepts(oid: elementOID) else {
-            throw mismatch(column, expected: expected(), found: "an array of \(dimensions) dimensions")
+            throw mismatch(name, expected: expected(), found: "an array of \(dimensions) dimensions")
         }
         let count = Int(bytes.postgresInteger(at: 12, as: Int32.self))
         begin(min(max(count, 0), bytes.byteCount / 4))
         var offset = 20
         for _ in 0..<max(count, 0) {
             guard bytes.byteCount - offset >= 4 else {
-                throw mismatch(column, expected: expected(), found: "a malformed array")
+                throw mismatch(name, expected: expected(), found: "a malformed array")
             }
             let size = Int(bytes.postgresInteger(at: offset, as: Int32.self))
             offset += 4
@@ -164,7 +159,7 @@ extension PostgresRow {
                 let value = Value(
                     postgresBytes: bytes.extracting(offset..<offset + size), oid: elementOID)
             else {
-                throw mismatch(column, expected: expected(), found: "a malformed element")
+                throw mismatch(name, expected: expected(), found: "a malformed element")
             }
             try body(value)
             offset += size

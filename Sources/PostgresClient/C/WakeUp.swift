@@ -56,7 +56,7 @@ final class WakeUp: Sendable {
     }
 
     /// Waits until `socket` is ready for one of `events`, or for a signal, which it takes, or for `deadline`.
-    /// - Returns: What happened; nothing at the deadline. An error on the socket reads as readable.
+    /// - Returns: The events; none at the deadline. An error on the socket counts as readable.
     func wait(socket: Int32?, for events: Events, until deadline: ContinuousClock.Instant?) -> Events {
         var descriptors = [pollfd(fd: readEnd, events: Int16(POLLIN), revents: 0)]
         if let socket, socket >= 0 {

@@ -1,14 +1,14 @@
 import CLibpq
 
 extension ConnectionDriver {
-    /// What came of an exchange's messages.
+    /// Results of an exchange so far.
     private struct Progress {
         /// The unit whose results come next.
         var position = 0
         var outcomes: [PostgresPipelineResults.Outcome]
         /// The first error of the server, and the unit that it came for.
         var failure: (unit: Int, error: PostgresError)?
-        /// The first row that could not be read. The server knows nothing of it.
+        /// Error of the first row that could not be decoded.
         var decodingFailure: PostgresError?
         /// COMMIT was answered with ROLLBACK: the transaction had failed before.
         var didRollBack = false
@@ -87,7 +87,7 @@ extension ConnectionDriver {
         _ = try roundTrip([.deallocateAll], of: Exchange([]))
     }
 
-    /// Calls that do not belong to the open transaction, or that come while a COPY runs, are mistakes of the caller.
+    /// Refuses calls that do not belong to the open transaction, or that come while a COPY runs.
     func checkUse(by transaction: TransactionMark?) throws(PostgresError) {
         if let brokenBecause { throw brokenBecause.replacing(commitOutcomeUnknown: false) }
         if isCopying { throw PostgresError(.misuse, "a COPY is under way on this connection") }
@@ -97,7 +97,7 @@ extension ConnectionDriver {
         }
     }
 
-    /// After statements that have succeeded. What comes next would otherwise take effect by itself, unawares.
+    /// Checks that a successful statement did not end the transaction: later statements would commit on their own.
     func checkIsOpen(_ transaction: TransactionMark?) throws(PostgresError) {
         guard transaction != nil, connection.transactionStatus == PQTRANS_IDLE else { return }
         begun = nil
@@ -270,7 +270,7 @@ extension ConnectionDriver {
             ? error.replacing(kind: .cancelled, isRetriable: false) : error
     }
 
-    /// What a lost connection means for the effects of an exchange.
+    /// Error of an exchange whose connection was lost, with the outcome of its COMMIT.
     private func outcome(
         ofLoss loss: PostgresError, _ units: [Exchange.Unit], _ progress: Progress, of exchange: Exchange
     ) -> PostgresError {
@@ -279,7 +279,7 @@ extension ConnectionDriver {
         let lastUnit = units.firstIndex(where: \.isCommit) ?? units.count
         let isUndone = progress.failure.map { $0.unit < lastUnit } ?? false
         let unit = progress.failure?.unit ?? progress.position
-        // What the server said last, such as "terminating connection due to administrator command", is the reason.
+        // The server's last message, such as "terminating connection due to administrator command", is the reason.
         var error = progress.failure?.error ?? loss
         if error.kind == .server { error = error.lostWithConnection }
         breakConnection(error)

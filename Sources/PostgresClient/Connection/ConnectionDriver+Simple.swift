@@ -4,64 +4,41 @@ import CLibpq
 extension ConnectionDriver {
     /// Runs a text of one or several statements, without their rows.
     func simple(_ sql: String, in transaction: TransactionMark?) throws(PostgresError) {
-        try checkUse(by: transaction)
-        defer { finishCancel() }
-        let begins = try sendSimple(sql, in: transaction)
-        var failure: PostgresError?
-        do throws(PostgresError) {
-            try readSimple { result throws(PostgresError) in
-                switch result.status {
-                case PGRES_COMMAND_OK, PGRES_TUPLES_OK, PGRES_EMPTY_QUERY: break
-                case PGRES_FATAL_ERROR:
-                    let error = self.error(of: result)
-                    if connection.isLost, error.sqlState == nil { throw lost() }
-                    failure = failure ?? error
-                default:
-                    let error = PostgresError(.misuse, "COPY is not for simple statements: use copyIn")
-                    breakConnection(error)
-                    throw error
-                }
-                return true
-            }
-        } catch {
-            throw outcome(ofLoss: failure ?? error, commits: transaction == nil && failure == nil)
-        }
-        settle(transaction, begins: begins, failure: failure)
-        if let failure { throw failure }
+        try runSimple(
+            sql, in: transaction, commits: transaction == nil,
+            otherwise: "COPY is not for simple statements: use copyIn"
+        ) { _ in nil }
         try checkIsOpen(transaction)
     }
 
     /// Starts `COPY … FROM STDIN`.
     func beginCopy(_ sql: String, in transaction: TransactionMark?) throws(PostgresError) {
+        try runSimple(
+            sql, in: transaction, commits: false, otherwise: "copyIn is for COPY … FROM STDIN only"
+        ) { status in
+            guard status == PGRES_COPY_IN else { return nil }
+            isCopying = true
+            return false
+        }
+        if !isCopying { throw PostgresError(.misuse, "copyIn is for COPY … FROM STDIN") }
+    }
+
+    /// Sends a text, with BEGIN in front if the transaction has not begun, and reads its results as ``readSimple``.
+    private func runSimple(
+        _ sql: String, in transaction: TransactionMark?, commits: Bool, otherwise misuse: String,
+        _ handle: (ExecStatusType) -> Bool?
+    ) throws(PostgresError) {
         try checkUse(by: transaction)
         defer { finishCancel() }
         let begins = try sendSimple(sql, in: transaction)
         var failure: PostgresError?
         do throws(PostgresError) {
-            try readSimple { result throws(PostgresError) in
-                switch result.status {
-                case PGRES_COPY_IN:
-                    isCopying = true
-                    return false
-                case PGRES_COMMAND_OK, PGRES_TUPLES_OK, PGRES_EMPTY_QUERY:
-                    return true
-                case PGRES_FATAL_ERROR:
-                    let error = self.error(of: result)
-                    if connection.isLost, error.sqlState == nil { throw lost() }
-                    failure = failure ?? error
-                    return true
-                default:
-                    let error = PostgresError(.misuse, "copyIn is for COPY … FROM STDIN only")
-                    breakConnection(error)
-                    throw error
-                }
-            }
+            try readSimple(into: &failure, otherwise: misuse) { result in handle(result.status) }
         } catch {
-            throw outcome(ofLoss: error, commits: false)
+            throw outcome(ofLoss: failure ?? error, commits: commits && failure == nil)
         }
         settle(transaction, begins: begins, failure: failure)
         if let failure { throw failure }
-        if !isCopying { throw PostgresError(.misuse, "copyIn is for COPY … FROM STDIN") }
     }
 
     /// Sends data, and returns when the server, or the socket, has taken it.
@@ -89,19 +66,9 @@ extension ConnectionDriver {
         var failure: PostgresError?
         do throws(PostgresError) {
             try put { connection.putCopyEnd(failing: reason) }
-            try readSimple { result throws(PostgresError) in
-                switch result.status {
-                case PGRES_FATAL_ERROR:
-                    let error = self.error(of: result)
-                    if connection.isLost, error.sqlState == nil { throw lost() }
-                    failure = failure ?? error
-                case PGRES_COPY_IN:
-                    let error = PostgresError(.misuse, "one COPY at a time")
-                    breakConnection(error)
-                    throw error
-                default:
-                    rows = result.affected
-                }
+            try readSimple(into: &failure, otherwise: "one COPY at a time") { result in
+                if result.status == PGRES_COPY_IN { return nil }
+                rows = result.affected
                 return true
             }
         } catch {
@@ -128,9 +95,13 @@ extension ConnectionDriver {
         return begins
     }
 
-    /// Reads the results of the simple protocol until `handle` answers false, or there are no more.
+    /// Reads the results of the simple protocol until there are no more, and notes the first error of the server.
+    ///
+    /// - Parameters:
+    ///   - misuse: Message of the error that ends the connection when a result is of neither sort.
+    ///   - handle: Answers whether to go on; nil for a result that only completes a command, or does not belong here.
     private func readSimple(
-        _ handle: (borrowing LibpqResult) throws(PostgresError) -> Bool
+        into failure: inout PostgresError?, otherwise misuse: String, _ handle: (borrowing LibpqResult) -> Bool?
     ) throws(PostgresError) {
         while true {
             let output = connection.flush()
@@ -140,7 +111,23 @@ extension ConnectionDriver {
                     deliverNotifications()
                     return
                 }
-                if try !handle(result) { return }
+                if result.status == PGRES_FATAL_ERROR {
+                    let error = self.error(of: result)
+                    if connection.isLost, error.sqlState == nil { throw lost() }
+                    failure = failure ?? error
+                    continue
+                }
+                if let goesOn = handle(result) {
+                    if goesOn { continue }
+                    return
+                }
+                switch result.status {
+                case PGRES_COMMAND_OK, PGRES_TUPLES_OK, PGRES_EMPTY_QUERY: continue
+                default:
+                    let error = PostgresError(.misuse, misuse)
+                    breakConnection(error)
+                    throw error
+                }
             }
             if connection.isLost || output == .failed { throw lost() }
             try step(hasOutput: output == .more)

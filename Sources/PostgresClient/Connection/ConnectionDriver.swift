@@ -18,7 +18,7 @@ final class ConnectionDriver {
     var mustPrepareAnew = false
     /// The transaction that is open, by its identity.
     var begun: UInt64?
-    /// What ended the open transaction's chance to commit, if anything did.
+    /// Error after which the open transaction cannot commit.
     var transactionFailure: PostgresError?
     var isCopying = false
     /// The server has refused to write.
@@ -97,8 +97,8 @@ final class ConnectionDriver {
         }
     }
 
-    /// What libpq says about a connection that was refused. With verbose errors the SQLSTATE is in the text, after the
-    /// severity: `… FATAL:  28P01: password authentication failed …`.
+    /// Error of a refused connection. With verbose errors libpq's text has the SQLSTATE after the severity:
+    /// `… FATAL:  28P01: password authentication failed …`.
     private static func connectionError(_ connection: borrowing LibpqConnection) -> PostgresError {
         var parts = connection.errorMessage.split(separator: "; ").filter { !$0.hasPrefix("LOCATION:") }.map(
             String.init)
@@ -262,8 +262,9 @@ private struct ConfigureSession: PostgresStatement {
         }
     }
 
-    func bind(_ parameters: inout PostgresParameters) {
-        parameters.append(array: names)
+    var parameters: PostgresParameters {
+        var parameters = PostgresParameters(array: names)
         parameters.append(array: settings)
+        return parameters
     }
 }

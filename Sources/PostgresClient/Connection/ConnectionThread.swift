@@ -4,7 +4,7 @@ import Synchronization
 /// A connection and the thread that it lives on: callers queue calls, the thread runs them one after the other with
 /// blocking waits, and between them watches the socket, so that a lost connection is noticed while idle.
 final class ConnectionThread: Sendable {
-    /// What the owner is told. Called on the thread, in this order: `opened` at most once, `closed` exactly once.
+    /// Callbacks of the owner, called on the thread: `opened` at most once, then `closed` exactly once.
     struct Events: Sendable {
         var opened: @Sendable () -> Void = {}
         var notified: @Sendable (_ channel: String, _ payload: String) -> Void = { _, _ in }
@@ -12,10 +12,10 @@ final class ConnectionThread: Sendable {
         var closed: @Sendable (PostgresError?) -> Void = { _ in }
     }
 
-    /// Something to do with the connection. Exactly one of `run` and `fail` is called, once.
+    /// A queued call. Exactly one of `run` and `fail` is called, once.
     private struct Call: Sendable {
         let id: UInt64
-        /// Answers what tells the caller, to be called when the connection is free again.
+        /// Returns a closure that resumes the caller once the connection is free again.
         let run: @Sendable (ConnectionDriver) -> () -> Void
         let fail: @Sendable (PostgresError) -> Void
     }

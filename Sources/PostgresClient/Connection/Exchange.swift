@@ -29,7 +29,7 @@ struct TransactionMark: Sendable {
     let begin: String
 }
 
-/// What is sent and answered in one round trip.
+/// Statements of one round trip.
 struct Exchange: Sendable {
     enum Ending: Sendable {
         /// The statements belong to an open transaction, or commit by themselves.

@@ -67,15 +67,6 @@ package struct PostgresConfiguration: Sendable {
         configuration.connectionString = try ConnectionString(parsing: connectionString).naming(database: database)
         return configuration
     }
-
-    /// The connection string with its passwords redacted, for logs and `config show`.
-    package var redactedConnectionString: String {
-        do throws(PostgresError) {
-            return try ConnectionString(parsing: connectionString).redacted
-        } catch {
-            return "(\(error.message))"
-        }
-    }
 }
 
 /// Exponential back-off with full jitter above half of the step: the nth wait lies between half of and the whole of

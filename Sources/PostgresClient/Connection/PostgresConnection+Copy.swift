@@ -2,52 +2,28 @@ extension PostgresConnection {
     /// Chunks are gathered up to this size before they are handed to the connection's thread.
     private static let copyChunk = 1 << 16
 
-    /// Runs `COPY … FROM STDIN`, in text or binary, with chunks of any size and at any boundary. Takes the next ones only
-    /// when the server has taken the last.
-    /// - Returns: The number of rows.
-    /// - Throws: What `chunks` threw, after the COPY was given up; or a ``PostgresError``.
-    package func copyIn<Chunks: AsyncSequence>(
-        _ sql: String, chunks: Chunks
-    ) async throws -> Int where Chunks.Element == [UInt8] {
-        try await copyIn(sql) { write in
-            for try await chunk in chunks { try await write(chunk) }
-        }
-    }
-
     /// Runs `COPY … FROM STDIN (FORMAT binary)`; `encode` appends each element's columns to its row.
     /// - Returns: The number of rows.
-    /// - Throws: What `elements` or `encode` threw, after the COPY was given up; or a ``PostgresError``.
-    package func copyIn<Elements: AsyncSequence>(
-        _ sql: String, rows elements: Elements,
-        encode: (Elements.Element, inout PostgresCopyRow) throws -> Void
-    ) async throws -> Int {
-        try await copyIn(sql) { write in
-            var encoder = PostgresCopyEncoder()
-            for try await element in elements {
-                try encoder.append { row in try encode(element, &row) }
-                if encoder.byteCount >= Self.copyChunk { try await write(encoder.take()) }
-            }
-            try await write(encoder.finish())
-        }
-    }
-
-    /// As above, of rows that are in memory.
+    /// - Throws: What `encode` threw, after the COPY was given up; or a ``PostgresError``.
     package func copyIn<Elements: Sequence>(
         _ sql: String, rows elements: Elements,
         encode: (Elements.Element, inout PostgresCopyRow) throws -> Void
     ) async throws -> Int {
         try await copyIn(sql) { write in
-            var encoder = PostgresCopyEncoder()
+            var row = PostgresCopyRow()
             for element in elements {
-                try encoder.append { row in try encode(element, &row) }
-                if encoder.byteCount >= Self.copyChunk { try await write(encoder.take()) }
+                try row.append { row in try encode(element, &row) }
+                if row.bytes.count >= Self.copyChunk { try await write(row.take()) }
             }
-            try await write(encoder.finish())
+            try await write(row.take() + PostgresCopyRow.end)
         }
     }
 
-    /// Runs `COPY … FROM STDIN`; `body` writes its data.
-    private func copyIn(
+    /// Runs `COPY … FROM STDIN`; `body` writes the data, cut at any boundary. Each write returns once the server, or the
+    /// socket, has taken what was written before.
+    /// - Returns: The number of rows.
+    /// - Throws: What `body` threw, after the COPY was given up; or a ``PostgresError``.
+    package func copyIn(
         _ sql: String, _ body: (_ write: ([UInt8]) async throws -> Void) async throws -> Void
     ) async throws -> Int {
         try loan.validate()
@@ -65,7 +41,7 @@ extension PostgresConnection {
                 }
             }
             try await send(gathered)
-            // A sequence may simply end when its reader is cancelled: what came so far must not pass for all of it.
+            // A sequence may end early when its reader is cancelled: the rows so far must not be committed as complete.
             if Task.isCancelled { throw PostgresError.taskCancelled }
             return try await loan.thread.perform { driver throws(PostgresError) in
                 try driver.endCopy()
@@ -86,7 +62,7 @@ extension PostgresConnection {
 
     private func send(_ chunk: [UInt8]) async throws(PostgresError) {
         var rest = chunk[...]
-        // One huge chunk is handed over in parts: libpq's buffer grows with what it cannot send at once.
+        // A huge chunk is sent in parts, since libpq buffers what it cannot send at once.
         while !rest.isEmpty {
             let part = Array(rest.prefix(16 * Self.copyChunk))
             rest = rest.dropFirst(part.count)
@@ -97,21 +73,42 @@ extension PostgresConnection {
     }
 }
 
-/// One row of a binary COPY: its columns, in order.
+/// Encodes rows of a binary COPY: the columns of each, in order.
 @usableFromInline
 package struct PostgresCopyRow {
-    @usableFromInline var bytes: [UInt8]
-    @usableFromInline var columns: Int16 = 0
-    @usableFromInline var failure: PostgresError?
+    /// Signature, flags, and the length of the header's extension.
+    private static let header: [UInt8] =
+        Array("PGCOPY\n".utf8) + [0xFF] + Array("\r\n".utf8) + [0] + [0, 0, 0, 0, 0, 0, 0, 0]
 
-    fileprivate init(into bytes: consuming [UInt8]) {
-        self.bytes = bytes
+    fileprivate static let end: [UInt8] = [0xFF, 0xFF]
+
+    @usableFromInline var bytes = Self.header
+    @usableFromInline var columns: Int16 = 0
+    private var failure: PostgresError?
+
+    fileprivate init() {}
+
+    /// Takes the bytes so far.
+    fileprivate mutating func take() -> [UInt8] {
+        defer { bytes = [] }
+        return bytes
     }
 
-    fileprivate mutating func take() -> [UInt8] {
-        var taken: [UInt8] = []
-        swap(&taken, &bytes)
-        return taken
+    /// Appends a row. When `encode` throws, nothing of the row stays.
+    fileprivate mutating func append(_ encode: (inout PostgresCopyRow) throws -> Void) throws {
+        let start = bytes.count
+        columns = 0
+        failure = nil
+        bytes += [0, 0]
+        do {
+            try encode(&self)
+            if let failure { throw failure }
+        } catch {
+            bytes.removeLast(bytes.count - start)
+            throw error
+        }
+        bytes[start] = UInt8(truncatingIfNeeded: columns >> 8)
+        bytes[start + 1] = UInt8(truncatingIfNeeded: columns)
     }
 
     @inlinable
@@ -139,52 +136,5 @@ package struct PostgresCopyRow {
             failure = PostgresError(.encoding, "column \(columns) holds a NUL byte, which \(type) cannot hold")
         }
         columns += 1
-    }
-}
-
-/// Encodes rows for `COPY … FROM STDIN (FORMAT binary)`.
-package struct PostgresCopyEncoder {
-    /// Signature, flags, and the length of the header's extension.
-    private static let header: [UInt8] =
-        Array("PGCOPY\n".utf8) + [0xFF] + Array("\r\n".utf8) + [0] + [0, 0, 0, 0, 0, 0, 0, 0]
-
-    private var bytes = Self.header
-
-    package init() {}
-
-    /// Bytes that wait to be taken.
-    package var byteCount: Int { bytes.count }
-
-    /// Appends a row. When `encode` throws, nothing of the row stays.
-    package mutating func append(_ encode: (inout PostgresCopyRow) throws -> Void) throws {
-        let start = bytes.count
-        var taken: [UInt8] = []
-        swap(&taken, &bytes)
-        taken.append(contentsOf: [0, 0])
-        var row = PostgresCopyRow(into: taken)
-        taken = []
-        do {
-            try encode(&row)
-            if let failure = row.failure { throw failure }
-        } catch {
-            bytes = row.take()
-            bytes.removeLast(bytes.count - start)
-            throw error
-        }
-        bytes = row.take()
-        bytes[start] = UInt8(truncatingIfNeeded: row.columns >> 8)
-        bytes[start + 1] = UInt8(truncatingIfNeeded: row.columns)
-    }
-
-    /// Takes what was encoded so far.
-    package mutating func take() -> [UInt8] {
-        var taken: [UInt8] = []
-        swap(&taken, &bytes)
-        return taken
-    }
-
-    /// Takes the rest, with the end mark.
-    package mutating func finish() -> [UInt8] {
-        take() + [0xFF, 0xFF]
     }
 }

@@ -1,6 +1,6 @@
 import Synchronization
 
-/// What a transaction sees of others, and what it may do.
+/// Isolation and access of a transaction.
 package enum PostgresTransactionMode: Sendable, Hashable {
     case readCommitted
     case repeatableRead
@@ -29,8 +29,7 @@ extension TransactionMark {
 extension PostgresConnection {
     /// Runs `body` in a transaction: BEGIN travels with its first statement, COMMIT follows when it returns, ROLLBACK when
     /// it throws. Inside, use only the connection that is lent; transactions do not nest.
-    /// - Throws: What `body` threw; or the error of the COMMIT. When a statement failed and `body` went on regardless,
-    ///   that statement's error: a transaction that has failed cannot commit.
+    /// - Throws: The error of `body` or of the COMMIT; or that of a failed statement if `body` went on after it.
     package func withTransaction<Value: Sendable>(
         _ mode: PostgresTransactionMode = .readCommitted, _ body: (PostgresConnection) async throws -> Value
     ) async throws -> Value {

@@ -1,6 +1,6 @@
 package import Logging
 
-/// What a listener hears.
+/// A notification, or the sign that some may have been missed.
 package enum PostgresNotification: Sendable, Hashable {
     case received(channel: String, payload: String)
     /// Notifications may have been missed: the connection was made (also the first time), or too many came at once.
@@ -26,7 +26,7 @@ package final class PostgresListener: Sendable {
         self.logger = logger
     }
 
-    /// What is heard, from ``run()``'s start to its end. For one reader at a time.
+    /// Notifications from the start of ``run()`` to its end. For one reader at a time.
     package var notifications: Notifications { Notifications(buffer: buffer) }
 
     package struct Notifications: AsyncSequence, Sendable {

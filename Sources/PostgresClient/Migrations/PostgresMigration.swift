@@ -22,7 +22,7 @@ package struct PostgresMigration: Sendable, Hashable {
     package static func leastKnown(by name: String, version: Int) -> Int {
         let words = name.split(separator: "_", maxSplits: 2, omittingEmptySubsequences: false)
         guard let first = words.first, first == "contract" else { return 0 }
-        // Without a number nobody is known to be able to, but those that know the migration itself.
+        // Without a number, only binaries that know the migration itself.
         return words.count > 1 ? Int(words[1]) ?? version : version
     }
 
@@ -41,9 +41,9 @@ enum MigrationTable {
         """
 
     struct Exists: PostgresStatement {
-        static let sql = "SELECT pg_catalog.to_regclass('freshet_migration') IS NOT NULL"
+        static let sql = "SELECT pg_catalog.to_regclass('freshet_migration') IS NOT NULL AS exists"
 
-        static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Bool { try row.value(0) }
+        static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Bool { try row.value("exists") }
     }
 
     struct Applied: PostgresStatement {
@@ -56,7 +56,7 @@ enum MigrationTable {
         static let sql = "SELECT version, name, checksum FROM freshet_migration ORDER BY version"
 
         static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row {
-            Row(version: try row.value(0), name: try row.value(1), checksum: try row.value(2))
+            Row(version: try row.value("version"), name: try row.value("name"), checksum: try row.value("checksum"))
         }
     }
 
@@ -67,14 +67,12 @@ enum MigrationTable {
 
         let migration: PostgresMigration
 
-        func bind(_ parameters: inout PostgresParameters) {
-            parameters.append(migration.version)
-            parameters.append(migration.name)
-            parameters.append(migration.checksum)
+        var parameters: PostgresParameters {
+            PostgresParameters(migration.version, migration.name, migration.checksum)
         }
     }
 
-    /// Held by whoever migrates, for the session: the transactions in between do not release it.
+    /// Session lock of the migrating process: its transactions do not release it.
     struct Lock: PostgresStatement {
         /// "freshet" in ASCII.
         static let sql = "SELECT pg_catalog.pg_advisory_lock(28836227850495348)"

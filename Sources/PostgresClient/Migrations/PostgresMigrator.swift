@@ -5,8 +5,7 @@ package struct PostgresMigrator: Sendable {
         package var applied: [PostgresMigration]
         /// To be applied, in order of version.
         package var pending: [PostgresMigration]
-        /// What the database has beyond the migrations that this binary knows: it was migrated for a newer one, with
-        /// which this one may run side by side. In order of version.
+        /// Migrations of a newer binary, with which this one may run side by side. In order of version.
         package var newer: [Newer]
 
         package init(applied: [PostgresMigration], pending: [PostgresMigration], newer: [Newer] = []) {
@@ -16,7 +15,7 @@ package struct PostgresMigrator: Sendable {
         }
     }
 
-    /// A migration of which this binary knows only what the database says.
+    /// A migration that this binary does not know.
     package struct Newer: Sendable, Hashable {
         package let version: Int
         package let name: String
@@ -36,7 +35,7 @@ package struct PostgresMigrator: Sendable {
 
     /// Applies what is missing, each migration in its own transaction, under an advisory lock: of two processes that
     /// start at once, one applies and the other finds it done. Statements run without a time limit.
-    /// - Returns: What was applied.
+    /// - Returns: The applied migrations.
     /// - Throws: `.migration` when the database has what this binary cannot use, or an applied migration differs; the error
     ///   of a migration that failed, of which nothing stays.
     package func apply(on pool: PostgresPool) async throws(PostgresError) -> [PostgresMigration] {

@@ -1,6 +1,6 @@
 import Logging
 
-/// What the pool's connections and its timer thread share with it: the state machine, and the effects of its actions.
+/// The pool's state machine and the effects of its actions, shared with its connections and its timer thread.
 final class PoolCore: Sendable {
     /// A lent connection.
     struct Lease: Sendable {
@@ -81,8 +81,8 @@ final class PoolCore: Sendable {
         } onCancel: {
             cancel(id)
         }
-        // The thread sanitizer does not see that a continuation which was resumed before it was awaited hands over what
-        // it was resumed with; the lock, which whoever resumed it had taken, it sees.
+        // The thread sanitizer does not see the hand-over through a continuation that was resumed before it was awaited, but
+        // it sees this lock, which the resuming thread held.
         state.withLock { state in
             guard hasToWait else { return }
             state.waits.count += 1
@@ -139,7 +139,7 @@ extension PoolCore {
         for effect in effects { effect() }
     }
 
-    /// What is left to do of an action once the lock is released.
+    /// Effect of an action, for after the lock is released.
     private func effect(of action: PoolStateMachine.Action, on state: inout State) -> (() -> Void)? {
         switch action {
         case .open(let slot):
@@ -236,7 +236,7 @@ extension PoolCore {
         }
     }
 
-    /// Without a timer nobody may wait: those who do get the error at once, and the next caller tries again.
+    /// Fails all waiters, which would wait for ever without a timer. The next caller tries to start one again.
     private func timerFailed(_ error: PostgresError) {
         let waiters = state.withLock { state in
             state.timer = nil

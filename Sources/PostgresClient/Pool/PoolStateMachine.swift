@@ -1,5 +1,5 @@
-/// Who has which connection, who waits, and when the next attempt to connect is due. No I/O and no clock: every event
-/// answers the actions to take once the lock is released.
+/// State of the pool: connections, waiting callers, and the time of the next attempt to connect. Free of I/O and clocks: each
+/// event returns the actions to take once the lock is released.
 struct PoolStateMachine {
     typealias Instant = ContinuousClock.Instant
     typealias SlotID = UInt64

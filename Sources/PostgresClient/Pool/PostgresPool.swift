@@ -30,8 +30,8 @@ package final class PostgresPool: Sendable {
 
     private let core: PoolCore
 
-    /// Opens nothing yet. What is wrong with the configuration is the error of the first use; ask
-    /// ``PostgresConfiguration/validate()`` for it at the start.
+    /// Opens no connection yet. An invalid configuration is the error of the first use; check it at the start with
+    /// ``PostgresConfiguration/validate()``.
     package init(configuration: PostgresConfiguration, logger: Logger) {
         self.core = PoolCore(configuration: configuration, logger: logger)
     }
@@ -45,7 +45,7 @@ package final class PostgresPool: Sendable {
     package var statistics: Statistics { core.statistics }
 
     /// Lends a connection to `body`.
-    /// - Throws: What `body` threw, or a ``PostgresError`` when no connection could be lent.
+    /// - Throws: The error of `body`, or a ``PostgresError`` when no connection could be lent.
     package func withConnection<Value: Sendable>(
         _ body: (PostgresConnection) async throws -> Value
     ) async throws -> Value {

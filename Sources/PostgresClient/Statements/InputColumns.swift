@@ -3,7 +3,7 @@
 ///
 ///     static let input = InputColumns<Deletion>([.init("id") { $0.id }, .init("lease") { $0.lease }])
 ///     static let sql = "WITH input AS MATERIALIZED (SELECT * FROM \(input.rows("i")) …"
-///     func bind(_ parameters: inout PostgresParameters) { Self.input.bind(deletions, to: &parameters) }
+///     init(_ deletions: [Deletion]) { parameters = Self.input.parameters(deletions) }
 @usableFromInline
 package struct InputColumns<Element: Sendable>: Sendable {
     @usableFromInline
@@ -34,7 +34,7 @@ package struct InputColumns<Element: Sendable>: Sendable {
         self.columns = columns
     }
 
-    /// Number of parameters that ``bind(_:to:)`` appends.
+    /// Number of parameters.
     package var count: Int { columns.count }
 
     /// Names of the columns, for a select list or a column list.
@@ -42,8 +42,7 @@ package struct InputColumns<Element: Sendable>: Sendable {
 
     /// The set-returning expression with its alias and column names, and the row's place from 1 as `ord`.
     ///
-    /// The sub-selects keep the lengths of the arrays from the planner: it would find a plan for a call's few rows so much
-    /// cheaper than the general one that it would plan every call.
+    /// The sub-selects hide the lengths of the arrays from the planner, which would otherwise plan every call.
     ///
     /// - Parameter first: number of the first parameter.
     package func rows(_ alias: String, first: Int = 1) -> String {
@@ -51,7 +50,15 @@ package struct InputColumns<Element: Sendable>: Sendable {
         return "unnest(\(arrays.joined(separator: ", "))) WITH ORDINALITY AS \(alias) (\(names), ord)"
     }
 
+    /// Appends an array for each column.
     package func bind(_ elements: [Element], to parameters: inout PostgresParameters) {
         for column in columns { column.append(elements, &parameters) }
+    }
+
+    /// The parameters of a statement that has no others.
+    package func parameters(_ elements: [Element]) -> PostgresParameters {
+        var parameters = PostgresParameters()
+        bind(elements, to: &parameters)
+        return parameters
     }
 }

@@ -1,5 +1,5 @@
-/// Several statements in one round trip (libpq's pipeline mode, one sync). The first failure aborts the rest; outside of
-/// a transaction they are one all the same: all of them take effect, or none.
+/// Several statements in one round trip (libpq's pipeline mode, one sync). All of them take effect or none, also outside of a
+/// transaction.
 package struct PostgresPipeline: Sendable {
     /// Finds one statement's results in those of the pipeline that it was appended to.
     package struct Handle<Row: Sendable>: Sendable {
@@ -52,10 +52,8 @@ package struct PostgresPipeline: Sendable {
 
 extension PostgresPipeline.Item {
     init<Statement: PostgresStatement>(_ statement: Statement, decodes: Bool) {
-        var parameters = PostgresParameters()
-        statement.bind(&parameters)
         self.sql = Statement.sql
-        self.parameters = parameters
+        self.parameters = statement.parameters
         self.statementType = Statement.self
         guard decodes else {
             self.decode = nil
@@ -72,7 +70,7 @@ extension PostgresPipeline.Item {
     }
 }
 
-/// What a pipeline's statements returned.
+/// Results of a pipeline's statements.
 package struct PostgresPipelineResults: Sendable {
     struct Outcome: Sendable {
         var rows: (any Sendable)?

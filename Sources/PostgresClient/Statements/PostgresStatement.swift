@@ -1,5 +1,4 @@
-/// One statement: its text, its parameters, and how its rows are read, in one place. Prepared once a connection, by its
-/// text.
+/// One statement: its text, its parameters, and how its rows are read. Each connection prepares a text once.
 @usableFromInline
 package protocol PostgresStatement: Sendable {
     associatedtype Row: Sendable = Void
@@ -7,8 +6,8 @@ package protocol PostgresStatement: Sendable {
     /// The text. Every parameter is cast in it: `$1::int8[]`. The same at every call.
     static var sql: String { get }
 
-    /// Appends the parameters, in order. Default: none.
-    func bind(_ parameters: inout PostgresParameters)
+    /// The parameters, in order. Default: none.
+    var parameters: PostgresParameters { get }
 
     /// Reads one row; called on the connection's thread, for each row of the result. Default, when `Row` is `Void`:
     /// reads nothing.
@@ -17,7 +16,7 @@ package protocol PostgresStatement: Sendable {
 
 extension PostgresStatement {
     @inlinable
-    package func bind(_ parameters: inout PostgresParameters) {}
+    package var parameters: PostgresParameters { PostgresParameters() }
 }
 
 extension PostgresStatement where Row == Void {

@@ -1,11 +1,11 @@
-/// What went wrong, whether a retry can help, and whether the effect is known.
+/// An error of a connection or statement: its cause, whether a retry can help, and whether the effect is known.
 ///
 /// Never holds parameters or passwords. `detail` comes from the server and may quote a row's values ("Key
 /// (id)=(…) already exists"), so it is left out of ``description``, which is what reaches logs.
 @usableFromInline
 package struct PostgresError: Error, Sendable {
     package enum Kind: Sendable, Hashable {
-        /// The connection string or a setting is wrong; no server was asked, or it refused who we are.
+        /// The connection string or a setting is wrong, or the server refused the login.
         case configuration
         /// No connection could be made, or it was lost.
         case connection
@@ -83,9 +83,8 @@ extension PostgresError {
         return retriableStates.contains(sqlState) || retriableClasses.contains(sqlState.prefix(2))
     }
 
-    /// A value that the statement was given is to blame: a data exception (class 22), a violated constraint (class 23), a
-    /// limit of the program (class 54), or a value that cannot be bound. The same again would be refused again; everything
-    /// else is nobody's data, and says nothing against it.
+    /// Whether a value of the statement caused the error, so that the same value would be refused again: a data exception
+    /// (class 22), a violated constraint (class 23), a limit of the program (class 54), or a value that cannot be bound.
     package var blamesData: Bool {
         if isRetriable { return false }
         if kind == .encoding { return true }
@@ -93,8 +92,7 @@ extension PostgresError {
         return ["22", "23", "54"].contains(sqlState.prefix(2))
     }
 
-    /// Less at a time may succeed where this much did not: the statement took longer than it may, or more memory, or more
-    /// of what is configured, than there is.
+    /// Whether a smaller batch may succeed: the statement exceeded its time, the memory, or a configured limit.
     package var asksForLess: Bool {
         kind == .server && ["57014", "53200", "53400"].contains(sqlState)
     }
@@ -114,7 +112,7 @@ extension PostgresError {
         replacing(kind: .connection, isRetriable: isRetriable || !blamesData)
     }
 
-    /// The same error under another light, as whoever knows more about the connection sees it.
+    /// The same error with corrected properties.
     func replacing(
         kind: Kind? = nil, isRetriable: Bool? = nil, commitOutcomeUnknown: Bool? = nil
     ) -> PostgresError {

@@ -29,10 +29,22 @@ package struct PostgresParameters: Sendable {
     /// The first parameter, from 1, that could not be encoded. `append` cannot throw; sending does.
     @usableFromInline var failure: (parameter: Int, reason: Failure)?
 
+    @inlinable
     package init() {}
 
-    /// Number of parameters so far.
-    package var count: Int { fields.count }
+    /// Values in order; nil is NULL.
+    @inlinable
+    package init<each Value: PostgresValue>(_ value: repeat (each Value)?) {
+        self.init()
+        repeat append(each value)
+    }
+
+    /// One array.
+    @inlinable
+    package init<Value: PostgresValue>(array: [Value]) {
+        self.init()
+        append(array: array)
+    }
 
     @inlinable
     package mutating func append<Value: PostgresValue>(_ value: Value) {

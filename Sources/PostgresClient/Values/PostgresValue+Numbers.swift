@@ -18,58 +18,33 @@ extension Bool: PostgresValue {
 extension Int16: PostgresValue {
     @inlinable
     package static var postgresType: PostgresType { .int2 }
-
-    @inlinable
-    package var postgresByteCount: Int { 2 }
-
-    @inlinable
-    package func encode(into writer: inout PostgresWriter) { writer.write(self) }
-
-    @inlinable
-    package init?(postgresBytes bytes: RawSpan, oid: UInt32) {
-        guard bytes.byteCount == 2 else { return nil }
-        self = bytes.postgresInteger()
-    }
 }
 
 extension Int32: PostgresValue {
     @inlinable
     package static var postgresType: PostgresType { .int4 }
-
-    /// Also reads what is narrower.
-    @inlinable
-    package static func accepts(oid: UInt32) -> Bool {
-        oid == PostgresType.int4.oid || oid == PostgresType.int2.oid
-    }
-
-    @inlinable
-    package var postgresByteCount: Int { 4 }
-
-    @inlinable
-    package func encode(into writer: inout PostgresWriter) { writer.write(self) }
-
-    @inlinable
-    package init?(postgresBytes bytes: RawSpan, oid: UInt32) {
-        switch bytes.byteCount {
-        case 4: self = bytes.postgresInteger()
-        case 2: self = Int32(bytes.postgresInteger(as: Int16.self))
-        default: return nil
-        }
-    }
 }
 
 extension Int64: PostgresValue {
     @inlinable
     package static var postgresType: PostgresType { .int8 }
+}
 
-    /// Also reads what is narrower.
+extension Int: PostgresValue {
+    @inlinable
+    package static var postgresType: PostgresType { .int8 }
+}
+
+extension PostgresValue where Self: FixedWidthInteger & SignedInteger & BitwiseCopyable {
+    /// The type itself and narrower ones.
     @inlinable
     package static func accepts(oid: UInt32) -> Bool {
-        oid == PostgresType.int8.oid || oid == PostgresType.int4.oid || oid == PostgresType.int2.oid
+        oid == postgresType.oid || bitWidth > 16 && oid == PostgresType.int2.oid
+            || bitWidth > 32 && oid == PostgresType.int4.oid
     }
 
     @inlinable
-    package var postgresByteCount: Int { 8 }
+    package var postgresByteCount: Int { MemoryLayout<Self>.size }
 
     @inlinable
     package func encode(into writer: inout PostgresWriter) { writer.write(self) }
@@ -77,32 +52,11 @@ extension Int64: PostgresValue {
     @inlinable
     package init?(postgresBytes bytes: RawSpan, oid: UInt32) {
         switch bytes.byteCount {
-        case 8: self = bytes.postgresInteger()
-        case 4: self = Int64(bytes.postgresInteger(as: Int32.self))
-        case 2: self = Int64(bytes.postgresInteger(as: Int16.self))
+        case MemoryLayout<Self>.size: self = bytes.postgresInteger()
+        case 4: self.init(exactly: bytes.postgresInteger(as: Int32.self))
+        case 2: self.init(exactly: bytes.postgresInteger(as: Int16.self))
         default: return nil
         }
-    }
-}
-
-/// As `Int64`: int8.
-extension Int: PostgresValue {
-    @inlinable
-    package static var postgresType: PostgresType { .int8 }
-
-    @inlinable
-    package static func accepts(oid: UInt32) -> Bool { Int64.accepts(oid: oid) }
-
-    @inlinable
-    package var postgresByteCount: Int { 8 }
-
-    @inlinable
-    package func encode(into writer: inout PostgresWriter) { writer.write(Int64(self)) }
-
-    @inlinable
-    package init?(postgresBytes bytes: RawSpan, oid: UInt32) {
-        guard let value = Int64(postgresBytes: bytes, oid: oid) else { return nil }
-        self.init(exactly: value)
     }
 }
 
@@ -127,7 +81,7 @@ extension Double: PostgresValue {
     @inlinable
     package static var postgresType: PostgresType { .float8 }
 
-    /// Also reads what is narrower.
+    /// float8 and float4.
     @inlinable
     package static func accepts(oid: UInt32) -> Bool {
         oid == PostgresType.float8.oid || oid == PostgresType.float4.oid

@@ -75,29 +75,6 @@ package struct PostgresTextBytes: PostgresValue, Hashable {
     }
 }
 
-/// bytea. (An array of them is `[PostgresBytes]`, or `[[UInt8]]`.)
-@usableFromInline
-package struct PostgresBytes: PostgresValue, Hashable {
-    @usableFromInline package var bytes: [UInt8]
-
-    @inlinable
-    package init(_ bytes: [UInt8]) { self.bytes = bytes }
-
-    @inlinable
-    package static var postgresType: PostgresType { .bytea }
-
-    @inlinable
-    package var postgresByteCount: Int { bytes.count }
-
-    @inlinable
-    package func encode(into writer: inout PostgresWriter) { writer.write(bytes) }
-
-    @inlinable
-    package init?(postgresBytes bytes: RawSpan, oid: UInt32) {
-        self.bytes = unsafe bytes.withUnsafeBytes { unsafe [UInt8]($0) }
-    }
-}
-
 /// bytea, and not an array of anything: a byte alone is no value.
 extension Array: PostgresValue where Element == UInt8 {
     @inlinable

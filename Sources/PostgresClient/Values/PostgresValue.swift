@@ -1,4 +1,4 @@
-/// A PostgreSQL type: what a parameter is declared as, and what errors call it.
+/// A PostgreSQL type.
 @usableFromInline
 package struct PostgresType: Sendable, Hashable {
     /// Object identifier in `pg_type`, fixed for the built-in types.
@@ -45,7 +45,8 @@ extension PostgresType {
     private static let known: [PostgresType] =
         [.bool, .bytea, .int8, .int2, .int4, .text, .float4, .float8, .timestamptz, .uuid, .jsonb] + others
 
-    /// What an error calls the type with this identifier.
+    /// Name of the type with this identifier, for errors.
+    @usableFromInline
     static func name(ofOID oid: UInt32) -> String {
         for type in known {
             if type.oid == oid { return type.name }
@@ -60,7 +61,7 @@ extension PostgresType {
     }
 }
 
-/// A value with a binary form in PostgreSQL. An enumeration with such a raw value conforms by saying so.
+/// A value with a binary form in PostgreSQL.
 @usableFromInline
 package protocol PostgresValue: Sendable {
     /// The type that parameters of this sort are declared as; the statement's text may cast further.
@@ -90,25 +91,43 @@ extension PostgresValue {
     package var isEncodable: Bool { true }
 }
 
-extension PostgresValue where Self: RawRepresentable, RawValue: PostgresValue {
+/// A value that is stored as another one. An enumeration with such a raw value conforms by saying so.
+@usableFromInline
+package protocol PostgresConvertible: PostgresValue {
+    associatedtype StoredValue: PostgresValue
+
+    var storedValue: StoredValue { get }
+
+    init?(storedValue: StoredValue)
+}
+
+extension PostgresConvertible {
     @inlinable
-    package static var postgresType: PostgresType { RawValue.postgresType }
+    package static var postgresType: PostgresType { StoredValue.postgresType }
 
     @inlinable
-    package static func accepts(oid: UInt32) -> Bool { RawValue.accepts(oid: oid) }
+    package static func accepts(oid: UInt32) -> Bool { StoredValue.accepts(oid: oid) }
 
     @inlinable
-    package var postgresByteCount: Int { rawValue.postgresByteCount }
+    package var postgresByteCount: Int { storedValue.postgresByteCount }
 
     @inlinable
-    package var isEncodable: Bool { rawValue.isEncodable }
+    package var isEncodable: Bool { storedValue.isEncodable }
 
     @inlinable
-    package func encode(into writer: inout PostgresWriter) { rawValue.encode(into: &writer) }
+    package func encode(into writer: inout PostgresWriter) { storedValue.encode(into: &writer) }
 
     @inlinable
     package init?(postgresBytes bytes: RawSpan, oid: UInt32) {
-        guard let rawValue = RawValue(postgresBytes: bytes, oid: oid) else { return nil }
-        self.init(rawValue: rawValue)
+        guard let storedValue = StoredValue(postgresBytes: bytes, oid: oid) else { return nil }
+        self.init(storedValue: storedValue)
     }
+}
+
+extension PostgresConvertible where Self: RawRepresentable, RawValue: PostgresValue {
+    @inlinable
+    package var storedValue: RawValue { rawValue }
+
+    @inlinable
+    package init?(storedValue: RawValue) { self.init(rawValue: storedValue) }
 }

@@ -14,7 +14,7 @@ extension IngestService {
         while true {
             do {
                 let rows = try await pool.query(
-                    TakePartitions(topics: ordered.map(\.topic), partitions: ordered.map(\.partition)))
+                    TakePartitions(ordered.map { ($0.topic, $0.partition) }))
                 positions.take(rows)
                 return Dictionary(
                     rows.map { row in

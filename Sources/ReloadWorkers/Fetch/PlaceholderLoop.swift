@@ -127,7 +127,7 @@ struct PlaceholderLoop: Sendable {
             try Task.checkCancellation()
             context.restingEndpoints.failed(
                 failure, .placeholder, of: provider, at: context.clock.elapsed, absence: Self.absence)
-            context.protection.standInFailed(
+            context.protection.fallbackFailed(
                 failure, of: provider, app: app.name, startedAt: began, at: context.clock.elapsed)
             count(failure, wanted.count, kind)
             results = wanted.map { PlaceholderResult($0, content: nil, delay: delay(after: failure, of: $0)) }
@@ -140,9 +140,9 @@ struct PlaceholderLoop: Sendable {
     private func read(
         _ answer: [UInt8], _ wanted: [ClaimedPlaceholder], _ identities: [PlaceholderIdentity], _ kind: RegisteredKind
     ) throws(ProviderFailure) -> [PlaceholderResult] {
-        let response: StandInResponse
+        let response: FallbackResponse
         do throws(JSONError) {
-            response = try StandInResponse.placeholders(answer, requested: identities.map(\.id))
+            response = try FallbackResponse.placeholders(answer, requested: identities.map(\.id))
         } catch {
             throw ProviderFailure(.invalid, "the answer is not what the contract says: \(error)")
         }

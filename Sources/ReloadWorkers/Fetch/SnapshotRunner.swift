@@ -36,7 +36,7 @@ struct SnapshotRunner: Sendable {
             guard !Task.isCancelled else { return }
             context.restingEndpoints.failed(
                 failure, .snapshot, of: batch.provider, at: context.clock.elapsed, absence: SnapshotStep.absence)
-            context.protection.standInFailed(
+            context.protection.fallbackFailed(
                 failure, of: batch.provider, app: batch.app.name, startedAt: began, at: context.clock.elapsed)
             count(failure, wanted.count, batch)
         } catch {
@@ -51,9 +51,9 @@ struct SnapshotRunner: Sendable {
     private func snapshots(
         in answer: [UInt8], of wanted: [FetchItem], _ batch: FetchBatch
     ) throws(ProviderFailure) -> [SnapshotWrite] {
-        let response: StandInResponse
+        let response: FallbackResponse
         do throws(JSONError) {
-            response = try StandInResponse.snapshots(answer, requested: wanted.map(\.timeline.id))
+            response = try FallbackResponse.snapshots(answer, requested: wanted.map(\.timeline.id))
         } catch {
             throw ProviderFailure(.invalid, "the answer is not what the contract says: \(error)")
         }
@@ -84,7 +84,7 @@ struct SnapshotRunner: Sendable {
 
 extension ProviderFailure {
     /// The fault of one snapshot or placeholder of an answer; nil when it has none.
-    init?(_ outcome: StandInOutcome) {
+    init?(_ outcome: FallbackOutcome) {
         switch outcome {
         case .value: return nil
         case .failed(let code, let message): self.init(.provider, "\(code): \(message)")

@@ -132,9 +132,9 @@ final class ProviderProtection: Sendable {
         update(ticket.provider, at: time) { $0.givenUp(ticket, at: time) }
     }
 
-    /// A request for stand-ins failed. It counts only where it says something of the whole provider: these endpoints may
+    /// A request for fallback content failed. It counts only where it says something of the whole provider: these endpoints may
     /// be missing or slow while timelines are made all the same.
-    func standInFailed(
+    func fallbackFailed(
         _ failure: ProviderFailure, of provider: ProviderKey, app: String, startedAt: Duration, at time: Duration
     ) {
         guard failure.reason != .timeout, case .overloaded = RequestVerdict(failure) else { return }

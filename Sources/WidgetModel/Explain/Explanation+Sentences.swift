@@ -1,7 +1,7 @@
-// What an explanation says in words.
+// Sentences of an explanation.
 
 extension Explanation {
-    /// What happens next, and why not sooner.
+    /// The next step, and the reason for its time.
     package var next: Sentence {
         switch status {
         case .retired: Sentence("its kind was retired: nothing is reloaded")
@@ -76,7 +76,7 @@ extension Explanation {
 }
 
 extension Explanation {
-    /// What was decided last, and why.
+    /// The last decision and its reason.
     package var last: Sentence {
         let when = facts.decidedAt.map { " \($0.words(from: now))" } ?? ""
         let rule = facts.rule == .none ? facts.decision.usualRule : facts.rule
@@ -103,7 +103,7 @@ extension Explanation {
         return "the placeholder that the provider made \(time.words(from: now))"
     }
 
-    /// What else is worth knowing, the most important first.
+    /// Further facts, the most important first.
     package var notes: [Sentence] {
         var notes: [Sentence] = []
         if !facts.isStored { notes.append(Sentence("there is no timeline yet: devices show \(fallback)")) }

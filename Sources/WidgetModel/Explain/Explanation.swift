@@ -33,13 +33,13 @@ package struct Explanation: Hashable, Sendable {
         package var description: String { rule.map { "\(text) (rule \($0.name))" } ?? text }
     }
 
-    /// What is left of the daily budget.
+    /// Rest of the daily budget.
     package struct Budget: Hashable, Sendable {
         /// Budgeted reloads in any 24 hours.
         package var reloadsADay: Int
         /// Tokens that could be spent now.
         package var left: Int
-        /// Of these, two fifths of the budget may be spent at any time; so many of them are not back yet.
+        /// Spent tokens of the two fifths that may be spent at any time.
         package var spentAtWill: Int
         /// When there will be one more, if nothing is spent meanwhile; nil when all are there.
         package var nextTokenAt: Timestamp?
@@ -81,7 +81,7 @@ package struct Explanation: Hashable, Sendable {
     /// Whether it gets no reloads by policy.
     package var isDormant: Bool { rules.isDormant(state, at: now) }
 
-    /// When a budgeted reason may reload it, and what it waits for until then.
+    /// Time at which a budgeted reason may reload it, and the rule that delays it until then.
     package var eligible: (time: Timestamp, rule: ReloadRule) { rules.eligible(state, from: now) }
 
     /// When it is looked at next; nil while that is not known: only on request, paused, or the sweeper's turn.

@@ -1,5 +1,5 @@
 /// Whether the timelines of a kind belong to a user. The raw values are stored: never renumber them.
-package enum KindSharing: Int16, CaseIterable, Sendable {
+package enum KindSharing: Int16, NamedValue {
     case perUser = 0
     case shared = 1
 
@@ -9,14 +9,9 @@ package enum KindSharing: Int16, CaseIterable, Sendable {
         case .shared: "shared"
         }
     }
-
-    package init?(name: String) {
-        guard let sharing = Self.allCases.first(where: { $0.name == name }) else { return nil }
-        self = sharing
-    }
 }
 
-/// What the timelines of a kind differ by, besides app, kind, configuration and (per-user) the user.
+/// Properties by which the timelines of a kind differ, besides app, kind, configuration and (per-user) the user.
 package struct KindVariation: OptionSet, Hashable, Sendable {
     package let rawValue: Int16
 

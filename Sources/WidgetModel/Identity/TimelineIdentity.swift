@@ -1,4 +1,4 @@
-/// What a timeline is: everything its content may depend on, and nothing else.
+/// Identity of a timeline: everything that its content may depend on, and nothing else.
 ///
 /// Widgets with the same identity show the same timeline, which is fetched, stored and published once.
 package struct TimelineIdentity: Hashable, Sendable {

@@ -1,4 +1,4 @@
-/// What can be told from canonical JSON text without reading it.
+/// Checks of canonical JSON text without parsing.
 enum CanonicalJSON {
     /// Whether a string or key holds U+0000, which PostgreSQL's `jsonb` cannot.
     static func containsNull(_ canonical: [UInt8]) -> Bool {

@@ -1,6 +1,6 @@
 /// Numbers as ECMAScript's `Number::toString` writes them, which is RFC 8785's form.
 enum ES6Number {
-    /// Digits that every double keeps: two different decimals of at most so many are two different doubles.
+    /// Decimal digits that every double keeps: two different decimals of so many digits are different doubles.
     private static let safeDigits = 15
 
     /// Appends the canonical form of a checked literal.

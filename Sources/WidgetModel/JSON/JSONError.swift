@@ -22,7 +22,7 @@ package struct JSONError: Error, Hashable, Sendable, CustomStringConvertible {
     }
 
     package let kind: Kind
-    /// What was expected and found, without its place. Holds no control character.
+    /// Expected and found value, without its place. Holds no control character.
     package let message: String
     /// Offset of the offending byte from the start of the document.
     package let byteOffset: Int

@@ -21,25 +21,27 @@ extension JSONReader {
 
     /// An RFC 3339 date-time.
     package mutating func timestamp() throws(JSONError) -> Timestamp {
-        try expect(.string)
-        let offset = position
-        let token = try scanString()
-        guard let time = Timestamp(rfc3339: utf8(of: token)) else {
-            throw failure(
-                .invalidValue, "expected an RFC 3339 date-time, found \(Text.quoted(text(of: token)))", at: offset)
-        }
-        return time
+        try string("an RFC 3339 date-time") { Timestamp(rfc3339: $0) }
     }
 
     /// A timeline's id in the UUID form.
     package mutating func timelineID() throws(JSONError) -> TimelineID {
+        try string("a UUID") { TimelineID(bytes: $0) }
+    }
+
+    /// A string whose UTF-8 `convert` takes.
+    @inline(__always)
+    private mutating func string<Value>(
+        _ expected: @autoclosure () -> String, _ convert: (ArraySlice<UInt8>) -> Value?
+    ) throws(JSONError) -> Value {
         try expect(.string)
         let offset = position
         let token = try scanString()
-        guard let id = TimelineID(bytes: utf8(of: token)) else {
-            throw failure(.invalidValue, "expected a UUID, found \(Text.quoted(text(of: token)))", at: offset)
+        guard let value = convert(utf8(of: token)) else {
+            throw failure(
+                .invalidValue, "expected \(expected()), found \(Text.quoted(text(of: token)))", at: offset)
         }
-        return id
+        return value
     }
 
     /// A number without a fraction that fits 64 bits.
@@ -55,15 +57,9 @@ extension JSONReader {
 
     /// The name of a widget family.
     package mutating func family() throws(JSONError) -> WidgetFamily {
-        try expect(.string)
-        let offset = position
-        let token = try scanString()
-        let name = text(of: token)
-        guard let family = WidgetFamily(name: name) else {
-            let names = WidgetFamily.allCases.map(\.name).joined(separator: ", ")
-            throw failure(.invalidValue, "expected one of \(names), found \(Text.quoted(name))", at: offset)
+        try string("one of \(WidgetFamily.allCases.map(\.name).joined(separator: ", "))") {
+            WidgetFamily(name: String(decoding: $0, as: UTF8.self))
         }
-        return family
     }
 
     /// `{"locale", "timeZone"}`.

@@ -21,7 +21,7 @@ struct KeySlot: Sendable {
 }
 
 extension JSONReader {
-    /// Up to so many keys are compared with each other; the keys of a larger object are sorted when it ends.
+    /// Number of keys up to which each is compared with all before it; keys of larger objects are sorted at the end.
     private static let comparedKeys = 16
 
     package mutating func beginObject() throws(JSONError) -> JSONObjectCursor {

@@ -12,7 +12,7 @@ package struct DailyBudget: Hashable, Sendable {
     }
 }
 
-/// What a manifest says of a kind.
+/// Definition of a kind in a manifest.
 package struct KindDefinition: Hashable, Sendable {
     package var name: String
     package var displayName: String
@@ -92,7 +92,7 @@ package struct KindDefinition: Hashable, Sendable {
     }
 }
 
-/// What a manifest says of an app.
+/// Definition of an app in a manifest.
 package struct AppDefinition: Hashable, Sendable {
     /// Bundle identifier.
     package var name: String

@@ -22,7 +22,7 @@ package enum WidgetIgnoredReason: Hashable, Sendable {
     case removed
 }
 
-/// What a change makes of a widget.
+/// Effect of a change on a widget.
 package enum WidgetOutcome: Hashable, Sendable {
     /// It is new, or back after it had been removed.
     case placed(WidgetRecord)
@@ -34,7 +34,7 @@ package enum WidgetOutcome: Hashable, Sendable {
     /// Nothing is to be written.
     case ignored(WidgetIgnoredReason)
 
-    /// What is to be written, if anything.
+    /// The record to be written, if any.
     package var record: WidgetRecord? {
         switch self {
         case .placed(let record), .changed(let record), .confirmed(let record), .removed(let record): record

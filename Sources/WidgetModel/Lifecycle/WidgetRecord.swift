@@ -24,7 +24,7 @@ package struct WidgetPlacement: Hashable, Sendable {
     }
 }
 
-/// What is known of a widget of an app; a removed one stays as the tombstone that older events must not override.
+/// State of a widget of an app; a removed one stays as the tombstone that older events must not override.
 package struct WidgetRecord: Hashable, Sendable {
     package var widget: String
     package var user: String

@@ -168,7 +168,7 @@ package enum MetricCatalogue {
         limitsShrunk, retriesRefused, poisonous,
     ]
 
-    // MARK: What the database holds
+    // MARK: Database
 
     package static let readyLists = MetricDefinition(
         "freshet_work_lists_ready", .gauge, labels: ["lane"],

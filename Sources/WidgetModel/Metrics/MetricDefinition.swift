@@ -1,4 +1,4 @@
-/// What a metric is, for the page that shows it and for those who ask for it: its values are counted elsewhere.
+/// Name, type and description of a metric.
 package struct MetricDefinition: Hashable, Sendable {
     package enum Sort: Hashable, Sendable {
         /// Only grows, from 0 at the start of the process.

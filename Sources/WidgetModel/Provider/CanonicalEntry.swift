@@ -7,7 +7,7 @@ struct CanonicalEntry {
     /// Where its content ends, which begins after ``start``.
     let contentEnd: Int
 
-    /// What every canonical entry begins with.
+    /// Beginning of every canonical entry.
     static let start = Array("{\"content\":".utf8)
     /// Longest url of an entry, in bytes.
     private static let maximumURLBytes = 2048

@@ -1,4 +1,4 @@
-/// What a provider says of an element that it could not make: `{"code", "message", "retryAfter"?}`.
+/// A provider's error for one element: `{"code", "message", "retryAfter"?}`.
 struct ElementError {
     let code: String
     let message: String

@@ -1,4 +1,4 @@
-/// What a placeholder is made for: everything that it may depend on, and nothing of a person.
+/// Identity of a placeholder: everything that it may depend on, without user data.
 package struct PlaceholderIdentity: Hashable, Sendable {
     package let kind: String
     package let family: WidgetFamily

@@ -1,10 +1,10 @@
-/// What an answer says of one element that was asked for.
+/// Outcome of one requested element of an answer.
 package protocol ElementOutcome: Hashable, Sendable {
     /// The answer does not have it.
     static var missing: Self { get }
     /// The answer has it more than once, so that none can be trusted.
     static var duplicate: Self { get }
-    /// What the answer has is not what was asked for; the pointer is into the answer.
+    /// The element is invalid; the pointer is into the answer.
     static func invalid(_ error: ModelError) -> Self
 }
 
@@ -12,7 +12,7 @@ package protocol ElementOutcome: Hashable, Sendable {
 protocol ElementParser {
     associatedtype Outcome: ElementOutcome
 
-    /// Reads the next element: its id, if it has one, and what it says.
+    /// Reads the next element: its id, if it has one, and its outcome.
     mutating func read(
         from reader: inout JSONReader, requested: RequestedElements
     ) throws(JSONError) -> (id: ElementID?, outcome: Outcome)
@@ -37,7 +37,7 @@ struct RequestedElements {
 enum ElementID {
     /// Place of an element that was asked for.
     case requested(Int)
-    /// Id that nobody asked for, as it is in the answer.
+    /// Id that was not requested, as it is in the answer.
     case foreign(ArraySlice<UInt8>)
 }
 
@@ -45,11 +45,11 @@ enum ElementID {
 package struct ProviderAnswer<Outcome: ElementOutcome>: Sendable {
     /// Of each requested element, in the order of the request.
     package internal(set) var outcomes: [Outcome]
-    /// The first ids that nobody asked for, cut to a length fit for a log.
+    /// The first ids that were not requested, cut to a length fit for a log.
     package internal(set) var foreignIDs: [String] = []
     /// How many there are.
     package internal(set) var foreignCount = 0
-    /// The first elements of which not even the id could be read.
+    /// Errors of the first elements whose id could not be read.
     package internal(set) var unreadable: [ModelError] = []
 
     /// How many foreign ids and unreadable elements are kept.

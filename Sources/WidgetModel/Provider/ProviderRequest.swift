@@ -17,8 +17,7 @@ package struct ProviderRequest: Sendable {
         self.items = items
     }
 
-    /// The body. What the kind does not vary by, and the user of a shared kind, are left out: the provider must not
-    /// answer by what the timeline's identity does not hold.
+    /// The body. Properties that are not in the timeline's identity are left out, so that the answer cannot depend on them.
     package func encode() -> [UInt8] {
         var out: [UInt8] = []
         out.reserveCapacity(64 + items.count * 224)
@@ -44,23 +43,16 @@ package struct ProviderRequest: Sendable {
             out.append(contentsOf: family.name.utf8)
             out.append(UInt8(ascii: "\""))
         }
-        switch (identity.locale, identity.timeZone) {
-        case (nil, nil): break
-        case (let locale?, nil):
-            out.append(contentsOf: ",\"environment\":{\"locale\":".utf8)
-            JSONWriter.append(locale, to: &out)
-            out.append(UInt8(ascii: "}"))
-        case (nil, let timeZone?):
-            out.append(contentsOf: ",\"environment\":{\"timeZone\":".utf8)
-            JSONWriter.append(timeZone, to: &out)
-            out.append(UInt8(ascii: "}"))
-        case (let locale?, let timeZone?):
-            out.append(contentsOf: ",\"environment\":{\"locale\":".utf8)
-            JSONWriter.append(locale, to: &out)
-            out.append(contentsOf: ",\"timeZone\":".utf8)
-            JSONWriter.append(timeZone, to: &out)
-            out.append(UInt8(ascii: "}"))
+        var separator = ",\"environment\":{"
+        for (name, value) in [("locale", identity.locale), ("timeZone", identity.timeZone)] {
+            guard let value else { continue }
+            out.append(contentsOf: separator.utf8)
+            JSONWriter.append(name, to: &out)
+            out.append(UInt8(ascii: ":"))
+            JSONWriter.append(value, to: &out)
+            separator = ","
         }
+        if separator == "," { out.append(UInt8(ascii: "}")) }
         if let user = identity.user {
             out.append(contentsOf: ",\"user\":".utf8)
             JSONWriter.append(user, to: &out)

@@ -38,7 +38,7 @@ package struct ParsedTimeline: Hashable, Sendable {
     package let hash: ContentHash
 }
 
-/// What a response says of one requested timeline.
+/// Outcome of one requested timeline.
 package enum ProviderOutcome: ElementOutcome {
     case timeline(ParsedTimeline)
     /// The provider could not make it. `retryAfter` is at most a day.
@@ -47,7 +47,7 @@ package enum ProviderOutcome: ElementOutcome {
     case missing
     /// The response has it more than once, so that none can be trusted.
     case duplicate
-    /// What the response has is no timeline; the pointer is into the response.
+    /// The element is no timeline; the pointer is into the response.
     case invalid(ModelError)
 }
 

@@ -18,7 +18,7 @@ struct TimelineParser: ElementParser {
         self.requested = requested
     }
 
-    /// Reads the next element: its id, if it has one, and what it says.
+    /// Reads the next element: its id, if it has one, and its outcome.
     mutating func read(
         from reader: inout JSONReader, requested elements: RequestedElements
     ) throws(JSONError) -> (id: ElementID?, outcome: ProviderOutcome) {

@@ -1,5 +1,5 @@
-/// Why a reload is wanted. The raw values are stored: never renumber them.
-package enum ReloadReason: Int16, CaseIterable, Sendable {
+/// Reason of a reload. The raw values are stored: never renumber them.
+package enum ReloadReason: Int16, NamedValue {
     case placed = 0
     case configured = 1
     case environment = 2
@@ -22,17 +22,12 @@ package enum ReloadReason: Int16, CaseIterable, Sendable {
         }
     }
 
-    package init?(name: String) {
-        guard let reason = Self.allCases.first(where: { $0.name == name }) else { return nil }
-        self = reason
-    }
-
     /// Whether it takes no budget and waits for no spacing (design, section 6, rule 2).
     package var isFree: Bool {
         urgency > .budgeted
     }
 
-    /// How urgent it is: somebody waits, something happened elsewhere, or it is merely time.
+    /// Urgency class of the work.
     package var lane: ReloadLane {
         switch self {
         case .placed, .configured, .environment, .foreground, .operator: .interactive
@@ -42,12 +37,12 @@ package enum ReloadReason: Int16, CaseIterable, Sendable {
     }
 }
 
-/// What holds a request back. Of requests that are folded into one, the most urgent counts. The raw values are stored:
-/// never renumber them.
+/// Rules that a request is subject to. Of folded requests, the most urgent counts. The raw values are stored: never renumber
+/// them.
 package enum RequestUrgency: Int16, CaseIterable, Comparable, Sendable {
     /// It needs a token and the kind's spacing.
     case budgeted = 0
-    /// It takes no token; a shared timeline keeps its spacing all the same.
+    /// It takes no token; a shared timeline still keeps its spacing.
     case free = 1
     /// An operator's: nothing holds it back.
     case forced = 2

@@ -1,4 +1,4 @@
-/// Whose widgets a reload request is for. Compared by bytes.
+/// Audience of a reload request. Compared by bytes.
 package enum Audience: Hashable, Sendable {
     case user(String)
     case device(String)

@@ -1,5 +1,4 @@
-/// What was last decided for a timeline, as the hot row keeps it (design, section 6, rule 6). The raw values are stored:
-/// never renumber them.
+/// The last decision for a timeline (design, section 6, rule 6). The raw values are stored: never renumber them.
 package enum Decision: Int16, CaseIterable, Sendable {
     case none = 0
     /// Fetched, and what it shows changed: stored and published.
@@ -34,11 +33,11 @@ package enum Decision: Int16, CaseIterable, Sendable {
     }
 }
 
-/// Why something was decided. The raw values are stored: never renumber them.
+/// Rule of a decision. The raw values are stored: never renumber them.
 package enum ReloadRule: Int16, CaseIterable, Sendable {
     case none = 0
 
-    // Why it was, or may be, reloaded.
+    // Reasons to reload.
 
     /// A free reason: it takes no budget and waits for no spacing (rule 2).
     case free = 1
@@ -51,7 +50,7 @@ package enum ReloadRule: Int16, CaseIterable, Sendable {
     /// One of the tokens that may be spent at any time, and that come back after 24 hours, covered it (rule 3).
     case token = 5
 
-    // Why it waits.
+    // Reasons to wait.
 
     /// The kind's least time between two reloads is not over (rule 2).
     case spacing = 10
@@ -66,9 +65,9 @@ package enum ReloadRule: Int16, CaseIterable, Sendable {
     /// Nothing is asked for, and it is not the policy's time (rule 1).
     case policy = 15
 
-    // What came of it.
+    // Results.
 
-    /// What it shows is what it showed before: the visible-change gate.
+    /// The visible content is unchanged.
     case gate = 20
     /// The worker stopped.
     case stopped = 21
@@ -81,7 +80,7 @@ package enum ReloadRule: Int16, CaseIterable, Sendable {
     /// The event is none that can be applied (section 4).
     case invalidEvent = 25
 
-    // Why the provider's answer was none.
+    // Failures of the provider.
 
     case providerRefused = 30
     case providerUnresolved = 31
@@ -96,9 +95,9 @@ package enum ReloadRule: Int16, CaseIterable, Sendable {
     case storage = 40
     /// It alone makes its provider fail: the rest of its batch was answered.
     case providerPoison = 41
-    /// Its provider fails, or asked for a rest, and is left alone.
+    /// Its provider fails or asked for a pause.
     case providerResting = 42
-    /// Too much of what its provider was asked again has failed again.
+    /// Too many retries of its provider have failed.
     case retryBudget = 43
 
     package var name: String {

@@ -1,4 +1,4 @@
-/// What the reloads of one kind came to.
+/// Results of the reloads of one kind.
 package struct KindCounters: Hashable, Sendable {
     /// Requests to the provider, and the timelines asked for in them.
     package var requests = 0

@@ -29,7 +29,7 @@ package struct ReloadRules: Hashable, Sendable {
     private var developerMode: Bool { schedule.developerMode }
 }
 
-/// What a timeline is wanted for.
+/// Purpose of a fetch.
 package enum ReloadNeed: Hashable, Sendable {
     /// It has never been rendered.
     case first
@@ -42,7 +42,7 @@ package enum ReloadNeed: Hashable, Sendable {
     case policy
 }
 
-/// What is known of a timeline that is due.
+/// Facts of a due timeline.
 package struct ReloadState: Hashable, Sendable {
     package var need: ReloadNeed
     /// When it was last rendered, for whatever reason; nil: never.
@@ -64,7 +64,7 @@ package struct ReloadState: Hashable, Sendable {
     }
 }
 
-/// What to do with a timeline that is due.
+/// Plan for a due timeline.
 package enum ReloadPlan: Hashable, Sendable {
     /// Fetch it. The ledger is what it will be once it is rendered; a fetch that fails spends nothing.
     case reload(rule: ReloadRule, ledger: BudgetLedger)
@@ -93,7 +93,7 @@ extension ReloadRules {
         budget.reloads(for: state.views, at: time)
     }
 
-    /// When a budgeted reason may reload it next, and what it waits for until then.
+    /// Time at which a budgeted reason may reload it, and the rule that delays it until then.
     package func eligible(
         _ state: ReloadState, from now: Timestamp
     ) -> (time: Timestamp, rule: ReloadRule) {
@@ -110,7 +110,7 @@ extension ReloadRules {
         return now - active >= dormantAfter
     }
 
-    /// What a timeline waits for once it has been rendered.
+    /// Times before which a rendered timeline is not reloaded.
     package struct Next: Hashable, Sendable {
         /// When a budgeted reason may reload it.
         package var eligibleAt: Timestamp

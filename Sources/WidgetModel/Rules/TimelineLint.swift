@@ -1,4 +1,4 @@
-/// What is legal in a timeline but unwise: counted per kind, never refused (design, section 6, rule 5).
+/// Legal but unwise properties of a timeline, counted per kind (design, section 6, rule 5).
 package struct TimelineLints: OptionSet, Hashable, Sendable {
     package let rawValue: UInt8
 

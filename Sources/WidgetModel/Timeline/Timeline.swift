@@ -11,7 +11,7 @@ package struct EntryRelevance: Hashable, Sendable {
     }
 }
 
-/// What a widget shows from a date on.
+/// Content of a widget from a date on.
 package struct TimelineEntry: Hashable, Sendable {
     package let date: Timestamp
     /// The app's own, opaque to Freshet.

@@ -1,6 +1,6 @@
 /// A value that breaks a rule of the model: what is wrong and, where the value came from a document, where.
 package struct ModelError: Error, Hashable, Sendable, CustomStringConvertible {
-    /// What was expected and what was found. Holds no control character, so it can be logged and stored as it is.
+    /// Expected and found value. Holds no control character, so it can be logged and stored.
     package let message: String
     /// JSON pointer (RFC 6901) to the offending value; empty for the whole document.
     package let pointer: String

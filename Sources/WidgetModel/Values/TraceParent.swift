@@ -6,7 +6,7 @@ package struct TraceParent: Hashable, Sendable, CustomStringConvertible {
     private let flags: UInt8
     private let text: String
 
-    /// Whether whoever began the trace records it.
+    /// Whether the trace is recorded.
     package var isSampled: Bool { flags & 1 == 1 }
 
     package var description: String { text }

@@ -1,4 +1,4 @@
-/// What a provider needs to know of the device.
+/// Device properties for the provider.
 package struct WidgetEnvironment: Hashable, Sendable {
     /// BCP 47 language tag such as `en-US` (shape and length are checked, not the registry).
     package let locale: String

@@ -1,5 +1,5 @@
 /// Size and place of a widget. The raw values are stored: never renumber them.
-package enum WidgetFamily: Int16, CaseIterable, Sendable {
+package enum WidgetFamily: Int16, NamedValue {
     case systemSmall = 0
     case systemMedium = 1
     case systemLarge = 2
@@ -19,10 +19,5 @@ package enum WidgetFamily: Int16, CaseIterable, Sendable {
         case .accessoryRectangular: "accessoryRectangular"
         case .accessoryInline: "accessoryInline"
         }
-    }
-
-    package init?(name: String) {
-        guard let family = Self.allCases.first(where: { $0.name == name }) else { return nil }
-        self = family
     }
 }

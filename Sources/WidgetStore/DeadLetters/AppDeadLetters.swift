@@ -10,26 +10,16 @@ package struct ListAppDeadLetters: PostgresStatement {
         ORDER BY d.id DESC LIMIT $4::int8
         """
 
-    let app: String
-    let causes: [DeadLetterCause]
-    let before: Int64
-    let limit: Int
+    package var parameters = PostgresParameters()
 
     /// - Parameters:
     ///   - causes: any if empty.
     ///   - before: those before this id.
     package init(app: String, causes: [DeadLetterCause] = [], before: Int64? = nil, limit: Int) {
-        self.app = app
-        self.causes = causes
-        self.before = before ?? .max
-        self.limit = limit
-    }
-
-    package func bind(_ parameters: inout PostgresParameters) {
         parameters.append(app)
-        parameters.append(array: causes.map(\.rawValue))
-        parameters.append(before)
-        parameters.append(Int64(limit))
+        parameters.append(array: causes)
+        parameters.append(before ?? .max)
+        parameters.append(limit)
     }
 
     package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> DeadLetterSummary {
@@ -41,17 +31,10 @@ package struct ListAppDeadLetters: PostgresStatement {
 package struct ReadAppDeadLetter: PostgresStatement {
     package static let sql = ReadDeadLetter.sql + " AND d.app = $2::text"
 
-    let app: String
-    let id: Int64
+    package let parameters: PostgresParameters
 
     package init(app: String, id: Int64) {
-        self.app = app
-        self.id = id
-    }
-
-    package func bind(_ parameters: inout PostgresParameters) {
-        parameters.append(id)
-        parameters.append(app)
+        parameters = PostgresParameters(id, app)
     }
 
     package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> ReadDeadLetter.Row {

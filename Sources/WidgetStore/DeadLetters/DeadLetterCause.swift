@@ -1,22 +1,24 @@
-/// Why an event waits in the database instead of having been applied. The raw values are stored, and are what operators
-/// filter by.
-package enum DeadLetterCause: String, CaseIterable, Hashable, Sendable {
-    /// No JSON, or none that could be read.
+import PostgresClient
+
+/// Reason for which an event waits in the database instead of having been applied. The raw values are stored, and operators
+/// filter by them.
+package enum DeadLetterCause: String, CaseIterable, Hashable, Sendable, PostgresConvertible {
+    /// Not readable as JSON.
     case malformed
-    /// Read, but not an event as its schema or the state has it.
+    /// Readable, but against the schema or the state.
     case invalid
-    /// Of an app that is not registered, or was not yet.
+    /// Of an app that was not registered.
     case unknownApp
-    /// Names a kind that its app does not have, or did not have yet.
+    /// Names a kind that its app did not have.
     case unknownKind
-    /// The database does not take what it says.
+    /// The database refused its values.
     case refused
-    /// Of an app whose events its topic may not carry: not the app's own doing.
+    /// Of an app whose events its topic may not carry; not the app's fault.
     case notAllowed
-    /// Nothing is known to be wrong with it: its app is diverted.
+    /// Of a diverted app; no fault is known.
     case diverted
 
-    /// The cause that a class of errors is of.
+    /// Cause of a class of errors.
     package init(code: String) {
         switch code {
         case "malformedJSON", "invalidUTF8", "tooLarge", "unsupportedContentType", "missingData": self = .malformed
@@ -30,9 +32,8 @@ package enum DeadLetterCause: String, CaseIterable, Hashable, Sendable {
         }
     }
 
-    /// Whether it is a fault of the producer's, which counts towards the limit of its app. Events of an app that is only
-    /// not registered yet are in order, and so are diverted ones; and what somebody else wrote under an app's name must not
-    /// stop the app.
+    /// Whether the producer is at fault, so that the event counts towards the limit of its app. Events of apps that are not
+    /// registered yet and diverted events do not count, nor do events that another party wrote under the app's name.
     package var isFault: Bool {
         switch self {
         case .malformed, .invalid, .unknownKind, .refused: true
@@ -41,17 +42,17 @@ package enum DeadLetterCause: String, CaseIterable, Hashable, Sendable {
     }
 }
 
-/// How many dead letters an app may make before its events are diverted, and what makes ingest halt (design, section 4).
+/// Limits of dead letters beyond which an app is diverted, and ingest halts (design, section 4).
 package struct DeadLetterLimits: Hashable, Sendable {
-    /// The time over which failed events are counted.
+    /// Time over which failed events are counted.
     package var window: Duration = .seconds(60)
     /// An app is over its limit with more failed events than this within the window…
     package var letters = 100
     /// …which are also at least this share of its events, in percent.
     package var share = 10
-    /// So many apps that come over their limit within ten windows halt ingest.
+    /// Apps over their limit within ten windows that halt ingest.
     package var haltingApps = 3
-    /// Most events that wait for one diverted app, and for all apps that are not registered; more halt ingest.
+    /// Most waiting events of one diverted app, and of all unregistered apps together; more halt ingest.
     package var waiting = 500_000
 
     package init() {}

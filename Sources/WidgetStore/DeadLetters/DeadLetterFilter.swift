@@ -1,13 +1,13 @@
 package import PostgresClient
 package import WidgetModel
 
-/// Which dead letters an operator means; every condition narrows it.
+/// Selection of dead letters; every condition narrows it.
 package struct DeadLetterFilter: Hashable, Sendable {
     package enum Owner: Hashable, Sendable {
         /// Of any app, and of none.
         case any
         case app(String)
-        /// Events of which no app could be read.
+        /// Events whose app could not be read.
         case none
     }
 
@@ -38,34 +38,27 @@ package struct DeadLetterFilter: Hashable, Sendable {
           AND (cardinality($8::int8[]) = 0 OR d.id = ANY ($8::int8[]))
         """
 
-    /// What still waits.
+    /// Condition on a dead letter `d` that still waits.
     static let waiting = "d.replayed_at IS NULL AND d.discarded_at IS NULL"
 
-    func bind(_ parameters: inout PostgresParameters) {
-        switch owner {
-        case .any, .none: parameters.append(String?.none)
-        case .app(let name): parameters.append(name)
-        }
-        parameters.append(owner == .none)
-        parameters.append(array: causes.map(\.rawValue))
+    /// The values of ``condition``.
+    var parameters: PostgresParameters {
+        let app: String? = if case .app(let name) = owner { name } else { nil }
+        var parameters = PostgresParameters(app, owner == .none)
+        parameters.append(array: causes)
         parameters.append(topic)
         parameters.append(partition)
-        parameters.append(since.map { PostgresTimestamp($0) })
-        parameters.append(until.map { PostgresTimestamp($0) })
+        parameters.append(since)
+        parameters.append(until)
         parameters.append(array: ids)
+        return parameters
     }
-}
 
-/// A statement over dead letters that a filter means, at most so many: its conditions take `$1` to `$8`, its limit `$9`.
-package protocol DeadLetterSelection: PostgresStatement {
-    var filter: DeadLetterFilter { get }
-    var limit: Int { get }
-}
-
-extension DeadLetterSelection {
-    package func bind(_ parameters: inout PostgresParameters) {
-        filter.bind(&parameters)
-        parameters.append(Int64(limit))
+    /// Parameters of a statement with ``condition`` and a limit, `$9`.
+    func parameters(limit: Int) -> PostgresParameters {
+        var parameters = parameters
+        parameters.append(limit)
+        return parameters
     }
 }
 
@@ -103,36 +96,37 @@ package struct DeadLetterSummary: Hashable, Sendable {
         return discardedAt == nil ? .waiting : .discarded
     }
 
+    /// The columns that ``init(_:)`` reads.
     static let columns = """
-        d.id, d.topic, d.partition, d."offset", d.app, d.cause, d.code, d.error, d.pointer, octet_length(d.payload),
-               d.received_at, d.forwarded_at, d.forward_error, d.unforwardable_at, d.replays, d.last_replay_at,
-               d.replayed_at, d.discarded_at
+        d.id, d.topic, d.partition, d."offset", d.app, d.cause, d.code, d.error, d.pointer,
+               octet_length(d.payload) AS bytes, d.received_at, d.forwarded_at, d.forward_error, d.unforwardable_at,
+               d.replays, d.last_replay_at, d.replayed_at, d.discarded_at
         """
 
     init(_ row: borrowing PostgresRow) throws(PostgresError) {
-        id = try row.value(0)
-        topic = try row.value(1)
-        partition = try row.value(2)
-        offset = try row.value(3)
-        app = try row.optional(4)
-        cause = try row.value(5)
-        code = try row.value(6)
-        error = try row.value(7)
-        pointer = try row.optional(8)
-        bytes = try row.optional(9, as: Int32.self).map { Int($0) }
-        receivedAt = Timestamp(try row.value(10, as: PostgresTimestamp.self))
-        forwardedAt = try row.optional(11, as: PostgresTimestamp.self).map { Timestamp($0) }
-        forwardError = try row.optional(12)
-        unforwardableAt = try row.optional(13, as: PostgresTimestamp.self).map { Timestamp($0) }
-        replays = Int(try row.value(14, as: Int32.self))
-        lastReplayAt = try row.optional(15, as: PostgresTimestamp.self).map { Timestamp($0) }
-        replayedAt = try row.optional(16, as: PostgresTimestamp.self).map { Timestamp($0) }
-        discardedAt = try row.optional(17, as: PostgresTimestamp.self).map { Timestamp($0) }
+        id = try row.value("id")
+        topic = try row.value("topic")
+        partition = try row.value("partition")
+        offset = try row.value("offset")
+        app = try row.optional("app")
+        cause = try row.value("cause")
+        code = try row.value("code")
+        error = try row.value("error")
+        pointer = try row.optional("pointer")
+        bytes = try row.optional("bytes")
+        receivedAt = try row.value("received_at")
+        forwardedAt = try row.optional("forwarded_at")
+        forwardError = try row.optional("forward_error")
+        unforwardableAt = try row.optional("unforwardable_at")
+        replays = try row.value("replays")
+        lastReplayAt = try row.optional("last_replay_at")
+        replayedAt = try row.optional("replayed_at")
+        discardedAt = try row.optional("discarded_at")
     }
 }
 
 /// Dead letters that wait, newest first.
-package struct ListDeadLetters: DeadLetterSelection {
+package struct ListDeadLetters: PostgresStatement {
     package static let sql = """
         SELECT \(DeadLetterSummary.columns)
         FROM dead_letter d
@@ -140,12 +134,10 @@ package struct ListDeadLetters: DeadLetterSelection {
         ORDER BY d.id DESC LIMIT $9::int8
         """
 
-    package let filter: DeadLetterFilter
-    package let limit: Int
+    package let parameters: PostgresParameters
 
     package init(_ filter: DeadLetterFilter, limit: Int) {
-        self.filter = filter
-        self.limit = limit
+        parameters = filter.parameters(limit: limit)
     }
 
     package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> DeadLetterSummary {
@@ -154,7 +146,7 @@ package struct ListDeadLetters: DeadLetterSelection {
 }
 
 /// Dead letters, newest first, also those that were replayed or discarded.
-package struct ListAllDeadLetters: DeadLetterSelection {
+package struct ListAllDeadLetters: PostgresStatement {
     package static let sql = """
         SELECT \(DeadLetterSummary.columns)
         FROM dead_letter d
@@ -162,12 +154,10 @@ package struct ListAllDeadLetters: DeadLetterSelection {
         ORDER BY d.id DESC LIMIT $9::int8
         """
 
-    package let filter: DeadLetterFilter
-    package let limit: Int
+    package let parameters: PostgresParameters
 
     package init(_ filter: DeadLetterFilter, limit: Int) {
-        self.filter = filter
-        self.limit = limit
+        parameters = filter.parameters(limit: limit)
     }
 
     package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> DeadLetterSummary {
@@ -176,24 +166,20 @@ package struct ListAllDeadLetters: DeadLetterSelection {
 }
 
 /// How many dead letters wait, counted up to a limit.
-package struct CountDeadLetters: DeadLetterSelection {
+package struct CountDeadLetters: PostgresStatement {
     package static let sql = """
-        SELECT count(*) FROM (
-            SELECT 1 FROM dead_letter d WHERE \(DeadLetterFilter.waiting) AND \(DeadLetterFilter.condition)
+        SELECT count(*) AS count FROM (
+            SELECT FROM dead_letter d WHERE \(DeadLetterFilter.waiting) AND \(DeadLetterFilter.condition)
             LIMIT $9::int8) w
         """
 
-    package let filter: DeadLetterFilter
-    package let limit: Int
+    package let parameters: PostgresParameters
 
     package init(_ filter: DeadLetterFilter, limit: Int) {
-        self.filter = filter
-        self.limit = limit
+        parameters = filter.parameters(limit: limit)
     }
 
-    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int {
-        Int(try row.value(0, as: Int64.self))
-    }
+    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int { try row.value("count") }
 }
 
 /// One dead letter, whole.
@@ -204,45 +190,27 @@ package struct ReadDeadLetter: PostgresStatement {
     }
 
     package static let sql = """
-        SELECT \(DeadLetterSummary.columns), d.key, d.header_names, d.header_values, d.payload, d.message_time
+        SELECT \(DeadLetterSummary.columns), d.key, d.header_names, d.header_values, d.payload,
+               nullif(d.message_time, -1) AS message_time
         FROM dead_letter d WHERE d.id = $1::int8
         """
 
-    let id: Int64
+    package let parameters: PostgresParameters
 
     package init(id: Int64) {
-        self.id = id
-    }
-
-    package func bind(_ parameters: inout PostgresParameters) {
-        parameters.append(id)
+        parameters = PostgresParameters(id)
     }
 
     package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row {
-        let summary = try DeadLetterSummary(row)
-        let names = try row.array(19, of: String.self)
-        let values = try row.arrayOfOptionals(20, of: PostgresBytes.self)
-        let time = try row.value(22, as: Int64.self)
-        return Row(
-            summary: summary,
-            letter: DeadLetter(
-                topic: summary.topic, partition: summary.partition, offset: summary.offset, app: summary.app,
-                code: summary.code, error: summary.error, pointer: summary.pointer,
-                messageTime: time < 0 ? nil : time, key: try row.optional(18, as: PostgresBytes.self)?.bytes,
-                headers: zip(names, values).map { (name: $0, value: $1?.bytes) },
-                payload: try row.optional(21, as: PostgresBytes.self)?.bytes))
+        Row(summary: try DeadLetterSummary(row), letter: try DeadLetter(row))
     }
 }
 
 /// The time now, as the database has it.
 package struct DatabaseTime: PostgresStatement {
-    package static let sql = "SELECT clock_timestamp()"
+    package static let sql = "SELECT clock_timestamp() AS now"
 
     package init() {}
 
-    package func bind(_ parameters: inout PostgresParameters) {}
-
-    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Timestamp {
-        Timestamp(try row.value(0, as: PostgresTimestamp.self))
-    }
+    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Timestamp { try row.value("now") }
 }

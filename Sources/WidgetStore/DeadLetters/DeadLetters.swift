@@ -5,13 +5,13 @@ package struct DeadLetter: Sendable {
     package var topic: String
     package var partition: Int32
     package var offset: Int64
-    /// The app that it names, when that much could be read.
+    /// App named by the message, if it could be read.
     package var app: String?
     /// Name of the error's class, such as `malformedJSON`.
     package var code: String
-    /// What is wrong, where, and what was expected.
+    /// Description of the error, its place and the expected value.
     package var error: String
-    /// JSON pointer to what is wrong.
+    /// JSON pointer to the invalid value.
     package var pointer: String?
     /// The Kafka message's timestamp, milliseconds since 1970; nil: it has none.
     package var messageTime: Int64?
@@ -38,12 +38,23 @@ package struct DeadLetter: Sendable {
         self.headers = headers
         self.payload = payload
     }
+
+    /// The row of a dead letter, with `message_time`.
+    init(_ row: borrowing PostgresRow) throws(PostgresError) {
+        let names: [String] = try row.array("header_names")
+        let values: [[UInt8]?] = try row.arrayOfOptionals("header_values")
+        self.init(
+            topic: try row.value("topic"), partition: try row.value("partition"), offset: try row.value("offset"),
+            app: try row.optional("app"), code: try row.value("code"), error: try row.value("error"),
+            pointer: try row.optional("pointer"), messageTime: try row.optional("message_time"),
+            key: try row.optional("key"), headers: zip(names, values).map { (name: $0, value: $1) },
+            payload: try row.optional("payload"))
+    }
 }
 
-/// Keeps one dead letter, in the transaction that moves the position past it.
+/// Stores one dead letter, in the transaction that moves the position past it.
 ///
-/// A message that is kept already, since its partition was set back, is not kept twice: it waits anew, as setting back
-/// means to apply what follows a second time.
+/// After its partition was set back, a message that is stored already waits again instead of being stored twice.
 package struct InsertDeadLetter: PostgresStatement {
     package static let sql = """
         INSERT INTO dead_letter AS d (topic, partition, "offset", app, code, error, key, header_names, header_values,
@@ -57,31 +68,26 @@ package struct InsertDeadLetter: PostgresStatement {
                 replayed_at = NULL, discarded_at = NULL
         """
 
-    let letter: DeadLetter
+    package var parameters = PostgresParameters()
 
     package init(_ letter: DeadLetter) {
-        self.letter = letter
-    }
-
-    package func bind(_ parameters: inout PostgresParameters) {
         parameters.append(letter.topic)
         parameters.append(letter.partition)
         parameters.append(letter.offset)
         parameters.append(letter.app)
         parameters.append(letter.code)
         parameters.append(letter.error)
-        parameters.append(letter.key.map { PostgresBytes($0) })
+        parameters.append(letter.key)
         parameters.append(array: letter.headers.map(\.name))
-        parameters.append(array: letter.headers.map { $0.value.map { PostgresBytes($0) } })
-        parameters.append(letter.payload.map { PostgresBytes($0) })
-        parameters.append(letter.cause.rawValue)
+        parameters.append(array: letter.headers.map(\.value))
+        parameters.append(letter.payload)
+        parameters.append(letter.cause)
         parameters.append(letter.pointer)
         parameters.append(letter.messageTime ?? -1)
     }
 }
 
-/// Dead letters that are still to be published, oldest first, locked so that one forwarder has them. Diverted ones are
-/// none: nothing is known to be wrong with them.
+/// Dead letters to be published, oldest first, locked for one forwarder. Diverted events are not published.
 package struct DeadLettersToForward: PostgresStatement {
     package struct Row: Sendable {
         package let id: Int64
@@ -89,33 +95,21 @@ package struct DeadLettersToForward: PostgresStatement {
     }
 
     package static let sql = """
-        SELECT id, topic, partition, "offset", app, code, error, key, header_names, header_values, payload
+        SELECT id, topic, partition, "offset", app, code, error, pointer, key, header_names, header_values, payload,
+               nullif(message_time, -1) AS message_time
         FROM dead_letter WHERE forwarded_at IS NULL AND unforwardable_at IS NULL AND cause <> 'diverted'
         ORDER BY id LIMIT $1::int8
         FOR NO KEY UPDATE SKIP LOCKED
         """
 
-    let limit: Int
+    package let parameters: PostgresParameters
 
     package init(limit: Int) {
-        self.limit = limit
-    }
-
-    package func bind(_ parameters: inout PostgresParameters) {
-        parameters.append(Int64(limit))
+        parameters = PostgresParameters(limit)
     }
 
     package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row {
-        let names = try row.array("header_names", of: String.self)
-        let values = try row.arrayOfOptionals("header_values", of: PostgresBytes.self)
-        return Row(
-            id: try row.value("id"),
-            letter: DeadLetter(
-                topic: try row.value("topic"), partition: try row.value("partition"), offset: try row.value("offset"),
-                app: try row.optional("app"), code: try row.value("code"), error: try row.value("error"),
-                key: try row.optional("key", as: PostgresBytes.self)?.bytes,
-                headers: zip(names, values).map { (name: $0, value: $1?.bytes) },
-                payload: try row.optional("payload", as: PostgresBytes.self)?.bytes))
+        Row(id: try row.value("id"), letter: try DeadLetter(row))
     }
 }
 
@@ -123,46 +117,37 @@ package struct DeadLettersToForward: PostgresStatement {
 package struct DeadLettersForwarded: PostgresStatement {
     package static let sql = "UPDATE dead_letter SET forwarded_at = now() WHERE id = ANY ($1::int8[])"
 
-    let ids: [Int64]
+    package let parameters: PostgresParameters
 
     package init(_ ids: [Int64]) {
-        self.ids = ids
-    }
-
-    package func bind(_ parameters: inout PostgresParameters) {
-        parameters.append(array: ids)
+        parameters = PostgresParameters(array: ids)
     }
 }
 
-/// Notes that Kafka does not take dead letters for what they are; those that it has refused often enough are given up, and
-/// stay in the database.
+/// Notes that Kafka refused dead letters. After repeated refusals a letter is not published any more, and stays in the
+/// database.
 package struct DeadLettersRefused: PostgresStatement {
+    private static let input = InputColumns<(id: Int64, error: String)>([
+        .init("id") { $0.id }, .init("error") { $0.error },
+    ])
+
     package static let sql = """
         UPDATE dead_letter d
         SET forward_failures = d.forward_failures + 1, forward_error = i.error,
-            unforwardable_at = CASE WHEN d.forward_failures + 1 >= $3::int4 THEN now() END
-        FROM unnest($1::int8[], $2::text[]) AS i (id, error)
+            unforwardable_at = CASE WHEN d.forward_failures + 1 >= $\(input.count + 1)::int4 THEN now() END
+        FROM \(input.rows("i"))
         WHERE d.id = i.id
         RETURNING d.unforwardable_at IS NOT NULL AS given_up
         """
 
-    let refusals: [(id: Int64, error: String)]
-    let limit: Int
+    package var parameters = PostgresParameters()
 
     /// - Parameter limit: tries after which a letter is given up.
     package init(_ refusals: [(id: Int64, error: String)], limit: Int) {
-        self.refusals = refusals
-        self.limit = limit
-    }
-
-    package func bind(_ parameters: inout PostgresParameters) {
-        parameters.append(array: refusals.map(\.id))
-        parameters.append(array: refusals.map(\.error))
+        Self.input.bind(refusals, to: &parameters)
         parameters.append(Int32(clamping: limit))
     }
 
     /// Whether it was given up.
-    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Bool {
-        try row.value("given_up")
-    }
+    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Bool { try row.value("given_up") }
 }

@@ -15,20 +15,14 @@ package struct RequireFlow: PostgresStatement {
            OR EXISTS (SELECT FROM diversion d WHERE d.app_id = ANY ($1::int4[]))
         """
 
-    let apps: [Int32]
-    let diverted: [Int32]
+    package var parameters = PostgresParameters()
 
     /// - Parameters:
     ///   - apps: the apps of the batch.
     ///   - diverted: those of them whose events the batch diverts.
     package init(apps: some Sequence<Int32>, diverted: some Sequence<Int32>) {
-        self.apps = Array(apps)
-        self.diverted = diverted.sorted()
-    }
-
-    package func bind(_ parameters: inout PostgresParameters) {
-        parameters.append(array: apps)
-        parameters.append(array: diverted)
+        parameters.append(array: Array(apps))
+        parameters.append(array: diverted.sorted())
     }
 }
 
@@ -61,53 +55,51 @@ package struct CountFailures: PostgresStatement {
         package let isDiverted: Bool
     }
 
+    private static let input = InputColumns<Count>([
+        .init("app_id") { $0.appID }, .init("letters") { $0.letters }, .init("events") { $0.events },
+    ])
+
+    /// Whether the window `w` is not over.
+    private static let isCurrent = "w.began_at > now() - $\(input.count + 1)::int8 * interval '1 millisecond'"
+
     package static let sql = """
         WITH counted AS (
             INSERT INTO dead_letter_window AS w (app_id, began_at, letters, events)
-            SELECT i.app_id, now(), i.letters, i.events
-            FROM unnest($1::int4[], $2::int8[], $3::int8[]) AS i (app_id, letters, events)
+            SELECT i.app_id, now(), i.letters, i.events FROM \(input.rows("i"))
             ORDER BY i.app_id
             ON CONFLICT (app_id) DO UPDATE SET
-                began_at = CASE WHEN w.began_at > now() - $4::int8 * interval '1 millisecond'
-                                THEN w.began_at ELSE now() END,
-                letters = excluded.letters + CASE WHEN w.began_at > now() - $4::int8 * interval '1 millisecond'
-                                                  THEN w.letters ELSE 0 END,
-                events = excluded.events + CASE WHEN w.began_at > now() - $4::int8 * interval '1 millisecond'
-                                                THEN w.events ELSE 0 END
+                began_at = CASE WHEN \(isCurrent) THEN w.began_at ELSE now() END,
+                letters = excluded.letters + CASE WHEN \(isCurrent) THEN w.letters ELSE 0 END,
+                events = excluded.events + CASE WHEN \(isCurrent) THEN w.events ELSE 0 END
             RETURNING w.app_id, w.letters, w.events
         ), judged AS (
-            SELECT c.*, c.letters > $5::int8 AND c.letters * 100 >= c.events * $6::int8 AS is_over FROM counted c
+            SELECT c.*, c.letters > $\(input.count + 2)::int8
+                AND c.letters * 100 >= c.events * $\(input.count + 3)::int8 AS is_over
+            FROM counted c
         ), begun AS (
             INSERT INTO diversion (app_id, letters, events)
             SELECT j.app_id, j.letters, j.events FROM judged j WHERE j.is_over AND j.app_id <> 0 ORDER BY j.app_id
             ON CONFLICT (app_id) DO NOTHING
             RETURNING app_id
         )
-        SELECT j.app_id, j.letters, j.events, j.is_over, EXISTS (SELECT 1 FROM begun b WHERE b.app_id = j.app_id)
+        SELECT j.app_id, j.letters, j.events, j.is_over,
+               EXISTS (SELECT FROM begun b WHERE b.app_id = j.app_id) AS is_diverted
         FROM judged j
         """
 
-    let counts: [Count]
-    let limits: DeadLetterLimits
+    package var parameters = PostgresParameters()
 
     package init(_ counts: [Count], limits: DeadLetterLimits) {
-        self.counts = counts
-        self.limits = limits
-    }
-
-    package func bind(_ parameters: inout PostgresParameters) {
-        parameters.append(array: counts.map(\.appID))
-        parameters.append(array: counts.map(\.letters))
-        parameters.append(array: counts.map(\.events))
+        Self.input.bind(counts, to: &parameters)
         parameters.append(limits.window.wholeMilliseconds)
-        parameters.append(Int64(limits.letters))
-        parameters.append(Int64(limits.share))
+        parameters.append(limits.letters)
+        parameters.append(limits.share)
     }
 
     package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row {
         Row(
-            appID: try row.value(0), letters: try row.value(1), events: try row.value(2), isOver: try row.value(3),
-            isDiverted: try row.value(4))
+            appID: try row.value("app_id"), letters: try row.value("letters"), events: try row.value("events"),
+            isOver: try row.value("is_over"), isDiverted: try row.value("is_diverted"))
     }
 }
 
@@ -116,7 +108,7 @@ package struct Diversion: Hashable, Sendable {
     package let appID: Int32
     package let app: String
     package let divertedAt: Timestamp
-    /// Events that had failed within a window when it began, of so many.
+    /// Failed events, and all events, of the window in which it began.
     package let letters: Int64
     package let events: Int64
     /// Diverted events that wait, counted up to the limit that was given.
@@ -126,31 +118,26 @@ package struct Diversion: Hashable, Sendable {
 /// The diverted apps, with what waits of each.
 package struct ListDiversions: PostgresStatement {
     package static let sql = """
-        SELECT d.app_id, a.name, d.diverted_at, d.letters, d.events,
+        SELECT a.id AS app_id, a.name AS app, v.diverted_at, v.letters, v.events,
                (SELECT count(*) FROM (
-                    SELECT 1 FROM dead_letter l
-                    WHERE l.cause = 'diverted' AND l.app = a.name AND l.replayed_at IS NULL AND l.discarded_at IS NULL
-                    LIMIT $1::int8) w)
-        FROM diversion d JOIN app a ON a.id = d.app_id
+                    SELECT FROM dead_letter d
+                    WHERE d.cause = 'diverted' AND d.app = a.name AND \(DeadLetterFilter.waiting)
+                    LIMIT $1::int8) w) AS waiting
+        FROM diversion v JOIN app a ON a.id = v.app_id
         ORDER BY a.name
         """
 
-    let countLimit: Int
+    package let parameters: PostgresParameters
 
     /// - Parameter countLimit: count what waits up to this; 0 does not count.
     package init(countLimit: Int) {
-        self.countLimit = countLimit
-    }
-
-    package func bind(_ parameters: inout PostgresParameters) {
-        parameters.append(Int64(countLimit))
+        parameters = PostgresParameters(countLimit)
     }
 
     package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Diversion {
         Diversion(
-            appID: try row.value(0), app: try row.value(1),
-            divertedAt: Timestamp(try row.value(2, as: PostgresTimestamp.self)), letters: try row.value(3),
-            events: try row.value(4), waiting: try row.value(5))
+            appID: try row.value("app_id"), app: try row.value("app"), divertedAt: try row.value("diverted_at"),
+            letters: try row.value("letters"), events: try row.value("events"), waiting: try row.value("waiting"))
     }
 }
 
@@ -162,40 +149,29 @@ package struct LockDiversion: PostgresStatement {
         FOR UPDATE
         """
 
-    let app: String
+    package let parameters: PostgresParameters
 
     package init(app: String) {
-        self.app = app
+        parameters = PostgresParameters(app)
     }
 
-    package func bind(_ parameters: inout PostgresParameters) {
-        parameters.append(app)
-    }
-
-    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int32 {
-        try row.value(0)
-    }
+    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int32 { try row.value("app_id") }
 }
 
-/// Ends the diversion of an app, unless some of its events wait. It comes behind ``LockDiversion``, with a later snapshot,
-/// so that nothing is diverted between the look and the end.
+/// Ends the diversion of an app unless some of its events wait. Runs after ``LockDiversion``, so that nothing is diverted
+/// between the check and the end.
 package struct EndDiversion: PostgresStatement {
     package static let sql = """
-        DELETE FROM diversion d USING app a
-        WHERE a.name = $1::text AND d.app_id = a.id
-          AND NOT EXISTS (SELECT 1 FROM dead_letter l
-                          WHERE l.cause = 'diverted' AND l.app = $1::text
-                            AND l.replayed_at IS NULL AND l.discarded_at IS NULL)
+        DELETE FROM diversion v USING app a
+        WHERE a.name = $1::text AND v.app_id = a.id
+          AND NOT EXISTS (SELECT FROM dead_letter d
+                          WHERE d.cause = 'diverted' AND d.app = $1::text AND \(DeadLetterFilter.waiting))
         """
 
-    let app: String
+    package let parameters: PostgresParameters
 
     package init(app: String) {
-        self.app = app
-    }
-
-    package func bind(_ parameters: inout PostgresParameters) {
-        parameters.append(app)
+        parameters = PostgresParameters(app)
     }
 }
 
@@ -206,13 +182,9 @@ package struct ForgetFailures: PostgresStatement {
         WHERE app_id = CASE WHEN $1::text IS NULL THEN 0 ELSE (SELECT a.id FROM app a WHERE a.name = $1::text) END
         """
 
-    let app: String?
+    package let parameters: PostgresParameters
 
     package init(app: String?) {
-        self.app = app
-    }
-
-    package func bind(_ parameters: inout PostgresParameters) {
-        parameters.append(app)
+        parameters = PostgresParameters(app)
     }
 }

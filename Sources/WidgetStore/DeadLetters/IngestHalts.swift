@@ -1,9 +1,9 @@
 package import PostgresClient
 package import WidgetModel
 
-/// Why ingest does not go on, until an operator says so.
+/// Halt of ingest until an operator resumes it.
 package struct IngestHalt: Hashable, Sendable, CustomStringConvertible {
-    package enum Cause: String, Hashable, Sendable {
+    package enum Cause: String, Hashable, Sendable, PostgresConvertible {
         /// Several apps came over their limit of dead letters at a time.
         case apps
         /// Too many events that name no app failed.
@@ -15,7 +15,7 @@ package struct IngestHalt: Hashable, Sendable, CustomStringConvertible {
     package let cause: Cause
     /// The apps that caused it, by name; none for events that name none.
     package let apps: [String]
-    /// What happened last, and where.
+    /// The latest failure and its place.
     package let detail: String
     package let haltedAt: Timestamp
 
@@ -50,27 +50,22 @@ package struct ReadIngestHalt: PostgresStatement {
 
     package init() {}
 
-    package func bind(_ parameters: inout PostgresParameters) {}
-
     package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> IngestHalt {
         IngestHalt(
-            cause: IngestHalt.Cause(rawValue: try row.optional(0) ?? "") ?? .apps,
-            apps: try row.array(1, of: String.self), detail: try row.optional(2) ?? "",
-            haltedAt: Timestamp(try row.value(3, as: PostgresTimestamp.self)))
+            cause: try row.optional("cause") ?? .apps, apps: try row.array("apps"),
+            detail: try row.optional("detail") ?? "", haltedAt: try row.value("halted_at"))
     }
 }
 
-/// Locks the state of ingest, so that whoever judges it next sees what others have judged.
+/// Locks the state of ingest, so that concurrent decisions to halt see each other.
 package struct LockIngestState: PostgresStatement {
     package static let sql = "SELECT 1 FROM ingest_state FOR UPDATE"
 
     package init() {}
-
-    package func bind(_ parameters: inout PostgresParameters) {}
 }
 
-/// Halts ingest if as many apps as that came over their limit within ten windows, and since the last resumption. It comes
-/// behind ``LockIngestState``.
+/// Halts ingest if too many apps came over their limit within ten windows and since the last resumption. Runs after
+/// ``LockIngestState``.
 package struct HaltForApps: PostgresStatement {
     package static let sql = """
         WITH recent AS (
@@ -83,18 +78,10 @@ package struct HaltForApps: PostgresStatement {
         WHERE s.halted_at IS NULL AND cardinality(r.apps) >= $2::int8
         """
 
-    let limits: DeadLetterLimits
-    let detail: String
+    package let parameters: PostgresParameters
 
     package init(limits: DeadLetterLimits, detail: String) {
-        self.limits = limits
-        self.detail = detail
-    }
-
-    package func bind(_ parameters: inout PostgresParameters) {
-        parameters.append(limits.window.wholeMilliseconds)
-        parameters.append(Int64(limits.haltingApps))
-        parameters.append(detail)
+        parameters = PostgresParameters(limits.window.wholeMilliseconds, limits.haltingApps, detail)
     }
 }
 
@@ -105,18 +92,10 @@ package struct HaltIngest: PostgresStatement {
         WHERE halted_at IS NULL
         """
 
-    let cause: IngestHalt.Cause
-    let apps: [String]
-    let detail: String
+    package var parameters = PostgresParameters()
 
     package init(cause: IngestHalt.Cause, apps: [String] = [], detail: String) {
-        self.cause = cause
-        self.apps = apps
-        self.detail = detail
-    }
-
-    package func bind(_ parameters: inout PostgresParameters) {
-        parameters.append(cause.rawValue)
+        parameters.append(cause)
         parameters.append(array: apps)
         parameters.append(detail)
     }
@@ -130,30 +109,21 @@ package struct ResumeIngest: PostgresStatement {
         """
 
     package init() {}
-
-    package func bind(_ parameters: inout PostgresParameters) {}
 }
 
 /// How many events of apps that are not registered wait, counted up to a limit.
 package struct CountUnregistered: PostgresStatement {
     package static let sql = """
-        SELECT count(*) FROM (
-            SELECT 1 FROM dead_letter
-            WHERE cause = 'unknownApp' AND replayed_at IS NULL AND discarded_at IS NULL
+        SELECT count(*) AS count FROM (
+            SELECT FROM dead_letter d WHERE d.cause = 'unknownApp' AND \(DeadLetterFilter.waiting)
             LIMIT $1::int8) w
         """
 
-    let limit: Int
+    package let parameters: PostgresParameters
 
     package init(limit: Int) {
-        self.limit = limit
+        parameters = PostgresParameters(limit)
     }
 
-    package func bind(_ parameters: inout PostgresParameters) {
-        parameters.append(Int64(limit))
-    }
-
-    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int64 {
-        try row.value(0)
-    }
+    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int64 { try row.value("count") }
 }

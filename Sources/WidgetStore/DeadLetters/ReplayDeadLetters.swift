@@ -1,6 +1,6 @@
 package import PostgresClient
 
-/// Locks dead letters that wait, oldest first: whoever comes second finds them replayed, and leaves them out.
+/// Locks waiting dead letters, oldest first. A concurrent replay waits, and then leaves the replayed ones out.
 package struct DeadLettersToReplay: PostgresStatement {
     package struct Row: Sendable {
         package let id: Int64
@@ -21,47 +21,27 @@ package struct DeadLettersToReplay: PostgresStatement {
         SELECT d.id, d.topic, d.partition, d."offset", d.app, d.code, d.error, d.key, d.header_names, d.header_values,
                d.payload, d.pointer,
                CASE WHEN d.message_time >= 0 THEN d.message_time
-                    ELSE (extract(epoch FROM d.received_at) * 1000)::int8 END
+                    ELSE (extract(epoch FROM d.received_at) * 1000)::int8 END AS message_time
         FROM bounded b JOIN dead_letter d ON d.id = b.id
         WHERE \(DeadLetterFilter.waiting)
         ORDER BY d.id
         FOR UPDATE OF d
         """
 
-    let filter: DeadLetterFilter
-    let after: Int64
-    let limit: Int
-    let maximumBytes: Int
+    package var parameters: PostgresParameters
 
     /// - Parameters:
     ///   - after: only ids above this.
     ///   - maximumBytes: of payload; one letter at the least.
     package init(_ filter: DeadLetterFilter, after: Int64, limit: Int, maximumBytes: Int) {
-        self.filter = filter
-        self.after = after
-        self.limit = limit
-        self.maximumBytes = maximumBytes
-    }
-
-    package func bind(_ parameters: inout PostgresParameters) {
-        filter.bind(&parameters)
+        parameters = filter.parameters
         parameters.append(after)
-        parameters.append(Int64(limit))
-        parameters.append(Int64(maximumBytes))
+        parameters.append(limit)
+        parameters.append(maximumBytes)
     }
 
     package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row {
-        let names = try row.array(8, of: String.self)
-        let values = try row.arrayOfOptionals(9, of: PostgresBytes.self)
-        return Row(
-            id: try row.value(0),
-            letter: DeadLetter(
-                topic: try row.value(1), partition: try row.value(2), offset: try row.value(3),
-                app: try row.optional(4), code: try row.value(5), error: try row.value(6),
-                pointer: try row.optional(11), messageTime: try row.value(12),
-                key: try row.optional(7, as: PostgresBytes.self)?.bytes,
-                headers: zip(names, values).map { (name: $0, value: $1?.bytes) },
-                payload: try row.optional(10, as: PostgresBytes.self)?.bytes))
+        Row(id: try row.value("id"), letter: try DeadLetter(row))
     }
 }
 
@@ -72,14 +52,10 @@ package struct DeadLettersReplayed: PostgresStatement {
         WHERE id = ANY ($1::int8[])
         """
 
-    let ids: [Int64]
+    package let parameters: PostgresParameters
 
     package init(_ ids: [Int64]) {
-        self.ids = ids
-    }
-
-    package func bind(_ parameters: inout PostgresParameters) {
-        parameters.append(array: ids)
+        parameters = PostgresParameters(array: ids)
     }
 }
 
@@ -101,33 +77,28 @@ package struct DeadLettersFailedAgain: PostgresStatement {
         }
     }
 
+    private static let input = InputColumns<Failure>([
+        .init("id") { $0.id }, .init("app") { $0.app }, .init("code") { $0.code },
+        .init("cause") { DeadLetterCause(code: $0.code) }, .init("error") { $0.error }, .init("pointer") { $0.pointer },
+    ])
+
     package static let sql = """
         UPDATE dead_letter d
         SET app = coalesce(i.app, d.app), code = i.code, cause = i.cause, error = i.error, pointer = i.pointer,
             last_replay_at = now(), replays = d.replays + 1
-        FROM unnest($1::int8[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[])
-            AS i (id, app, code, cause, error, pointer)
-        WHERE d.id = i.id AND d.replayed_at IS NULL AND d.discarded_at IS NULL
+        FROM \(input.rows("i"))
+        WHERE d.id = i.id AND \(DeadLetterFilter.waiting)
         """
 
-    let failures: [Failure]
+    package let parameters: PostgresParameters
 
     package init(_ failures: [Failure]) {
-        self.failures = failures
-    }
-
-    package func bind(_ parameters: inout PostgresParameters) {
-        parameters.append(array: failures.map(\.id))
-        parameters.append(array: failures.map(\.app))
-        parameters.append(array: failures.map(\.code))
-        parameters.append(array: failures.map { DeadLetterCause(code: $0.code).rawValue })
-        parameters.append(array: failures.map(\.error))
-        parameters.append(array: failures.map(\.pointer))
+        parameters = Self.input.parameters(failures)
     }
 }
 
 /// Discards dead letters that wait, oldest first, a chunk at a time; answers their ids.
-package struct DiscardDeadLetters: DeadLetterSelection {
+package struct DiscardDeadLetters: PostgresStatement {
     package static let sql = """
         WITH chosen AS (
             SELECT d.id FROM dead_letter d
@@ -138,17 +109,13 @@ package struct DiscardDeadLetters: DeadLetterSelection {
         UPDATE dead_letter d SET discarded_at = now() FROM chosen c WHERE d.id = c.id RETURNING d.id
         """
 
-    package let filter: DeadLetterFilter
-    package let limit: Int
+    package let parameters: PostgresParameters
 
     package init(_ filter: DeadLetterFilter, limit: Int) {
-        self.filter = filter
-        self.limit = limit
+        parameters = filter.parameters(limit: limit)
     }
 
-    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int64 {
-        try row.value(0)
-    }
+    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int64 { try row.value("id") }
 }
 
 /// Deletes dead letters that were settled, or else forwarded, longer ago than that: a chunk, oldest first. Diverted ones
@@ -164,16 +131,9 @@ package struct DeleteOldDeadLetters: PostgresStatement {
         DELETE FROM dead_letter d USING old o WHERE d.id = o.id
         """
 
-    let retention: Duration
-    let limit: Int
+    package let parameters: PostgresParameters
 
     package init(olderThan retention: Duration, limit: Int) {
-        self.retention = retention
-        self.limit = limit
-    }
-
-    package func bind(_ parameters: inout PostgresParameters) {
-        parameters.append(retention.wholeMilliseconds)
-        parameters.append(Int64(limit))
+        parameters = PostgresParameters(retention.wholeMilliseconds, limit)
     }
 }

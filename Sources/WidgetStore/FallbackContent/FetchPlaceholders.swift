@@ -17,20 +17,14 @@ package struct NextPlaceholderKind: PostgresStatement {
         LIMIT 1
         """
 
-    let excluded: [Int32]
+    package let parameters: PostgresParameters
 
     /// - Parameter excluded: kinds that are not to be asked for now.
     package init(excluding excluded: [Int32]) {
-        self.excluded = excluded
+        parameters = PostgresParameters(array: excluded)
     }
 
-    package func bind(_ parameters: inout PostgresParameters) {
-        parameters.append(array: excluded)
-    }
-
-    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int32 {
-        try row.value("id")
-    }
+    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int32 { try row.value("id") }
 }
 
 /// A placeholder that this worker is to fetch.
@@ -46,7 +40,7 @@ package struct ClaimedPlaceholder: Sendable {
 package struct ClaimPlaceholders: PostgresStatement {
     package static let sql = """
         WITH picked AS (
-            SELECT p.kind_id, p.family, p.locale, p.time_zone FROM placeholder p
+            SELECT \(PlaceholderKey.columns(of: "p")) FROM placeholder p
             WHERE p.kind_id = $1::int4 AND p.due_at < 'infinity' AND p.due_at <= now()
             ORDER BY p.due_at
             LIMIT $2::int8
@@ -54,24 +48,14 @@ package struct ClaimPlaceholders: PostgresStatement {
         )
         UPDATE placeholder p SET due_at = now() + $3::int8 * interval '1 millisecond', claim = p.claim + 1
         FROM picked c
-        WHERE p.kind_id = c.kind_id AND p.family = c.family AND p.locale = c.locale AND p.time_zone = c.time_zone
-        RETURNING p.kind_id, p.family, p.locale, p.time_zone, p.claim, p.attempts
+        WHERE \(PlaceholderKey.matches("p", "c"))
+        RETURNING \(PlaceholderKey.columns(of: "p")), p.claim, p.attempts
         """
 
-    let kindID: Int32
-    let limit: Int
-    let lease: Duration
+    package let parameters: PostgresParameters
 
     package init(kindID: Int32, limit: Int, lease: Duration) {
-        self.kindID = kindID
-        self.limit = limit
-        self.lease = lease
-    }
-
-    package func bind(_ parameters: inout PostgresParameters) {
-        parameters.append(kindID)
-        parameters.append(Int64(limit))
-        parameters.append(lease.wholeMilliseconds)
+        parameters = PostgresParameters(kindID, limit, lease.wholeMilliseconds)
     }
 
     package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> ClaimedPlaceholder {
@@ -80,7 +64,7 @@ package struct ClaimPlaceholders: PostgresStatement {
     }
 }
 
-/// What came of fetching a placeholder.
+/// Result of fetching a placeholder.
 package struct PlaceholderResult: Sendable {
     package var placeholder: ClaimedPlaceholder
     /// Canonical JSON; `nil` when it could not be fetched: what is stored stays.
@@ -97,14 +81,18 @@ package struct PlaceholderResult: Sendable {
 
 /// Ends the leases of placeholders, where they still hold.
 package struct FinishPlaceholders: PostgresStatement {
+    private static let input = InputColumns<PlaceholderResult>(
+        PlaceholderKey.input { (result: PlaceholderResult) in result.placeholder.key } + [
+            .init("claim") { $0.placeholder.claim }, .init("content") { $0.content },
+            .init("delay") { $0.delay.wholeMilliseconds },
+        ])
+
     package static let sql = """
         WITH live AS (
-            SELECT p.kind_id, p.family, p.locale, p.time_zone, i.content, i.delay
-            FROM unnest($1::int4[], $2::int2[], $3::text[], $4::text[], $5::int8[], $6::text[], $7::int8[])
-                AS i (kind_id, family, locale, time_zone, claim, content, delay)
-            JOIN placeholder p ON p.kind_id = i.kind_id AND p.family = i.family AND p.locale = i.locale
-                AND p.time_zone = i.time_zone AND p.claim = i.claim
-            ORDER BY p.kind_id, p.family, p.locale, p.time_zone
+            SELECT \(PlaceholderKey.columns(of: "p")), i.content, i.delay
+            FROM \(input.rows("i"))
+            JOIN placeholder p ON \(PlaceholderKey.matches("p", "i")) AND p.claim = i.claim
+            ORDER BY \(PlaceholderKey.columns(of: "p"))
             FOR NO KEY UPDATE OF p
         )
         UPDATE placeholder p
@@ -113,71 +101,56 @@ package struct FinishPlaceholders: PostgresStatement {
             due_at = CASE WHEN l.content IS NULL THEN now() + l.delay * interval '1 millisecond' ELSE 'infinity' END,
             attempts = CASE WHEN l.content IS NULL THEN least(p.attempts + 1, 32767) ELSE 0 END
         FROM live l
-        WHERE p.kind_id = l.kind_id AND p.family = l.family AND p.locale = l.locale AND p.time_zone = l.time_zone
+        WHERE \(PlaceholderKey.matches("p", "l"))
         """
 
-    let results: [PlaceholderResult]
+    package let parameters: PostgresParameters
 
     package init(_ results: [PlaceholderResult]) {
-        self.results = results
-    }
-
-    package func bind(_ parameters: inout PostgresParameters) {
-        parameters.append(keys: results.map(\.placeholder.key))
-        parameters.append(array: results.map(\.placeholder.claim))
-        parameters.append(array: results.map(\.content))
-        parameters.append(array: results.map(\.delay.wholeMilliseconds))
+        parameters = Self.input.parameters(results)
     }
 }
 
-/// Deletes placeholders that no longer fit their kind's definition: of a family that it has given up, or with or without
-/// a time zone when it is the other way round now.
+/// Deletes placeholders that no longer fit their kind's definition: its families, or whether it varies by time zone.
 package struct DropPlaceholders: PostgresStatement {
+    private static let input = InputColumns<PlaceholderKey>(PlaceholderKey.input { $0 })
+
     package static let sql = """
         WITH locked AS (
-            SELECT p.kind_id, p.family, p.locale, p.time_zone
-            FROM unnest($1::int4[], $2::int2[], $3::text[], $4::text[]) AS i (kind_id, family, locale, time_zone)
-            JOIN placeholder p ON p.kind_id = i.kind_id AND p.family = i.family AND p.locale = i.locale
-                AND p.time_zone = i.time_zone
-            ORDER BY p.kind_id, p.family, p.locale, p.time_zone
+            SELECT \(PlaceholderKey.columns(of: "p"))
+            FROM \(input.rows("i"))
+            JOIN placeholder p ON \(PlaceholderKey.matches("p", "i"))
+            ORDER BY \(PlaceholderKey.columns(of: "p"))
             FOR UPDATE OF p
         )
         DELETE FROM placeholder p USING locked l
-        WHERE p.kind_id = l.kind_id AND p.family = l.family AND p.locale = l.locale AND p.time_zone = l.time_zone
+        WHERE \(PlaceholderKey.matches("p", "l"))
         """
 
-    let keys: [PlaceholderKey]
+    package let parameters: PostgresParameters
 
     package init(_ keys: [PlaceholderKey]) {
-        self.keys = keys
-    }
-
-    package func bind(_ parameters: inout PostgresParameters) {
-        parameters.append(keys: keys)
+        parameters = Self.input.parameters(keys)
     }
 }
 
-/// Deletes a chunk of the placeholders that nobody has asked for in a quarter of a year, to make room for others.
+/// Deletes a chunk of the placeholders that were not asked for in 90 days, to make room for others.
 package struct ExpirePlaceholders: PostgresStatement {
     package static let sql = """
         WITH old AS (
-            SELECT p.kind_id, p.family, p.locale, p.time_zone FROM placeholder p
+            SELECT \(PlaceholderKey.columns(of: "p")) FROM placeholder p
             WHERE p.asked_at < now() - interval '90 days'
-            ORDER BY p.kind_id, p.family, p.locale, p.time_zone
+            ORDER BY \(PlaceholderKey.columns(of: "p"))
             LIMIT $1::int8
             FOR UPDATE SKIP LOCKED
         )
         DELETE FROM placeholder p USING old o
-        WHERE p.kind_id = o.kind_id AND p.family = o.family AND p.locale = o.locale AND p.time_zone = o.time_zone
+        WHERE \(PlaceholderKey.matches("p", "o"))
         """
 
-    let limit: Int
+    package let parameters: PostgresParameters
 
     package init(limit: Int) {
-        self.limit = limit
-    }
-
-    package func bind(_ parameters: inout PostgresParameters) {
-        parameters.append(Int64(limit))
+        parameters = PostgresParameters(limit)
     }
 }

@@ -39,30 +39,20 @@ package struct ListPlaceholders: PostgresStatement {
         LIMIT $3::int8
         """
 
-    let app: String
-    let kind: String?
-    let limit: Int
+    package let parameters: PostgresParameters
 
     /// - Parameter kind: `nil`: all of the app.
     package init(app: String, kind: String? = nil, limit: Int) {
-        self.app = app
-        self.kind = kind
-        self.limit = limit
-    }
-
-    package func bind(_ parameters: inout PostgresParameters) {
-        parameters.append(app)
-        parameters.append(kind)
-        parameters.append(Int64(limit))
+        parameters = PostgresParameters(app, kind, limit)
     }
 
     package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> PlaceholderDetail {
         let timeZone: String = try row.value("time_zone")
-        let dueAt = try row.time("due_at")
+        let dueAt: Timestamp = try row.value("due_at")
         return PlaceholderDetail(
-            app: try row.value("app"), kind: try row.value("kind"), family: try row.optionalFamily("family"),
+            app: try row.value("app"), kind: try row.value("kind"), family: try row.optional("family"),
             locale: try row.optional("locale"), timeZone: timeZone.isEmpty ? nil : timeZone,
-            content: try row.optional("content"), fetchedAt: try row.optionalTime("fetched_at"),
+            content: try row.optional("content"), fetchedAt: try row.optional("fetched_at"),
             dueAt: dueAt == .distantFuture ? nil : dueAt, attempts: try row.value("attempts"))
     }
 }

@@ -1,7 +1,7 @@
 import PostgresClient
 package import WidgetModel
 
-/// Which placeholder of which registered kind.
+/// Key of a placeholder.
 package struct PlaceholderKey: Hashable, Sendable {
     package let kindID: Int32
     package let family: WidgetFamily
@@ -36,21 +36,30 @@ package struct PlaceholderKey: Hashable, Sendable {
 }
 
 extension PlaceholderKey {
-    /// The columns `kind_id, family, locale, time_zone`.
+    /// The columns that ``init(_:)`` reads, in the order of the primary key.
+    static func columns(of alias: String) -> String {
+        ["kind_id", "family", "locale", "time_zone"].map { "\(alias).\($0)" }.joined(separator: ", ")
+    }
+
+    /// Condition on placeholders of two tables, both of the same key.
+    static func matches(_ left: String, _ right: String) -> String {
+        "(\(columns(of: left))) = (\(columns(of: right)))"
+    }
+
+    /// Input columns of the key.
+    static func input<Element: Sendable>(
+        _ key: @escaping @Sendable (Element) -> PlaceholderKey
+    ) -> [InputColumns<Element>.Column] {
+        [
+            .init("kind_id") { key($0).kindID }, .init("family") { key($0).family },
+            .init("locale") { key($0).locale }, .init("time_zone") { key($0).timeZone ?? "" },
+        ]
+    }
+
     init(_ row: borrowing PostgresRow) throws(PostgresError) {
         let timeZone: String = try row.value("time_zone")
         self.init(
-            kindID: try row.value("kind_id"), family: try row.family("family"), locale: try row.value("locale"),
+            kindID: try row.value("kind_id"), family: try row.value("family"), locale: try row.value("locale"),
             timeZone: timeZone.isEmpty ? nil : timeZone)
-    }
-}
-
-extension PostgresParameters {
-    /// As `$1` to `$4`, for ``keyInput``.
-    mutating func append(keys: [PlaceholderKey]) {
-        append(array: keys.map(\.kindID))
-        append(array: keys.map(\.family.rawValue))
-        append(array: keys.map(\.locale))
-        append(array: keys.map { $0.timeZone ?? "" })
     }
 }

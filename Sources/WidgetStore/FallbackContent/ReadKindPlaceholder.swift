@@ -14,29 +14,15 @@ package struct ReadKindPlaceholder: PostgresStatement {
         ORDER BY p.time_zone DESC NULLS LAST LIMIT 1
         """
 
-    let app: String
-    let kind: String
-    let family: WidgetFamily
-    let environment: WidgetEnvironment
+    package let parameters: PostgresParameters
 
     package init(app: String, kind: String, family: WidgetFamily, environment: WidgetEnvironment) {
-        self.app = app
-        self.kind = kind
-        self.family = family
-        self.environment = environment
-    }
-
-    package func bind(_ parameters: inout PostgresParameters) {
-        parameters.append(app)
-        parameters.append(kind)
-        parameters.append(family.rawValue)
-        parameters.append(environment.locale)
-        parameters.append(environment.timeZone)
+        parameters = PostgresParameters(app, kind, family, environment.locale, environment.timeZone)
     }
 
     package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> FallbackContent {
         if let content = try row.optional("content", as: String.self) {
-            return .placeholder(content: content, fetchedAt: try row.optionalTime("fetched_at"))
+            return .placeholder(content: content, fetchedAt: try row.optional("fetched_at"))
         }
         return .placeholder(content: try row.value("manifest"), fetchedAt: nil)
     }

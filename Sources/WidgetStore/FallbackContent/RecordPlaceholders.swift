@@ -9,17 +9,18 @@ package struct RecordPlaceholders: PostgresStatement {
     /// About how many a kind may have.
     package static let limit = 2_000
 
+    private static let input = InputColumns<PlaceholderKey>(PlaceholderKey.input { $0 })
+
     package static let sql = """
         WITH input AS MATERIALIZED (
             SELECT DISTINCT i.kind_id, i.family, i.locale COLLATE "C" AS locale, i.time_zone COLLATE "C" AS time_zone
-            FROM unnest($1::int4[], $2::int2[], $3::text[], $4::text[]) AS i (kind_id, family, locale, time_zone)
+            FROM \(input.rows("i"))
         ), wanted AS MATERIALIZED (
-            SELECT i.kind_id, i.family, i.locale, i.time_zone, p.kind_id IS NULL AS is_new,
+            SELECT \(PlaceholderKey.columns(of: "i")), p.kind_id IS NULL AS is_new,
                    row_number() OVER (PARTITION BY i.kind_id, p.kind_id IS NULL
                                       ORDER BY i.family, i.locale, i.time_zone) AS place
             FROM input i
-            LEFT JOIN placeholder p ON p.kind_id = i.kind_id AND p.family = i.family AND p.locale = i.locale
-                AND p.time_zone = i.time_zone
+            LEFT JOIN placeholder p ON \(PlaceholderKey.matches("p", "i"))
             WHERE p.kind_id IS NULL OR (p.due_at = 'infinity' AND p.fetched_at < now() - interval '1 hour')
         ), room AS (
             SELECT n.kind_id, \(limit) - (
@@ -28,21 +29,17 @@ package struct RecordPlaceholders: PostgresStatement {
             FROM (SELECT DISTINCT kind_id FROM wanted WHERE is_new) n
         )
         INSERT INTO placeholder AS p (kind_id, family, locale, time_zone)
-        SELECT w.kind_id, w.family, w.locale, w.time_zone
+        SELECT \(PlaceholderKey.columns(of: "w"))
         FROM wanted w LEFT JOIN room r ON r.kind_id = w.kind_id
         WHERE NOT w.is_new OR w.place <= r.places
-        ORDER BY w.kind_id, w.family, w.locale, w.time_zone
+        ORDER BY \(PlaceholderKey.columns(of: "w"))
         ON CONFLICT (kind_id, family, locale, time_zone) DO UPDATE SET due_at = now(), asked_at = now()
             WHERE p.due_at = 'infinity' AND p.fetched_at < now() - interval '1 hour'
         """
 
-    let keys: [PlaceholderKey]
+    package let parameters: PostgresParameters
 
     package init(_ keys: [PlaceholderKey]) {
-        self.keys = keys
-    }
-
-    package func bind(_ parameters: inout PostgresParameters) {
-        parameters.append(keys: keys)
+        parameters = Self.input.parameters(keys)
     }
 }

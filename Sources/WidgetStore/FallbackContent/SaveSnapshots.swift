@@ -40,14 +40,10 @@ package struct SaveSnapshots: PostgresStatement {
         SELECT count(*) AS stored FROM stored
         """
 
-    let writes: [SnapshotWrite]
+    package let parameters: PostgresParameters
 
     package init(_ writes: [SnapshotWrite]) {
-        self.writes = writes
-    }
-
-    package func bind(_ parameters: inout PostgresParameters) {
-        Self.input.bind(writes, to: &parameters)
+        parameters = Self.input.parameters(writes)
     }
 
     /// Number of those that were stored.

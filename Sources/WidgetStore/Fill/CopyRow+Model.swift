@@ -4,7 +4,7 @@ import WidgetModel
 extension PostgresCopyRow {
     /// Five columns: what a timeline is for, besides its kind. `family`, `configuration`, `locale`, `time_zone`, `user_id`.
     mutating func append(_ identity: TimelineIdentity) {
-        append(identity.family?.rawValue)
+        append(identity.family)
         append(identity.configuration.canonical)
         append(identity.locale)
         append(identity.timeZone)
@@ -16,7 +16,7 @@ extension PostgresCopyRow {
         append(kind.appID)
         append(placement.widget)
         append(kind.id)
-        append(placement.family.rawValue)
+        append(placement.family)
         append(placement.user)
         append(placement.device)
         append(placement.environment.locale)

@@ -23,14 +23,10 @@ package struct FillIndexes: PostgresStatement {
         ORDER BY c.relname, i.relname
         """
 
-    let tables: [String]
+    package let parameters: PostgresParameters
 
     package init(tables: [String] = FillTable.names) {
-        self.tables = tables
-    }
-
-    package func bind(_ parameters: inout PostgresParameters) {
-        parameters.append(array: tables)
+        parameters = PostgresParameters(array: tables)
     }
 
     package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row {
@@ -47,7 +43,5 @@ package struct FillIsEmpty: PostgresStatement {
 
     package init() {}
 
-    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Bool {
-        try row.value("empty")
-    }
+    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Bool { try row.value("empty") }
 }

@@ -67,7 +67,7 @@ struct BeginFill: PostgresStatement {
 
     static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row {
         Row(
-            now: try row.time("now"), revision: try row.value("revision"), origin: try row.value("origin"),
+            now: try row.value("now"), revision: try row.value("revision"), origin: try row.value("origin"),
             kindIDs: try row.array("kinds"), generations: try row.array("generations"))
     }
 }
@@ -84,10 +84,7 @@ struct AppointFilled: PostgresStatement {
 
     let rows: ClosedRange<Int64>
 
-    func bind(_ parameters: inout PostgresParameters) {
-        parameters.append(rows.lowerBound)
-        parameters.append(rows.upperBound)
-    }
+    var parameters: PostgresParameters { PostgresParameters(rows.lowerBound, rows.upperBound) }
 }
 
 /// The values that all rows of a fill have in common.
@@ -111,7 +108,7 @@ struct FillScope: Sendable {
     func row(_ index: Int) -> Int64 { origin + Int64(index) }
 
     /// Long enough ago that no spacing holds a reload back.
-    private var renderedAt: PostgresTimestamp { PostgresTimestamp(now - .seconds(3_600)) }
+    private var renderedAt: Timestamp { now - .seconds(3_600) }
 
     func copy(
         _ range: Range<Int>, _ timeline: (Int) -> FilledTimeline, on connection: PostgresConnection
@@ -127,7 +124,7 @@ struct FillScope: Sendable {
         let policyAt = timeline.nextReload.map { (now + $0).rounded(upTo: 1 << 28) }
         let listedAt = Appointment.time(of: policyAt, at: now)
         row.append(id)
-        row.append(PostgresUUID(timeline.identity.id))
+        row.append(timeline.identity.id)
         row.append(timeline.kind.id)
         row.append(timeline.identity)
         row.append(Int64(1))
@@ -136,14 +133,14 @@ struct FillScope: Sendable {
         row.append(generations[timeline.kind.id] ?? 0)
         row.append(revision)
         row.append(timeline.content == nil ? 0 : revision)
-        row.append(listedAt.map { PostgresTimestamp($0) } ?? .infinity)
-        row.append(ReloadLane.scheduled.rawValue)
-        row.append(policyAt.map { PostgresTimestamp($0) } ?? .infinity)
+        row.append(listedAt ?? .distantFuture)
+        row.append(ReloadLane.scheduled)
+        row.append(policyAt ?? .distantFuture)
         row.append(renderedAt)
         row.append(renderedAt)
         row.append(renderedAt)
         row.append(timeline.content == nil ? nil : renderedAt)
-        row.append(timeline.content == nil ? nil : PostgresUUID(timeline.hash))
+        row.append(timeline.content == nil ? nil : timeline.hash)
         row.append(timeline.content)
     }
 

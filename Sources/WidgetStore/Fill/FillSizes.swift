@@ -23,14 +23,10 @@ package struct FillSizes: PostgresStatement {
         ORDER BY t.name
         """
 
-    let tables: [String]
+    package let parameters: PostgresParameters
 
     package init(tables: [String] = FillTable.names) {
-        self.tables = tables
-    }
-
-    package func bind(_ parameters: inout PostgresParameters) {
-        parameters.append(array: tables)
+        parameters = PostgresParameters(array: tables)
     }
 
     package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row {

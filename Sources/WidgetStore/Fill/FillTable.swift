@@ -5,8 +5,7 @@ package enum FillTable {
     /// In the order in which one lock after the other is taken.
     package static let names = ["timeline", "widget", "work"]
 
-    /// Until the end of the transaction nobody else reads or writes them. Waits for a vacuum to give way, which it does, but
-    /// not for long: whoever else uses them is not to be there.
+    /// Locks the tables until the end of the transaction. Waits only for a vacuum to yield: nothing else may use them.
     static let lock = """
         SET LOCAL lock_timeout = '20s';
         LOCK TABLE \(names.joined(separator: ", ")) IN ACCESS EXCLUSIVE MODE

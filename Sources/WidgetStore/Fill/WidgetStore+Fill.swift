@@ -53,7 +53,7 @@ package enum FillRefusal: Error, Hashable, Sendable {
     case notEmpty
 }
 
-/// A synthetic population: so many timelines and widgets, each made from its index.
+/// A synthetic population: timelines and widgets, each made from its index.
 package struct FillPopulation: Sendable {
     package var timelines: Range<Int>
     package var timeline: @Sendable (Int) -> FilledTimeline
@@ -75,15 +75,14 @@ extension WidgetStore {
     /// Rows of one COPY.
     private static let fillChunk = 10_000
 
-    /// Writes a synthetic population as fast as it goes: without the indexes, by COPY over several connections, then the
-    /// indexes, made anew.
+    /// Writes a synthetic population: drops the indexes, copies over several connections, and creates the indexes.
     ///
-    /// Only for a database that nothing else uses: meanwhile it has no index, and whoever asks it reads all of it. When it
-    /// is killed the indexes are gone, and the database is to be made anew; when it fails or is cancelled it makes them.
+    /// Only for a database without other users, because indexes are missing meanwhile. If the process is killed, the database
+    /// must be created anew; after an error or a cancellation the indexes are created.
     ///
     /// - Parameters:
     ///   - connections: how many copy at a time; the pool must have one more.
-    ///   - isExtension: the database holds an earlier part of the same population, which is known to be another one.
+    ///   - isExtension: whether the database holds an earlier part of the same population.
     ///   - memory: of each session that makes indexes, in MB.
     ///   - progress: told how many rows have been copied.
     /// - Throws: ``FillRefusal``; `PostgresError`; `CancellationError`.

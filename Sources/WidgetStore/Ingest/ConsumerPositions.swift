@@ -1,4 +1,5 @@
 package import PostgresClient
+package import WidgetModel
 
 /// Takes a new epoch for each assigned partition and answers where to go on from.
 package struct TakePartitions: PostgresStatement {
@@ -17,26 +18,24 @@ package struct TakePartitions: PostgresStatement {
         }
     }
 
+    package typealias Partition = (topic: String, partition: Int32)
+
+    private static let input = InputColumns<Partition>([
+        .init("topic") { $0.topic }, .init("partition") { $0.partition },
+    ])
+
     package static let sql = """
         INSERT INTO consumer_position AS p (topic, partition, epoch)
-        SELECT i.topic, i.partition, 1
-        FROM unnest($1::text[], $2::int4[]) AS i (topic, partition)
+        SELECT i.topic, i.partition, 1 FROM \(input.rows("i"))
         ORDER BY i.topic, i.partition
         ON CONFLICT (topic, partition) DO UPDATE SET epoch = p.epoch + 1, updated_at = now()
         RETURNING p.topic, p.partition, p.epoch, p.next_offset
         """
 
-    let topics: [String]
-    let partitions: [Int32]
+    package let parameters: PostgresParameters
 
-    package init(topics: [String], partitions: [Int32]) {
-        self.topics = topics
-        self.partitions = partitions
-    }
-
-    package func bind(_ parameters: inout PostgresParameters) {
-        parameters.append(array: topics)
-        parameters.append(array: partitions)
+    package init(_ partitions: [Partition]) {
+        parameters = Self.input.parameters(partitions)
     }
 
     package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row {
@@ -55,7 +54,7 @@ package struct AdvancePositions: PostgresStatement {
         package var topic: String
         package var partition: Int32
         package var epoch: Int64
-        /// What this process last left there; `nil` when the partition has never been applied.
+        /// Position that this process stored last; nil when the partition has never been applied.
         package var expected: Int64?
         package var next: Int64
 
@@ -90,14 +89,10 @@ package struct AdvancePositions: PostgresStatement {
         SELECT require_positions((SELECT count(*) FROM moved), (SELECT count(*) FROM input))
         """
 
-    let advances: [Advance]
+    package let parameters: PostgresParameters
 
     package init(_ advances: [Advance]) {
-        self.advances = advances
-    }
-
-    package func bind(_ parameters: inout PostgresParameters) {
-        Self.input.bind(advances, to: &parameters)
+        parameters = Self.input.parameters(advances)
     }
 }
 
@@ -108,10 +103,10 @@ package struct ListPositions: PostgresStatement {
         package let partition: Int32
         package let epoch: Int64
         package let nextOffset: Int64?
-        package let updatedAt: PostgresTimestamp
+        package let updatedAt: Timestamp
 
         package init(
-            topic: String, partition: Int32, epoch: Int64, nextOffset: Int64?, updatedAt: PostgresTimestamp
+            topic: String, partition: Int32, epoch: Int64, nextOffset: Int64?, updatedAt: Timestamp
         ) {
             self.topic = topic
             self.partition = partition
@@ -142,20 +137,10 @@ package struct SetPosition: PostgresStatement {
             SET epoch = p.epoch + 1, next_offset = excluded.next_offset, updated_at = now()
         """
 
-    let topic: String
-    let partition: Int32
-    let nextOffset: Int64?
+    package let parameters: PostgresParameters
 
     /// - Parameter nextOffset: `nil` forgets the position: the next owner starts at the earliest message.
     package init(topic: String, partition: Int32, nextOffset: Int64?) {
-        self.topic = topic
-        self.partition = partition
-        self.nextOffset = nextOffset
-    }
-
-    package func bind(_ parameters: inout PostgresParameters) {
-        parameters.append(topic)
-        parameters.append(partition)
-        parameters.append(nextOffset)
+        parameters = PostgresParameters(topic, partition, nextOffset)
     }
 }

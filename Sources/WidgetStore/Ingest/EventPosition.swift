@@ -1,4 +1,4 @@
-/// Where in Kafka an event stands: kept with what it caused, so that explain can name it.
+/// Position of an event in Kafka, stored with its effects so that *explain* can name it.
 package struct EventPosition: Hashable, Sendable {
     /// Index of the topic among the input topics (0 pushes, 1 app changes, 2 widgets).
     package var topic: Int16

@@ -1,32 +1,31 @@
 package import PostgresClient
 
-/// Keeps the trace contexts of events, in the transaction that applies them. One that is there already is of the same
-/// place of a topic that was made anew, and gives way.
+/// Stores the trace contexts of events, in the transaction that applies them. It replaces one of the same place, which is of
+/// an earlier topic of that name.
 package struct InsertEventTraces: PostgresStatement {
+    package typealias Trace = (position: EventPosition, traceparent: String)
+
+    private static let input = InputColumns<Trace>([
+        .init("topic") { $0.position.topic }, .init("partition") { $0.position.partition },
+        .init("place") { $0.position.offset }, .init("traceparent") { $0.traceparent },
+    ])
+
     package static let sql = """
         INSERT INTO event_trace (topic, partition, "offset", traceparent)
-        SELECT i.topic, i.partition, i."offset", i.traceparent
-        FROM unnest($1::int2[], $2::int4[], $3::int8[], $4::text[]) AS i (topic, partition, "offset", traceparent)
-        ORDER BY i.topic, i.partition, i."offset"
+        SELECT i.topic, i.partition, i.place, i.traceparent FROM \(input.rows("i"))
+        ORDER BY i.topic, i.partition, i.place
         ON CONFLICT (topic, partition, "offset") DO UPDATE
             SET traceparent = excluded.traceparent, received_at = excluded.received_at
         """
 
-    let traces: [(position: EventPosition, traceparent: String)]
+    package let parameters: PostgresParameters
 
-    package init(_ traces: [(position: EventPosition, traceparent: String)]) {
-        self.traces = traces
-    }
-
-    package func bind(_ parameters: inout PostgresParameters) {
-        parameters.append(array: traces.map(\.position.topic))
-        parameters.append(array: traces.map(\.position.partition))
-        parameters.append(array: traces.map(\.position.offset))
-        parameters.append(array: traces.map(\.traceparent))
+    package init(_ traces: [Trace]) {
+        parameters = Self.input.parameters(traces)
     }
 }
 
-/// Whether any trace context is kept: asked now and then, so that without any nobody looks for them.
+/// Whether any trace context is stored; while there is none, they are not looked up.
 package struct EventTracesExist: PostgresStatement {
     package static let sql = "SELECT EXISTS (SELECT FROM event_trace) AS kept"
 
@@ -42,22 +41,20 @@ package struct ReadEventTraces: PostgresStatement {
         package let traceparent: String
     }
 
+    private static let input = InputColumns<EventPosition>([
+        .init("topic") { $0.topic }, .init("partition") { $0.partition }, .init("place") { $0.offset },
+    ])
+
     package static let sql = """
         SELECT t.topic, t.partition, t."offset", t.traceparent
-        FROM unnest($1::int2[], $2::int4[], $3::int8[]) AS i (topic, partition, "offset")
-        JOIN event_trace t ON t.topic = i.topic AND t.partition = i.partition AND t."offset" = i."offset"
+        FROM \(input.rows("i"))
+        JOIN event_trace t ON t.topic = i.topic AND t.partition = i.partition AND t."offset" = i.place
         """
 
-    let positions: [EventPosition]
+    package let parameters: PostgresParameters
 
     package init(_ positions: [EventPosition]) {
-        self.positions = positions
-    }
-
-    package func bind(_ parameters: inout PostgresParameters) {
-        parameters.append(array: positions.map(\.topic))
-        parameters.append(array: positions.map(\.partition))
-        parameters.append(array: positions.map(\.offset))
+        parameters = Self.input.parameters(positions)
     }
 
     package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row {
@@ -81,16 +78,9 @@ package struct DeleteOldEventTraces: PostgresStatement {
         WHERE t.topic = old.topic AND t.partition = old.partition AND t."offset" = old."offset"
         """
 
-    let age: Duration
-    let limit: Int
+    package let parameters: PostgresParameters
 
     package init(olderThan age: Duration, limit: Int) {
-        self.age = age
-        self.limit = limit
-    }
-
-    package func bind(_ parameters: inout PostgresParameters) {
-        parameters.append(age.wholeMilliseconds)
-        parameters.append(Int64(limit))
+        parameters = PostgresParameters(age.wholeMilliseconds, limit)
     }
 }

@@ -44,10 +44,10 @@ package struct RecordSweep: PostgresStatement {
 
     private static let input = InputColumns<MatchingSweep>([
         .init("app_id") { $0.appID }, .init("kind_id") { $0.kindID }, .init("matching") { $0.matching },
-        .init("events") { $0.events }, .init("urgency") { $0.urgency.rawValue },
+        .init("events") { $0.events }, .init("urgency") { $0.urgency },
         .init("cause_topic") { $0.cause.topic },
         .init("cause_partition") { $0.cause.partition }, .init("cause_offset") { $0.cause.offset },
-        .init("cause_reason") { $0.reason.rawValue },
+        .init("cause_reason") { $0.reason },
     ])
 
     package static let sql = """
@@ -67,14 +67,10 @@ package struct RecordSweep: PostgresStatement {
         ON CONFLICT \(waiting) DO UPDATE SET \(merging)
         """
 
-    let sweeps: [MatchingSweep]
+    package let parameters: PostgresParameters
 
     /// - Parameter sweeps: in the order of the log.
     package init(_ sweeps: [MatchingSweep]) {
-        self.sweeps = sweeps
-    }
-
-    package func bind(_ parameters: inout PostgresParameters) {
-        Self.input.bind(sweeps, to: &parameters)
+        parameters = Self.input.parameters(sweeps)
     }
 }

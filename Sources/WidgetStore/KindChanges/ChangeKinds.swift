@@ -12,15 +12,11 @@ package struct KindsToChange: PostgresStatement {
         ORDER BY c.kind_id
         """
 
-    let maximumLists: Int
+    package let parameters: PostgresParameters
 
     /// - Parameter maximumLists: ready bulk lists of a kind beyond which it is not changed any further.
     package init(maximumLists: Int) {
-        self.maximumLists = maximumLists
-    }
-
-    package func bind(_ parameters: inout PostgresParameters) {
-        parameters.append(Int64(maximumLists))
+        parameters = PostgresParameters(maximumLists)
     }
 
     package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int32 { try row.value("kind_id") }
@@ -28,8 +24,8 @@ package struct KindsToChange: PostgresStatement {
 
 /// Locks the change of a kind for one chunk; no row: there is none, it waits, or another process works on it.
 ///
-/// The kind's definition must be read by a later statement of the transaction: whoever changes it holds this lock until
-/// it is committed, and its move starts at the beginning.
+/// The kind's definition must be read by a later statement of the transaction: a change of the definition holds this lock
+/// until it is committed, and restarts the move.
 package struct LockKindChange: PostgresStatement {
     package struct Row: Hashable, Sendable {
         package let retires: Bool
@@ -43,14 +39,10 @@ package struct LockKindChange: PostgresStatement {
         FOR NO KEY UPDATE OF c SKIP LOCKED
         """
 
-    let kindID: Int32
+    package let parameters: PostgresParameters
 
     package init(kindID: Int32) {
-        self.kindID = kindID
-    }
-
-    package func bind(_ parameters: inout PostgresParameters) {
-        parameters.append(kindID)
+        parameters = PostgresParameters(kindID)
     }
 
     package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row {
@@ -58,7 +50,7 @@ package struct LockKindChange: PostgresStatement {
     }
 }
 
-/// A page of a kind's timelines in row order, and those of it whose widgets are to be moved or removed. Nothing is locked.
+/// A page of a kind's timelines in row order, with those whose widgets are to be moved or removed. Nothing is locked.
 package struct KindChangePage: PostgresStatement {
     package struct Row: Hashable, Sendable {
         /// Timelines looked at; fewer than the limit: there are no more.
@@ -84,28 +76,18 @@ package struct KindChangePage: PostgresStatement {
         FROM page
         """
 
-    let kind: RegisteredKind
-    let retires: Bool
-    let cursor: Int64
-    let limit: Int
+    package var parameters = PostgresParameters()
 
     package init(_ kind: RegisteredKind, retires: Bool, after cursor: Int64, limit: Int) {
-        self.kind = kind
-        self.retires = retires
-        self.cursor = cursor
-        self.limit = limit
-    }
-
-    package func bind(_ parameters: inout PostgresParameters) {
         parameters.append(kind.id)
         parameters.append(cursor)
-        parameters.append(Int64(limit))
+        parameters.append(limit)
         parameters.append(retires)
         kind.definition.bindIdentity(&parameters)
     }
 
     package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row {
-        Row(examined: try row.count("examined"), last: try row.optional("last"), strays: try row.array("strays"))
+        Row(examined: try row.value("examined"), last: try row.optional("last"), strays: try row.array("strays"))
     }
 }
 
@@ -119,17 +101,11 @@ package struct WidgetsShowing: PostgresStatement {
         LIMIT $2::int8
         """
 
-    let timelines: [Int64]
-    let limit: Int
+    package var parameters = PostgresParameters()
 
     package init(_ timelines: [Int64], limit: Int) {
-        self.timelines = timelines
-        self.limit = limit
-    }
-
-    package func bind(_ parameters: inout PostgresParameters) {
         parameters.append(array: timelines)
-        parameters.append(Int64(limit))
+        parameters.append(limit)
     }
 
     package static func decode(
@@ -150,15 +126,9 @@ package struct RemoveWidgets: PostgresStatement {
         WHERE w.app_id = i.app_id AND w.id = i.id AND w.timeline_id = ANY ($3::int8[])
         """
 
-    let widgets: [WidgetScope.Name]
-    let timelines: [Int64]
+    package var parameters = PostgresParameters()
 
     package init(_ widgets: [WidgetScope.Name], from timelines: [Int64]) {
-        self.widgets = widgets
-        self.timelines = timelines
-    }
-
-    package func bind(_ parameters: inout PostgresParameters) {
         Self.input.bind(widgets, to: &parameters)
         parameters.append(array: timelines)
     }
@@ -172,20 +142,10 @@ package struct AdvanceKindChange: PostgresStatement {
         WHERE kind_id = $1::int4
         """
 
-    let kindID: Int32
-    let cursor: Int64
-    let changed: Int
+    package let parameters: PostgresParameters
 
     package init(kindID: Int32, cursor: Int64, changed: Int) {
-        self.kindID = kindID
-        self.cursor = cursor
-        self.changed = changed
-    }
-
-    package func bind(_ parameters: inout PostgresParameters) {
-        parameters.append(kindID)
-        parameters.append(cursor)
-        parameters.append(Int64(changed))
+        parameters = PostgresParameters(kindID, cursor, changed)
     }
 }
 
@@ -210,18 +170,11 @@ package struct EndKindChangePass: PostgresStatement {
         SELECT EXISTS (SELECT 1 FROM over) AS over
         """
 
-    let kindID: Int32
-    let settling: Duration
+    package let parameters: PostgresParameters
 
     /// - Parameter settling: time after a change of the definition in which a process may still know the old one.
     package init(kindID: Int32, settling: Duration) {
-        self.kindID = kindID
-        self.settling = settling
-    }
-
-    package func bind(_ parameters: inout PostgresParameters) {
-        parameters.append(kindID)
-        parameters.append(settling.wholeMilliseconds)
+        parameters = PostgresParameters(kindID, settling.wholeMilliseconds)
     }
 
     package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Bool { try row.value("over") }
@@ -260,8 +213,8 @@ package struct ListMoves: PostgresStatement {
 
     package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> KindMove {
         KindMove(
-            kindID: try row.value("kind_id"), startedAt: try row.time("started_at"),
-            pass: Int(try row.value("pass", as: Int32.self)), passBeginsAt: try row.time("pass_begins_at"),
+            kindID: try row.value("kind_id"), startedAt: try row.value("started_at"),
+            pass: try row.value("pass"), passBeginsAt: try row.value("pass_begins_at"),
             passProgress: max(0, try row.value("progress")), moved: try row.value("changed"),
             movedInAll: try row.value("changed_in_all"))
     }

@@ -19,7 +19,7 @@ func isStray(from first: Int) -> String {
     """
 }
 
-/// Number of a kind's timelines that are not of a definition's identity, of so many at the most.
+/// Number of a kind's timelines whose identity is not that of a definition, among the first ones up to a limit.
 package struct CountStrays: PostgresStatement {
     package static let sql = """
         SELECT count(*) FILTER (WHERE counted.is_stray) AS strays FROM (
@@ -27,23 +27,15 @@ package struct CountStrays: PostgresStatement {
         ) counted
         """
 
-    let kindID: Int32
-    let definition: KindDefinition
-    let limit: Int
+    package var parameters = PostgresParameters()
 
     package init(kindID: Int32, definition: KindDefinition, limit: Int) {
-        self.kindID = kindID
-        self.definition = definition
-        self.limit = limit
-    }
-
-    package func bind(_ parameters: inout PostgresParameters) {
         parameters.append(kindID)
-        parameters.append(Int64(limit))
+        parameters.append(limit)
         definition.bindIdentity(&parameters)
     }
 
-    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int { try row.count("strays") }
+    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int { try row.value("strays") }
 }
 
 /// Begins the move of a kind's widgets, anew where one is under way.
@@ -56,16 +48,9 @@ package struct BeginMove: PostgresStatement {
                 changed_in_all = 0
         """
 
-    let appID: Int32
-    let kind: String
+    package let parameters: PostgresParameters
 
     package init(appID: Int32, kind: String) {
-        self.appID = appID
-        self.kind = kind
-    }
-
-    package func bind(_ parameters: inout PostgresParameters) {
-        parameters.append(appID)
-        parameters.append(kind)
+        parameters = PostgresParameters(appID, kind)
     }
 }

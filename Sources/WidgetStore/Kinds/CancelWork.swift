@@ -27,21 +27,14 @@ package struct CancelKind: PostgresStatement {
         FROM target
         """
 
-    let app: String
-    let kind: String
+    package let parameters: PostgresParameters
 
     package init(app: String, kind: String) {
-        self.app = app
-        self.kind = kind
-    }
-
-    package func bind(_ parameters: inout PostgresParameters) {
-        parameters.append(app)
-        parameters.append(kind)
+        parameters = PostgresParameters(app, kind)
     }
 
     package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Cancellation {
-        Cancellation(sweeps: try row.count("sweeps"), timelines: try row.count("timelines"))
+        Cancellation(sweeps: try row.value("sweeps"), timelines: try row.value("timelines"))
     }
 }
 
@@ -59,33 +52,14 @@ package struct Cancellation: Hashable, Sendable {
 }
 
 extension WidgetStore {
-    private static let cancelAttempts = 10
-
     /// Cancels the bulk work of a kind that is pending: a reload of everyone, and recorded sweeps of everyone. A request
     /// that comes later is swept as usual; requests to a person, a device or a widget stay.
     ///
     /// - Returns: `nil` when there is no such kind.
     /// - Throws: `PostgresError`.
     package func cancelWork(app: String, kind: String) async throws -> Cancellation? {
-        try await retryingConflicts(attempts: Self.cancelAttempts) {
+        try await retryingConflicts {
             try await pool.query(CancelKind(app: app, kind: kind)).first
-        }
-    }
-
-    /// Runs what does no harm when it is run again, whatever became of it, and again after a conflict with others.
-    func retryingConflicts<Value: Sendable>(
-        attempts: Int, _ body: () async throws -> Value
-    ) async throws -> Value {
-        var attempt = 1
-        while true {
-            do {
-                return try await body()
-            } catch let error as PostgresError where error.isRetriable && attempt < attempts {
-                var generator = SystemRandomNumberGenerator()
-                let backoff = Backoff(base: .milliseconds(20), cap: .seconds(1))
-                try await Task.sleep(for: backoff.delay(attempt: attempt, using: &generator))
-                attempt += 1
-            }
         }
     }
 }

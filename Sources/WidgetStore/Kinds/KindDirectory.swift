@@ -28,8 +28,7 @@ package struct KindDirectory: Sendable {
     }
 }
 
-/// The directory that this process last read. Which kinds there are changes seldom; who meets a name that is not in it
-/// refreshes it.
+/// The directory that this process read last. Kinds change seldom: it is refreshed when an unknown name is met.
 package final class DirectoryCache: Sendable {
     private struct State {
         var directory = KindDirectory.empty
@@ -43,12 +42,12 @@ package final class DirectoryCache: Sendable {
         self.pool = pool
     }
 
-    /// What was last read; empty before the first ``refresh()``.
+    /// The directory as last read; empty before the first ``refresh()``.
     package func directory() -> KindDirectory {
         state.withLock { $0.directory }
     }
 
-    /// What was last read, read anew if that is longer ago than `age`.
+    /// The directory, refreshed if it is older than `age`.
     package func directory(maximumAge age: Duration) async throws(PostgresError) -> KindDirectory {
         let (directory, readAt) = state.withLock { ($0.directory, $0.readAt) }
         if let readAt, readAt.duration(to: .now) < age {

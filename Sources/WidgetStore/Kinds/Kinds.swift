@@ -14,7 +14,7 @@ package struct RegisteredKind: Hashable, Sendable {
     /// Since when those of all the app's kinds wait.
     package let appPausedAt: Timestamp?
 
-    /// Whether nothing of it is claimed or swept.
+    /// Whether its timelines are not claimed or swept.
     package var isPaused: Bool { pausedAt != nil || appPausedAt != nil }
 
     package init(
@@ -43,8 +43,8 @@ private func decodeKind(_ row: borrowing PostgresRow) throws(PostgresError) -> R
     return RegisteredKind(
         id: try row.value("id"), appID: try row.value("app_id"), app: app,
         isDeveloperMode: try row.value("developer_mode"), definition: try row.definition("definition", of: app),
-        isRetired: try row.value("retired"), pausedAt: try row.optionalTime("paused_at"),
-        appPausedAt: try row.optionalTime("app_paused_at"))
+        isRetired: try row.value("retired"), pausedAt: try row.optional("paused_at"),
+        appPausedAt: try row.optional("app_paused_at"))
 }
 
 /// All kinds with their definitions, by app and name.
@@ -55,15 +55,11 @@ package struct ListKinds: PostgresStatement {
         ORDER BY a.name, k.name
         """
 
-    let app: String?
+    package let parameters: PostgresParameters
 
     /// - Parameter app: `nil`: of every app.
     package init(app: String? = nil) {
-        self.app = app
-    }
-
-    package func bind(_ parameters: inout PostgresParameters) {
-        parameters.append(app)
+        parameters = PostgresParameters(app)
     }
 
     package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> RegisteredKind {
@@ -75,14 +71,10 @@ package struct ListKinds: PostgresStatement {
 package struct ReadKind: PostgresStatement {
     package static let sql = "\(kindSQL) WHERE k.id = $1::int4"
 
-    let id: Int32
+    package let parameters: PostgresParameters
 
     package init(id: Int32) {
-        self.id = id
-    }
-
-    package func bind(_ parameters: inout PostgresParameters) {
-        parameters.append(id)
+        parameters = PostgresParameters(id)
     }
 
     package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> RegisteredKind {
@@ -90,17 +82,17 @@ package struct ReadKind: PostgresStatement {
     }
 }
 
-/// An app's row, with what its provider calls are signed with.
+/// An app's row, with the secrets that sign its provider calls.
 package struct RegisteredApp: Sendable {
     package let id: Int32
     package let name: String
     package let isDeveloperMode: Bool
     /// Never printed or logged.
     package let signingSecret: [UInt8]
-    /// The one before it, while it is still valid beside it.
+    /// The previous secret while it is still valid.
     package let previousSecret: [UInt8]?
 
-    /// What to sign with, the newest first.
+    /// Valid secrets, the newest first.
     package var signingSecrets: [[UInt8]] { [signingSecret] + (previousSecret.map { [$0] } ?? []) }
 
     package init(
@@ -123,13 +115,11 @@ package struct ListApps: PostgresStatement {
 
     package init() {}
 
-    package func bind(_ parameters: inout PostgresParameters) {}
-
     package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> RegisteredApp {
         RegisteredApp(
             id: try row.value("id"), name: try row.value("name"), isDeveloperMode: try row.value("developer_mode"),
-            signingSecret: try row.value("signing_secret", as: PostgresBytes.self).bytes,
-            previousSecret: try row.optional("secret", as: PostgresBytes.self)?.bytes)
+            signingSecret: try row.value("signing_secret"),
+            previousSecret: try row.optional("secret"))
     }
 }
 
@@ -143,31 +133,16 @@ package struct UpsertApp: PostgresStatement {
         RETURNING a.id
         """
 
-    let name: String
-    let isDeveloperMode: Bool
-    let signingSecret: [UInt8]?
-    let freshSecret: [UInt8]
+    package let parameters: PostgresParameters
 
     /// - Parameters:
     ///   - signingSecret: the secret to sign with from now on; `nil` keeps the app's.
-    ///   - freshSecret: what a new app without a secret of its own gets.
+    ///   - freshSecret: the secret of a new app that is given none.
     package init(name: String, isDeveloperMode: Bool, signingSecret: [UInt8]?, freshSecret: [UInt8]) {
-        self.name = name
-        self.isDeveloperMode = isDeveloperMode
-        self.signingSecret = signingSecret
-        self.freshSecret = freshSecret
+        parameters = PostgresParameters(name, isDeveloperMode, signingSecret, freshSecret)
     }
 
-    package func bind(_ parameters: inout PostgresParameters) {
-        parameters.append(name)
-        parameters.append(isDeveloperMode)
-        parameters.append(signingSecret.map { PostgresBytes($0) })
-        parameters.append(PostgresBytes(freshSecret))
-    }
-
-    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int32 {
-        try row.value("id")
-    }
+    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int32 { try row.value("id") }
 }
 
 /// Registers a kind, or changes its definition; a kind that was retired lives again.
@@ -185,18 +160,10 @@ package struct UpsertKind: PostgresStatement {
             WHERE d.definition <> excluded.definition
         """
 
-    let appID: Int32
-    let definition: KindDefinition
+    package let parameters: PostgresParameters
 
     package init(appID: Int32, definition: KindDefinition) {
-        self.appID = appID
-        self.definition = definition
-    }
-
-    package func bind(_ parameters: inout PostgresParameters) {
-        parameters.append(appID)
-        parameters.append(definition.name)
-        parameters.append(PostgresJSON(definition.json().canonical))
+        parameters = PostgresParameters(appID, definition.name, PostgresJSON(definition.json().canonical))
     }
 }
 
@@ -218,24 +185,18 @@ package struct RenewPlaceholders: PostgresStatement {
         WHERE p.kind_id = l.kind_id AND p.family = l.family AND p.locale = l.locale AND p.time_zone = l.time_zone
         """
 
-    let appID: Int32
+    package let parameters: PostgresParameters
 
     package init(appID: Int32) {
-        self.appID = appID
-    }
-
-    package func bind(_ parameters: inout PostgresParameters) {
-        parameters.append(appID)
+        parameters = PostgresParameters(appID)
     }
 }
 
-/// Serialises those who apply manifests: released at the end of the transaction.
+/// Serialises applications of manifests until the end of the transaction.
 package struct LockManifests: PostgresStatement {
     package static let sql = "SELECT pg_advisory_xact_lock(hashtext('freshet manifests'))"
 
     package init() {}
-
-    package func bind(_ parameters: inout PostgresParameters) {}
 }
 
 extension RegisteredKind {

@@ -29,17 +29,10 @@ package struct RetireKind: PostgresStatement {
         SELECT id, retired_at IS NULL AS changed, paused FROM locked
         """
 
-    let app: String
-    let kind: String
+    package let parameters: PostgresParameters
 
     package init(app: String, kind: String) {
-        self.app = app
-        self.kind = kind
-    }
-
-    package func bind(_ parameters: inout PostgresParameters) {
-        parameters.append(app)
-        parameters.append(kind)
+        parameters = PostgresParameters(app, kind)
     }
 
     package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row {
@@ -53,29 +46,22 @@ package struct CountTimelines: PostgresStatement {
         SELECT count(*) AS count FROM (SELECT FROM timeline t WHERE t.kind_id = $1::int4 LIMIT $2::int8) counted
         """
 
-    let kindID: Int32
-    let limit: Int
+    package let parameters: PostgresParameters
 
     package init(kindID: Int32, limit: Int) {
-        self.kindID = kindID
-        self.limit = limit
+        parameters = PostgresParameters(kindID, limit)
     }
 
-    package func bind(_ parameters: inout PostgresParameters) {
-        parameters.append(kindID)
-        parameters.append(Int64(limit))
-    }
-
-    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int { try row.count("count") }
+    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int { try row.value("count") }
 }
 
 /// Result of retiring a kind.
 package struct Retirement: Hashable, Sendable {
     /// Whether it was not retired before.
     package let isChanged: Bool
-    /// Timelines that are left of it, counted up to ``WidgetStore/timelineCountLimit``.
+    /// Remaining timelines, counted up to ``WidgetStore/timelineCountLimit``.
     package let timelines: Int
-    /// Whether it, or its app, is paused: they stay until it is resumed.
+    /// Whether it or its app is paused: the timelines stay until it is resumed.
     package let isPaused: Bool
 }
 
@@ -83,14 +69,14 @@ extension WidgetStore {
     /// Number up to which the timelines of a kind are counted for people.
     package static let timelineCountLimit = 1_000_000
 
-    /// Retires a kind: from now on its timelines are only collected, and nobody can read it. The sweepers then take the
-    /// widgets off its timelines, and the workers publish their tombstones. Events that name it become dead letters.
+    /// Retires a kind: its timelines are only collected, and cannot be read any more. Sweepers take the widgets off its
+    /// timelines, and workers publish their tombstones. Events that name it become dead letters.
     ///
     /// - Returns: `nil` when there is no such kind.
     /// - Throws: `PostgresError`.
     package func retire(app: String, kind: String) async throws -> Retirement? {
         let retirement: Retirement? = try await pool.withTransaction { connection in
-            // After whoever applies a manifest that lists it, and before the next one.
+            // Not while a manifest that may list the kind is applied.
             _ = try await connection.query(LockManifests())
             guard let row = try await connection.query(RetireKind(app: app, kind: kind)).first else { return nil }
             let count = CountTimelines(kindID: row.kindID, limit: Self.timelineCountLimit)

@@ -1,7 +1,7 @@
 package import PostgresClient
 package import WidgetModel
 
-/// What is to be known of an app's signing secrets; the secrets themselves are not.
+/// State of an app's signing secrets, without the secrets.
 package struct AppSecrets: Hashable, Sendable {
     package let id: Int32
     package let name: String
@@ -12,7 +12,7 @@ package struct AppSecrets: Hashable, Sendable {
     package let previousExpiresAt: Timestamp?
 }
 
-/// Apps with what is known of their secrets.
+/// Apps with the state of their secrets.
 package struct ReadSecrets: PostgresStatement {
     package static let sql = """
         SELECT a.id, a.name, a.developer_mode, p.replaced_at, p.expires_at
@@ -21,27 +21,21 @@ package struct ReadSecrets: PostgresStatement {
         ORDER BY a.name
         """
 
-    let app: String?
+    package let parameters: PostgresParameters
 
     /// - Parameter app: nil: every app.
     package init(app: String?) {
-        self.app = app
-    }
-
-    package func bind(_ parameters: inout PostgresParameters) {
-        parameters.append(app)
+        parameters = PostgresParameters(app)
     }
 
     package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> AppSecrets {
         AppSecrets(
-            id: try row.value(0), name: try row.value(1), isDeveloperMode: try row.value(2),
-            replacedAt: try row.optional(3, as: PostgresTimestamp.self).map { Timestamp($0) },
-            previousExpiresAt: try row.optional(4, as: PostgresTimestamp.self).map { Timestamp($0) })
+            id: try row.value("id"), name: try row.value("name"), isDeveloperMode: try row.value("developer_mode"),
+            replacedAt: try row.optional("replaced_at"), previousExpiresAt: try row.optional("expires_at"))
     }
 }
 
-/// An app's signing secret is about to be replaced: the present one stays valid for a while. Nothing is kept when it is the
-/// same secret; what was kept before is, at most, replaced.
+/// Keeps an app's signing secret valid for a while before it is replaced with another one; an earlier one is dropped.
 package struct KeepSecret: PostgresStatement {
     package static let sql = """
         WITH present AS (
@@ -55,20 +49,10 @@ package struct KeepSecret: PostgresStatement {
             SET secret = excluded.secret, expires_at = excluded.expires_at, replaced_at = excluded.replaced_at
         """
 
-    let app: String
-    let newSecret: [UInt8]
-    let overlap: Duration
+    package let parameters: PostgresParameters
 
     package init(app: String, newSecret: [UInt8], keepingOld overlap: Duration) {
-        self.app = app
-        self.newSecret = newSecret
-        self.overlap = overlap
-    }
-
-    package func bind(_ parameters: inout PostgresParameters) {
-        parameters.append(app)
-        parameters.append(PostgresBytes(newSecret))
-        parameters.append(overlap.wholeMilliseconds)
+        parameters = PostgresParameters(app, newSecret, overlap.wholeMilliseconds)
     }
 }
 
@@ -78,22 +62,13 @@ package struct ReplaceSecret: PostgresStatement {
         UPDATE app SET signing_secret = $2::bytea WHERE name = $1::text AND signing_secret <> $2::bytea RETURNING id
         """
 
-    let app: String
-    let secret: [UInt8]
+    package let parameters: PostgresParameters
 
     package init(app: String, secret: [UInt8]) {
-        self.app = app
-        self.secret = secret
+        parameters = PostgresParameters(app, secret)
     }
 
-    package func bind(_ parameters: inout PostgresParameters) {
-        parameters.append(app)
-        parameters.append(PostgresBytes(secret))
-    }
-
-    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int32 {
-        try row.value(0)
-    }
+    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int32 { try row.value("id") }
 }
 
 /// Ends the validity of an app's previous secret. Answers a row when it was valid until now.
@@ -101,20 +76,14 @@ package struct ForgetSecret: PostgresStatement {
     package static let sql = """
         DELETE FROM previous_secret p USING app a
         WHERE a.name = $1::text AND p.app_id = a.id
-        RETURNING p.expires_at > now()
+        RETURNING p.expires_at > now() AS valid
         """
 
-    let app: String
+    package let parameters: PostgresParameters
 
     package init(app: String) {
-        self.app = app
+        parameters = PostgresParameters(app)
     }
 
-    package func bind(_ parameters: inout PostgresParameters) {
-        parameters.append(app)
-    }
-
-    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Bool {
-        try row.value(0)
-    }
+    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Bool { try row.value("valid") }
 }

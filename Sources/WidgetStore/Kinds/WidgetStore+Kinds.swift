@@ -1,7 +1,7 @@
 import PostgresClient
 package import WidgetModel
 
-/// Why a manifest cannot be applied to what is registered.
+/// Conflict of a manifest with a registered kind.
 package struct KindConflict: Error, Hashable, Sendable, CustomStringConvertible {
     package let app: String
     package let kind: String
@@ -12,7 +12,7 @@ package struct KindConflict: Error, Hashable, Sendable, CustomStringConvertible 
     }
 }
 
-/// What applying a manifest does, kind by kind.
+/// Effect of applying a manifest on one kind.
 package struct KindChange: Hashable, Sendable {
     package enum Action: String, Hashable, Sendable {
         case add, change, keep
@@ -25,13 +25,13 @@ package struct KindChange: Hashable, Sendable {
     package let action: Action
     /// Names of the fields that differ, sorted.
     package let fields: [String]
-    /// When the identity of the kind's timelines changes: how many there are to move the widgets from, counted up to
-    /// ``WidgetStore/timelineCountLimit``.
+    /// Timelines whose widgets move because their identity changes, counted up to ``WidgetStore/timelineCountLimit``; nil: it
+    /// does not change.
     package var moving: Int?
 }
 
 extension WidgetStore {
-    /// What ``apply(_:secrets:freshSecret:)`` would do, without doing it.
+    /// Changes that ``apply(_:secrets:freshSecret:)`` would make.
     ///
     /// - Throws: ``KindConflict``; `PostgresError`.
     package func difference(_ apps: [AppDefinition]) async throws -> [KindChange] {
@@ -114,7 +114,7 @@ extension WidgetStore {
         return changes
     }
 
-    /// A retired kind can live again once nothing of it is left: else what is being removed would come back.
+    /// Requires that all timelines of a retired kind are collected before it is registered again.
     private func requireCollected(_ kind: RegisteredKind, _ connection: PostgresConnection) async throws {
         let limit = Self.timelineCountLimit
         let left = try await connection.query(CountTimelines(kindID: kind.id, limit: limit)).first ?? 0

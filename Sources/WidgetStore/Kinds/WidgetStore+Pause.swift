@@ -1,8 +1,8 @@
 import PostgresClient
 
 extension WidgetStore {
-    /// Makes the reloads of an app, or of one of its kinds, wait: events are applied as ever, but nothing of it is
-    /// claimed, swept or collected until it is resumed. Nothing is lost by it.
+    /// Pauses the reloads of an app, or of one of its kinds: events are still applied, but no timeline is claimed, swept or
+    /// collected until it is resumed. Nothing is lost.
     ///
     /// - Returns: `nil` when there is no such app or kind.
     /// - Throws: `PostgresError`.
@@ -10,7 +10,7 @@ extension WidgetStore {
         try await set(isPaused: true, app, kind)
     }
 
-    /// Lets an app, or one of its kinds, go on, and wakes the workers.
+    /// Resumes an app, or one of its kinds, and wakes the workers.
     ///
     /// - Returns: `nil` when there is no such app or kind.
     /// - Throws: `PostgresError`.
@@ -25,7 +25,7 @@ extension WidgetStore {
         return try await pool.query(PauseKind(app: app, kind: kind, isPaused: isPaused)).first
     }
 
-    /// After a commit; only a hint, since workers look by themselves too.
+    /// Wakes the workers after a commit; only a hint, since they also look on their own.
     func notifyWorkers() async {
         _ = try? await pool.query(NotifyDue())
     }

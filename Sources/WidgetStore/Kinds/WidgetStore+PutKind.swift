@@ -5,27 +5,21 @@ package import WidgetModel
 package struct FindApp: PostgresStatement {
     package static let sql = "SELECT a.id FROM app a WHERE a.name = $1::text"
 
-    let app: String
+    package let parameters: PostgresParameters
 
     package init(app: String) {
-        self.app = app
+        parameters = PostgresParameters(app)
     }
 
-    package func bind(_ parameters: inout PostgresParameters) {
-        parameters.append(app)
-    }
-
-    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int32 {
-        try row.value("id")
-    }
+    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int32 { try row.value("id") }
 }
 
 extension WidgetStore {
     /// Registers one kind of an app, or changes it, as a manifest that lists it would; its other kinds and the app itself
     /// are left as they are.
     ///
-    /// - Parameter isDryRun: only tell what it would do.
-    /// - Returns: nil when the app is not registered: that is for a manifest to do, since an app has a secret.
+    /// - Parameter isDryRun: returns the change without making it.
+    /// - Returns: nil when the app is not registered. Only a manifest registers apps, since they have secrets.
     /// - Throws: ``KindConflict`` when the kind is still being retired; `PostgresError`.
     package func put(
         _ definition: KindDefinition, of app: String, isDryRun: Bool = false

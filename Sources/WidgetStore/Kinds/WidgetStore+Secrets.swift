@@ -1,10 +1,10 @@
 import PostgresClient
 
 extension WidgetStore {
-    /// How long an app's previous secret stays valid when nobody says otherwise.
+    /// Default time for which an app's previous secret stays valid.
     package static var secretOverlap: Duration { .seconds(86_400) }
 
-    /// What came of replacing a secret.
+    /// Result of replacing a secret.
     package struct SecretRotation: Hashable, Sendable {
         /// False: the app has this secret already, and nothing was changed.
         package let isChanged: Bool

@@ -7,8 +7,8 @@ package struct CheckTokenOrigin: PostgresStatement {
     /// Distance of the jump: more tokens than lost history can have issued.
     static let jump: Int64 = 1 << 32
 
-    /// The row lock lets one connection jump; the others find the new origin. `setval` comes behind it, so nobody goes on
-    /// with a token of before.
+    /// The row lock lets one connection jump; the others find the new origin. `setval` runs after it, so that no connection
+    /// continues with an earlier token.
     package static let sql = """
         WITH present AS MATERIALIZED (
             SELECT s.system_identifier, wal_timeline() AS wal_timeline FROM pg_control_system() s

@@ -37,9 +37,9 @@ package struct ClaimRow: Sendable {
 /// every revision that its snapshot holds.
 package struct ClaimLists: PostgresStatement {
     private static let wanted = InputColumns<ClaimWish>([
-        .init("kind_id") { $0.kindID }, .init("lane") { $0.lane.rawValue },
+        .init("kind_id") { $0.kindID }, .init("lane") { $0.lane },
         .init("lists") { Int32(clamping: $0.lists) },
-        .init("since") { PostgresTimestamp($0.since) },
+        .init("since") { $0.since },
     ])
 
     package static let sql = """
@@ -72,15 +72,9 @@ package struct ClaimLists: PostgresStatement {
         ) live ON true
         """
 
-    let wishes: [ClaimWish]
-    let lease: Duration
+    package var parameters = PostgresParameters()
 
     package init(_ wishes: [ClaimWish], lease: Duration) {
-        self.wishes = wishes
-        self.lease = lease
-    }
-
-    package func bind(_ parameters: inout PostgresParameters) {
         Self.wanted.bind(wishes, to: &parameters)
         parameters.append(lease.wholeMilliseconds)
     }
@@ -88,8 +82,8 @@ package struct ClaimLists: PostgresStatement {
     package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> ClaimRow {
         let isEmpty = try row.optional("row", as: Int64.self) == nil
         return ClaimRow(
-            list: try row.value("list"), kindID: try row.value("list_kind"), lane: try row.lane("lane"),
-            dueAt: try row.time("due_at"), readySince: try row.time("ready_since"),
+            list: try row.value("list"), kindID: try row.value("list_kind"), lane: try row.value("lane"),
+            dueAt: try row.value("due_at"), readySince: try row.value("ready_since"),
             generation: try row.optional("list_generation"), token: try row.value("lease"),
             suspects: try row.optionalArray("suspects") ?? [], timeline: isEmpty ? nil : try ClaimedTimeline(row))
     }
@@ -139,53 +133,38 @@ package struct ReadyLists: PostgresStatement {
         /// Number of ready lists, counted up to the limit, and of timelines in them.
         package let lists: Int
         package let timelines: Int
-        /// For how long the oldest has been ready.
-        package let waited: Duration
-
-        package init(kindID: Int32, lane: ReloadLane, lists: Int, timelines: Int, waited: Duration = .zero) {
-            self.kindID = kindID
-            self.lane = lane
-            self.lists = lists
-            self.timelines = timelines
-            self.waited = waited
-        }
     }
 
+    private static let input = InputColumns<ClaimWish>([
+        .init("kind_id") { $0.kindID }, .init("lane") { $0.lane }, .init("since") { $0.since },
+    ])
+
     package static let sql = """
-        SELECT q.kind_id, q.lane, r.lists, r.timelines, extract(epoch FROM now() - r.since)::float8 AS waited
-        FROM unnest($1::int4[], $2::int2[], $3::timestamptz[]) AS q (kind_id, lane, since)
+        SELECT q.kind_id, q.lane, r.lists, r.timelines
+        FROM \(input.rows("q"))
         CROSS JOIN LATERAL (
-            SELECT count(*) AS lists, sum(cardinality(w.timelines)) AS timelines, min(w.ready_at) AS since FROM (
-                SELECT w.ready_at, w.timelines FROM work w
+            SELECT count(*) AS lists, sum(cardinality(w.timelines)) AS timelines FROM (
+                SELECT w.timelines FROM work w
                 WHERE w.kind_id = q.kind_id AND w.lane = q.lane AND w.ready_at <= now() AND w.ready_at >= q.since
-                ORDER BY w.ready_at LIMIT $4::int8) w
+                ORDER BY w.ready_at LIMIT $\(input.count + 1)::int8) w
         ) r
         WHERE r.lists > 0
         """
 
-    let queues: [ClaimWish]
-    let limit: Int
+    package var parameters = PostgresParameters()
 
     /// - Parameters:
     ///   - queues: kinds and lanes to look at, each from `since` on.
     ///   - limit: lists that are counted of each.
     package init(_ queues: [ClaimWish], limit: Int) {
-        self.queues = queues
-        self.limit = limit
-    }
-
-    package func bind(_ parameters: inout PostgresParameters) {
-        parameters.append(array: queues.map(\.kindID))
-        parameters.append(array: queues.map(\.lane.rawValue))
-        parameters.append(array: queues.map { PostgresTimestamp($0.since) })
-        parameters.append(Int64(limit))
+        Self.input.bind(queues, to: &parameters)
+        parameters.append(limit)
     }
 
     package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row {
         Row(
-            kindID: try row.value("kind_id"), lane: try row.lane("lane"),
-            lists: Int(try row.value("lists", as: Int64.self)),
-            timelines: Int(try row.value("timelines", as: Int64.self)),
-            waited: .seconds(try row.value("waited", as: Double.self)))
+            kindID: try row.value("kind_id"), lane: try row.value("lane"),
+            lists: try row.value("lists"),
+            timelines: try row.value("timelines"))
     }
 }

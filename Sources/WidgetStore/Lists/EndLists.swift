@@ -55,15 +55,9 @@ package struct EndLists: PostgresStatement {
         FROM checked i LEFT JOIN ended e ON e.id = i.id AND e.lease = i.lease
         """
 
-    let ends: [End]
-    let worker: PostgresUUID
+    package var parameters = PostgresParameters()
 
     package init(_ ends: [End], worker: PostgresUUID) {
-        self.ends = ends
-        self.worker = worker
-    }
-
-    package func bind(_ parameters: inout PostgresParameters) {
         Self.input.bind(ends, to: &parameters)
         parameters.append(worker)
     }
@@ -114,14 +108,10 @@ package struct GiveBackLists: PostgresStatement {
         RETURNING i.id, i.lease
         """
 
-    let returns: [Return]
+    package let parameters: PostgresParameters
 
     package init(_ returns: [Return]) {
-        self.returns = returns
-    }
-
-    package func bind(_ parameters: inout PostgresParameters) {
-        Self.input.bind(returns, to: &parameters)
+        parameters = Self.input.parameters(returns)
     }
 
     package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> ListHold {
@@ -143,17 +133,13 @@ package struct AppendSuspects: PostgresStatement {
         SELECT identity FROM found
         """
 
-    let ids: [TimelineID]
+    package let parameters: PostgresParameters
 
     package init(_ ids: [TimelineID]) {
-        self.ids = ids
-    }
-
-    package func bind(_ parameters: inout PostgresParameters) {
-        parameters.append(array: ids.map { PostgresUUID($0) })
+        parameters = PostgresParameters(array: ids)
     }
 
     package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> TimelineID {
-        TimelineID(try row.value("identity", as: PostgresUUID.self))
+        try row.value("identity")
     }
 }

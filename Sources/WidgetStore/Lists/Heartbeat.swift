@@ -1,8 +1,8 @@
 import Synchronization
 
-/// Says that a loop of this process comes round, so that one that hangs can be told from one that has nothing to do.
+/// Sign of life of a loop, which tells a hanging loop from an idle one.
 ///
-/// What it waits for outside of the process must not count against it: each attempt and each back-off beats.
+/// Waits for other systems must not count as hanging: each attempt and each back-off beats.
 package final class Heartbeat: Sendable {
     private enum State {
         /// Waits for something to do, however long that takes. → `busy`
@@ -18,18 +18,18 @@ package final class Heartbeat: Sendable {
         self.now = now
     }
 
-    /// The loop is at work, and has come this far.
+    /// Notes progress of the loop.
     package func beat() {
         let now = now()
         state.withLock { $0 = .busy(since: now) }
     }
 
-    /// The loop waits for something to do, or has ended.
+    /// Notes that the loop is idle or has ended.
     package func rest() {
         state.withLock { $0 = .resting }
     }
 
-    /// How long it has been at work without a beat; nil while it rests.
+    /// Time at work since the last beat; nil while the loop rests.
     package var silence: Duration? {
         state.withLock { state in
             switch state {

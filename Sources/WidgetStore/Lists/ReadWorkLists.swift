@@ -1,7 +1,7 @@
 package import PostgresClient
 package import WidgetModel
 
-/// What is left to do, by kind and lane: reads every work list, so for commands and not for metrics.
+/// Work left by kind and lane. Reads every work list, so it is for commands, not for metrics.
 package struct ReadWorkLists: PostgresStatement {
     package struct Count: Hashable, Sendable {
         package let lists: Int
@@ -53,21 +53,17 @@ package struct ReadWorkLists: PostgresStatement {
         ORDER BY a.name, k.name, w.lane
         """
 
-    let app: String?
+    package let parameters: PostgresParameters
 
     /// - Parameter app: nil: every app.
     package init(app: String?) {
-        self.app = app
-    }
-
-    package func bind(_ parameters: inout PostgresParameters) {
-        parameters.append(app)
+        parameters = PostgresParameters(app)
     }
 
     package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row {
         func integer(_ value: Int64) -> Int { Int(value) }
         return Row(
-            app: try row.value("app"), kind: try row.value("kind"), lane: try row.lane("lane"),
+            app: try row.value("app"), kind: try row.value("kind"), lane: try row.value("lane"),
             isPaused: try row.value("paused"),
             ready: Count(
                 lists: integer(try row.value("ready_lists")), timelines: integer(try row.value("ready_timelines"))),
@@ -77,7 +73,7 @@ package struct ReadWorkLists: PostgresStatement {
                 lists: integer(try row.value("resting_lists")), timelines: integer(try row.value("resting_timelines"))),
             later: Count(
                 lists: integer(try row.value("later_lists")), timelines: integer(try row.value("later_timelines"))),
-            oldest: try row.optional("oldest", as: Double.self).map { .seconds($0) }, next: try row.optionalTime("next")
+            oldest: try row.optional("oldest", as: Double.self).map { .seconds($0) }, next: try row.optional("next")
         )
     }
 }
@@ -89,18 +85,12 @@ package struct CountSweeps: PostgresStatement {
         WHERE a.paused_at IS NULL AND k.paused_at IS NULL AND ($1::text IS NULL OR a.name = $1::text)
         """
 
-    let app: String?
+    package let parameters: PostgresParameters
 
     /// - Parameter app: nil: every app.
     package init(app: String?) {
-        self.app = app
+        parameters = PostgresParameters(app)
     }
 
-    package func bind(_ parameters: inout PostgresParameters) {
-        parameters.append(app)
-    }
-
-    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int {
-        Int(try row.value("sweeps", as: Int64.self))
-    }
+    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int { try row.value("sweeps") }
 }

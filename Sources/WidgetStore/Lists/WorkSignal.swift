@@ -12,10 +12,10 @@ package struct LaneWork: Hashable, Sendable {
     }
 }
 
-/// Wakes those who look for work in the database: it says that there may be some, never what or how much.
+/// Wakes tasks that look for work in the database. A signal says that there may be work, never what or how much.
 ///
-/// Signals are counted, not queued: any number of them before somebody looks wake him once, and one that comes while he
-/// is looking is not lost, because he waits *past* the mark that he took before he looked.
+/// Signals are counted, not queued: any number of them before a look wake a task once, and one during a look is not lost,
+/// because the task waits *past* the mark that it took before.
 package final class WorkSignal: Sendable {
     package enum Work: Int, CaseIterable, Sendable {
         /// Timelines have become due, or there is room to work on them.
@@ -24,7 +24,7 @@ package final class WorkSignal: Sendable {
         case sweeps
     }
 
-    /// How many signals of one sort somebody has seen.
+    /// Number of signals of one sort at one time.
     package struct Mark: Hashable, Sendable {
         fileprivate let work: Work
         fileprivate let count: UInt64
@@ -37,7 +37,7 @@ package final class WorkSignal: Sendable {
 
     private struct State {
         var counts = Work.allCases.map { _ in UInt64(0) }
-        /// What ``wait(timeout:clock:)`` has answered for.
+        /// Count up to which ``wait(timeout:clock:)`` has returned.
         var seen: UInt64 = 0
         var waiters: [UInt64: Waiter] = [:]
         var nextWaiter: UInt64 = 0
@@ -120,8 +120,8 @@ package final class WorkSignal: Sendable {
         }
     }
 
-    /// For a signal that only one task waits for: waits for a signal of due timelines that it has not been told of yet,
-    /// but not longer than `timeout`; answers whether there was one.
+    /// For a single waiting task: waits at most `timeout` for a signal of due timelines after the previous call; returns
+    /// whether there was one.
     ///
     /// - Throws: `CancellationError` when the task is cancelled.
     @discardableResult

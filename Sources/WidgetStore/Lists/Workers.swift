@@ -3,8 +3,8 @@ package import PostgresClient
 /// Registers a worker process, before its first claim and every few seconds after it, and forgets those that have long been
 /// silent.
 ///
-/// A process that is killed stays registered until it is forgotten, and one that stops in order leaves the latest token
-/// behind: so a process that finds itself alone knows that nobody else has published since it leased its lists.
+/// A killed process stays registered until it is forgotten, and one that stops in order leaves the latest token. So a
+/// process that is alone knows that no other one has published since it leased its lists.
 package struct RegisterWorker: PostgresStatement {
     /// Time after which a silent process is forgotten; longer than any lease.
     package static let memory = "interval '10 minutes'"
@@ -21,14 +21,10 @@ package struct RegisterWorker: PostgresStatement {
         ) AS others
         """
 
-    let id: PostgresUUID
+    package let parameters: PostgresParameters
 
     package init(_ id: PostgresUUID) {
-        self.id = id
-    }
-
-    package func bind(_ parameters: inout PostgresParameters) {
-        parameters.append(id)
+        parameters = PostgresParameters(id)
     }
 
     package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Bool { try row.value("others") }
@@ -38,14 +34,10 @@ package struct RegisterWorker: PostgresStatement {
 package struct LeaveWorkers: PostgresStatement {
     package static let sql = "UPDATE worker SET left_token = (SELECT last_value FROM token) WHERE id = $1::uuid"
 
-    let id: PostgresUUID
+    package let parameters: PostgresParameters
 
     package init(_ id: PostgresUUID) {
-        self.id = id
-    }
-
-    package func bind(_ parameters: inout PostgresParameters) {
-        parameters.append(id)
+        parameters = PostgresParameters(id)
     }
 }
 
@@ -58,22 +50,18 @@ package struct OtherWorkers: PostgresStatement {
                 AND o.seen_at > now() - \(RegisterWorker.memory)) AS others
         """
 
-    let id: PostgresUUID?
+    package let parameters: PostgresParameters
 
     /// - Parameter id: this process's worker; nil: it has none.
     package init(than id: PostgresUUID?) {
-        self.id = id
-    }
-
-    package func bind(_ parameters: inout PostgresParameters) {
-        parameters.append(id)
+        parameters = PostgresParameters(id)
     }
 
     package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Bool { try row.value("others") }
 }
 
-/// The next token: lease and revision of what entered the pipeline by the hand-over. Taken after COMMIT, so that it is above
-/// every revision that the mark has read.
+/// The next token: lease and revision of handed-over timelines. Taken after COMMIT, so that it is above every revision that
+/// the mark has read.
 package struct NextToken: PostgresStatement {
     package static let sql = "SELECT nextval('token') AS token"
 

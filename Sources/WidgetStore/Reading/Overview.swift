@@ -1,6 +1,7 @@
 package import PostgresClient
+package import WidgetModel
 
-/// Counts over the whole store, for the demo's view and its summary: full scans, not for a loop on a large database.
+/// Counts over the whole store, for the demo. Full scans: not for a loop on a large database.
 package struct Overview: PostgresStatement {
     package struct Row: Hashable, Sendable {
         package let widgets: Int64
@@ -9,7 +10,7 @@ package struct Overview: PostgresStatement {
         package let due: Int64
         /// Timelines in leased lists.
         package let leased: Int64
-        /// Timelines for which something newer was asked for than what is stored.
+        /// Timelines with a request newer than the stored content.
         package let stale: Int64
         package let stored: Int64
         /// Sum of the targeted requests: one for each event and timeline that it hit, plus one a timeline.
@@ -68,9 +69,9 @@ package struct RenderTimes: PostgresStatement {
         package let kind: String
         package let user: String
         /// `nil`: one of them has never been rendered.
-        package let oldest: PostgresTimestamp?
+        package let oldest: Timestamp?
 
-        package init(app: String, kind: String, user: String, oldest: PostgresTimestamp?) {
+        package init(app: String, kind: String, user: String, oldest: Timestamp?) {
             self.app = app
             self.kind = kind
             self.user = user

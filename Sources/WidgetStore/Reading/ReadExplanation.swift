@@ -36,17 +36,10 @@ package struct ReadExplanation: PostgresStatement {
         WHERE a.name = $1::text AND w.id = $2::text
         """
 
-    let app: String
-    let widget: String
+    package let parameters: PostgresParameters
 
     package init(app: String, widget: String) {
-        self.app = app
-        self.widget = widget
-    }
-
-    package func bind(_ parameters: inout PostgresParameters) {
-        parameters.append(app)
-        parameters.append(widget)
+        parameters = PostgresParameters(app, widget)
     }
 
     package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> WidgetExplanation {
@@ -54,12 +47,12 @@ package struct ReadExplanation: PostgresStatement {
         let claimed = try row.optional("row", as: Int64.self) == nil ? nil : try ClaimedTimeline(row)
         return WidgetExplanation(
             widget: try row.value("widget"), app: app, kind: try row.definition("definition", of: app),
-            isDeveloperMode: try row.value("developer_mode"), family: try row.family("widget_family"),
+            isDeveloperMode: try row.value("developer_mode"), family: try row.value("widget_family"),
             user: try row.value("widget_user"), device: try row.value("device_id"),
-            placedAt: try row.time("widget_placed_at"), timelineID: claimed?.id,
+            placedAt: try row.value("widget_placed_at"), timelineID: claimed?.id,
             isRemoved: try row.optional("timeline_id", as: Int64.self) == nil,
             timeline: try claimed.map { claimed throws(PostgresError) in try timeline(claimed, row) },
-            readAt: try row.time("read_at"))
+            readAt: try row.value("read_at"))
     }
 
     private static func timeline(
@@ -68,10 +61,10 @@ package struct ReadExplanation: PostgresStatement {
         var content: WidgetExplanation.Content?
         if let bytes = try row.optional("content_bytes", as: Int32.self) {
             content = WidgetExplanation.Content(
-                revision: claimed.contentRevision, storedAt: try row.time("stored_at"), bytes: Int(bytes))
+                revision: claimed.contentRevision, storedAt: try row.value("stored_at"), bytes: Int(bytes))
         }
         return WidgetExplanation.Timeline(
-            facts: try facts(claimed, row, isStored: content != nil), widgets: try row.count("widgets"),
+            facts: try facts(claimed, row, isStored: content != nil), widgets: try row.value("widgets"),
             viewedAt: claimed.viewedAt, content: content, causes: try causes(claimed, row))
     }
 
@@ -81,26 +74,26 @@ package struct ReadExplanation: PostgresStatement {
         var facts = ReloadFacts(readAt: claimed.readAt)
         facts.timeline = claimed.state
         facts.kind = claimed.kind
-        facts.lane = try row.lane("listed_lane")
+        facts.lane = try row.value("listed_lane")
         facts.listedAt = claimed.listedAt
         if let token = try row.optional("list_lease", as: Int64.self) {
-            facts.lease = ReloadFacts.Lease(token: token, endsAt: try row.time("list_ready_at"))
+            facts.lease = ReloadFacts.Lease(token: token, endsAt: try row.value("list_ready_at"))
         }
         facts.renderedAt = claimed.renderedAt
         facts.requestedAt = claimed.requestedAt
         facts.decision = Decision(rawValue: try row.value("last_decision")) ?? .none
         facts.rule = ReloadRule(rawValue: try row.value("decision_rule")) ?? .none
-        facts.decidedAt = try row.optionalTime("decided_at")
+        facts.decidedAt = try row.optional("decided_at")
         facts.fetchTime = try row.optional("fetch_milliseconds", as: Int32.self).map { .milliseconds(Int64($0)) }
         facts.attempts = Int(claimed.attempts)
         facts.ledger = claimed.ledger
         facts.views = claimed.views
         facts.isStored = isStored
-        facts.snapshotAt = try row.optionalTime("snapshot_at")
-        facts.placeholderAt = try row.optionalTime("placeholder_at")
-        facts.kindPausedAt = try row.optionalTime("kind_paused_at")
-        facts.appPausedAt = try row.optionalTime("app_paused_at")
-        facts.isRetired = try row.optionalTime("retired_at") != nil
+        facts.snapshotAt = try row.optional("snapshot_at")
+        facts.placeholderAt = try row.optional("placeholder_at")
+        facts.kindPausedAt = try row.optional("kind_paused_at")
+        facts.appPausedAt = try row.optional("app_paused_at")
+        facts.isRetired = try row.optional("retired_at", as: Timestamp.self) != nil
         return facts
     }
 
@@ -113,10 +106,10 @@ package struct ReadExplanation: PostgresStatement {
                 reason: try row.reason("cause_reason"), appliedAt: claimed.requestedAt),
             ExplainedCause(
                 role: .decision, position: try row.cause("decision_topic", "decision_partition", "decision_offset"),
-                reason: try row.reason("decision_reason"), appliedAt: try row.optionalTime("decided_at")),
+                reason: try row.reason("decision_reason"), appliedAt: try row.optional("decided_at")),
             ExplainedCause(
                 role: .kind, position: try row.cause("kind_topic", "kind_partition", "kind_offset"),
-                reason: try row.reason("kind_reason"), appliedAt: try row.optionalTime("bumped_at")),
+                reason: try row.reason("kind_reason"), appliedAt: try row.optional("bumped_at")),
         ]
         return causes.filter { $0.position != nil || $0.reason != nil }
     }

@@ -1,7 +1,7 @@
 package import PostgresClient
 package import WidgetModel
 
-/// A timeline: what it is for, its state, and the content or what is shown in its place.
+/// A timeline's identity, state, and content or fallback content.
 package struct TimelineDetail: Sendable {
     package let timeline: ClaimedTimeline
     package let app: String
@@ -39,17 +39,17 @@ package struct TimelineDetail: Sendable {
         timeline = try ClaimedTimeline(row)
         app = try row.value("app")
         kind = try row.value("kind")
-        lane = try row.lane("listed_lane")
+        lane = try row.value("listed_lane")
         decision = Decision(rawValue: try row.value("last_decision"))
         latestCause = try row.cause("cause_topic", "cause_partition", "cause_offset")
-        storedAt = try row.optionalTime("stored_at")
+        storedAt = try row.optional("stored_at")
         content = try row.optional("content", as: PostgresTextBytes.self)?.bytes
         if content != nil {
             fallback = nil
         } else if let entry = try row.optional("snapshot", as: String.self) {
-            fallback = .snapshot(entry: entry, storedAt: try row.time("snapshot_at"))
+            fallback = .snapshot(entry: entry, storedAt: try row.value("snapshot_at"))
         } else if let placeholder = try row.optional("placeholder", as: String.self) {
-            fallback = .placeholder(content: placeholder, fetchedAt: try row.optionalTime("placeholder_at"))
+            fallback = .placeholder(content: placeholder, fetchedAt: try row.optional("placeholder_at"))
         } else {
             fallback = .placeholder(content: try row.value("manifest"), fetchedAt: nil)
         }
@@ -80,17 +80,10 @@ package struct ReadTimeline: PostgresStatement {
         "timeline t JOIN kind k ON k.id = t.kind_id JOIN app a ON a.id = k.app_id", family: "NULL::int2",
         locale: "NULL::text", where: "t.identity = $2::uuid")
 
-    let id: TimelineID
-    let app: String
+    package let parameters: PostgresParameters
 
     package init(id: TimelineID, app: String) {
-        self.id = id
-        self.app = app
-    }
-
-    package func bind(_ parameters: inout PostgresParameters) {
-        parameters.append(app)
-        parameters.append(PostgresUUID(id))
+        parameters = PostgresParameters(app, id)
     }
 
     package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> TimelineDetail {
@@ -106,21 +99,11 @@ package struct ReadWidgetTimeline: PostgresStatement {
         """, family: "w.family", locale: "w.locale",
         where: "w.id = $2::text AND ($3::text IS NULL OR w.user_id = $3::text)")
 
-    let app: String
-    let widget: String
-    let user: String?
+    package let parameters: PostgresParameters
 
     /// - Parameter user: only if it is this user's.
     package init(app: String, widget: String, user: String? = nil) {
-        self.app = app
-        self.widget = widget
-        self.user = user
-    }
-
-    package func bind(_ parameters: inout PostgresParameters) {
-        parameters.append(app)
-        parameters.append(widget)
-        parameters.append(user)
+        parameters = PostgresParameters(app, widget, user)
     }
 
     package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> TimelineDetail {

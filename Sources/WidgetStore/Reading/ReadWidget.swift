@@ -45,8 +45,8 @@ package struct WidgetFilter: Hashable, Sendable {
 
 /// Lists an app's widgets in id order, removed ones only when asked for by id.
 ///
-/// A branch for each way in, of which one is taken: a single condition for all would read every widget of the app for
-/// those of one person.
+/// One of several branches is taken, by the filter: a single condition would read every widget of the app to find those of
+/// one person.
 package struct ListWidgets: PostgresStatement {
     private static func branch(_ condition: String) -> String {
         """
@@ -89,32 +89,21 @@ package struct ListWidgets: PostgresStatement {
         ORDER BY w.id
         """
 
-    let filter: WidgetFilter
-    let limit: Int
+    package let parameters: PostgresParameters
 
     package init(_ filter: WidgetFilter, limit: Int) {
-        self.filter = filter
-        self.limit = limit
-    }
-
-    package func bind(_ parameters: inout PostgresParameters) {
-        parameters.append(filter.app)
-        parameters.append(filter.user)
-        parameters.append(filter.device)
-        parameters.append(filter.kind)
-        parameters.append(filter.widget)
-        parameters.append(filter.after)
-        parameters.append(Int64(limit))
+        parameters = PostgresParameters(
+            filter.app, filter.user, filter.device, filter.kind, filter.widget, filter.after, limit)
     }
 
     package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> WidgetDetail {
         WidgetDetail(
             app: try row.value("app"), id: try row.value("id"), kind: try row.value("kind"),
-            family: try row.family("family"), user: try row.value("user_id"), device: try row.value("device_id"),
+            family: try row.value("family"), user: try row.value("user_id"), device: try row.value("device_id"),
             environment: WidgetEnvironment(
                 storedLocale: try row.value("locale"), timeZone: try row.value("time_zone")),
-            timelineID: try row.optionalTimelineID("identity"), configuration: try row.optional("configuration"),
-            placedAt: try row.time("placed_at"), changedAt: try row.time("changed_at"),
-            viewedAt: try row.optionalTime("viewed_at"), views: try row.value("views"))
+            timelineID: try row.optional("identity"), configuration: try row.optional("configuration"),
+            placedAt: try row.value("placed_at"), changedAt: try row.value("changed_at"),
+            viewedAt: try row.optional("viewed_at"), views: try row.value("views"))
     }
 }

@@ -3,7 +3,7 @@ package import WidgetModel
 
 /// Requests for a widget, its user or its device that could not be applied: dead letters with their key, of the same app.
 ///
-/// Looks only at the latest dead letters, so that it costs the same however many there are.
+/// Reads only the latest dead letters, so that its cost does not depend on their number.
 package struct RefusedRequests: PostgresStatement {
     package struct Row: Hashable, Sendable {
         package let topic: String
@@ -24,23 +24,17 @@ package struct RefusedRequests: PostgresStatement {
         LIMIT 3
         """
 
-    let app: String
-    let keys: [String]
+    package var parameters = PostgresParameters()
 
     /// - Parameter keys: as producers key their events: the widget's, the user's and the device's id.
     package init(app: String, keys: [String]) {
-        self.app = app
-        self.keys = keys
-    }
-
-    package func bind(_ parameters: inout PostgresParameters) {
         parameters.append(app)
-        parameters.append(array: keys.map { PostgresBytes(Array($0.utf8)) })
+        parameters.append(array: keys.map { Array($0.utf8) })
     }
 
     package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row {
         Row(
             topic: try row.value("topic"), partition: try row.value("partition"), offset: try row.value("offset"),
-            code: try row.value("code"), error: try row.value("error"), receivedAt: try row.time("received_at"))
+            code: try row.value("code"), error: try row.value("error"), receivedAt: try row.value("received_at"))
     }
 }

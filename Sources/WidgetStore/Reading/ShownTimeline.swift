@@ -38,28 +38,18 @@ package struct CheckTimeline: PostgresStatement {
             AND k.retired_at IS NULL
         """
 
-    let app: String
-    let widget: String
-    let user: String?
+    package let parameters: PostgresParameters
 
     /// - Parameter user: only if it is this user's.
     package init(app: String, widget: String, user: String? = nil) {
-        self.app = app
-        self.widget = widget
-        self.user = user
-    }
-
-    package func bind(_ parameters: inout PostgresParameters) {
-        parameters.append(app)
-        parameters.append(widget)
-        parameters.append(user)
+        parameters = PostgresParameters(app, widget, user)
     }
 
     package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> ShownTimeline {
         ShownTimeline(
-            user: try row.value("user_id"), timelineID: try row.optionalTimelineID("identity"),
-            isStale: try row.value("stale"), hash: try row.optionalHash("hash"), revision: try row.optional("revision"),
-            renderedAt: try row.optionalTime("rendered_at"), readAt: try row.time("read_at"))
+            user: try row.value("user_id"), timelineID: try row.optional("identity"),
+            isStale: try row.value("stale"), hash: try row.optional("hash"), revision: try row.optional("revision"),
+            renderedAt: try row.optional("rendered_at"), readAt: try row.value("read_at"))
     }
 }
 
@@ -86,30 +76,17 @@ package struct DeviceTimelines: PostgresStatement {
         ORDER BY w.id LIMIT $4::int8
         """
 
-    let app: String
-    let device: String
-    let user: String?
-    let limit: Int
+    package let parameters: PostgresParameters
 
     /// - Parameter user: only this user's widgets.
     package init(app: String, device: String, user: String?, limit: Int) {
-        self.app = app
-        self.device = device
-        self.user = user
-        self.limit = limit
-    }
-
-    package func bind(_ parameters: inout PostgresParameters) {
-        parameters.append(app)
-        parameters.append(device)
-        parameters.append(user)
-        parameters.append(Int64(limit))
+        parameters = PostgresParameters(app, device, user, limit)
     }
 
     package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row {
         Row(
             widget: try row.value("widget"), kind: try row.value("kind"), user: try row.value("user_id"),
-            timelineID: try row.timelineID("identity"), isStale: try row.value("stale"),
-            hash: try row.optionalHash("hash"), revision: try row.optional("revision"))
+            timelineID: try row.value("identity"), isStale: try row.value("stale"),
+            hash: try row.optional("hash"), revision: try row.optional("revision"))
     }
 }

@@ -23,11 +23,11 @@ package struct WidgetExplanation: Sendable {
         /// The last counted view of one of them.
         package let viewedAt: Timestamp?
         package let content: Content?
-        /// What it was last asked for, decided by, and reloaded for everyone by; what is not known is left out.
+        /// Causes of the latest request, decision and reload of everyone, as far as they are known.
         package let causes: [ExplainedCause]
     }
 
-    /// What is stored, but not what it says.
+    /// Stored content, described.
     package struct Content: Hashable, Sendable {
         package let revision: Int64
         package let storedAt: Timestamp
@@ -39,19 +39,19 @@ package struct WidgetExplanation: Sendable {
     package var explanation: Explanation? { timeline.map { Explanation($0.facts, rules: rules) } }
 }
 
-/// An event that a timeline owes something to: where it stands in Kafka, which still knows more of it.
+/// An event that affected a timeline, with its position in Kafka.
 package struct ExplainedCause: Hashable, Sendable {
     package enum Role: String, CaseIterable, Sendable {
         /// The latest request to a person, a device or a widget that hit the timeline.
         case request
-        /// The one that the last decision was about.
+        /// The request of the last decision.
         case decision
         /// The latest reload of everyone.
         case kind
     }
 
     package let role: Role
-    /// `nil` for what no event has caused, such as the policy.
+    /// Nil for a cause that is no event, such as the policy.
     package let position: EventPosition?
     package let reason: ReloadReason?
     /// The database's time when it was applied.

@@ -1,4 +1,5 @@
 package import PostgresClient
+package import WidgetModel
 
 /// Where the database server is in its log and its time, and what serves this connection: for measurements.
 package struct DatabaseVitals: PostgresStatement {
@@ -9,7 +10,7 @@ package struct DatabaseVitals: PostgresStatement {
         package let isLocal: Bool
         /// Bytes of WAL ever inserted.
         package let walBytes: Int64
-        package let now: PostgresTimestamp
+        package let now: Timestamp
     }
 
     package static let sql = """

@@ -67,27 +67,20 @@ package struct ForecastDue: PostgresStatement {
         ORDER BY a.name, k.name, n.hour
         """
 
-    let app: String?
-    let hours: Int
+    package let parameters: PostgresParameters
 
     /// - Parameters:
     ///   - app: `nil`: every app.
     ///   - hours: from the begin of the current one.
     package init(app: String?, hours: Int) {
-        self.app = app
-        self.hours = hours
-    }
-
-    package func bind(_ parameters: inout PostgresParameters) {
-        parameters.append(app)
-        parameters.append(Int32(clamping: hours))
+        parameters = PostgresParameters(app, Int32(clamping: hours))
     }
 
     package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row {
         Row(
             app: try row.value("app"), kind: try row.value("kind"), provider: try row.value("provider"),
             isPaused: try row.value("paused"), isRetired: try row.value("retired"),
-            hour: try row.optional("hour", as: Int32.self).map { Int($0) }, scheduled: try row.count("scheduled"),
-            leased: try row.count("leased"), start: try row.time("start"), readAt: try row.time("read_at"))
+            hour: try row.optional("hour"), scheduled: try row.value("scheduled"),
+            leased: try row.value("leased"), start: try row.value("start"), readAt: try row.value("read_at"))
     }
 }

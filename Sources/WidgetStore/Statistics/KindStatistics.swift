@@ -1,41 +1,40 @@
 package import PostgresClient
 package import WidgetModel
 
-/// The stored columns of ``KindCounters``, in the order of its fields.
-private enum Columns {
-    static let names = [
-        "requests", "asked", "reloaded", "unchanged", "failed", "deferred", "slept", "released", "bytes_stored",
-        "bytes_spared", "messages_published", "messages_spared", "short_gaps", "single_entries_at_end", "round_hours",
-    ]
+/// The stored columns of ``KindCounters`` with the fields that they hold.
+private let columns: [(name: StaticString, path: KindCounters.Field)] = [
+    ("requests", \.requests), ("asked", \.asked), ("reloaded", \.reloaded), ("unchanged", \.unchanged),
+    ("failed", \.failed), ("deferred", \.deferred), ("slept", \.slept), ("released", \.released),
+    ("bytes_stored", \.bytesStored), ("bytes_spared", \.bytesSpared), ("messages_published", \.messagesPublished),
+    ("messages_spared", \.messagesSpared), ("short_gaps", \.shortGaps),
+    ("single_entries_at_end", \.singleEntriesAtEnd), ("round_hours", \.roundHours),
+]
 
-    static func list(_ transform: (String) -> String = { $0 }) -> String {
-        names.map(transform).joined(separator: ", ")
-    }
+private func list(_ expression: (StaticString) -> String) -> String {
+    columns.map { expression($0.name) }.joined(separator: ", ")
 }
 
-/// Adds to what is counted of kinds today (UTC), in key order. A kind that does not exist is left out.
+/// Adds to today's (UTC) counts of kinds, in key order. A kind that does not exist is left out.
 package struct AddKindStatistics: PostgresStatement {
+    package typealias Increment = (kindID: Int32, counters: KindCounters)
+
+    private static let input = InputColumns<Increment>(
+        [.init("kind_id") { $0.kindID }]
+            + columns.map { name, path in InputColumns<Increment>.Column("\(name)") { $0.counters[keyPath: path] } })
+
     package static let sql = """
-        INSERT INTO kind_statistics AS s (kind_id, day, \(Columns.list()))
-        SELECT k.id, (now() AT TIME ZONE 'UTC')::date, \(Columns.list { "i.\($0)" })
-        FROM unnest($1::int4[], \(Columns.names.indices.map { "$\($0 + 2)::int8[]" }.joined(separator: ", ")))
-            AS i (kind_id, \(Columns.list())) JOIN kind k ON k.id = i.kind_id
+        INSERT INTO kind_statistics AS s (kind_id, day, \(list { "\($0)" }))
+        SELECT k.id, (now() AT TIME ZONE 'UTC')::date, \(list { "i.\($0)" })
+        FROM \(input.rows("i")) JOIN kind k ON k.id = i.kind_id
         ORDER BY k.id
-        ON CONFLICT (kind_id, day) DO UPDATE SET \(Columns.list { "\($0) = s.\($0) + excluded.\($0)" })
+        ON CONFLICT (kind_id, day) DO UPDATE SET \(list { "\($0) = s.\($0) + excluded.\($0)" })
         """
 
-    let increments: [(kindID: Int32, counters: KindCounters)]
+    package let parameters: PostgresParameters
 
     /// - Parameter increments: one for each kind.
-    package init(_ increments: [(kindID: Int32, counters: KindCounters)]) {
-        self.increments = increments
-    }
-
-    package func bind(_ parameters: inout PostgresParameters) {
-        parameters.append(array: increments.map(\.kindID))
-        for field in KindCounters.fields {
-            parameters.append(array: increments.map { Int64($0.counters[keyPath: field.path]) })
-        }
+    package init(_ increments: [Increment]) {
+        parameters = Self.input.parameters(increments)
     }
 }
 
@@ -43,18 +42,14 @@ package struct AddKindStatistics: PostgresStatement {
 package struct PruneKindStatistics: PostgresStatement {
     package static let sql = "DELETE FROM kind_statistics WHERE day < (now() AT TIME ZONE 'UTC')::date - $1::int4"
 
-    let days: Int
+    package let parameters: PostgresParameters
 
     package init(olderThan days: Int) {
-        self.days = days
-    }
-
-    package func bind(_ parameters: inout PostgresParameters) {
-        parameters.append(Int32(clamping: days))
+        parameters = PostgresParameters(Int32(clamping: days))
     }
 }
 
-/// What was counted of an app's kinds in the last days (UTC), today included, by kind and day.
+/// Counts of an app's kinds in the last days (UTC), today included, by kind and day.
 package struct ReadKindStatistics: PostgresStatement {
     package struct Row: Hashable, Sendable {
         package let kind: String
@@ -72,7 +67,8 @@ package struct ReadKindStatistics: PostgresStatement {
     }
 
     package static let sql = """
-        SELECT k.name, k.retired_at IS NOT NULL, to_char(s.day, 'YYYY-MM-DD'), \(Columns.list { "coalesce(s.\($0), 0)" })
+        SELECT k.name, k.retired_at IS NOT NULL AS retired, to_char(s.day, 'YYYY-MM-DD') AS day,
+               \(list { "coalesce(s.\($0), 0) AS \($0)" })
         FROM app a
         JOIN kind k ON k.app_id = a.id
         LEFT JOIN kind_statistics s ON s.kind_id = k.id AND s.day > (now() AT TIME ZONE 'UTC')::date - $2::int4
@@ -80,24 +76,17 @@ package struct ReadKindStatistics: PostgresStatement {
         ORDER BY k.name, s.day
         """
 
-    let app: String
-    let days: Int
+    package let parameters: PostgresParameters
 
     package init(app: String, days: Int) {
-        self.app = app
-        self.days = days
-    }
-
-    package func bind(_ parameters: inout PostgresParameters) {
-        parameters.append(app)
-        parameters.append(Int32(clamping: days))
+        parameters = PostgresParameters(app, Int32(clamping: days))
     }
 
     package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row {
         var counters = KindCounters()
-        for (index, field) in KindCounters.fields.enumerated() {
-            counters[keyPath: field.path] = Int(try row.value(3 + index, as: Int64.self))
-        }
-        return Row(kind: try row.value(0), isRetired: try row.value(1), day: try row.optional(2), counters: counters)
+        for (name, path) in columns { counters[keyPath: path] = try row.value(name) }
+        return Row(
+            kind: try row.value("name"), isRetired: try row.value("retired"), day: try row.optional("day"),
+            counters: counters)
     }
 }

@@ -3,8 +3,8 @@ package import WidgetModel
 
 /// Timelines in ready lists by kind and lane, those that have been ready for long, and the age of the oldest: for metrics.
 ///
-/// It skips through the index of lists: its cost goes with the number of kinds and with the limit, never with the backlog.
-/// Paused and retired kinds are left out: nobody waits for them. An id whose row has another appointment by now counts too.
+/// It skips through the index of lists: its cost grows with the number of kinds and the limit, never with the backlog. Paused
+/// and retired kinds are left out. Superseded ids count too.
 package struct QueueDepths: PostgresStatement {
     package struct Row: Hashable, Sendable {
         package let kindID: Int32
@@ -15,15 +15,6 @@ package struct QueueDepths: PostgresStatement {
         package let overdue: Int
         /// Seconds for which the oldest list has been due.
         package let oldest: Double
-
-        package init(kindID: Int32, lane: ReloadLane, lists: Int, due: Int, overdue: Int, oldest: Double) {
-            self.kindID = kindID
-            self.lane = lane
-            self.lists = lists
-            self.due = due
-            self.overdue = overdue
-            self.oldest = oldest
-        }
     }
 
     package static let sql = """
@@ -43,23 +34,16 @@ package struct QueueDepths: PostgresStatement {
         WHERE d.lists > 0 AND k.paused_at IS NULL AND k.retired_at IS NULL AND a.paused_at IS NULL
         """
 
-    let limit: Int
-    let overdueAfter: Duration
+    package let parameters: PostgresParameters
 
     /// - Parameter limit: timelines of one kind and lane.
     package init(limit: Int, overdueAfter: Duration) {
-        self.limit = limit
-        self.overdueAfter = overdueAfter
-    }
-
-    package func bind(_ parameters: inout PostgresParameters) {
-        parameters.append(Int64((limit + Appending.limit - 1) / Appending.limit))
-        parameters.append(overdueAfter.wholeMilliseconds)
+        parameters = PostgresParameters((limit + Appending.limit - 1) / Appending.limit, overdueAfter.wholeMilliseconds)
     }
 
     package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row {
         Row(
-            kindID: try row.value("kind_id"), lane: try row.lane("lane"), lists: try row.count("lists"),
-            due: try row.count("due"), overdue: try row.count("overdue"), oldest: try row.value("oldest"))
+            kindID: try row.value("kind_id"), lane: try row.value("lane"), lists: try row.value("lists"),
+            due: try row.value("due"), overdue: try row.value("overdue"), oldest: try row.value("oldest"))
     }
 }

@@ -1,6 +1,6 @@
 package import PostgresClient
 
-/// What the server says of itself that matters to Freshet: for `freshet doctor`.
+/// Server settings that matter to Freshet, for `freshet doctor`.
 package struct ServerSettings: PostgresStatement {
     package struct Row: Hashable, Sendable {
         package let name: String
@@ -57,8 +57,7 @@ package struct ServerSessions: PostgresStatement {
     }
 }
 
-/// Indexes that serve nobody: those that could not be built, and those of `timeline` beside its three, which make updates
-/// not HOT.
+/// Harmful indexes: invalid ones, and indexes of `timeline` besides its three, which prevent HOT updates.
 package struct OddIndexes: PostgresStatement {
     package struct Row: Hashable, Sendable {
         package let table: String

@@ -14,8 +14,8 @@ package struct StoredTimelines: PostgresStatement {
         /// Hash and revision of the stored content; `nil` when there is none.
         package let hash: ContentHash?
         package let revision: Int64?
-        package let requestedAt: PostgresTimestamp?
-        package let renderedAt: PostgresTimestamp?
+        package let requestedAt: Timestamp?
+        package let renderedAt: Timestamp?
     }
 
     package static let sql = """
@@ -28,24 +28,17 @@ package struct StoredTimelines: PostgresStatement {
         LIMIT $2::int8
         """
 
-    let after: TimelineID
-    let limit: Int
+    package let parameters: PostgresParameters
 
     /// - Parameter after: the last id of the page before.
     package init(after: TimelineID?, limit: Int) {
-        self.after = after ?? TimelineID(PostgresUUID(high: 0, low: 0))
-        self.limit = limit
-    }
-
-    package func bind(_ parameters: inout PostgresParameters) {
-        parameters.append(PostgresUUID(after))
-        parameters.append(Int64(limit))
+        parameters = PostgresParameters(after ?? TimelineID(high: 0, low: 0), limit)
     }
 
     package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row {
         Row(
-            id: try row.timelineID("identity"), requested: try row.value("requested"),
-            rendered: try row.value("rendered"), isStale: try row.value("stale"), hash: try row.optionalHash("hash"),
+            id: try row.value("identity"), requested: try row.value("requested"),
+            rendered: try row.value("rendered"), isStale: try row.value("stale"), hash: try row.optional("hash"),
             revision: try row.optional("revision"), requestedAt: try row.optional("requested_at"),
             renderedAt: try row.optional("rendered_at"))
     }

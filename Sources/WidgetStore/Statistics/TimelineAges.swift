@@ -13,20 +13,14 @@ package struct TimelineEstimate: PostgresStatement {
     package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int64 { try row.value("rows") }
 }
 
-/// Ages of timelines since they were rendered, by kind: percentiles of a sample of the table's pages. Its cost goes with the
-/// share that is read; a kind of which the sample has nothing has no row.
+/// Ages of timelines since they were rendered, by kind: percentiles of a sample of the table's pages. Kinds without a sampled
+/// timeline have no row.
 package struct TimelineAges: PostgresStatement {
     package struct Row: Hashable, Sendable {
         package let kindID: Int32
         /// Ages in seconds, at the 50th and the 99th percentile.
         package let median: Double
         package let late: Double
-
-        package init(kindID: Int32, median: Double, late: Double) {
-            self.kindID = kindID
-            self.median = median
-            self.late = late
-        }
     }
 
     package static let sql = """
@@ -38,20 +32,16 @@ package struct TimelineAges: PostgresStatement {
         GROUP BY t.kind_id
         """
 
-    let percent: Double
+    package let parameters: PostgresParameters
 
     /// - Parameter percent: of the table's pages to be read, over 0 and up to 100.
     package init(percent: Double) {
-        self.percent = percent
+        parameters = PostgresParameters(percent)
     }
 
-    /// Reads about so many rows of a table that has so many.
+    /// Reads about `rows` rows of a table with an estimated number of rows.
     package init(rows: Int, of estimate: Int64) {
         self.init(percent: estimate <= Int64(rows) ? 100 : max(0.000_1, 100 * Double(rows) / Double(estimate)))
-    }
-
-    package func bind(_ parameters: inout PostgresParameters) {
-        parameters.append(percent)
     }
 
     package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row {

@@ -1,19 +1,14 @@
 package import PostgresClient
 
-/// What waits for somebody, each counted up to a limit: for metrics.
+/// Waiting work by cause, each counted up to a limit: for metrics.
 package struct WaitingWork: PostgresStatement {
     package struct Row: Hashable, Sendable {
         /// Dead letters that were neither replayed nor discarded, by the raw value of their cause.
         package let cause: String
         package let count: Int64
-
-        package init(cause: String, count: Int64) {
-            self.cause = cause
-            self.count = count
-        }
     }
 
-    /// What is no dead letter's cause: sweeps, and apps that are diverted.
+    /// Names of the rows for sweeps and diverted apps; no cause of a dead letter has such a name.
     package static let sweeps = "=sweeps"
     package static let diversions = "=diversions"
 
@@ -23,7 +18,7 @@ package struct WaitingWork: PostgresStatement {
         CROSS JOIN LATERAL (
             SELECT count(*) AS n FROM (
                 SELECT FROM dead_letter d
-                WHERE d.cause = c.cause AND d.replayed_at IS NULL AND d.discarded_at IS NULL
+                WHERE d.cause = c.cause AND \(DeadLetterFilter.waiting)
                 LIMIT $1::int8) waiting
         ) d
         UNION ALL
@@ -32,15 +27,11 @@ package struct WaitingWork: PostgresStatement {
         SELECT '\(diversions)', count(*) FROM diversion
         """
 
-    let limit: Int
+    package var parameters = PostgresParameters()
 
     package init(limit: Int) {
-        self.limit = limit
-    }
-
-    package func bind(_ parameters: inout PostgresParameters) {
-        parameters.append(Int64(limit))
-        parameters.append(array: DeadLetterCause.allCases.map(\.rawValue))
+        parameters.append(limit)
+        parameters.append(array: DeadLetterCause.allCases)
     }
 
     package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row {

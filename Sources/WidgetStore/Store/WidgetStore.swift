@@ -1,11 +1,32 @@
 package import PostgresClient
+import WidgetModel
 
-/// The one place that reads and writes Freshet's state: operations that take several statements. Single statements are
-/// run as they are, on a pool or a connection.
+/// Operations on Freshet's state that take several statements. Single statements run on a pool or a connection as they are.
 package struct WidgetStore: Sendable {
     package let pool: PostgresPool
 
     package init(pool: PostgresPool) {
         self.pool = pool
+    }
+
+    /// Runs `body` again, with back-off, after errors that a retry can cure.
+    ///
+    /// - Parameter isIdempotent: Whether `body` may run again after a COMMIT of unknown outcome.
+    func retryingConflicts<Value: Sendable>(
+        attempts: Int = 10, isIdempotent: Bool = true, _ body: () async throws -> Value
+    ) async throws -> Value {
+        var attempt = 1
+        while true {
+            do {
+                return try await body()
+            } catch let error as PostgresError
+                where error.isRetriable && attempt < attempts && (isIdempotent || !error.commitOutcomeUnknown)
+            {
+                var generator = SystemRandomNumberGenerator()
+                let backoff = Backoff(base: .milliseconds(20), cap: .seconds(1))
+                try await Task.sleep(for: backoff.delay(attempt: attempt, using: &generator))
+                attempt += 1
+            }
+        }
     }
 }

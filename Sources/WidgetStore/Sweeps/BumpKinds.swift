@@ -30,9 +30,9 @@ package struct GenerationBump: Hashable, Sendable {
 package struct BumpKinds: PostgresStatement {
     private static let input = InputColumns<GenerationBump>([
         .init("app_id") { $0.appID }, .init("kind_id") { $0.kindID }, .init("events") { $0.events },
-        .init("urgency") { $0.urgency.rawValue }, .init("cause_topic") { $0.cause.topic },
+        .init("urgency") { $0.urgency }, .init("cause_topic") { $0.cause.topic },
         .init("cause_partition") { $0.cause.partition }, .init("cause_offset") { $0.cause.offset },
-        .init("cause_reason") { $0.reason.rawValue },
+        .init("cause_reason") { $0.reason },
     ])
 
     /// Answers how many kinds were incremented.
@@ -65,15 +65,11 @@ package struct BumpKinds: PostgresStatement {
         SELECT count(*) AS bumped FROM bumped
         """
 
-    let bumps: [GenerationBump]
+    package let parameters: PostgresParameters
 
     /// - Parameter bumps: in the order of the log.
     package init(_ bumps: [GenerationBump]) {
-        self.bumps = bumps
-    }
-
-    package func bind(_ parameters: inout PostgresParameters) {
-        Self.input.bind(bumps, to: &parameters)
+        parameters = Self.input.parameters(bumps)
     }
 
     package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int64 { try row.value("bumped") }

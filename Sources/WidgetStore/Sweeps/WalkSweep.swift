@@ -13,14 +13,10 @@ package struct ListSweeps: PostgresStatement {
         SELECT s.id, s.generation IS NOT NULL AS walk FROM sweep s ORDER BY s.id LIMIT $1::int8
         """
 
-    let limit: Int
+    package let parameters: PostgresParameters
 
     package init(limit: Int) {
-        self.limit = limit
-    }
-
-    package func bind(_ parameters: inout PostgresParameters) {
-        parameters.append(Int64(limit))
+        parameters = PostgresParameters(limit)
     }
 
     package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row {
@@ -33,21 +29,43 @@ package struct SweepChunk: Sendable {
     /// Timelines that were listed, or marked.
     package let timelines: Int
     package let isDone: Bool
+
+    /// Condition that the kind of the sweep `s` has less than `$3` bulk lists.
+    fileprivate static func hasRoom(_ condition: String = "true") -> String {
+        """
+        (SELECT count(*) FROM (
+            SELECT FROM work w WHERE w.kind_id = s.kind_id AND w.lane = \(ReloadLane.bulk.rawValue) AND \(condition)
+            LIMIT $3::int8) b) < $3::int8
+        """
+    }
+
+    /// CTE that deletes the sweep once `step` is done, and the result.
+    fileprivate static func end(counting rows: String) -> String {
+        """
+        ended AS (
+            DELETE FROM sweep s USING step e WHERE s.id = e.id AND e.done
+        )
+        SELECT (SELECT count(*) FROM \(rows)) AS timelines, done FROM step
+        """
+    }
+
+    fileprivate init(_ row: borrowing PostgresRow) throws(PostgresError) {
+        timelines = try row.value("timelines")
+        isDone = try row.value("done")
+    }
 }
 
 /// One chunk of a walk of a generation: a kind's timelines in id order from the cursor on. Rows of the generation are
 /// skipped, the others go into bulk lists with it; no row is written.
 ///
-/// No answer: another process is at it, or the kind's backlog of bulk lists is at its limit.
+/// No row: another process walks it, or the kind's backlog of bulk lists is at its limit.
 package struct WalkKind: PostgresStatement {
     package static let sql = """
         WITH walk AS MATERIALIZED (
             SELECT s.* FROM sweep s WHERE s.id = $1::int8
                 -- After a raise by another transaction, this snapshot does not see what was rendered before it.
                 AND s.generation = (SELECT o.generation FROM sweep o WHERE o.id = $1::int8)
-                AND (SELECT count(*) FROM (
-                    SELECT FROM work w WHERE w.kind_id = s.kind_id AND w.lane = \(ReloadLane.bulk.rawValue)
-                        AND w.generation IS NOT NULL LIMIT $3::int8) b) < $3::int8
+                AND \(SweepChunk.hasRoom("w.generation IS NOT NULL"))
             FOR NO KEY UPDATE SKIP LOCKED
         ), page AS MATERIALIZED (
             SELECT p.id, p.generation FROM walk s CROSS JOIN LATERAL (
@@ -70,40 +88,25 @@ package struct WalkKind: PostgresStatement {
             UPDATE sweep s
             SET cursor = CASE WHEN e.at_end THEN 0 ELSE e.last END, wrapped = s.wrapped OR e.at_end, started = true
             FROM step e WHERE s.id = e.id AND NOT e.done
-        ), ended AS (
-            DELETE FROM sweep s USING step e WHERE s.id = e.id AND e.done
-        )
-        SELECT (SELECT count(*) FROM numbered) AS timelines, done FROM step
+        ), \(SweepChunk.end(counting: "numbered"))
         """
 
-    let sweep: Int64
-    let limit: Int
-    let maximumLists: Int
+    package let parameters: PostgresParameters
 
     /// - Parameters:
     ///   - limit: timelines of the chunk.
     ///   - maximumLists: bulk lists of the kind beyond which nothing is appended.
     package init(_ sweep: Int64, limit: Int, maximumLists: Int) {
-        self.sweep = sweep
-        self.limit = limit
-        self.maximumLists = maximumLists
+        parameters = PostgresParameters(sweep, limit, maximumLists)
     }
 
-    package func bind(_ parameters: inout PostgresParameters) {
-        parameters.append(sweep)
-        parameters.append(Int64(limit))
-        parameters.append(Int64(maximumLists))
-    }
-
-    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> SweepChunk {
-        SweepChunk(timelines: Int(try row.value("timelines", as: Int64.self)), isDone: try row.value("done"))
-    }
+    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> SweepChunk { try SweepChunk(row) }
 }
 
 /// One chunk of a sweep that marks: a kind's matching timelines in id order, or an audience's widgets in id order, from the
 /// cursor on. The appointments go into the bulk lane.
 ///
-/// No answer: another process is at it, or the backlog of bulk lists is at its limit.
+/// No row: another process walks it, or the backlog of bulk lists is at its limit.
 package struct SweepMarks: PostgresStatement {
     private static let formula = RowFormula(
         [
@@ -124,9 +127,7 @@ package struct SweepMarks: PostgresStatement {
     package static let sql = """
         WITH walk AS MATERIALIZED (
             SELECT s.* FROM sweep s WHERE s.id = $1::int8 AND s.generation IS NULL
-                AND (s.kind_id IS NULL OR (SELECT count(*) FROM (
-                    SELECT FROM work w WHERE w.kind_id = s.kind_id AND w.lane = \(ReloadLane.bulk.rawValue)
-                    LIMIT $3::int8) b) < $3::int8)
+                AND (s.kind_id IS NULL OR \(SweepChunk.hasRoom()))
             FOR NO KEY UPDATE SKIP LOCKED
         ), page AS MATERIALIZED (
             SELECT p.* FROM walk s CROSS JOIN LATERAL (
@@ -157,29 +158,14 @@ package struct SweepMarks: PostgresStatement {
             UPDATE sweep s
             SET cursor = e.last, cursor_widget = coalesce(e.last_widget, s.cursor_widget), started = true
             FROM step e WHERE s.id = e.id AND NOT e.done
-        ), ended AS (
-            DELETE FROM sweep s USING step e WHERE s.id = e.id AND e.done
-        )
-        SELECT (SELECT count(*) FROM marked) AS timelines, done FROM step
+        ), \(SweepChunk.end(counting: "marked"))
         """
 
-    let sweep: Int64
-    let limit: Int
-    let maximumLists: Int
+    package let parameters: PostgresParameters
 
     package init(_ sweep: Int64, limit: Int, maximumLists: Int) {
-        self.sweep = sweep
-        self.limit = limit
-        self.maximumLists = maximumLists
+        parameters = PostgresParameters(sweep, limit, maximumLists)
     }
 
-    package func bind(_ parameters: inout PostgresParameters) {
-        parameters.append(sweep)
-        parameters.append(Int64(limit))
-        parameters.append(Int64(maximumLists))
-    }
-
-    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> SweepChunk {
-        SweepChunk(timelines: Int(try row.value("timelines", as: Int64.self)), isDone: try row.value("done"))
-    }
+    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> SweepChunk { try SweepChunk(row) }
 }

@@ -46,24 +46,14 @@ package struct AuditTimelines: PostgresStatement {
                CASE WHEN count(*) = $2::int8 THEN max(id) END AS last FROM page
         """
 
-    let after: Int64
-    let limit: Int
-    let slack: Duration
+    package let parameters: PostgresParameters
 
     /// - Parameter slack: longer than any lease and than lists wait in a backlog.
     package init(after: Int64, limit: Int, slack: Duration) {
-        self.after = after
-        self.limit = limit
-        self.slack = slack
-    }
-
-    package func bind(_ parameters: inout PostgresParameters) {
-        parameters.append(after)
-        parameters.append(Int64(limit))
-        parameters.append(slack.wholeMilliseconds)
+        parameters = PostgresParameters(after, limit, slack.wholeMilliseconds)
     }
 
     package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row {
-        Row(appointed: Int(try row.value("appointed", as: Int64.self)), last: try row.optional("last"))
+        Row(appointed: try row.value("appointed"), last: try row.optional("last"))
     }
 }

@@ -1,10 +1,9 @@
 import PostgresClient
 package import WidgetModel
 
-/// A timeline's row as a claim or a mark read it: all that is needed to decide, to ask the provider, and to store.
+/// A timeline's row as a claim or a mark read it, with all fields that the pipeline needs.
 ///
-/// A class, though a value: it passes through every step of the pipeline, and copying its fields each time cost as much as
-/// reading them.
+/// A class, because it passes through every step of the pipeline, and copying its fields cost as much as reading them.
 package final class ClaimedTimeline: Sendable {
     /// Primary key of the row.
     package let row: Int64
@@ -83,33 +82,33 @@ package final class ClaimedTimeline: Sendable {
 
     init(_ row: borrowing PostgresRow) throws(PostgresError) {
         self.row = try row.value("row")
-        id = TimelineID(try row.value("identity", as: PostgresUUID.self))
+        id = try row.value("identity")
         kindID = try row.value("kind_id")
         state = TimelineState(
             requested: try row.value("requested"), rendered: try row.value("rendered"),
             freeRequested: try row.value("free_requested"), forcedRequested: try row.value("forced_requested"),
-            generation: try row.value("generation"), eligibleAt: try row.time("eligible_at"),
-            freeAt: try row.time("free_at"), retryAt: try row.time("retry_at"), policyAt: try row.time("policy_at"),
+            generation: try row.value("generation"), eligibleAt: try row.value("eligible_at"),
+            freeAt: try row.value("free_at"), retryAt: try row.value("retry_at"), policyAt: try row.value("policy_at"),
             isAsleep: try row.value("asleep"), isOrphaned: try row.value("orphaned"))
         kind = KindGenerations(
             current: try row.value("kind_generation"), free: try row.value("kind_free"),
             forced: try row.value("kind_forced"), cancelled: try row.value("kind_cancelled"))
         revision = try row.value("revision")
         contentRevision = try row.value("content_revision")
-        hash = try row.optional("hash", as: PostgresUUID.self).map { ContentHash($0) }
+        hash = try row.optional("hash")
         attempts = try row.value("attempts")
-        listedAt = try row.time("listed_at")
-        renderedAt = try row.optionalTime("rendered_at")
-        requestedAt = try row.optionalTime("requested_at")
-        viewedAt = try row.optionalTime("viewed_at")
-        let readAt = try row.time("read_at")
+        listedAt = try row.value("listed_at")
+        renderedAt = try row.optional("rendered_at")
+        requestedAt = try row.optional("requested_at")
+        viewedAt = try row.optional("viewed_at")
+        let readAt: Timestamp = try row.value("read_at")
         self.readAt = readAt
         // A ledger that cannot be read was written by a newer version: a full bucket is the mild error.
-        ledger = BudgetLedger(stored: try row.optional("budget", as: PostgresBytes.self)?.bytes) ?? BudgetLedger()
+        ledger = BudgetLedger(stored: try row.optional("budget")) ?? BudgetLedger()
         views = ViewStatistics(
             rate: Double(try row.value("view_rate", as: Float.self)), viewedAt: viewedAt,
-            placedAt: try row.time("placed_at"), at: readAt)
-        family = try row.optionalFamily("family")
+            placedAt: try row.value("placed_at"), at: readAt)
+        family = try row.optional("family")
         configuration = WidgetConfiguration(storedCanonical: try row.value("configuration"))
         locale = try row.optional("locale")
         timeZone = try row.optional("time_zone")
@@ -127,13 +126,10 @@ package final class ClaimedTimeline: Sendable {
         }
     }
 
-    /// What the budget and the dormancy rule need; its need is set by the decision.
+    /// Facts for the budget and the dormancy rule; the decision sets `need`.
     package var facts: ReloadState {
         ReloadState(need: .policy, renderedAt: renderedAt, requestedAt: requestedAt, ledger: ledger, views: views)
     }
-
-    /// Since when it could have been looked at.
-    package var dueSince: Timestamp { min(listedAt, readAt) }
 }
 
 extension ViewStatistics {

@@ -17,22 +17,18 @@ package struct LockOrphans: PostgresStatement {
         }
     }
 
+    private static let input = InputColumns<Orphan>([.init("id") { $0.row }, .init("requested") { $0.requested }])
+
     package static let sql = """
-        SELECT t.id FROM unnest((SELECT $1::int8[]), (SELECT $2::int8[])) i (id, requested)
-        JOIN timeline t ON t.id = i.id
+        SELECT t.id FROM \(input.rows("i")) JOIN timeline t ON t.id = i.id
         WHERE t.orphaned AND t.requested = i.requested
         ORDER BY t.id FOR UPDATE OF t SKIP LOCKED
         """
 
-    let orphans: [Orphan]
+    package let parameters: PostgresParameters
 
     package init(_ orphans: [Orphan]) {
-        self.orphans = orphans
-    }
-
-    package func bind(_ parameters: inout PostgresParameters) {
-        parameters.append(array: orphans.map(\.row))
-        parameters.append(array: orphans.map(\.requested))
+        parameters = Self.input.parameters(orphans)
     }
 
     package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int64 { try row.value("id") }
@@ -61,14 +57,10 @@ package struct CollectTimelines: PostgresStatement {
         SELECT id FROM revived
         """
 
-    let rows: [Int64]
+    package let parameters: PostgresParameters
 
     package init(_ rows: [Int64]) {
-        self.rows = rows
-    }
-
-    package func bind(_ parameters: inout PostgresParameters) {
-        parameters.append(array: rows)
+        parameters = PostgresParameters(array: rows)
     }
 
     package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int64 { try row.value("id") }

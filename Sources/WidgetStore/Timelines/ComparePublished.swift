@@ -24,22 +24,21 @@ package struct ComparePublished: PostgresStatement {
         package let content: [UInt8]?
     }
 
+    private static let input = InputColumns<PublishedRevision>([
+        .init("id") { $0.row }, .init("published") { $0.revision },
+    ])
+
     package static let sql = """
         SELECT i.id AS compared, \(ClaimedTimeline.columns()), t.content
-        FROM unnest((SELECT $1::int8[]), (SELECT $2::int8[])) i (id, published)
+        FROM \(input.rows("i"))
         LEFT JOIN timeline t ON t.id = i.id AND NOT t.orphaned LEFT JOIN kind k ON k.id = t.kind_id
         WHERE t.id IS NULL OR t.content_revision <> i.published AND t.content_revision > 0
         """
 
-    let published: [PublishedRevision]
+    package let parameters: PostgresParameters
 
     package init(_ published: [PublishedRevision]) {
-        self.published = published
-    }
-
-    package func bind(_ parameters: inout PostgresParameters) {
-        parameters.append(array: published.map(\.row))
-        parameters.append(array: published.map(\.revision))
+        parameters = Self.input.parameters(published)
     }
 
     package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row {

@@ -1,10 +1,10 @@
 package import WidgetModel
 
-/// A decision as it is told to others, with what is known of it where it is made (design, section 6, rule 6).
+/// A decision as it is published, with its facts (design, section 6, rule 6).
 package struct DecisionRecord: Hashable, Sendable {
-    /// `nil` for a request that was refused before it named any.
+    /// Nil for a request that was refused before a timeline was known.
     package var timeline: TimelineID?
-    /// `nil` when not even that could be read.
+    /// Nil when it could not be read.
     package var app: String?
     package var kind: String?
     /// `nil` for a shared timeline.
@@ -16,7 +16,7 @@ package struct DecisionRecord: Hashable, Sendable {
     /// The timeline's own generations.
     package var requested: Int64?
     package var rendered: Int64?
-    /// The event that it is about; `nil`: its policy.
+    /// The event that caused it; nil: the policy.
     package var cause: EventPosition?
     /// When it is due, or due again; `nil`: not known, or only on request.
     package var dueAt: Timestamp?

@@ -1,6 +1,6 @@
 package import WidgetModel
 
-/// A work list that this process has leased, with the timelines that it still stands for.
+/// A work list that this process has leased, with the timelines for which it is not superseded.
 package struct LeasedList: Sendable {
     package let id: Int64
     package let kindID: Int32

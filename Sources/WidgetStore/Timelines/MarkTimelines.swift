@@ -3,7 +3,7 @@ package import WidgetModel
 
 /// A targeted request, folded: every event of the batch for one audience, kind and match.
 package struct TimelineMark: Hashable, Sendable {
-    package enum Audience: Int16, CaseIterable, Sendable {
+    package enum Audience: Int16, CaseIterable, Sendable, PostgresConvertible {
         case user
         case device
         case widget
@@ -124,15 +124,15 @@ package struct MarkRow: Sendable {
 /// nothing.
 package struct MarkTimelines: PostgresStatement {
     private static let input = InputColumns<TimelineMark>([
-        .init("audience") { $0.audience.rawValue }, .init("app_id") { $0.appID },
+        .init("audience") { $0.audience }, .init("app_id") { $0.appID },
         .init("audience_id") { $0.audienceID }, .init("kind_id") { $0.kindID }, .init("matching") { $0.matching },
-        .init("events") { $0.events }, .init("urgency") { $0.urgency.rawValue }, .init("lane") { $0.lane.rawValue },
+        .init("events") { $0.events }, .init("urgency") { $0.urgency }, .init("lane") { $0.lane },
         .init("cause_topic") { $0.cause.topic }, .init("cause_partition") { $0.cause.partition },
-        .init("cause_offset") { $0.cause.offset }, .init("cause_reason") { $0.reason.rawValue },
+        .init("cause_offset") { $0.cause.offset }, .init("cause_reason") { $0.reason },
     ])
 
     private static let views = InputColumns<WidgetView>([
-        .init("app_id") { $0.appID }, .init("widget") { $0.widget }, .init("at") { PostgresTimestamp($0.time) },
+        .init("app_id") { $0.appID }, .init("widget") { $0.widget }, .init("at") { $0.time },
     ])
 
     /// Numbers of the parameters after the columns of the input.
@@ -264,23 +264,13 @@ package struct MarkTimelines: PostgresStatement {
             ON h.list IS NOT NULL OR $\(Number.reports)::bool
         """
 
-    let input: MarkInput
-    let limit: Int
-    let handOver: HandOver?
-    let reports: Bool
+    package var parameters = PostgresParameters()
 
     /// - Parameters:
     ///   - limit: the most widgets of an audience that are marked at once.
     ///   - handOver: room of this process's workers; nil: none.
     ///   - reports: whether every marked timeline is named in the answer.
     package init(_ input: MarkInput, limit: Int, handOver: HandOver? = nil, reports: Bool = false) {
-        self.input = input
-        self.limit = limit
-        self.handOver = handOver
-        self.reports = reports
-    }
-
-    package func bind(_ parameters: inout PostgresParameters) {
         Self.input.bind(input.marks, to: &parameters)
         Self.views.bind(input.views, to: &parameters)
         parameters.append(array: input.revived)
@@ -288,9 +278,9 @@ package struct MarkTimelines: PostgresStatement {
         parameters.append(input.revival?.cause.topic)
         parameters.append(input.revival?.cause.partition)
         parameters.append(input.revival?.cause.offset)
-        parameters.append((input.revival?.reason ?? .placed).rawValue)
-        parameters.append(input.revivalLane.rawValue)
-        parameters.append(Int64(limit))
+        parameters.append(input.revival?.reason ?? .placed)
+        parameters.append(input.revivalLane)
+        parameters.append(limit)
         parameters.append(array: handOver?.kindIDs ?? [])
         parameters.append(handOver?.lease.wholeMilliseconds)
         parameters.append(reports)
@@ -305,8 +295,8 @@ package struct MarkTimelines: PostgresStatement {
             }
             timeline = MarkedTimeline(
                 timeline: try ClaimedTimeline(row), events: try row.value("events"),
-                listedAt: try row.time("listed_at"),
-                lane: try row.lane("listed_lane"), isListedAnew: try row.value("listed_anew"), list: hold)
+                listedAt: try row.value("listed_at"),
+                lane: try row.value("listed_lane"), isListedAnew: try row.value("listed_anew"), list: hold)
         }
         return MarkRow(
             marked: try row.value("marked_count"), due: try row.value("due_count"), swept: try row.value("swept_count"),

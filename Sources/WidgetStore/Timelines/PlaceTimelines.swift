@@ -27,13 +27,13 @@ package struct TimelinePlacement: Sendable {
 /// appends their lists. Existing ones are left alone: ``LockPlacedTimelines`` reads them.
 package struct InsertTimelines: PostgresStatement {
     private static let input = InputColumns<TimelinePlacement>([
-        .init("identity") { PostgresUUID($0.id) }, .init("kind_id") { $0.kindID },
-        .init("family") { $0.identity.family?.rawValue },
+        .init("identity") { $0.id }, .init("kind_id") { $0.kindID },
+        .init("family") { $0.identity.family },
         .init("configuration") { $0.identity.configuration.canonical }, .init("locale") { $0.identity.locale },
         .init("time_zone") { $0.identity.timeZone }, .init("user_id") { $0.identity.user },
-        .init("lane") { $0.lane.rawValue }, .init("cause_topic") { $0.cause?.topic },
+        .init("lane") { $0.lane }, .init("cause_topic") { $0.cause?.topic },
         .init("cause_partition") { $0.cause?.partition }, .init("cause_offset") { $0.cause?.offset },
-        .init("cause_reason") { $0.reason.rawValue },
+        .init("cause_reason") { $0.reason },
     ])
 
     /// Answers how many were inserted.
@@ -56,14 +56,10 @@ package struct InsertTimelines: PostgresStatement {
         SELECT count(*) AS inserted FROM placed
         """
 
-    let placements: [TimelinePlacement]
+    package let parameters: PostgresParameters
 
     package init(_ placements: [TimelinePlacement]) {
-        self.placements = placements
-    }
-
-    package func bind(_ parameters: inout PostgresParameters) {
-        Self.input.bind(placements, to: &parameters)
+        parameters = Self.input.parameters(placements)
     }
 
     package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int64 {
@@ -88,19 +84,15 @@ package struct LockPlacedTimelines: PostgresStatement {
         ORDER BY t.identity FOR KEY SHARE
         """
 
-    let ids: [TimelineID]
+    package let parameters: PostgresParameters
 
     package init(_ ids: [TimelineID]) {
-        self.ids = ids
-    }
-
-    package func bind(_ parameters: inout PostgresParameters) {
-        parameters.append(array: ids.map { PostgresUUID($0) })
+        parameters = PostgresParameters(array: ids)
     }
 
     package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row {
         Row(
-            id: TimelineID(try row.value("identity", as: PostgresUUID.self)), row: try row.value("id"),
+            id: try row.value("identity"), row: try row.value("id"),
             isStale: try row.value("stale"))
     }
 }
@@ -126,14 +118,10 @@ package struct OrphanTimelines: PostgresStatement {
         SELECT count(*) AS orphaned FROM orphaned
         """
 
-    let rows: [Int64]
+    package let parameters: PostgresParameters
 
     package init(_ rows: [Int64]) {
-        self.rows = rows
-    }
-
-    package func bind(_ parameters: inout PostgresParameters) {
-        parameters.append(array: rows)
+        parameters = PostgresParameters(array: rows)
     }
 
     package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int64 {

@@ -96,3 +96,19 @@ package enum Appending {
         """
     }
 }
+
+/// SQL of the statements that end looks.
+enum HeldLists {
+    /// CTEs that lock the lists of the rows of `input` by id and lease, and name the rows of those that are still held, in
+    /// id order with the columns of their kinds: `ordered`.
+    static let orderedInput = """
+        held AS MATERIALIZED (
+            SELECT w.id FROM (SELECT DISTINCT list, lease FROM input) i JOIN work w ON w.id = i.list AND w.lease = i.lease
+            WHERE w.id = ANY (ARRAY(SELECT list FROM input))
+            ORDER BY w.id FOR SHARE OF w
+        ), ordered AS MATERIALIZED (
+            SELECT i.*, \(RowFormula.kindColumns)
+            FROM input i JOIN held h ON h.id = i.list JOIN kind k ON k.id = i.kind_id ORDER BY i.id
+        )
+        """
+}

@@ -55,13 +55,13 @@ package struct SettleTimelines: PostgresStatement {
     private static let input = InputColumns<TimelineSettlement>([
         .init("id") { $0.timeline.row }, .init("kind_id") { $0.timeline.kindID },
         .init("list") { $0.list.id }, .init("lease") { $0.list.lease },
-        .init("list_due") { PostgresTimestamp($0.list.dueAt) }, .init("swept") { $0.list.generation != nil },
+        .init("list_due") { $0.list.dueAt }, .init("swept") { $0.list.generation != nil },
         .init("read_revision") { $0.timeline.revision }, .init("captured") { $0.timeline.state.requested },
-        .init("viewed_at") { $0.timeline.viewedAt.map { PostgresTimestamp($0) } },
-        .init("sleeps") { $0.sleeps }, .init("eligible_at") { $0.eligibleAt.map { PostgresTimestamp($0) } },
-        .init("retry_at") { $0.retryAt.map { PostgresTimestamp($0) } },
-        .init("decision") { $0.decision.rawValue }, .init("rule") { $0.rule.rawValue },
-        .init("reason") { ($0.timeline.reason ?? .policy).rawValue },
+        .init("viewed_at") { $0.timeline.viewedAt.map { $0 } },
+        .init("sleeps") { $0.sleeps }, .init("eligible_at") { $0.eligibleAt.map { $0 } },
+        .init("retry_at") { $0.retryAt.map { $0 } },
+        .init("decision") { $0.decision }, .init("rule") { $0.rule },
+        .init("reason") { $0.timeline.reason ?? .policy },
         .init("cause_topic") { $0.timeline.cause?.topic }, .init("cause_partition") { $0.timeline.cause?.partition },
         .init("cause_offset") { $0.timeline.cause?.offset },
         .init("fetch_milliseconds") { $0.fetchTime.map { Int32(clamping: $0.wholeMilliseconds) } },
@@ -92,14 +92,7 @@ package struct SettleTimelines: PostgresStatement {
     package static let sql = """
         WITH input AS MATERIALIZED (
             SELECT * FROM \(input.rows("i"))
-        ), held AS MATERIALIZED (
-            SELECT w.id FROM (SELECT DISTINCT list, lease FROM input) i JOIN work w ON w.id = i.list AND w.lease = i.lease
-            WHERE w.id = ANY (ARRAY(SELECT list FROM input))
-            ORDER BY w.id FOR SHARE OF w
-        ), ordered AS MATERIALIZED (
-            SELECT i.*, \(RowFormula.kindColumns)
-            FROM input i JOIN held h ON h.id = i.list JOIN kind k ON k.id = i.kind_id ORDER BY i.id
-        ), settled AS (
+        ), \(HeldLists.orderedInput), settled AS (
             UPDATE timeline t
             SET \(formula.assignments),
                 listed_at = CASE WHEN \(mine) THEN \(nextLook) ELSE least(t.listed_at, \(nextLook)) END,
@@ -133,20 +126,15 @@ package struct SettleTimelines: PostgresStatement {
         package let isAsleep: Bool
     }
 
-    let settlements: [TimelineSettlement]
+    package let parameters: PostgresParameters
 
     package init(_ settlements: [TimelineSettlement]) {
-        self.settlements = settlements
-    }
-
-    package func bind(_ parameters: inout PostgresParameters) {
-        Self.input.bind(settlements, to: &parameters)
+        parameters = Self.input.parameters(settlements)
     }
 
     package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row {
-        let listedAt = try row.time("listed_at")
-        return Row(
-            row: try row.value("id"), nextLook: listedAt == .distantFuture ? nil : listedAt,
+        Row(
+            row: try row.value("id"), nextLook: try row.nextLook("listed_at"),
             isDue: try row.value("due"), isAsleep: try row.value("asleep"))
     }
 }

@@ -51,12 +51,12 @@ package struct StoreTimelines: PostgresStatement {
         .init("list") { $0.list.id }, .init("lease") { $0.list.lease },
         .init("read_revision") { $0.revision }, .init("token") { $0.token },
         .init("captured") { $0.timeline.state.requested }, .init("captured_generation") { $0.timeline.kind.current },
-        .init("content") { $0.content }, .init("hash") { PostgresUUID($0.hash) },
-        .init("eligible_at") { PostgresTimestamp($0.eligibleAt) }, .init("free_at") { PostgresTimestamp($0.freeAt) },
-        .init("policy_at") { PostgresTimestamp($0.policyAt) },
-        .init("budget") { $0.ledger.stored.map { PostgresBytes($0) } },
-        .init("decision") { $0.decision.rawValue }, .init("rule") { $0.rule.rawValue },
-        .init("reason") { ($0.timeline.reason ?? .policy).rawValue },
+        .init("content") { $0.content }, .init("hash") { $0.hash },
+        .init("eligible_at") { $0.eligibleAt }, .init("free_at") { $0.freeAt },
+        .init("policy_at") { $0.policyAt },
+        .init("budget") { $0.ledger.stored },
+        .init("decision") { $0.decision }, .init("rule") { $0.rule },
+        .init("reason") { $0.timeline.reason ?? .policy },
         .init("cause_topic") { $0.timeline.cause?.topic }, .init("cause_partition") { $0.timeline.cause?.partition },
         .init("cause_offset") { $0.timeline.cause?.offset },
         .init("fetch_milliseconds") { Int32(clamping: $0.fetchTime.wholeMilliseconds) },
@@ -76,14 +76,7 @@ package struct StoreTimelines: PostgresStatement {
     package static let sql = """
         WITH input AS MATERIALIZED (
             SELECT * FROM \(input.rows("i"))
-        ), held AS MATERIALIZED (
-            SELECT w.id FROM (SELECT DISTINCT list, lease FROM input) i JOIN work w ON w.id = i.list AND w.lease = i.lease
-            WHERE w.id = ANY (ARRAY(SELECT list FROM input))
-            ORDER BY w.id FOR SHARE OF w
-        ), ordered AS MATERIALIZED (
-            SELECT i.*, \(RowFormula.kindColumns)
-            FROM input i JOIN held h ON h.id = i.list JOIN kind k ON k.id = i.kind_id ORDER BY i.id
-        ), stored AS (
+        ), \(HeldLists.orderedInput), stored AS (
             UPDATE timeline t
             SET \(formula.assignments), \(formula.appointment),
                 revision = i.token, content = coalesce(i.content, t.content),
@@ -115,22 +108,17 @@ package struct StoreTimelines: PostgresStatement {
         package let rendered: Int64
     }
 
-    let writes: [TimelineWrite]
+    package let parameters: PostgresParameters
 
     package init(_ writes: [TimelineWrite]) {
-        self.writes = writes
-    }
-
-    package func bind(_ parameters: inout PostgresParameters) {
-        Self.input.bind(writes, to: &parameters)
+        parameters = Self.input.parameters(writes)
     }
 
     package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row {
-        let listedAt = try row.time("listed_at")
-        return Row(
-            row: try row.value("id"), nextLook: listedAt == .distantFuture ? nil : listedAt,
+        Row(
+            row: try row.value("id"), nextLook: try row.nextLook("listed_at"),
             isDue: try row.value("due"),
-            eligibleAt: try row.time("eligible_at"), contentRevision: try row.value("content_revision"),
+            eligibleAt: try row.value("eligible_at"), contentRevision: try row.value("content_revision"),
             rendered: try row.value("rendered"))
     }
 }
@@ -152,14 +140,10 @@ package struct ReadTimelinesAgain: PostgresStatement {
         FROM unnest((SELECT $1::int8[])) i (id) JOIN timeline t ON t.id = i.id JOIN kind k ON k.id = t.kind_id
         """
 
-    let rows: [Int64]
+    package let parameters: PostgresParameters
 
     package init(_ rows: [Int64]) {
-        self.rows = rows
-    }
-
-    package func bind(_ parameters: inout PostgresParameters) {
-        parameters.append(array: rows)
+        parameters = PostgresParameters(array: rows)
     }
 
     package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> ClaimedTimeline {

@@ -14,17 +14,10 @@ package struct DeleteWidgetsOfUser: PostgresStatement {
         RETURNING w.timeline_id
         """
 
-    let appID: Int32
-    let user: String
+    package let parameters: PostgresParameters
 
     package init(appID: Int32, user: String) {
-        self.appID = appID
-        self.user = user
-    }
-
-    package func bind(_ parameters: inout PostgresParameters) {
-        parameters.append(appID)
-        parameters.append(user)
+        parameters = PostgresParameters(appID, user)
     }
 
     /// Row of the timeline; `nil` for the tombstone of a removed widget.
@@ -48,15 +41,9 @@ package struct DeleteContentOfUser: PostgresStatement {
         DELETE FROM snapshot p USING fenced f WHERE p.timeline_id = f.id
         """
 
-    let rows: [Int64]
-    let user: String
+    package var parameters = PostgresParameters()
 
     package init(_ rows: [Int64], user: String) {
-        self.rows = rows
-        self.user = user
-    }
-
-    package func bind(_ parameters: inout PostgresParameters) {
         parameters.append(array: rows)
         parameters.append(user)
     }
@@ -66,16 +53,9 @@ package struct DeleteContentOfUser: PostgresStatement {
 package struct DeleteDeadLettersOfUser: PostgresStatement {
     package static let sql = "DELETE FROM dead_letter WHERE app = $1::text AND key = $2::bytea"
 
-    let app: String
-    let user: String
+    package let parameters: PostgresParameters
 
     package init(app: String, user: String) {
-        self.app = app
-        self.user = user
-    }
-
-    package func bind(_ parameters: inout PostgresParameters) {
-        parameters.append(app)
-        parameters.append(PostgresBytes(Array(user.utf8)))
+        parameters = PostgresParameters(app, Array(user.utf8))
     }
 }

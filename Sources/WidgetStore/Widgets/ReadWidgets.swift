@@ -66,28 +66,20 @@ package struct WidgetScope: Sendable {
         ) d
         """
 
-    let widgets: [Name]
-    let devices: [Name]
-    let deviceLimit: Int
+    fileprivate var parameters = PostgresParameters()
 
     /// - Parameter deviceLimit: the most widgets of one device that are read.
     package init(widgets: [Name], devices: [Name] = [], deviceLimit: Int = 0) {
-        self.widgets = widgets
-        self.devices = devices
-        self.deviceLimit = deviceLimit
-    }
-
-    fileprivate func bind(_ parameters: inout PostgresParameters) {
         Self.widgets.bind(widgets, to: &parameters)
         Self.devices.bind(devices, to: &parameters)
-        parameters.append(Int64(deviceLimit))
+        parameters.append(deviceLimit)
     }
 }
 
 /// Locks the widgets that lifecycle events of a batch name, by id or by device, in key order.
 ///
 /// A statement of its own: it may wait for another transaction that moves a widget to a new timeline, which a statement
-/// that began before that commit would not see. ``ReadWidgets`` comes behind it, with a later snapshot.
+/// that began before that commit would not see. ``ReadWidgets`` runs after it, with a later snapshot.
 package struct LockWidgets: PostgresStatement {
     package static let sql = """
         WITH named AS (\(WidgetScope.named))
@@ -96,14 +88,10 @@ package struct LockWidgets: PostgresStatement {
         FOR NO KEY UPDATE OF w
         """
 
-    let scope: WidgetScope
+    package let parameters: PostgresParameters
 
     package init(_ scope: WidgetScope) {
-        self.scope = scope
-    }
-
-    package func bind(_ parameters: inout PostgresParameters) {
-        scope.bind(&parameters)
+        parameters = scope.parameters
     }
 }
 
@@ -120,14 +108,10 @@ package struct ReadWidgets: PostgresStatement {
         FROM locked w LEFT JOIN timeline t ON t.id = w.timeline_id
         """
 
-    let scope: WidgetScope
+    package let parameters: PostgresParameters
 
     package init(_ scope: WidgetScope) {
-        self.scope = scope
-    }
-
-    package func bind(_ parameters: inout PostgresParameters) {
-        scope.bind(&parameters)
+        parameters = scope.parameters
     }
 
     package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> StoredWidget {
@@ -135,20 +119,18 @@ package struct ReadWidgets: PostgresStatement {
         if let timeline = try row.optional("timeline_id", as: Int64.self) {
             // A widget that came to the device after the lock, and was moved while this statement waited: its timeline is
             // not in the snapshot. Nothing is guessed; the transaction is tried again.
-            guard let identity = try row.optional("identity", as: PostgresUUID.self) else {
+            guard let id: TimelineID = try row.optional("identity") else {
                 throw PostgresError(
                     .server, "a widget was moved while it was read", sqlState: "40001", isRetriable: true)
             }
-            shown = StoredWidget.Shown(row: timeline, id: TimelineID(identity))
-        }
-        guard let family = try row.optionalFamily("family") else {
-            throw PostgresError(.decoding, "column \"family\" holds NULL; expected a widget family")
+            shown = StoredWidget.Shown(row: timeline, id: id)
         }
         return StoredWidget(
-            appID: try row.value("app_id"), id: try row.value("id"), kindID: try row.value("kind_id"), family: family,
-            timeline: shown, user: try row.value("user_id"), device: try row.value("device_id"),
+            appID: try row.value("app_id"), id: try row.value("id"), kindID: try row.value("kind_id"),
+            family: try row.value("family"), timeline: shown, user: try row.value("user_id"),
+            device: try row.value("device_id"),
             environment: WidgetEnvironment(
                 storedLocale: try row.value("locale"), timeZone: try row.value("time_zone")),
-            configuration: try row.optional("configuration") ?? "{}", changedAt: try row.time("changed_at"))
+            configuration: try row.optional("configuration") ?? "{}", changedAt: try row.value("changed_at"))
     }
 }

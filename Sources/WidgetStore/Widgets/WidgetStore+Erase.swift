@@ -8,39 +8,26 @@ package struct Erasure: Hashable, Sendable {
     /// publish their tombstones.
     package let timelines: Int
     package let deadLetters: Int
-
-    package init(widgets: Int, timelines: Int, deadLetters: Int) {
-        self.widgets = widgets
-        self.timelines = timelines
-        self.deadLetters = deadLetters
-    }
 }
 
 extension WidgetStore {
-    /// How often the erasure is repeated for widgets that are placed while it runs, and tried after a conflict.
+    /// Most repetitions for widgets that are placed meanwhile.
     private static let eraseAttempts = 10
 
-    /// Erases a user of an app: widgets, stored timelines and dead letters. What is placed meanwhile is erased too; what
-    /// still waits in Kafka is not, so the app has to have stopped sending.
+    /// Erases a user of an app: widgets, stored timelines and dead letters. Widgets placed meanwhile are erased too; events
+    /// that still wait in Kafka are not, so the app must have stopped sending.
     ///
     /// - Returns: `nil` when there is no such app.
     /// - Throws: `PostgresError`.
     package func erase(user: String, of app: String) async throws -> Erasure? {
         guard let registered = try await pool.query(ListApps()).first(where: { $0.name == app }) else { return nil }
         var total = Erasure(widgets: 0, timelines: 0, deadLetters: 0)
-        for attempt in 1...Self.eraseAttempts {
-            do {
-                let part = try await eraseOnce(user, registered)
-                total = Erasure(
-                    widgets: total.widgets + part.widgets, timelines: total.timelines + part.timelines,
-                    deadLetters: total.deadLetters + part.deadLetters)
-                if part.widgets == 0 { break }
-            } catch let error as PostgresError where error.isRetriable && attempt < Self.eraseAttempts {
-                // Doing it again does no harm, whatever became of the COMMIT.
-                var generator = SystemRandomNumberGenerator()
-                let backoff = Backoff(base: .milliseconds(20), cap: .seconds(1))
-                try await Task.sleep(for: backoff.delay(attempt: attempt, using: &generator))
-            }
+        for _ in 1...Self.eraseAttempts {
+            let part = try await retryingConflicts { try await eraseOnce(user, registered) }
+            total = Erasure(
+                widgets: total.widgets + part.widgets, timelines: total.timelines + part.timelines,
+                deadLetters: total.deadLetters + part.deadLetters)
+            if part.widgets == 0 { break }
         }
         return total
     }

@@ -28,7 +28,7 @@ package struct ImportCounts: Hashable, Sendable {
 }
 
 extension WidgetStore {
-    /// How often a chunk is tried that meets a concurrent writer.
+    /// Attempts for a chunk that conflicts with concurrent writers.
     private static let importAttempts = 5
 
     /// Writes a chunk of widgets in one transaction.
@@ -38,32 +38,19 @@ extension WidgetStore {
     package func importWidgets(_ widgets: [ImportedWidget]) async throws -> ImportCounts {
         let latest = Self.latest(widgets)
         guard !latest.isEmpty else { return ImportCounts() }
-        var attempt = 1
-        while true {
-            do {
-                var counts = try await importChunk(latest)
-                counts.older += widgets.count - latest.count
-                return counts
-            } catch let error as PostgresError where error.isRetriable && !error.commitOutcomeUnknown {
-                guard attempt < Self.importAttempts else { throw error }
-                var generator = SystemRandomNumberGenerator()
-                let backoff = Backoff(base: .milliseconds(20), cap: .seconds(1))
-                try await Task.sleep(for: backoff.delay(attempt: attempt, using: &generator))
-                attempt += 1
-            }
+        var counts = try await retryingConflicts(attempts: Self.importAttempts, isIdempotent: false) {
+            try await importChunk(latest)
         }
+        counts.older += widgets.count - latest.count
+        return counts
     }
 
     /// One row for each widget: a table cannot be updated from two rows at once.
     private static func latest(_ widgets: [ImportedWidget]) -> [ImportedWidget] {
-        struct Key: Hashable {
-            let appID: Int32
-            let id: [UInt8]
-        }
-        var positions: [Key: Int] = [:]
+        var positions: [WidgetKey: Int] = [:]
         var latest: [ImportedWidget] = []
         for widget in widgets {
-            let key = Key(appID: widget.kind.appID, id: Array(widget.placement.widget.utf8))
+            let key = WidgetKey(widget.kind.appID, widget.placement.widget)
             guard let position = positions[key] else {
                 positions[key] = latest.count
                 latest.append(widget)
@@ -105,6 +92,17 @@ extension WidgetStore {
     }
 }
 
+/// A widget's primary key, compared by bytes.
+private struct WidgetKey: Hashable {
+    private let appID: Int32
+    private let id: [UInt8]
+
+    init(_ appID: Int32, _ id: String) {
+        self.appID = appID
+        self.id = Array(id.utf8)
+    }
+}
+
 /// The writes of one chunk of an import.
 private struct ImportChunk {
     struct Change {
@@ -120,12 +118,7 @@ private struct ImportChunk {
         }
     }
 
-    private struct Key: Hashable {
-        let appID: Int32
-        let id: [UInt8]
-    }
-
-    private let stored: [Key: StoredWidget]
+    private let stored: [WidgetKey: StoredWidget]
     var counts = ImportCounts()
     var placements: [TimelineID: TimelinePlacement] = [:]
     var inserts: [Change] = []
@@ -134,12 +127,12 @@ private struct ImportChunk {
     var departed: Set<Int64> = []
 
     init(stored: [StoredWidget]) {
-        self.stored = Dictionary(stored.map { (Key(appID: $0.appID, id: Array($0.id.utf8)), $0) }) { $1 }
+        self.stored = Dictionary(stored.map { (WidgetKey($0.appID, $0.id), $0) }) { $1 }
     }
 
     mutating func add(_ widget: ImportedWidget, kind: RegisteredKind) {
         let placement = widget.placement
-        let old = stored[Key(appID: kind.appID, id: Array(placement.widget.utf8))]
+        let old = stored[WidgetKey(kind.appID, placement.widget)]
         if let old, old.changedAt > widget.time {
             counts.older += 1
             return

@@ -34,9 +34,9 @@ package struct WidgetWrite: Sendable {
 
     fileprivate static let input = InputColumns<WidgetWrite>([
         .init("app_id") { $0.appID }, .init("id") { $0.id }, .init("kind_id") { $0.kindID },
-        .init("family") { $0.family.rawValue }, .init("timeline_id") { $0.timelineID }, .init("user_id") { $0.user },
+        .init("family") { $0.family }, .init("timeline_id") { $0.timelineID }, .init("user_id") { $0.user },
         .init("device_id") { $0.device }, .init("locale") { $0.environment.locale },
-        .init("time_zone") { $0.environment.timeZone }, .init("changed_at") { PostgresTimestamp($0.changedAt) },
+        .init("time_zone") { $0.environment.timeZone }, .init("changed_at") { $0.changedAt },
         .init("is_back") { $0.isBack },
     ])
 }
@@ -57,14 +57,10 @@ package struct InsertWidgets: PostgresStatement {
         SELECT require_widgets((SELECT count(*) FROM written), (SELECT count(*) FROM input))
         """
 
-    let writes: [WidgetWrite]
+    package let parameters: PostgresParameters
 
     package init(_ writes: [WidgetWrite]) {
-        self.writes = writes
-    }
-
-    package func bind(_ parameters: inout PostgresParameters) {
-        WidgetWrite.input.bind(writes, to: &parameters)
+        parameters = WidgetWrite.input.parameters(writes)
     }
 }
 
@@ -80,13 +76,9 @@ package struct UpdateWidgets: PostgresStatement {
         FROM input i WHERE w.app_id = i.app_id AND w.id = i.id
         """
 
-    let writes: [WidgetWrite]
+    package let parameters: PostgresParameters
 
     package init(_ writes: [WidgetWrite]) {
-        self.writes = writes
-    }
-
-    package func bind(_ parameters: inout PostgresParameters) {
-        WidgetWrite.input.bind(writes, to: &parameters)
+        parameters = WidgetWrite.input.parameters(writes)
     }
 }

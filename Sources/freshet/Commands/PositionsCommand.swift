@@ -21,7 +21,7 @@ struct PositionsCommand: AsyncParsableCommand {
                 output.print(rows, \.json, columns: "TOPIC", "PARTITION", "NEXT OFFSET", "EPOCH", "UPDATED") { row in
                     [
                         row.topic, "\(row.partition)", row.nextOffset.map { "\($0)" } ?? "earliest", "\(row.epoch)",
-                        Timestamp(row.updatedAt).rfc3339,
+                        row.updatedAt.rfc3339,
                     ]
                 }
             }
@@ -79,7 +79,7 @@ extension ListPositions.Row {
         [
             "topic": .string(topic), "partition": .number(JSONNumber(Int(partition))),
             "nextOffset": nextOffset.map { .number(JSONNumber(Int($0))) } ?? .null,
-            "epoch": .number(JSONNumber(Int(epoch))), "updatedAt": .string(Timestamp(updatedAt).rfc3339),
+            "epoch": .number(JSONNumber(Int(epoch))), "updatedAt": .string(updatedAt.rfc3339),
         ]
     }
 }

@@ -49,7 +49,7 @@ struct DemoVerdict: Sendable {
                 DemoTraffic.Scope(app: row.app, kind: nil, user: nil),
             ]
             guard let latest = scopes.compactMap({ requested[$0] }).max() else { continue }
-            guard let oldest = row.oldest, Timestamp(oldest) >= latest else {
+            guard let oldest = row.oldest, oldest >= latest else {
                 lost.append("\(row.app) \(row.kind) of \(row.user): requested at \(latest.rfc3339), rendered before")
                 continue
             }

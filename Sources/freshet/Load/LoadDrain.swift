@@ -143,7 +143,7 @@ struct LoadDrain: Sendable {
         let served = try await served(targets, since: first.now)
         let begin = min(ready, served.first ?? ready)
         let end = served.last ?? begin
-        func local(_ time: PostgresTimestamp) -> ContinuousClock.Instant {
+        func local(_ time: Timestamp) -> ContinuousClock.Instant {
             readyAt + .microseconds(time.microseconds - ready.microseconds)
         }
         pass.cpu = farm.sampler.usage(from: local(begin), to: local(end))
@@ -211,11 +211,11 @@ struct LoadDrain: Sendable {
         var rows: [TimelineID: StoredTimelines.Row] = [:]
         /// When the first of the targeted timelines was asked for in this pass, as far as it shows, and when the last was
         /// rendered.
-        var first: PostgresTimestamp?
-        var last: PostgresTimestamp?
+        var first: Timestamp?
+        var last: Timestamp?
     }
 
-    private func served(_ targets: Set<TimelineID>, since start: PostgresTimestamp) async throws -> Served {
+    private func served(_ targets: Set<TimelineID>, since start: Timestamp) async throws -> Served {
         var served = Served()
         try await farm.forEachTimeline { row in
             guard targets.contains(row.id) else { return }

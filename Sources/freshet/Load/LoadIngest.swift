@@ -136,7 +136,7 @@ struct LoadIngest: Sendable {
         let began = try await farm.vitals()
         let beganAt = ContinuousClock.now
         let service = try await farm.startService(.ingest)
-        var start: PostgresTimestamp?
+        var start: Timestamp?
         var end = began.now
         var applied = 0
         var since = ContinuousClock.now
@@ -165,7 +165,7 @@ struct LoadIngest: Sendable {
         await farm.stop(service)
 
         let begin = start ?? began.now
-        func local(_ time: PostgresTimestamp) -> ContinuousClock.Instant {
+        func local(_ time: Timestamp) -> ContinuousClock.Instant {
             beganAt + .microseconds(time.microseconds - began.now.microseconds)
         }
         round.seconds = Double(end.microseconds - begin.microseconds) / 1e6

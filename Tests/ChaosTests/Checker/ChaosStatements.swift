@@ -38,7 +38,7 @@ struct StoredTimelines: PostgresStatement {
 
     static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row {
         Row(
-            id: TimelineID(try row.value("identity", as: PostgresUUID.self)), requested: try row.value("requested"),
+            id: try row.value("identity"), requested: try row.value("requested"),
             contentRevision: try row.value("content_revision"), views: try row.value("views"),
             content: try row.optional("content"), text: try row.value("text"))
     }
@@ -55,7 +55,7 @@ struct StoredWidgets: PostgresStatement {
         let device: String
         let locale: String
         let timeZone: String
-        let changedAt: PostgresTimestamp
+        let changedAt: Timestamp
     }
 
     static let sql = """
@@ -69,7 +69,7 @@ struct StoredWidgets: PostgresStatement {
         Row(
             app: try row.value("app"), id: try row.value("id"), kind: try row.value("kind"),
             family: try row.value("family"),
-            timeline: try row.optional("identity", as: PostgresUUID.self).map { TimelineID($0) },
+            timeline: try row.optional("identity"),
             user: try row.value("user_id"), device: try row.value("device_id"), locale: try row.value("locale"),
             timeZone: try row.value("time_zone"), changedAt: try row.value("changed_at"))
     }
@@ -112,7 +112,7 @@ struct StoredDeadLetters: PostgresStatement {
 struct StoredContent: PostgresStatement {
     struct Row: Sendable {
         let id: TimelineID
-        let placedAt: PostgresTimestamp
+        let placedAt: Timestamp
         let revision: Int64
         /// Nil: nothing was stored yet.
         let content: String?
@@ -124,13 +124,11 @@ struct StoredContent: PostgresStatement {
 
     let ids: [TimelineID]
 
-    func bind(_ parameters: inout PostgresParameters) {
-        parameters.append(array: ids.map { PostgresUUID($0) })
-    }
+    var parameters: PostgresParameters { PostgresParameters(array: ids) }
 
     static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row {
         Row(
-            id: TimelineID(try row.value("identity", as: PostgresUUID.self)), placedAt: try row.value("placed_at"),
+            id: try row.value("identity"), placedAt: try row.value("placed_at"),
             revision: try row.value("content_revision"), content: try row.optional("content"))
     }
 }

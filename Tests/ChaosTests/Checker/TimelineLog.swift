@@ -172,7 +172,7 @@ final class TimelineLog: Sendable {
     }
 }
 
-extension PostgresTimestamp {
+extension Timestamp {
     /// Since 1970.
-    var milliseconds: Int64 { Timestamp(self).microseconds / 1_000 }
+    var milliseconds: Int64 { microseconds / 1_000 }
 }

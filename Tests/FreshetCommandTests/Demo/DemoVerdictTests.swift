@@ -12,7 +12,7 @@ struct DemoVerdictTests {
     /// What the demo found; as it stands, two timelines of one user that are as they should be.
     private struct Findings {
         var requested: [DemoTraffic.Scope: Timestamp] = [:]
-        var oldest: PostgresTimestamp? = PostgresTimestamp(DemoVerdictTests.time)
+        var oldest: Timestamp? = DemoVerdictTests.time
         var due: Int64 = 0
         var stale: Int64 = 0
         var stored: Int64 = 2

@@ -142,7 +142,7 @@ struct SampleContentTests {
         let provider = provider()
         let batch = try SampleBatch.parse(ProviderRequest(items: items).encode(), app: app)
         let contents = try #require(batch.contents(of: app))
-        let response = try StandInResponse.snapshots(
+        let response = try FallbackResponse.snapshots(
             provider.snapshots(batch, contents: contents, at: Self.now), requested: items.map(\.id))
         #expect(response.foreignCount == 0 && response.unreadable.isEmpty)
         for outcome in response.outcomes {
@@ -166,7 +166,7 @@ struct SampleContentTests {
         }
         let batch = try SampleBatch.parse(PlaceholderRequest(kind: kind, items: items).encode(), app: app)
         let contents = try #require(batch.contents(of: app))
-        let response = try StandInResponse.placeholders(
+        let response = try FallbackResponse.placeholders(
             provider().placeholders(batch, contents: contents), requested: items.map(\.id))
         #expect(response.foreignCount == 0 && response.unreadable.isEmpty)
         for outcome in response.outcomes {

@@ -96,9 +96,9 @@ actor DatabaseServer {
 /// Databases of tests that began six hours ago or earlier.
 private struct Leftovers: PostgresStatement {
     static let sql = """
-        SELECT datname FROM pg_database
+        SELECT datname::text AS name FROM pg_database
         WHERE datname ~ '^freshet_test_[0-9]+_' AND split_part(datname, '_', 3)::int8 < extract(epoch FROM now()) - 21600
         """
 
-    static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> String { try row.value(0) }
+    static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> String { try row.value("name") }
 }

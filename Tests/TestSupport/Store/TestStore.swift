@@ -33,12 +33,10 @@ private struct TestInteger: PostgresStatement {
     static let sql = "SELECT test_integer($1::text)"
     let query: String
 
-    func bind(_ parameters: inout PostgresParameters) {
-        parameters.append(query)
-    }
+    var parameters: PostgresParameters { PostgresParameters(query) }
 
     static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int64 {
-        try row.optional(0) ?? 0
+        try row.optional("test_integer") ?? 0
     }
 }
 

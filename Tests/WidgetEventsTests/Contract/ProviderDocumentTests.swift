@@ -98,8 +98,8 @@ struct ProviderDocumentTests {
             case .snapshot, .placeholder:
                 let response =
                     try endpoint == .snapshot
-                    ? StandInResponse.snapshots(value.encoded, requested: ids)
-                    : StandInResponse.placeholders(value.encoded, requested: ids)
+                    ? FallbackResponse.snapshots(value.encoded, requested: ids)
+                    : FallbackResponse.placeholders(value.encoded, requested: ids)
                 #expect(response.outcomes.count == ids.count && response.foreignCount == 0)
                 for outcome in response.outcomes {
                     switch outcome {

@@ -149,8 +149,8 @@ struct SchemaTests {
             let ids = elements.compactMap { $0["id"]?.stringValue.flatMap { TimelineID($0) } }
             let response =
                 endpoint == "snapshot"
-                ? try StandInResponse.snapshots(example.encoded, requested: ids)
-                : try StandInResponse.placeholders(example.encoded, requested: ids)
+                ? try FallbackResponse.snapshots(example.encoded, requested: ids)
+                : try FallbackResponse.placeholders(example.encoded, requested: ids)
             #expect(response.outcomes.count == elements.count && response.foreignCount == 0)
             for outcome in response.outcomes {
                 switch outcome {
@@ -167,8 +167,8 @@ struct SchemaTests {
                 let document: JSONValue = .object(JSONObject([.init(key: "\(endpoint)s", value: .array(broken))]))
                 let refused =
                     try endpoint == "snapshot"
-                    ? StandInResponse.snapshots(document.encoded, requested: ids)
-                    : StandInResponse.placeholders(document.encoded, requested: ids)
+                    ? FallbackResponse.snapshots(document.encoded, requested: ids)
+                    : FallbackResponse.placeholders(document.encoded, requested: ids)
                 guard case .invalid = refused.outcomes[0] else {
                     Issue.record("without \(key): \(refused.outcomes[0])")
                     continue

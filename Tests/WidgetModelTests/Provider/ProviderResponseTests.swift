@@ -37,7 +37,7 @@ struct ProviderResponseTests {
         for key in [#"\uD83D\uD83D"#, #"\uD83D\uD7FF"#, #"\uD83D\n0041"#, #"\uD83D....A"#, #"\uDC00"#, #"\uD83D"#] {
             #expect(throws: JSONError.self, "\(key)") { try parse(#"{"timelines":[{"\#(key)":[1,"#) }
             #expect(throws: JSONError.self, "\(key)") {
-                try StandInResponse.snapshots(bytes(#"{"snapshots":[{"\#(key)":[1,"#), requested: [one])
+                try FallbackResponse.snapshots(bytes(#"{"snapshots":[{"\#(key)":[1,"#), requested: [one])
             }
         }
         #expect {

@@ -72,13 +72,21 @@ struct ListTests {
             #expect(try await store.pool.query(RegisterWorker(mine)) == [false])
             #expect(try await store.pool.query(RegisterWorker(PostgresUUID(high: 2, low: 2))) == [true])
             #expect(try await store.end(lists[0], isCompared: false) == .uncompared)
-            try await store.sql("UPDATE worker SET seen_at = now() - interval '11 minutes' WHERE id <> '\(mine)'")
+            try await store.sql(
+                """
+                UPDATE worker SET seen_at = now() - interval '11 minutes'
+                WHERE id <> '00000000-0000-0001-0000-000000000001'
+                """)
             #expect(try await store.end(lists[0], isCompared: false) == .ended)
             #expect(try await store.end(lists[1]) == .ended)
             // The silent one is deleted only long after it has stopped to count.
             #expect(try await store.pool.query(RegisterWorker(mine)) == [false])
             #expect(try await store.integer("SELECT count(*) FROM worker") == 2)
-            try await store.sql("UPDATE worker SET seen_at = now() - interval '21 minutes' WHERE id <> '\(mine)'")
+            try await store.sql(
+                """
+                UPDATE worker SET seen_at = now() - interval '21 minutes'
+                WHERE id <> '00000000-0000-0001-0000-000000000001'
+                """)
             _ = try await store.pool.query(RegisterWorker(mine))
             #expect(try await store.integer("SELECT count(*) FROM worker") == 1)
         }

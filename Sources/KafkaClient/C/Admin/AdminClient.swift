@@ -62,15 +62,12 @@ struct AdminClient: ~Copyable {
     }
 
     private func request(for topic: KafkaTopicSpecification) throws(KafkaError) -> OpaquePointer {
-        var text = [CChar](repeating: 0, count: 512)
-        let request = unsafe text.withUnsafeMutableBufferPointer { buffer in
+        let (request, text) = unsafe withErrorText {
             unsafe rd_kafka_NewTopic_new(
-                topic.name, Int32(clamping: topic.partitions), Int32(clamping: topic.replicationFactor ?? -1),
-                buffer.baseAddress, buffer.count)
+                topic.name, Int32(clamping: topic.partitions), Int32(clamping: topic.replicationFactor ?? -1), $0, $1)
         }
         guard let request = unsafe request else {
-            throw KafkaError(
-                RD_KAFKA_RESP_ERR__INVALID_ARG, message: String(terminated: text), context: context(topic.name))
+            throw KafkaError(RD_KAFKA_RESP_ERR__INVALID_ARG, message: text, context: context(topic.name))
         }
         for (name, value) in topic.configuration {
             let response = unsafe rd_kafka_NewTopic_set_config(request, name, value)
@@ -83,13 +80,9 @@ struct AdminClient: ~Copyable {
     }
 
     func createPartitions(_ topic: String, count total: Int) throws(KafkaError) {
-        var text = [CChar](repeating: 0, count: 512)
-        let request = unsafe text.withUnsafeMutableBufferPointer { buffer in
-            unsafe rd_kafka_NewPartitions_new(topic, max(total, 0), buffer.baseAddress, buffer.count)
-        }
+        let (request, text) = unsafe withErrorText { unsafe rd_kafka_NewPartitions_new(topic, max(total, 0), $0, $1) }
         guard let request = unsafe request else {
-            throw KafkaError(
-                RD_KAFKA_RESP_ERR__INVALID_ARG, message: String(terminated: text), context: context(topic))
+            throw KafkaError(RD_KAFKA_RESP_ERR__INVALID_ARG, message: text, context: context(topic))
         }
         defer { unsafe rd_kafka_NewPartitions_destroy(request) }
         var requests: [OpaquePointer?] = unsafe [request]
@@ -226,9 +219,8 @@ struct AdminClient: ~Copyable {
         defer { unsafe rd_kafka_queue_destroy(queue) }
         let options = unsafe rd_kafka_AdminOptions_new(client.pointer, kind)
         defer { unsafe rd_kafka_AdminOptions_destroy(options) }
-        var text = [CChar](repeating: 0, count: 512)
-        let response = unsafe text.withUnsafeMutableBufferPointer { buffer in
-            unsafe rd_kafka_AdminOptions_set_request_timeout(options, milliseconds, buffer.baseAddress, buffer.count)
+        let (response, _) = unsafe withErrorText {
+            unsafe rd_kafka_AdminOptions_set_request_timeout(options, milliseconds, $0, $1)
         }
         guard response == RD_KAFKA_RESP_ERR_NO_ERROR else { throw KafkaError(response, context: context) }
         unsafe request(options, queue)

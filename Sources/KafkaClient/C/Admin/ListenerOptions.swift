@@ -2,8 +2,7 @@ import Glibc
 
 /// Options of listeners that the library opens without letting anybody set them.
 enum ListenerOptions {
-    /// What is accepted on listeners at these ports of this process sends at once (`TCP_NODELAY`, which accepted sockets take
-    /// over from their listener).
+    /// Sets `TCP_NODELAY` on this process's listeners at these ports, from which accepted sockets inherit it.
     ///
     /// Without it the embedded broker's answers wait for the acknowledgement of those before (Nagle's algorithm), which a
     /// client that has nothing to send holds back for 40 ms: two fetches in a second took that long.
@@ -20,7 +19,7 @@ enum ListenerOptions {
         descriptors().filter { port(of: $0).map(ports.contains) ?? false }
     }
 
-    /// What this process has open.
+    /// Open descriptors of this process.
     private static func descriptors() -> [Int32] {
         guard let directory = unsafe opendir("/proc/self/fd") else { return [] }
         defer { unsafe closedir(directory) }

@@ -14,7 +14,7 @@ struct MessageReader: ~Copyable {
         // For other consumers; here the end has to be told.
         configuration.properties["enable.partition.eof"] = nil
         let callbacks = ClientCallbacks(logger: logger, configuration: configuration)
-        // No group: the simple consumer needs none, so nobody else's partitions move.
+        // The simple consumer needs no group, so no other consumer's partitions move.
         let properties = try ClientProperties(
             .consumer, configuration,
             // No more is fetched than what was asked for.

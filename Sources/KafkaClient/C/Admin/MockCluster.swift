@@ -24,8 +24,8 @@ final class MockCluster: Sendable {
     /// Everything is freed.
     let completion = Completion()
     private let parts: Mutex<Parts?>
-    /// Ports of brokers that were stopped, nil where somebody was quicker: the library ends the process when it cannot have
-    /// one again.
+    /// Reserved ports of stopped brokers, nil where another process took it: the library ends the process when it cannot
+    /// listen on a broker's port again.
     private let reserved = Mutex<[Int32: Reserved?]>([:])
 
     private final class Reserved: Sendable {
@@ -100,7 +100,7 @@ final class MockCluster: Sendable {
                 if response == RD_KAFKA_RESP_ERR_NO_ERROR { reserve(id) }
                 return response
             }
-            // Who was stopped needs a port to come back to; for others there is nothing to do.
+            // A stopped broker needs its port; for others there is nothing to do.
             let wasStopped = reserved.withLock { $0.keys.contains(id) }
             guard !wasStopped || reserve(id) else { return RD_KAFKA_RESP_ERR__CRIT_SYS_RESOURCE }
             let response = unsafe rd_kafka_mock_broker_set_up(cluster, id)
@@ -109,7 +109,7 @@ final class MockCluster: Sendable {
         }
     }
 
-    /// The broker's port, from now on kept until the cluster ends; false when somebody was quicker.
+    /// Reserves the broker's port until the cluster ends; false when another process has taken it.
     @discardableResult
     private func reserve(_ id: Int32) -> Bool {
         reserved.withLock { reserved in

@@ -1,11 +1,11 @@
 import Glibc
 
 /// Keeps a port of this host for a listener that is gone for a while: no connection gets it for its own end, and no
-/// listener that asks for any port. Who sets `SO_REUSEADDR` can listen on it all the same, as librdkafka's brokers do.
+/// listener that asks for any port. A socket with `SO_REUSEADDR` can still listen on it, as librdkafka's brokers do.
 struct PortReservation: ~Copyable {
     private let descriptor: Int32
 
-    /// nil when somebody else has the port.
+    /// Nil when the port is taken.
     init?(port: UInt16) {
         descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
         guard descriptor >= 0 else { return nil }

@@ -1,7 +1,7 @@
 internal import CRdKafka
 internal import Logging
 
-/// What the owner of a client gets called for, on the thread that polls it.
+/// Callbacks of a client's owner, on the thread that polls the client.
 protocol ClientEvents: AnyObject {
     /// A condition that librdkafka goes on from by itself, or a fatal error.
     func errorRaised(_ response: rd_kafka_resp_err_t, reason: String)
@@ -13,8 +13,8 @@ protocol ClientEvents: AnyObject {
     func delivered(_ message: UnsafePointer<rd_kafka_message_t>)
 }
 
-/// What librdkafka calls back into. One instance belongs to one client: it is the client's opaque pointer, unretained,
-/// and whoever owns the client keeps it alive until the client is destroyed.
+/// Target of librdkafka's callbacks: the opaque pointer of one client, unretained. The owner of the client keeps it alive
+/// until the client is destroyed.
 ///
 /// `@unchecked Sendable`: `owner` is set, used and cleared on the thread that polls the client, where all callbacks
 /// come, except those of logs if they are ``ClientProperties/Logs/direct``; these use the constant members only.

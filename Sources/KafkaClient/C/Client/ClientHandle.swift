@@ -27,9 +27,8 @@ internal import Logging
         }
     }
 
-    /// Frees the client. Waits until its own threads have ended, but only so long: librdkafka sometimes never gets there
-    /// (issues 3143 and 5434; here, 2.0.2, when a topic with assigned partitions goes away). A process that is to end,
-    /// or to replace its client, must not hang with it. What is given up costs its memory and an idle thread.
+    /// Frees the client. Waits a bounded time for its threads to end, since librdkafka may hang here (issues 3143 and 5434;
+    /// in 2.0.2 when a topic with assigned partitions is deleted). A client that is given up costs its memory and a thread.
     ///
     /// - Parameter callbacks: kept alive for as long as the client is.
     /// - Returns: false if it was given up.

@@ -7,7 +7,7 @@ internal import Logging
     enum Logs {
         /// Logs wait in the client's queue and come on the thread that polls it.
         case polled
-        /// Logs come from librdkafka's own threads: for clients that nobody polls.
+        /// Logs come from librdkafka's own threads: for clients that are not polled.
         case direct
     }
 
@@ -38,7 +38,7 @@ internal import Logging
             if let wanted = fixed[canonical], !Self.isSame(wanted, value) {
                 problems.append("\(name): is fixed to \(wanted) here")
             } else if Self.isForeign(canonical, to: role) {
-                // Checked all the same, on a configuration that is thrown away.
+                // Checked as well, on a configuration that is thrown away.
                 let scratch = unsafe rd_kafka_conf_new()
                 if let problem = unsafe Self.set(name, value, on: scratch) { problems.append(problem) }
                 unsafe rd_kafka_conf_destroy(scratch)
@@ -69,13 +69,10 @@ internal import Logging
         if let pointer = unsafe pointer { unsafe rd_kafka_conf_destroy(pointer) }
     }
 
-    /// Makes a client of it, which takes the pointer if it succeeds.
+    /// Makes a client, which takes the pointer over.
     mutating func makeClient(_ type: rd_kafka_type_t) throws(InvalidProperties) -> OpaquePointer {
-        var text = [CChar](repeating: 0, count: 512)
-        let client = unsafe text.withUnsafeMutableBufferPointer { buffer in
-            unsafe rd_kafka_new(type, pointer, buffer.baseAddress, buffer.count)
-        }
-        guard let client = unsafe client else { throw InvalidProperties(reason: redact(String(terminated: text))) }
+        let (client, text) = unsafe withErrorText { unsafe rd_kafka_new(type, pointer, $0, $1) }
+        guard let client = unsafe client else { throw InvalidProperties(reason: redact(text)) }
         unsafe pointer = nil
         return unsafe client
     }
@@ -85,12 +82,9 @@ internal import Logging
         var reason: String
     }
 
-    /// What is wrong with the property; nil if it was set.
+    /// Sets a property; answers the problem with it, if there is one.
     private static func set(_ name: String, _ value: String, on pointer: OpaquePointer?) -> String? {
-        var text = [CChar](repeating: 0, count: 512)
-        let result = unsafe text.withUnsafeMutableBufferPointer { buffer in
-            unsafe rd_kafka_conf_set(pointer, name, value, buffer.baseAddress, buffer.count)
-        }
+        let (result, text) = unsafe withErrorText { unsafe rd_kafka_conf_set(pointer, name, value, $0, $1) }
         switch result {
         case RD_KAFKA_CONF_OK:
             return nil
@@ -98,12 +92,12 @@ internal import Logging
             return "\(name): librdkafka \(unsafe String(cString: rd_kafka_version_str())) has no such property"
         default:
             if KafkaConfiguration.isSecret(name) { return "\(name): the value is not allowed" }
-            return "\(name): \(String(terminated: text))"
+            return "\(name): \(text)"
         }
     }
 
     private static func install(_ callbacks: ClientCallbacks, on pointer: OpaquePointer) {
-        // Unretained: see ClientCallbacks for who keeps it alive.
+        // Unretained: the owner of the client keeps the callbacks alive.
         unsafe rd_kafka_conf_set_opaque(pointer, Unmanaged.passUnretained(callbacks).toOpaque())
         unsafe rd_kafka_conf_set_log_cb(pointer) { client, level, facility, text in
             guard let client = unsafe client else { return }
@@ -186,8 +180,8 @@ extension ClientProperties {
         "allow.auto.create.topics", "client.rack", "auto.offset.reset",
     ]
 
-    /// Properties that it marks with P; a consumer would warn of each. And one that it marks with both, which is about
-    /// produce requests, and would have a consumer's requests wait for its fetches.
+    /// Properties that it marks with P; a consumer would warn of each. And one that it marks with both, which would make a
+    /// consumer's requests wait for its fetches.
     private static let producerOnly: Set<String> = [
         "max.in.flight.requests.per.connection",
         "transactional.id", "transaction.timeout.ms", "enable.idempotence", "enable.gapless.guarantee",
@@ -199,9 +193,11 @@ extension ClientProperties {
     ]
 }
 
-extension String {
-    /// From a buffer that librdkafka has written a text to.
-    init(terminated buffer: [CChar]) {
-        self.init(decoding: buffer.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
-    }
+/// Lends librdkafka a buffer for an error's text, and answers the call's result with the text.
+func withErrorText<Result>(
+    _ call: (UnsafeMutablePointer<CChar>?, Int) -> Result
+) -> (result: Result, text: String) {
+    var buffer = [CChar](repeating: 0, count: 512)
+    let result = unsafe buffer.withUnsafeMutableBufferPointer { unsafe call($0.baseAddress, $0.count) }
+    return (result, String(decoding: buffer.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self))
 }

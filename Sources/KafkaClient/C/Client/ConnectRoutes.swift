@@ -14,7 +14,7 @@ import Darwin
 /// to cut or delay what is said to them has to be slipped in where the connection is made.
 ///
 /// The environment variable `FRESHET_KAFKA_ROUTES` has pairs of ports of the loopback interface, such as
-/// `41001=52001,41002=52002`: who connects to the first is led to the second.
+/// `41001=52001,41002=52002`: a connection to the first is made to the second.
 enum ConnectRoutes {
     static let variable = "FRESHET_KAFKA_ROUTES"
 

@@ -35,13 +35,9 @@ extension KafkaError {
 
     /// The fatal error that the client has raised; nil if it has not.
     static func fatal(of client: ClientHandle, operation: String) -> KafkaError? {
-        var text = [CChar](repeating: 0, count: 512)
-        let response = unsafe text.withUnsafeMutableBufferPointer { buffer in
-            unsafe rd_kafka_fatal_error(client.pointer, buffer.baseAddress, buffer.count)
-        }
+        let (response, text) = unsafe withErrorText { unsafe rd_kafka_fatal_error(client.pointer, $0, $1) }
         guard response != RD_KAFKA_RESP_ERR_NO_ERROR else { return nil }
-        return KafkaError(
-            response, message: String(terminated: text), isFatal: true, context: Context(operation: operation))
+        return KafkaError(response, message: text, isFatal: true, context: Context(operation: operation))
     }
 
     /// Errors after which doing the same again later can succeed: those of connections, elections, overload and time.

@@ -22,7 +22,7 @@ internal import CRdKafka
         if let offset, let element = unsafe element { unsafe element.pointee.offset = offset }
     }
 
-    /// What librdkafka lent in a callback.
+    /// Partitions of a list lent in a callback.
     static func places(in list: UnsafePointer<rd_kafka_topic_partition_list_t>) -> [TopicPartition] {
         (0..<Int(unsafe list.pointee.cnt)).map { index in
             let element = unsafe list.pointee.elems[index]

@@ -46,6 +46,21 @@ enum PollThread {
         }
     }
 
+    /// Runs the body on a new thread and waits, suspended, for its result. The body calls `answer` once.
+    static func perform<Value: Sendable>(
+        _ name: String, _ body: @escaping @Sendable (_ answer: (Result<Value, KafkaError>) -> Void) -> Void
+    ) async throws(KafkaError) -> Value {
+        let result = await withCheckedContinuation {
+            (continuation: CheckedContinuation<Result<Value, KafkaError>, Never>) in
+            do throws(KafkaError) {
+                try run(name) { body { continuation.resume(returning: $0) } }
+            } catch {
+                continuation.resume(returning: .failure(error))
+            }
+        }
+        return try result.get()
+    }
+
     #if canImport(Darwin)
     private static func main(_ argument: UnsafeMutableRawPointer) -> UnsafeMutableRawPointer? {
         let start = unsafe Unmanaged<Start>.fromOpaque(argument).takeRetainedValue()

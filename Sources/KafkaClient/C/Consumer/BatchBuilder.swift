@@ -1,9 +1,9 @@
-/// Fills the arena of a ``KafkaBatch``. Used on one thread; what it is lent is copied before the call returns.
+/// Fills the arena of a ``KafkaBatch``. Used on one thread; lent bytes are copied before the call returns.
 struct BatchBuilder {
     let maximumMessages: Int
     let maximumBytes: Int
 
-    /// The arena, with room at its end: what is used of it are the first `used` bytes.
+    /// The arena: the first `used` bytes hold messages, the rest is room.
     private var bytes: [UInt8] = []
     private var used = 0
     private(set) var records: [KafkaBatch.Record] = []
@@ -46,7 +46,7 @@ struct BatchBuilder {
     /// Adds a header to the record begun last.
     mutating func appendHeader(name: UnsafeRawBufferPointer, value: UnsafeRawBufferPointer?) {
         let before = used
-        makeRoom(unsafe KafkaBatch.Headers.prefixLength + name.count + (value?.count ?? 0))
+        makeRoom(unsafe KafkaBatch.headerPrefixLength + name.count + (value?.count ?? 0))
         write(Int32(name.count))
         unsafe write(value.map { Int32($0.count) } ?? -1)
         unsafe write(name)

@@ -36,7 +36,7 @@ struct BatchGathering {
     mutating func remove(_ places: Set<TopicPartition>) {
         builder.remove(places, topics: topics)
         guard let reader else { return }
-        // What was made of the others has their places in it.
+        // The annotation of the others has their old places in it.
         _ = reader.take()
         builder.readAll(with: reader, topics: topics)
     }

@@ -1,6 +1,6 @@
 internal import Synchronization
 
-/// What the consumer's poll thread is asked to do.
+/// A command to the consumer's poll thread.
 enum ConsumerCommand: Sendable {
     case start([TopicPartition], at: [TopicPartition: KafkaOffset], assignment: Int)
     case acknowledge(revocation: Int)

@@ -3,8 +3,8 @@ internal import Synchronization
 /// Between the poll thread, which gathers messages and pushes events, and the one receiver, which takes: in order, and
 /// bounded by the poll thread, which looks at ``pendingBatches`` before it adds to it.
 ///
-/// A receiver that comes takes what has been gathered until then, without the poll thread: so batches grow while the receiver
-/// is busy, and nobody is woken for that.
+/// A receiver takes the messages gathered so far without the poll thread: so batches grow while the receiver is busy, and no
+/// thread is woken for that.
 final class ConsumerEventBuffer: Sendable {
     typealias Outcome = Result<KafkaConsumerEvent?, KafkaError>
 
@@ -42,7 +42,7 @@ final class ConsumerEventBuffer: Sendable {
         set { isRoomWanted.store(newValue, ordering: .sequentiallyConsistent) }
     }
 
-    /// Whether somebody iterates: nobody else could acknowledge a revocation.
+    /// Whether a task iterates, and can acknowledge a revocation.
     var hasReceiver: Bool { shared.withLock { $0.state.receivers > 0 } }
 
     /// Number of messages and batches that were given away.
@@ -163,7 +163,7 @@ extension ConsumerEventBuffer {
 
         /// Whether a receiver is suspended.
         var isAwaited: Bool { waiter != nil }
-        /// Whether there is nothing to take, nobody waiting, and no end.
+        /// Whether there is no event, no waiting receiver, and no end.
         var isIdle: Bool { events.isEmpty && waiter == nil && end == nil }
 
         mutating func push(_ event: KafkaConsumerEvent) -> Action {
@@ -262,7 +262,7 @@ package struct KafkaConsumerEvents: AsyncSequence, Sendable {
         }
     }
 
-    /// While it lives, somebody iterates.
+    /// Counts as a receiver while it lives.
     fileprivate final class Receiver {
         let buffer: ConsumerEventBuffer
 

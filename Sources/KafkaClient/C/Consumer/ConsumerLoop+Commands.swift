@@ -12,7 +12,7 @@ extension ConsumerLoop {
         guard wakeup.isPending else { return }
         wakeup.clear()
         for command in mailbox.takeCommands() {
-            // What was applied last is worth a request before the group is left.
+            // The last positions are committed before the group is left.
             if case .stop = command { commit(mailbox.takeCommits()) }
             handle(command)
         }
@@ -102,13 +102,7 @@ extension ConsumerLoop {
     private func lag() -> [TopicPartition: Int64] {
         var lag: [TopicPartition: Int64] = [:]
         for state in tracker.running {
-            guard let next = state.next else { continue }
-            var low: Int64 = 0
-            var high: Int64 = 0
-            let response = unsafe rd_kafka_get_watermark_offsets(
-                client.pointer, state.place.topic, state.place.partition, &low, &high)
-            guard response == RD_KAFKA_RESP_ERR_NO_ERROR, high >= 0 else { continue }
-            lag[state.place] = max(high - next, 0)
+            if let next = state.next, let end = end(of: state.place) { lag[state.place] = max(end - next, 0) }
         }
         return lag
     }
@@ -167,7 +161,7 @@ extension ConsumerLoop {
 }
 
 extension ConsumerLoop {
-    /// What the caller may override.
+    /// Defaults that the caller may override.
     static func defaults(_ configuration: KafkaConfiguration) -> [String: String] {
         var defaults = defaults
         // Answers that are quickly made and quickly used up, so that broker and receiver are busy at once; librdkafka's own are of
@@ -185,8 +179,7 @@ extension ConsumerLoop {
         "session.timeout.ms": "45000",
         // How soon new partitions, and topics that were missing, are noticed: librdkafka's own default is 5 minutes.
         "topic.metadata.refresh.interval.ms": "30000",
-        // What librdkafka prefetches is memory: it fetches no more while it has so much, and what comes with an answer that is under
-        // way is more. Only the values count here: a message takes some 700 bytes besides.
+        // Bounds the memory of prefetched values; answers under way come on top, and each message takes some 700 bytes more.
         "queued.max.messages.kbytes": "2048",
         "socket.keepalive.enable": "true",
         // A fetch is a small request that nothing else carries: it must not wait for an acknowledgement.
@@ -212,7 +205,7 @@ extension ConsumerLoop {
     /// second, unless it is woken (``ConsumerLoop``).
     static let newerDefaults: [String: String] = ["fetch.queue.backoff.ms": "20"]
 
-    /// What exactly-once positions rest on.
+    /// Properties that exactly-once positions depend on.
     static func fixed(_ configuration: KafkaConsumerConfiguration) -> [String: String] {
         var fixed = [
             "enable.auto.commit": "false",

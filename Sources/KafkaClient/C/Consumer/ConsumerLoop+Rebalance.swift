@@ -21,7 +21,7 @@ extension ConsumerLoop {
             pulse.withLock { $0.isMember = false }
             revoked(tracker.all.map(\.place))
         }
-        // librdkafka drops what it had prefetched of all partitions in a rebalance.
+        // librdkafka drops the prefetched messages of all partitions in a rebalance.
         tracker.distrustPositions()
         indexCache.removeAll()
         lastRebalance = .now

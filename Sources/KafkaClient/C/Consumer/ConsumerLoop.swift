@@ -102,7 +102,7 @@ final class ConsumerLoop: @unchecked Sendable {
         completion.complete()
     }
 
-    /// What others may see of the thread.
+    /// State of the thread for other threads.
     struct Pulse {
         /// When it came round last; nil when it has ended.
         var lastTurn: ContinuousClock.Instant? = .now
@@ -148,17 +148,22 @@ final class ConsumerLoop: @unchecked Sendable {
     /// - Returns: whether the log has more than what was read, so that it was asked.
     private func wakeFetcher() -> Bool {
         for state in tracker.running where !state.isPausedByReceiver {
-            guard let next = state.next else { continue }
+            guard let next = state.next, let end = end(of: state.place), end > next else { continue }
             var low: Int64 = 0
             var high: Int64 = 0
-            let known = unsafe rd_kafka_get_watermark_offsets(
-                client.pointer, state.place.topic, state.place.partition, &low, &high)
-            guard known == RD_KAFKA_RESP_ERR_NO_ERROR, high > next else { continue }
             _ = unsafe rd_kafka_query_watermark_offsets(
                 client.pointer, state.place.topic, state.place.partition, &low, &high, Starvation.limitMilliseconds)
             return true
         }
         return false
+    }
+
+    /// End of a partition's log as of the latest fetch; nil while it is not known.
+    func end(of place: TopicPartition) -> Int64? {
+        var low: Int64 = 0
+        var high: Int64 = 0
+        let response = unsafe rd_kafka_get_watermark_offsets(client.pointer, place.topic, place.partition, &low, &high)
+        return response == RD_KAFKA_RESP_ERR_NO_ERROR && high >= 0 ? high : nil
     }
 
     /// The batch is full: hands it over, or waits for the receiver.
@@ -248,7 +253,7 @@ final class ConsumerLoop: @unchecked Sendable {
     private func release() {
         isHolding = false
         buffer.wantsRoom = false
-        // What had been prefetched is thrown away and fetched again: check that it goes on where it was.
+        // Prefetched messages are dropped and fetched again: check that the offsets follow on.
         tracker.distrustPositions()
         setPaused(false, tracker.started.filter { !$0.isPausedByReceiver }.map(\.place))
         logger.debug("fetching goes on")

@@ -1,5 +1,4 @@
-/// What the consumer knows of each partition that the group gave it: whether it is fetched, and which offset must come
-/// next.
+/// State of each assigned partition: whether it is fetched, and its next offset.
 ///
 /// Pure bookkeeping, used on the poll thread only. It is the last line of defence against librdkafka's rebalance and
 /// pause bugs: nothing goes back, and a hole at a place where the position had been moved is read again before it is

@@ -277,7 +277,7 @@ final class ProducerLoop: @unchecked Sendable, ClientEvents {
     private func close() {
         let contents = mailbox.close()
         // Questions may have come in since the last look; everything is finished by now.
-        // Sent between the last look and a fatal error's refusal: nobody else would ever answer them.
+        // Sent between the last look and a fatal error's refusal.
         for batch in contents.batches {
             let error = fatalError ?? .shutDown("produce")
             _ = batch.failWaiting { error.about($0) }

@@ -37,7 +37,7 @@ struct DeliverySlot {
     var batch: SendBatch
     /// The message's place in its batch.
     var index: Int
-    /// What it takes of the byte bound.
+    /// Bytes that count towards the bound.
     var size: Int
 }
 

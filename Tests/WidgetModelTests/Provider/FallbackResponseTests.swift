@@ -4,22 +4,22 @@ import Testing
 @testable import WidgetModel
 
 @Suite("Answers with snapshots and placeholders", .tags(.provider), .timeLimit(.patience))
-struct StandInResponseTests {
+struct FallbackResponseTests {
     private let one = TimelineID(high: 0, low: 1)
     private let two = TimelineID(high: 0, low: 2)
     private let three = TimelineID(high: 0, low: 3)
 
-    private func snapshots(_ elements: String, limits: ProviderLimits = .init()) throws -> StandInResponse {
-        try StandInResponse.snapshots(
+    private func snapshots(_ elements: String, limits: ProviderLimits = .init()) throws -> FallbackResponse {
+        try FallbackResponse.snapshots(
             bytes(#"{"more":[{}],"snapshots":[\#(elements)]}"#), requested: [one, two, three], limits: limits)
     }
 
-    private func placeholders(_ elements: String) throws -> StandInResponse {
-        try StandInResponse.placeholders(
+    private func placeholders(_ elements: String) throws -> FallbackResponse {
+        try FallbackResponse.placeholders(
             bytes(#"{"placeholders":[\#(elements)]}"#), requested: [one, two, three])
     }
 
-    private func value(_ text: String) -> StandInOutcome { .value(bytes(text)) }
+    private func value(_ text: String) -> FallbackOutcome { .value(bytes(text)) }
 
     private let entry = #"{"date":"2020-06-22T10:00:00Z","content":1}"#
 
@@ -115,7 +115,7 @@ struct StandInResponseTests {
             Issue.record("\(response.outcomes)")
             return
         }
-        func content(_ count: Int) throws -> StandInOutcome {
+        func content(_ count: Int) throws -> FallbackOutcome {
             try placeholders(#"{"id":"\#(one)","content":"\#(String(repeating: "x", count: count))"}"#).outcomes[0]
         }
         #expect(try content(65_534) == .value(Array(#"""#.utf8) + Array(repeating: 120, count: 65_534) + [34]))
@@ -129,8 +129,8 @@ struct StandInResponseTests {
         #"{"snapshots":[}"#, #"{"snapshots":[]} x"#, #"{"snapshots":[],"snapshots":[]}"#,
     ])
     func garbage(text: String) {
-        #expect(throws: JSONError.self) { try StandInResponse.snapshots(bytes(text), requested: [one]) }
-        #expect(throws: JSONError.self) { try StandInResponse.placeholders(bytes(text), requested: [one]) }
+        #expect(throws: JSONError.self) { try FallbackResponse.snapshots(bytes(text), requested: [one]) }
+        #expect(throws: JSONError.self) { try FallbackResponse.placeholders(bytes(text), requested: [one]) }
     }
 
     @Test(.tags(.property))
@@ -142,7 +142,7 @@ struct StandInResponseTests {
         var whole = 0
         for _ in 0..<20_000 {
             guard
-                let response = try? StandInResponse.snapshots(generator.mutated(bytes(good)), requested: [one, two])
+                let response = try? FallbackResponse.snapshots(generator.mutated(bytes(good)), requested: [one, two])
             else { continue }
             whole += 1
             for case .value(let entry) in response.outcomes {

@@ -1,5 +1,5 @@
-/// What an answer says of one stand-in: of a snapshot or a placeholder, which are shown where there is no timeline.
-package enum StandInOutcome: ElementOutcome {
+/// Outcome of one requested snapshot or placeholder.
+package enum FallbackOutcome: ElementOutcome {
     /// Canonical JSON (RFC 8785) of the snapshot's entry, as it would lie in a timeline, or of the placeholder's content.
     case value([UInt8])
     /// The provider could not make it.
@@ -8,36 +8,36 @@ package enum StandInOutcome: ElementOutcome {
     case missing
     /// The answer has it more than once, so that none can be trusted.
     case duplicate
-    /// What the answer has is not what was asked for; the pointer is into the answer.
+    /// The element is invalid; the pointer is into the answer.
     case invalid(ModelError)
 }
 
 /// Answer to a request for snapshots or placeholders:
 /// `{"snapshots": [{"id", "entry"} | {"id", "error"}]}`, `{"placeholders": [{"id", "content"} | {"id", "error"}]}`.
-package typealias StandInResponse = ProviderAnswer<StandInOutcome>
+package typealias FallbackResponse = ProviderAnswer<FallbackOutcome>
 
-extension ProviderAnswer where Outcome == StandInOutcome {
+extension ProviderAnswer where Outcome == FallbackOutcome {
     /// Reads the answer to a request for snapshots; see ``init(_:in:list:requested:parser:)``.
     package static func snapshots(
         _ bytes: [UInt8], in range: Range<Int>? = nil, requested: [TimelineID], limits: ProviderLimits = .init()
-    ) throws(JSONError) -> StandInResponse {
-        try StandInResponse(
+    ) throws(JSONError) -> FallbackResponse {
+        try FallbackResponse(
             bytes, in: range, list: "snapshots", requested: requested,
-            parser: StandInParser(form: .entry, maximumBytes: limits.maximumContentBytes))
+            parser: FallbackParser(form: .entry, maximumBytes: limits.maximumContentBytes))
     }
 
     /// Reads the answer to a request for placeholders.
     package static func placeholders(
         _ bytes: [UInt8], in range: Range<Int>? = nil, requested: [TimelineID]
-    ) throws(JSONError) -> StandInResponse {
-        try StandInResponse(
+    ) throws(JSONError) -> FallbackResponse {
+        try FallbackResponse(
             bytes, in: range, list: "placeholders", requested: requested,
-            parser: StandInParser(form: .content, maximumBytes: KindDefinition.maximumPlaceholderBytes))
+            parser: FallbackParser(form: .content, maximumBytes: KindDefinition.maximumPlaceholderBytes))
     }
 }
 
 /// Reads elements that hold one value or an error.
-struct StandInParser: ElementParser {
+struct FallbackParser: ElementParser {
     enum Form {
         /// An entry of a timeline.
         case entry
@@ -59,7 +59,7 @@ struct StandInParser: ElementParser {
 
     func read(
         from reader: inout JSONReader, requested: RequestedElements
-    ) throws(JSONError) -> (id: ElementID?, outcome: StandInOutcome) {
+    ) throws(JSONError) -> (id: ElementID?, outcome: FallbackOutcome) {
         try reader.expect(.object)
         let offset = reader.position
         var id: ElementID?

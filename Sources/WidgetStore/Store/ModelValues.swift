@@ -1,0 +1,63 @@
+package import PostgresClient
+package import WidgetModel
+
+// Stored forms of the model's values.
+
+extension TimelineID: PostgresConvertible {
+    package var storedValue: PostgresUUID { PostgresUUID(high: high, low: low) }
+
+    package init(storedValue uuid: PostgresUUID) { self.init(high: uuid.high, low: uuid.low) }
+}
+
+extension ContentHash: PostgresConvertible {
+    package var storedValue: PostgresUUID { PostgresUUID(high: high, low: low) }
+
+    package init(storedValue uuid: PostgresUUID) { self.init(high: uuid.high, low: uuid.low) }
+}
+
+extension Timestamp: PostgresConvertible {
+    package var storedValue: PostgresTimestamp { PostgresTimestamp(microseconds: microseconds) }
+
+    package init(storedValue time: PostgresTimestamp) { self.init(microseconds: time.microseconds) }
+}
+
+extension WidgetFamily: PostgresConvertible {}
+extension ReloadLane: PostgresConvertible {}
+extension ReloadReason: PostgresConvertible {}
+extension RequestUrgency: PostgresConvertible {}
+extension Decision: PostgresConvertible {}
+extension ReloadRule: PostgresConvertible {}
+
+extension PostgresRow {
+    /// A position in Kafka, stored as three columns that are NULL together.
+    func cause(
+        _ topic: StaticString, _ partition: StaticString, _ offset: StaticString
+    ) throws(PostgresError) -> EventPosition? {
+        guard let topic = try optional(topic, as: Int16.self),
+            let partition = try optional(partition, as: Int32.self),
+            let offset = try optional(offset, as: Int64.self)
+        else { return nil }
+        return EventPosition(topic: topic, partition: partition, offset: offset)
+    }
+
+    /// A reason; nil when there is none, or one of a newer version.
+    func reason(_ name: StaticString) throws(PostgresError) -> ReloadReason? {
+        try optional(name, as: Int16.self).flatMap { ReloadReason(rawValue: $0) }
+    }
+
+    /// Time of an appointment; nil: there is none.
+    func nextLook(_ name: StaticString) throws(PostgresError) -> Timestamp? {
+        let listedAt: Timestamp = try value(name)
+        return listedAt == .distantFuture ? nil : listedAt
+    }
+
+    /// The stored definition of a kind.
+    func definition(_ name: StaticString, of app: String) throws(PostgresError) -> KindDefinition {
+        let text: String = try value(name)
+        do {
+            return try KindDefinition(json: JSONValue.parse(Array(text.utf8)))
+        } catch {
+            throw PostgresError(.decoding, "stored definition of a kind of \(app): \(error)")
+        }
+    }
+}
