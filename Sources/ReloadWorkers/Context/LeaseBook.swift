@@ -148,7 +148,9 @@ final class LeaseBook: Sendable {
                 // In place: a copy of the entry would copy what its list has published, for each timeline.
                 guard let isClosed = state.entries[timeline.list]?.settle(timeline) else { continue }
                 state.open -= 1
-                if isClosed, let entry = state.entries.removeValue(forKey: timeline.list) { closed.append(entry.closed) }
+                if isClosed, let entry = state.entries.removeValue(forKey: timeline.list) {
+                    closed.append(entry.closed)
+                }
             }
             isAwaited = state.isAwaited
             state.isAwaited = false

@@ -10,6 +10,8 @@ import WidgetEvents
 import WidgetModel
 import WidgetStore
 
+@testable import freshet
+
 /// Dead letters, diversion and halting as an operator meets them.
 @Suite(.tags(.process), .serialized, .timeLimit(.patience))
 struct DeadLetterProcessTests {
