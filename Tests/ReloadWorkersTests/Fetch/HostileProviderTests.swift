@@ -58,7 +58,7 @@ struct HostileProviderTests {
 
     @Test func aProviderThatDribblesIsGivenUpAfterTheWholeTime() async throws {
         let failure = try await failure(
-            of: .dribbles(Self.json + "content-length: 10000000\r\n\r\n", every: .milliseconds(20)),
+            of: .dribbles(Self.json + "content-length: 100000\r\n\r\n", every: .milliseconds(20)),
             timeout: .milliseconds(600), connection: ConnectionLimits(readTimeout: Self.never))
         #expect(failure?.reason == .timeout)
     }

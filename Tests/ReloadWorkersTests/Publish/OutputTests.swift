@@ -47,6 +47,7 @@ struct OutputTests {
         }
         try await withWorker(maxBatch: 10) {
             $0.outputBackoff = Backoff(base: .zero, cap: .zero)
+            $0.lease = Patience.limit
         } _: { worker in
             try await worker.store.placeApart(50)
             worker.publisher.respond { _ in .testTimeout }
