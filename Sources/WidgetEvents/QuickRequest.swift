@@ -97,7 +97,7 @@ package struct QuickRequest: Sendable {
         return Slice(start: start, count: index &- start)
     }
 
-    /// Whether the event type has a `state`; nil if the attributes are not the common ones of a reload request.
+    /// Whether the event type has a `state`; nil unless the attributes are those of a plain reload request.
     private static func hasState(
         _ attributes: borrowing EventAttributes, _ topic: EventTopic, _ raw: RawSpan
     ) -> Bool? {

@@ -83,8 +83,10 @@ extension PostgresError {
         return retriableStates.contains(sqlState) || retriableClasses.contains(sqlState.prefix(2))
     }
 
-    /// Whether a value of the statement caused the error, so that the same value would be refused again: a data exception
-    /// (class 22), a violated constraint (class 23), a limit of the program (class 54), or a value that cannot be bound.
+    /// Whether a bound value caused the error, so that a retry with the same value fails too.
+    ///
+    /// These are data exceptions (class 22), violated constraints (class 23), program limits (class 54), and values that
+    /// cannot be encoded.
     package var blamesData: Bool {
         if isRetriable { return false }
         if kind == .encoding { return true }

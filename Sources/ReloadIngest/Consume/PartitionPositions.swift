@@ -66,7 +66,7 @@ struct PartitionPositions: Sendable {
         }
     }
 
-    /// Whether an attempt of unknown outcome was committed.
+    /// Whether an attempt was committed whose COMMIT was not acknowledged.
     func areApplied(_ advances: [AdvancePositions.Advance], stored: [ListPositions.Row]) -> Bool {
         let stored = Dictionary(
             stored.map { (TopicPartition(topic: $0.topic, partition: $0.partition), $0) }, uniquingKeysWith: { $1 })

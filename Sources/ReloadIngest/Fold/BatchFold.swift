@@ -71,7 +71,7 @@ struct BatchFold: Sendable {
         divertedApps.isEmpty ? [] : appSlots.filter { $0.isDiverted && $0.events > 0 }.compactMap(\.id)
     }
 
-    /// Whether it consists of accepted reload requests and views only.
+    /// Whether the batch has only accepted reload requests and views: no lifecycle events and no dead letters.
     var isPlain: Bool { lifecycle.isEmpty && rejected.isEmpty && diverted.isEmpty }
 
     /// Number of rows of SQL input for targeted requests.

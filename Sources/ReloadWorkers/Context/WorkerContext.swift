@@ -94,7 +94,7 @@ struct WorkerContext: Sendable {
 }
 
 extension PostgresError {
-    /// Whether the error is transient: anything but a wrong configuration, a database of another version, and the end.
+    /// Whether a retry can succeed: false for a wrong configuration, a schema of another version, and shutdown.
     var canPass: Bool {
         switch kind {
         case .configuration, .misuse, .migration, .shutdown: false

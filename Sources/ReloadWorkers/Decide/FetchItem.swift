@@ -51,11 +51,10 @@ struct FetchBatch: Sendable {
     var startedAt: Duration { items.lazy.map(\.startedAt).min() ?? .zero }
     var timeout: Duration { items.lazy.map(\.kind.definition.timeout).max() ?? .zero }
 
-    /// Whether its timelines are tried again.
+    /// Whether the batch retries timelines whose last fetch failed.
     var isRetry: Bool { items.first.map { $0.timeline.attempts > 0 } ?? false }
 
-    /// Whether all of it has failed so often, though its provider is asked, that one of its timelines may be what breaks
-    /// the provider.
+    /// Whether every timeline of the batch has failed several times, so that one of them may be crashing the provider.
     var isSuspicious: Bool { items.allSatisfy { $0.timeline.attempts >= Self.suspiciousAttempts } }
 
     private static let suspiciousAttempts = 3

@@ -118,7 +118,7 @@ package final class TokenVerifier: Sendable {
         return principal
     }
 
-    /// Whether `typ` is the type of an access token, so that no other sort of token is taken for one.
+    /// Whether `typ` is absent, `JWT`, or the type of an access token; other types are rejected.
     private static func isTokenType(_ value: JSONValue?) -> Bool {
         guard let value else { return true }
         return ["jwt", "at+jwt", "application/at+jwt"].contains(value.stringValue?.lowercased())

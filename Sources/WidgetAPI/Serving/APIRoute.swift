@@ -5,7 +5,7 @@ import Hummingbird
 struct APIAccess: Hashable, Sendable {
     /// Required scope.
     let scope: TokenScope
-    /// Whether the route is for the whole app and so not for tokens of one user.
+    /// Whether the route serves a whole app and therefore rejects tokens of a single user.
     let isAppWide: Bool
 
     /// Also for device tokens; the route limits them to their user.
@@ -43,7 +43,7 @@ struct APIRoute: Sendable {
     /// Whether requests are written to the audit log.
     var isWrite: Bool { method != .get }
 
-    /// Whether a request's path is one of the route's.
+    /// Whether a request's path matches the route.
     func matches(_ requested: String) -> Bool {
         let parts = requested.split(separator: "/", omittingEmptySubsequences: true)
         let expected = template.split(separator: "/", omittingEmptySubsequences: true)

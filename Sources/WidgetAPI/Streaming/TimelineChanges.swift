@@ -113,7 +113,7 @@ package final class TimelineChanges: Sendable {
         state.withLock { ($0.counts[.poll, default: 0], $0.counts[.stream, default: 0]) }
     }
 
-    /// Whether somebody waits for a user's timelines, so that owners of timelines must be read.
+    /// Whether any client waits for all timelines of a user, which requires reading the owner of each changed timeline.
     var wantsUsers: Bool { state.withLock { $0.userKeys > 0 } }
 
     /// Whether the topic is being read. While it is not, waiters poll.

@@ -1,8 +1,9 @@
 import Foundation
 package import Testing
 
-/// The one limit for whatever a test waits for: long enough for a slow machine that does other things as well. It ends only
-/// waits that would never end, so no test is decided by it.
+/// Time limit of everything that a test waits for, generous enough for a slow and busy machine.
+///
+/// It only ends waits that would never end; no test depends on its value.
 package enum Patience {
     /// The seconds in `FRESHET_TEST_PATIENCE`; 300 without it.
     package static let limit: Duration = {
@@ -10,7 +11,9 @@ package enum Patience {
             return .seconds(300)
         }
         guard let seconds = Int64(text), seconds > 0 else {
-            fatalError("FRESHET_TEST_PATIENCE is not a number of seconds: \(text)")
+            let problem = "FRESHET_TEST_PATIENCE: expected a whole number of seconds above 0, found \(text)\n"
+            FileHandle.standardError.write(Data(problem.utf8))
+            exit(78)
         }
         return .seconds(seconds)
     }()
