@@ -1,6 +1,8 @@
 import Hummingbird
 package import Logging
 import ServiceLifecycle
+package import WidgetModel
+package import WidgetRepresentation
 package import WidgetStore
 
 /// The HTTP API: health checks, and the routes under `/v1`, which are served only with keys to verify tokens.
@@ -13,11 +15,15 @@ package final class APIService: Service {
         package var events: EventOutlet?
         package var lookup: EventLookup
         package var changes: TimelineChanges
+        /// Reason why a provider must not be called, by the rules of egress; nil if it may be.
+        package var providerProblem: @Sendable (ProviderURL) async -> String?
 
         package init(
             keys: TokenKeyStore? = nil, events: EventOutlet? = nil,
-            lookup: EventLookup = EventLookup(reader: nil, topics: []), changes: TimelineChanges = TimelineChanges()
+            lookup: EventLookup = EventLookup(reader: nil, topics: []), changes: TimelineChanges = TimelineChanges(),
+            providerProblem: @escaping @Sendable (ProviderURL) async -> String? = { _ in nil }
         ) {
+            self.providerProblem = providerProblem
             self.keys = keys
             self.events = events
             self.lookup = lookup
@@ -89,7 +95,10 @@ package final class APIService: Service {
         }
         router.add(
             middleware: ProblemMiddleware(
-                methods: { isServed ? routes.methods(at: $0) : [] }, logger: logger))
+                methods: { path in
+                    if HealthRoutes.paths.contains(path) { return ["GET", "HEAD"] }
+                    return isServed ? routes.methods(at: path) : []
+                }, logger: logger))
         HealthRoutes(readiness: readiness, liveness: liveness).add(to: router)
         if let keys = resources.keys {
             let verifier = TokenVerifier(keys: keys, rules: configuration.rules)
@@ -111,6 +120,6 @@ package final class APIService: Service {
         APIRoutes(
             APIParts(
                 store: store, directory: DirectoryCache(pool: store.pool), events: resources.events,
-                lookup: resources.lookup, changes: resources.changes))
+                lookup: resources.lookup, changes: resources.changes, providerProblem: resources.providerProblem))
     }
 }

@@ -32,8 +32,13 @@ package final class HealthService: Service {
     /// Serves until graceful shutdown or cancellation.
     package func run() async throws {
         let router = Router(context: APIContext.self)
+        router.add(middleware: RequestIDMiddleware())
+        router.add(
+            middleware: ProblemMiddleware(
+                methods: { HealthRoutes.paths.union(["/metrics"]).contains($0) ? ["GET", "HEAD"] : [] },
+                logger: logger))
         routes.add(to: router)
-        router.get("metrics") { [metrics] _, _ in
+        router.onGet("metrics") { [metrics] _, _ in
             Response(
                 status: .ok, headers: [.contentType: MetricsPage.contentType],
                 body: ResponseBody(byteBuffer: ByteBuffer(string: metrics.text)))

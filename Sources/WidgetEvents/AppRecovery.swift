@@ -8,7 +8,7 @@ enum AppRecovery {
     /// The `app` member of the message's object or of its `data`, if it comes before the error.
     static func app(in bytes: [UInt8], value: Range<Int>) -> String? {
         let searched = value.lowerBound..<min(value.upperBound, value.lowerBound + searchedBytes)
-        var reader = JSONReader(bytes, in: searched)
+        var reader = JSONReader(bytes, in: searched, checksNumbers: false)
         var app: String?
         _ = try? search(&reader, for: &app, isEvent: true)
         return app

@@ -18,4 +18,10 @@ extension EventDecoder {
             throw EventError(error)
         }
     }
+
+    /// All errors of data that ``decode(data:of:)`` refuses.
+    package func problems(data bytes: [UInt8], of type: EventType) -> [EventError] {
+        var reader = JSONReader(bytes)
+        return reader.problems(of: type).map { EventError($0) }
+    }
 }

@@ -48,10 +48,10 @@ package struct EventError: Error, Hashable, Sendable, CustomStringConvertible {
     init(_ error: JSONError) {
         let code: Code =
             switch error.kind {
-            case .syntax, .loneSurrogate, .duplicateKey, .tooDeep, .numberOutOfRange: .malformedJSON
+            case .syntax, .loneSurrogate, .duplicateKey, .tooDeep: .malformedJSON
             case .invalidUTF8: .invalidUTF8
             case .wrongType: .wrongType
-            case .invalidValue: .invalidValue
+            case .invalidValue, .numberOutOfRange: .invalidValue
             case .missingMember: .missingField
             }
         let isBroken = code == .malformedJSON || code == .invalidUTF8

@@ -3,45 +3,74 @@ internal import WidgetModel
 extension JSONReader {
     /// Reads the data of an event. Each type reads the members that it has and skips the others.
     mutating func event(of type: EventType) throws(JSONError) -> FreshetEvent {
+        let data = try EventData(type.members, from: &self)
+        let app = try require(data.app, "app", data)
         switch type {
-        case .pushReceived: return .push(try reloadRequest(.push))
-        case .appChanged: return .appChange(try reloadRequest(nil))
-        case .reloadRequested: return .operatorReload(try reloadRequest(.operator))
-        case .widgetPlaced: return .placed(try placement())
+        case .pushReceived: return .push(try reloadRequest(.push, app, data))
+        case .appChanged: return .appChange(try reloadRequest(nil, app, data))
+        case .reloadRequested: return .operatorReload(try reloadRequest(.operator, app, data))
+        case .widgetPlaced: return .placed(try placement(app, data))
         case .widgetConfigured:
-            let data = try EventData([.app, .widget, .requiredConfiguration], from: &self)
             return .configured(
-                app: try require(data.app, "app", data), widget: try require(data.widget, "widget", data),
+                app: app, widget: try require(data.widget, "widget", data),
                 configuration: try require(data.configuration, "configuration", data))
-        case .widgetRemoved, .widgetViewed:
-            let data = try EventData([.app, .widget], from: &self)
-            let (app, widget) = (try require(data.app, "app", data), try require(data.widget, "widget", data))
-            return type == .widgetRemoved ? .removed(app: app, widget: widget) : .viewed(app: app, widget: widget)
+        case .widgetRemoved: return .removed(app: app, widget: try require(data.widget, "widget", data))
+        case .widgetViewed: return .viewed(app: app, widget: try require(data.widget, "widget", data))
         case .deviceEnvironmentChanged:
-            let data = try EventData([.app, .device, .environment, .significantTimeChange], from: &self)
             return .environmentChanged(
-                app: try require(data.app, "app", data), device: try require(data.device, "device", data),
+                app: app, device: try require(data.device, "device", data),
                 environment: try require(data.environment, "environment", data),
                 significantTimeChange: data.significantTimeChange)
         }
     }
 
+    /// All errors of the data of an event that ``event(of:)`` refuses: one for each member, in the order of the data, then
+    /// those of missing members.
+    mutating func problems(of type: EventType) -> [JSONError] {
+        let members = type.members
+        var problems: [JSONError] = []
+        do throws(JSONError) {
+            try expect(.object)
+            var data = EventData(offset: position)
+            var open = members.filter(\.isRequired)
+            var object = try beginObject()
+            while let key = try nextKey(&object) {
+                guard let member = members.first(where: { matches(key, $0.name) }) else {
+                    try skip()
+                    continue
+                }
+                open.removeAll { $0 == member }
+                let start = checkpoint
+                do throws(JSONError) {
+                    try data.read(member, from: &self)
+                } catch {
+                    problems.append(error)
+                    rewind(to: start)
+                    try skip()
+                }
+            }
+            try finish()
+            problems += open.map { missing("\($0.name)", inObjectAt: data.offset) }
+        } catch {
+            // A member that is broken in itself cannot be skipped either.
+            if problems.last != error { problems.append(error) }
+        }
+        return problems
+    }
+
     /// - Parameter reason: nil if the data's `state` tells it.
-    private mutating func reloadRequest(_ reason: ReloadReason?) throws(JSONError) -> ReloadRequest {
-        let data = try EventData(
-            reason == nil ? [.app, .audience, .kinds, .matching, .state] : [.app, .audience, .kinds, .matching],
-            from: &self)
-        return ReloadRequest(
-            app: try require(data.app, "app", data), audience: try require(data.audience, "audience", data),
+    private func reloadRequest(
+        _ reason: ReloadReason?, _ app: String, _ data: EventData
+    ) throws(JSONError) -> ReloadRequest {
+        ReloadRequest(
+            app: app, audience: try require(data.audience, "audience", data),
             kinds: try require(data.kinds, "kinds", data), matching: data.matching,
             reason: try require(reason ?? data.state, "state", data))
     }
 
-    private mutating func placement() throws(JSONError) -> WidgetPlacement {
-        let data = try EventData(
-            [.app, .widget, .user, .device, .kind, .family, .configuration, .environment], from: &self)
-        return WidgetPlacement(
-            app: try require(data.app, "app", data), widget: try require(data.widget, "widget", data),
+    private func placement(_ app: String, _ data: EventData) throws(JSONError) -> WidgetPlacement {
+        WidgetPlacement(
+            app: app, widget: try require(data.widget, "widget", data),
             user: try require(data.user, "user", data), device: try require(data.device, "device", data),
             kind: try require(data.kind, "kind", data), family: try require(data.family, "family", data),
             configuration: data.configuration ?? .empty,
@@ -54,6 +83,20 @@ extension JSONReader {
     }
 }
 
+extension EventType {
+    /// The members of the type's data.
+    fileprivate var members: [EventData.Member] {
+        switch self {
+        case .pushReceived, .reloadRequested: [.app, .audience, .kinds, .matching]
+        case .appChanged: [.app, .audience, .kinds, .matching, .state]
+        case .widgetPlaced: [.app, .widget, .user, .device, .kind, .family, .configuration, .environment]
+        case .widgetConfigured: [.app, .widget, .requiredConfiguration]
+        case .widgetRemoved, .widgetViewed: [.app, .widget]
+        case .deviceEnvironmentChanged: [.app, .device, .environment, .significantTimeChange]
+        }
+    }
+}
+
 /// The members of an event's data.
 private struct EventData {
     enum Member {
@@ -62,6 +105,13 @@ private struct EventData {
         case configuration
         case requiredConfiguration
         case environment, significantTimeChange
+
+        var isRequired: Bool {
+            switch self {
+            case .matching, .configuration, .significantTimeChange: false
+            default: true
+            }
+        }
 
         var name: StaticString {
             switch self {
@@ -98,6 +148,10 @@ private struct EventData {
     /// Index of the data in the reader's bytes.
     let offset: Int
 
+    init(offset: Int) {
+        self.offset = offset
+    }
+
     init(_ members: [Member], from reader: inout JSONReader) throws(JSONError) {
         try reader.expect(.object)
         offset = reader.position
@@ -111,7 +165,7 @@ private struct EventData {
         }
     }
 
-    private mutating func read(_ member: Member, from reader: inout JSONReader) throws(JSONError) {
+    mutating func read(_ member: Member, from reader: inout JSONReader) throws(JSONError) {
         switch member {
         case .app: app = try reader.identifier()
         case .audience: audience = try reader.audience()

@@ -16,7 +16,8 @@ struct StructuredReader {
     private var event: FreshetEvent?
     /// Index of the data if it came before its type.
     private var dataOffset: Int?
-    private var hasBase64 = false
+    /// The decoded `data_base64`.
+    private var decoded: [UInt8]?
 
     init(bytes: [UInt8], value: Range<Int>, topic: EventTopic) {
         self.bytes = bytes
@@ -41,12 +42,15 @@ struct StructuredReader {
             reader = JSONReader(bytes, in: value, startingAt: dataOffset)
             event = try converting { reader throws(JSONError) in try reader.event(of: type) }
         }
-        guard let event else {
-            guard !hasBase64 else {
+        if let decoded {
+            guard event == nil else {
                 throw EventError(
-                    code: .unsupportedContentType, message: "expected data as JSON, found data_base64",
+                    code: .invalidAttribute, message: "expected either data or data_base64, found both",
                     pointer: "/data_base64")
             }
+            event = try read(decoded, of: type)
+        }
+        guard let event else {
             throw EventError(code: .missingData, message: "the event has no data", pointer: "/data")
         }
         let envelope = EventEnvelope(
@@ -77,8 +81,10 @@ struct StructuredReader {
             traceparent = Envelope.traceparent(reader.utf8(of: token))
         } else if reader.matches(key, "data") {
             try readData()
+        } else if reader.matches(key, "data_base64") {
+            guard try !takeNull() else { return }
+            try readBase64()
         } else {
-            if reader.matches(key, "data_base64") { hasBase64 = true }
             try converting { reader throws(JSONError) in _ = try reader.skip() }
         }
     }
@@ -89,6 +95,32 @@ struct StructuredReader {
             event = try converting { reader throws(JSONError) in try reader.event(of: type) }
         } else {
             dataOffset = try converting { reader throws(JSONError) in try reader.skip().lowerBound }
+        }
+    }
+
+    private mutating func readBase64() throws(EventError) {
+        let token = try stringToken("/data_base64")
+        guard let bytes = Base64.decode(reader.utf8(of: token)) else {
+            throw EventError(
+                code: .invalidAttribute, message: "attribute data_base64: expected Base64 (RFC 4648)",
+                pointer: "/data_base64")
+        }
+        decoded = bytes
+    }
+
+    /// Reads the event from decoded data. Errors point to the member that holds it, and tell the place within.
+    private func read(_ decoded: [UInt8], of type: EventType) throws(EventError) -> FreshetEvent {
+        var reader = JSONReader(decoded)
+        do throws(JSONError) {
+            let event = try reader.event(of: type)
+            try reader.finish()
+            return event
+        } catch {
+            let error = EventError(error)
+            let place = error.pointer.map { $0.isEmpty ? "" : " at \($0)" } ?? ""
+            throw EventError(
+                code: error.code, message: "in the decoded data\(place): \(error.message)", pointer: "/data_base64",
+                app: AppRecovery.app(in: decoded, value: 0..<decoded.count))
         }
     }
 

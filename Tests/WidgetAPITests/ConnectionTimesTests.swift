@@ -14,7 +14,7 @@ struct ConnectionTimesTests {
         HTTPRequest(method: .put, scheme: "http", authority: "a", path: "/"))
 
     /// The idle limit is long, so that it is not what ends anything here.
-    private static let times = ConnectionTimes(idle: .seconds(600), receive: .milliseconds(200))
+    private static let times = ConnectionTimes(idle: .seconds(600), receive: .seconds(1))
 
     private static func put(_ token: String, length: Int) -> String {
         "PUT \(TestAPI.base)/kinds/K HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer \(token)\r\n"

@@ -75,14 +75,15 @@ func withPort(
 
 /// Lends the API as it is served, with a token for everything.
 func withServedAPI(
-    _ store: TestStore, configuration: APIConfiguration,
+    _ store: TestStore, configuration: APIConfiguration, changes: TimelineChanges = TimelineChanges(),
     _ body: @Sendable (_ port: Int, _ tokens: TestTokens) async throws -> Void
 ) async throws {
     let tokens = try await TestTokens.make()
     try await withPort { onListening in
         try await APIService(
             configuration: configuration, store: store.store,
-            resources: APIService.Resources(keys: tokens.store(), events: PublishedMessages().outlet()),
+            resources: APIService.Resources(
+                keys: tokens.store(), events: PublishedMessages().outlet(), changes: changes),
             readiness: Readiness(checks: []), logger: quiet, onListening: onListening
         ).run()
     } _: { port in

@@ -145,6 +145,7 @@ func withAPI(
     _ store: TestStore, hasKeys: Bool = true, checks: [ReadinessCheck] = [],
     configuration: APIConfiguration = APIConfiguration(port: 0), changes: TimelineChanges = TimelineChanges(),
     tokens given: TestTokens? = nil, keys file: TokenKeyStore? = nil, logger: Logger = quiet,
+    providerProblem: @escaping @Sendable (ProviderURL) async -> String? = { _ in nil },
     _ body: @Sendable (TestAPI) async throws -> Void
 ) async throws {
     let tokens: TestTokens
@@ -155,7 +156,8 @@ func withAPI(
     let service = APIService(
         configuration: configuration, store: store.store,
         resources: APIService.Resources(
-            keys: hasKeys ? keys : nil, events: published.outlet(), changes: changes),
+            keys: hasKeys ? keys : nil, events: published.outlet(), changes: changes,
+            providerProblem: providerProblem),
         readiness: Readiness(checks: checks), logger: logger)
     let application = Application(router: service.router(), logger: quiet)
     let token = try await tokens.token()

@@ -92,7 +92,9 @@ struct TenancyMatrixTests {
         let served = Self.unused.router().routes.filter { "\($0.path)".hasPrefix("/v1") }
             .map { "\($0.method.rawValue) \($0.path)" }
         let table = Self.unused.routes.all.map { "\($0.method.rawValue) \($0.template)" }
-        #expect(Set(served) == Set(table))
+        // HEAD is served wherever GET is, by the same rules.
+        let heads = Self.unused.routes.all.filter { $0.method == .get }.map { "HEAD \($0.template)" }
+        #expect(Set(served) == Set(table + heads))
         #expect(Set(table).count == table.count)
         #expect(Set(Self.routeIDs) == Set(Self.rules.keys))
         #expect(Self.unused.router().routes.allSatisfy { ["/v1", "/health"].contains(where: "\($0.path)".hasPrefix) })

@@ -4,6 +4,7 @@ import PostgresClient
 import TestSupport
 import Testing
 import WidgetModel
+import WidgetRepresentation
 import WidgetStore
 
 @testable import WidgetAPI

@@ -108,6 +108,13 @@ struct WriteRoutesTests {
                     + #""environment":{"locale":"?","timeZone":"UTC"}}"#, 422, "/environment/locale"
             ),
             ("PUT", "widgets/w1/configuration", #"{"configuration":{"a":{"b":1}}}"#, 422, "/configuration/a"),
+            ("PUT", "widgets/w1/configuration", #"{"configuration":{"a":9007199254740993}}"#, 422, "/configuration/a"),
+            ("PUT", "kinds/K", #"{"placeholder":{"a":[1e-400]}}"#, 422, "/placeholder/a/0"),
+            (
+                "PUT", "widgets/w2",
+                #"{"user":"u","device":"d","kind":"DueDate","family":"systemSmall","#
+                    + #""environment":{"locale":"en","timeZone":"Europe/Atlantis"}}"#, 422, "/environment/timeZone"
+            ),
             ("POST", "reloads", #"{"audience":{},"kinds":"all"}"#, 422, "/audience"),
             ("POST", "reloads", #"{"audience":{"user":"u"},"kinds":["Purchases","No"]}"#, 422, "/kinds/1"),
             ("POST", "reloads", #"{"audience":{"user":"u"},"kinds":"all","reason":"why"}"#, 422, "/reason"),
@@ -126,6 +133,62 @@ struct WriteRoutesTests {
                 #expect(answer.document["errors"]?.arrayValue?.isEmpty == false)
                 #expect(answer.document["status"] == .number(JSONNumber(status)))
                 #expect(api.published.all.isEmpty)
+            }
+        }
+    }
+
+    @Test(
+        "all errors of a document are told at once",
+        arguments: [
+            (
+                "PUT", "widgets/w2",
+                [
+                    "usr": "u", "app": "other", "family": "huge", "configuration": ["a": ["b": 1]],
+                    "environment": ["locale": "?", "timeZone": "UTC"],
+                ],
+                ["/usr", "/app", "/family", "/configuration/a", "/environment/locale", "/user", "/device", "/kind"]
+            ),
+            (
+                "POST", "reloads", ["audience": [:], "kinds": [], "reason": "why"],
+                ["/reason", "/audience", "/kinds"]
+            ),
+            (
+                "POST", "reloads", ["audience": ["user": "u"], "kinds": ["No", "Purchases", "Neither"]],
+                ["/kinds/2", "/kinds/0"]
+            ),
+            (
+                "PUT", "kinds/K", ["name": "L", "providerURL": "ftp://x", "placeholder": [:], "maxBatch": 0],
+                ["/name", "/providerURL", "/maxBatch"]
+            ),
+        ] as [(String, String, JSONValue, [String])])
+    func allErrors(_ method: String, _ path: String, _ body: JSONValue, _ pointers: [String]) async throws {
+        try await withStore { store in
+            try await store.place([.test("w1")])
+            try await withAPI(store) { api in
+                let answer = try await api.ask(
+                    HTTPRequest.Method(rawValue: method) ?? .get, "\(TestAPI.base)/\(path)", body: body)
+                #expect(answer.status == 422, "\(answer.text)")
+                let errors = answer.document["errors"]?.arrayValue ?? []
+                #expect(Set(errors.compactMap { $0["pointer"]?.stringValue }) == Set(pointers), "\(answer.text)")
+                #expect(errors.count == pointers.count && api.published.all.isEmpty)
+            }
+        }
+    }
+
+    @Test("a kind whose provider must not be called is not registered")
+    func egress() async throws {
+        try await withStore { store in
+            try await withAPI(
+                store, providerProblem: { $0.host == "10.0.0.1" ? "not public" : nil }
+            ) { api in
+                func put(_ url: String) async throws -> TestAPI.Answer {
+                    try await api.ask(
+                        .put, "\(TestAPI.base)/kinds/New?dryRun=true",
+                        body: ["providerURL": .string(url), "placeholder": [:]])
+                }
+                let refused = try await put("http://10.0.0.1/x")
+                #expect(refused.status == 422 && refused.document["pointer"] == "/providerURL", "\(refused.text)")
+                #expect(try await put("http://203.0.113.7/x").status == 200)
             }
         }
     }

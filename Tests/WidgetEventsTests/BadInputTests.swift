@@ -55,8 +55,14 @@ struct BadInputTests {
             "escape of a low surrogate without its high one at byte 21"),
         Bad(.widgetViewed, "\u{FEFF}{}", .malformedJSON, "", "a byte order mark is not allowed at byte 0", app: nil),
         Bad(
-            .widgetViewed, #"{"app":"a","x":1e999,"widget":"w"}"#, .malformedJSON, "/x",
-            "number out of the range of a double at byte 15"),
+            .widgetViewed, #"{"app":"a","x":1e999,"widget":"w"}"#, .invalidValue, "/x",
+            "the number 1e999 cannot be kept exactly; use a string"),
+        Bad(
+            .widgetConfigured, #"{"card":1,"widget":"w","configuration":{"n":9007199254740993},"app":"a"}"#,
+            .invalidValue, "/configuration/n", "the number 9007199254740993 cannot be kept exactly; use a string"),
+        Bad(
+            .widgetConfigured, #"{"x":1e-999,"app":"a"}"#, .invalidValue, "/x",
+            "the number 1e-999 cannot be kept exactly; use a string"),
         Bad(
             .widgetViewed, #"{"app":"a","x":"# + String(repeating: "[", count: 70), .malformedJSON,
             "/x" + String(repeating: "/0", count: 63), "nested deeper than 64 levels at byte 78"),
@@ -235,10 +241,49 @@ struct BadInputTests {
         #expect(error == EventError(code: code, message: message, pointer: "/\(member)", app: "a.b"))
     }
 
-    @Test func base64IsRefused() {
+    @Test(arguments: [
+        (
+            #""e30=""#, EventError.Code.missingField,
+            "in the decoded data at /app: required member \"app\" is missing", String?.none
+        ),
+        (
+            #""eyJhcHAiOiJhIiwid2lkZ2V0Ijo3fQ==""#, .wrongType,
+            "in the decoded data at /widget: expected a string, found a number", "a"
+        ),
+        (#""e30""#, .invalidAttribute, "attribute data_base64: expected Base64 (RFC 4648)", nil),
+        (#""e31=""#, .invalidAttribute, "attribute data_base64: expected Base64 (RFC 4648)", nil),
+        (#"7"#, .invalidAttribute, "attribute data_base64: expected a string, found a number", nil),
+    ])
+    func base64(value: String, code: EventError.Code, message: String, app: String?) {
+        let type = #""type":"freshet.widget.viewed.v1""#
+        for (before, after) in [("", "," + type), (type + ",", "")] {
+            let text = #"{"specversion":"1.0","id":"1","source":"s",\#(before)"data_base64":\#(value)\#(after)}"#
+            #expect(
+                Message.structured(text).decode(.widgets).error
+                    == EventError(code: code, message: message, pointer: "/data_base64", app: app))
+        }
+    }
+
+    @Test func base64BesideData() {
         let text =
-            #"{"specversion":"1.0","id":"1","source":"s","type":"freshet.widget.viewed.v1","data_base64":"e30="}"#
-        #expect(Message.structured(text).decode(.widgets).error?.code == .unsupportedContentType)
+            #"{"specversion":"1.0","id":"1","source":"s","type":"freshet.widget.viewed.v1","data_base64":"e30=","#
+            + #""data":{"app":"a","widget":"w"}}"#
+        #expect(Message.structured(text).decode(.widgets).error?.code == .invalidAttribute)
+    }
+
+    @Test("all errors of an event's data, in the order of the data, then what is missing")
+    func allProblems() {
+        func problems(_ data: String, _ type: EventType = .widgetPlaced) -> [String] {
+            EventDecoder().problems(data: bytes(data), of: type).map { "\($0.pointer ?? "-") \($0.code.rawValue)" }
+        }
+        #expect(
+            problems(#"{"app":7,"x":[],"kind":"","widget":"w","environment":{"locale":"en"}}"#) == [
+                "/app wrongType", "/kind invalidValue", "/environment/timeZone missingField", "/user missingField",
+                "/device missingField", "/family missingField",
+            ])
+        #expect(problems(#"{"app":7,"kind":"#) == ["/app wrongType", "/kind malformedJSON"])
+        #expect(problems("[]") == [" wrongType"])
+        #expect(problems(#"{"app":"a","widget":"w"}"#, .widgetViewed) == [])
     }
 
     @Test(

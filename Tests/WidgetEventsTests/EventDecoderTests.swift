@@ -96,6 +96,18 @@ struct EventDecoderTests {
             try Message.structured(text, contentType: contentType).decode(.widgets).get().event.type == .widgetViewed)
     }
 
+    @Test("data in Base64 is read like data", arguments: [#","datacontenttype":"application/json""#, ""])
+    func base64(contentType: String) throws {
+        // {"app":"a.b","widget":"w"}
+        let data = #""data_base64":"eyJhcHAiOiJhLmIiLCJ3aWRnZXQiOiJ3In0=""#
+        let type = #""type":"freshet.widget.viewed.v1""#
+        for (first, second) in [(data, type), (type, data)] {
+            let text = #"{"specversion":"1.0","id":"1","source":"s",\#(first),\#(second)\#(contentType)}"#
+            let decoded = try Message.structured(text).decode(.widgets).get()
+            #expect(decoded.event == .viewed(app: "a.b", widget: "w"))
+        }
+    }
+
     @Test func headers() throws {
         func decode(_ replaced: [String: [UInt8]?]) throws -> EventEnvelope {
             try Message.binary("freshet.widget.viewed.v1", viewed, replacing: replaced).decode(.widgets).get().envelope

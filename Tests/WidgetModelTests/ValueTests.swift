@@ -99,6 +99,7 @@ struct ValueTests {
 
     @Test(arguments: [
         "", "/", "Europe/", "/Berlin", "Europe//Berlin", "Europe/Ber lin", "..", "../etc/passwd", "+01:00", "1/2",
+        "Europe", "Europe/Atlantis", "europe/berlin", "posix/Europe/Berlin", "leapseconds", "Berlin",
         String(repeating: "a", count: 65),
     ])
     func badTimeZones(timeZone: String) {
@@ -107,6 +108,14 @@ struct ValueTests {
         } throws: {
             ($0 as? ModelError)?.pointer == "/timeZone"
         }
+    }
+
+    @Test(arguments: [
+        "UTC", "GMT", "Etc/GMT+5", "EST5EDT", "Europe/Berlin", "America/Argentina/ComodRivadavia", "Asia/Calcutta",
+        "America/Port-au-Prince", "US/Pacific", "Zulu",
+    ])
+    func timeZones(timeZone: String) throws {
+        #expect(try WidgetEnvironment(locale: "en", timeZone: timeZone).timeZone == timeZone)
     }
 
     @Test func identifiers() {
@@ -119,6 +128,9 @@ struct ValueTests {
         #expect(Text.identifierProblem("\u{A0}") == nil)
         #expect(Text.quoted("a\"\\\n\u{0}é") == #""a\"\\\u{a}\u{0}é""#)
         #expect(Text.quoted(String(repeating: "x", count: 100)).count == 67)
+        #expect(Text.quoted(String(repeating: "x", count: 100), maximum: .max).count == 102)
+        #expect(Text.quoted("a\u{2028}\u{202E}b") == #""a\u{2028}\u{202e}b""#)
+        #expect(Text.oneLine("a \"b\"\r\nc\u{85}") == #"a "b"\u{d}\u{a}c\u{85}"#)
         #expect(Text.printable("a\nb\u{85}cd", maximum: 5) == "a b c")
     }
 

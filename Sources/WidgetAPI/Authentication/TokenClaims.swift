@@ -76,7 +76,7 @@ struct ScopeClaim: Codable {
 /// Decodes JSON without duplicate members, which two readers could read differently.
 private struct StrictJSONDecoder: JWTJSONDecoder {
     func decode<Value: Decodable>(_ type: Value.Type, from data: Data) throws -> Value {
-        _ = try JSONValue.parse(Array(data), maximumDepth: 8)
+        _ = try JSONValue.parse(Array(data), maximumDepth: 8, checksNumbers: false)
         return try JSONDecoder().decode(type, from: data)
     }
 }

@@ -58,7 +58,7 @@ package struct TokenKeys: Sendable {
         }
         let document: JSONValue
         do throws(JSONError) {
-            document = try JSONValue.parse(bytes)
+            document = try JSONValue.parse(bytes, checksNumbers: false)
         } catch {
             throw TokenKeysError(message: "not JSON: \(error.message) at byte \(error.byteOffset)", pointer: "")
         }

@@ -6,6 +6,7 @@ package import WidgetModel
 package enum TokenRefusal: String, Error, CaseIterable, Sendable {
     case missing = "expected the header Authorization: Bearer with a token"
     case malformed = "the token is not a valid JSON Web Token"
+    case tooLong = "the token is longer than 32768 bytes"
     case notTrusted = "the token is not signed by a trusted key"
     case expired = "the token has expired"
     case notYetValid = "the token is not valid yet"
@@ -33,8 +34,8 @@ package struct TokenRules: Hashable, Sendable {
 /// A bounded number of verified tokens are remembered by their hash. They are checked against the clock at each use and
 /// forgotten when the keys change.
 package final class TokenVerifier: Sendable {
-    /// Longest token, in bytes.
-    package static let maximumBytes = 8_192
+    /// Longest token, in bytes: room for several hundred groups. ``TokenRefusal/tooLong`` names it.
+    package static let maximumBytes = 32_768
     /// Number of recent tokens that are always remembered; at most twice as many are.
     private static let remembered = 5_000
 
@@ -80,7 +81,7 @@ package final class TokenVerifier: Sendable {
     }
 
     package func principal(token: [UInt8]) async throws(TokenRefusal) -> Principal {
-        guard token.count <= Self.maximumBytes else { throw .malformed }
+        guard token.count <= Self.maximumBytes else { throw .tooLong }
         let fingerprint = ContentHash(of: token)
         let (keys, revision) = keys.current()
         if let known = recall(fingerprint, revision) {
@@ -100,7 +101,8 @@ package final class TokenVerifier: Sendable {
         // JWTKit finds keys by the header, and ignores its other members and how the parts are spelt.
         let parts = String(decoding: token, as: UTF8.self).split(separator: ".", omittingEmptySubsequences: false)
         guard parts.count == 3, Base64URL.decode(parts[2]) != nil, let bytes = Base64URL.decode(parts[0]),
-            let header = try? JSONValue.parse(bytes, maximumDepth: 8).objectValue, header["crit"] == nil,
+            let header = try? JSONValue.parse(bytes, maximumDepth: 8, checksNumbers: false).objectValue,
+            header["crit"] == nil,
             Self.isTokenType(header["typ"])
         else { throw .malformed }
         guard let name = header["alg"]?.stringValue, let algorithm = TokenAlgorithm(rawValue: name),

@@ -1,6 +1,8 @@
 import HTTPTypes
 import Hummingbird
 import Logging
+import WidgetModel
+import WidgetRepresentation
 import WidgetStore
 
 /// Dependencies of the routes.
@@ -11,6 +13,8 @@ struct APIParts: Sendable {
     let events: EventOutlet?
     let lookup: EventLookup
     let changes: TimelineChanges
+    /// Reason why a provider must not be called; nil if it may be.
+    var providerProblem: @Sendable (ProviderURL) async -> String? = { _ in nil }
 
     func outlet() throws(Problem) -> EventOutlet {
         guard let events else { throw .eventsUnavailable }
@@ -30,7 +34,12 @@ struct APIRoutes: Sendable {
 
     func add(to router: Router<APIContext>, behind gate: APIGate) {
         for route in all {
-            router.on(RouterPath(route.template), method: route.method) { request, context in
+            let path = RouterPath(route.template)
+            guard route.method != .get else {
+                router.onGet(path) { request, context in await gate.respond(route, request, context) }
+                continue
+            }
+            router.on(path, method: route.method) { request, context in
                 await gate.respond(route, request, context)
             }
         }
@@ -38,7 +47,8 @@ struct APIRoutes: Sendable {
 
     /// Methods of the routes at a request's path.
     func methods(at path: String) -> [String] {
-        all.filter { $0.matches(path) }.map(\.method.rawValue).sorted()
+        all.filter { $0.matches(path) }.flatMap { $0.method == .get ? ["GET", "HEAD"] : [$0.method.rawValue] }
+            .sorted()
     }
 }
 

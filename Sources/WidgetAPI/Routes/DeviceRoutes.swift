@@ -5,6 +5,7 @@ import NIOCore
 import PostgresClient
 import WidgetEvents
 import WidgetModel
+import WidgetRepresentation
 import WidgetStore
 
 /// Routes of devices: their environment and a stream of changes.
@@ -28,10 +29,11 @@ struct DeviceRoutes: Sendable {
     private func environment(_ call: APICall) async throws -> Response {
         try call.allowQuery()
         let device = try call.path("device")
-        var body = try await call.body("app", "device", "environment", "significantTimeChange")
-        try EventBody.bind("app", to: call.app, in: &body)
-        try EventBody.bind("device", to: device, in: &body)
-        let event = try EventDecoder().decode(data: JSONValue.object(body).encoded, of: .deviceEnvironmentChanged)
+        var body = EventBody(
+            try await call.body(), members: ["app", "device", "environment", "significantTimeChange"])
+        body.bind("app", to: call.app)
+        body.bind("device", to: device)
+        let event = try body.event(of: .deviceEnvironmentChanged)
         let filter = WidgetFilter(app: call.app, user: call.user, device: device)
         guard let widget = try await parts.store.pool.query(ListWidgets(filter, limit: 1)).first else {
             throw Problem.notFound
@@ -42,7 +44,9 @@ struct DeviceRoutes: Sendable {
 
     // MARK: Stream
 
-    /// Server-sent events: what each widget of the device shows, first and after each change.
+    /// Server-sent events: what each widget of the device shows, first and after each change of content or staleness.
+    ///
+    /// A client that comes again with the id of the last event gets nothing that it has been told.
     ///
     /// The stream of a device without widgets, or of another user's, stays empty.
     private func events(_ call: APICall) async throws -> Response {
@@ -51,7 +55,8 @@ struct DeviceRoutes: Sendable {
         let seconds = try call.integer("for", in: 1...Self.longestStream, default: Self.longestStream)
         guard let watch = parts.changes.watch(.stream, [], for: call.holder) else { throw Problem.tooManyWaiting }
         let stream = DeviceStream(
-            pool: parts.store.pool, app: call.app, device: device, user: call.user, watch: watch)
+            pool: parts.store.pool, app: call.app, device: device, user: call.user, watch: watch,
+            known: call.request.headers[.lastEventID])
         // The stream ends with the token, and soon after its key is removed.
         let expiry = call.principal.expiresAt - WallClock.now()
         let end = ContinuousClock.now + min(.seconds(seconds), max(.zero, expiry))
@@ -84,6 +89,10 @@ struct DeviceRoutes: Sendable {
     }
 }
 
+extension HTTPField.Name {
+    static let lastEventID = Self("Last-Event-ID")!
+}
+
 /// State of one stream: what has been sent.
 private struct DeviceStream: Sendable {
     let pool: PostgresPool
@@ -92,8 +101,13 @@ private struct DeviceStream: Sendable {
     let user: String?
     let watch: TimelineChanges.Watch
     private var told: [String: DeviceTimelines.Row] = [:]
+    /// Id of the last event that the client has of an earlier stream; nil once it was compared.
+    private var known: String?
 
-    init(pool: PostgresPool, app: String, device: String, user: String?, watch: TimelineChanges.Watch) {
+    init(
+        pool: PostgresPool, app: String, device: String, user: String?, watch: TimelineChanges.Watch, known: String?
+    ) {
+        self.known = known
         self.pool = pool
         self.app = app
         self.device = device
@@ -108,20 +122,30 @@ private struct DeviceStream: Sendable {
         var keys = Set(rows.map { TimelineChanges.Key.timeline($0.timelineID) })
         for owner in Set(rows.map(\.user)).union(user.map { [$0] } ?? []) { keys.insert(.user(app: app, user: owner)) }
         watch.set(keys)
-        var text = ""
-        var now: [String: DeviceTimelines.Row] = [:]
-        for row in rows {
-            now[row.widget] = row
-            let before = told[row.widget]
-            if before == nil || before?.hash != row.hash || before?.timelineID != row.timelineID {
-                text += Self.event("timeline", row.json)
-            }
+        let now = Dictionary(rows.map { ($0.widget, $0) }) { $1 }
+        let id = Self.id(of: rows)
+        defer {
+            told = now
+            known = nil
         }
+        var events: [String] = []
+        if let known {
+            guard known != id else { return "" }
+            // It may have widgets that were removed meanwhile.
+            events.append(Self.event("widgets", ["widgets": .array(rows.map { .string($0.widget) })]))
+        }
+        events += rows.filter { told[$0.widget] != $0 }.map { Self.event("timeline", $0.json) }
         for widget in told.keys.sorted() where now[widget] == nil {
-            text += Self.event("removed", ["widget": .string(widget)])
+            events.append(Self.event("removed", ["widget": .string(widget)]))
         }
-        told = now
-        return text
+        // The last one completes the state that the id stands for.
+        if !events.isEmpty { events[events.count - 1] = "id: \(id)\n\(events[events.count - 1])" }
+        return events.joined()
+    }
+
+    /// Id of the state that a client has been told.
+    private static func id(of rows: [DeviceTimelines.Row]) -> String {
+        ContentHash(of: JSONValue.array(rows.map(\.json)).encoded).description
     }
 
     private static func event(_ name: String, _ data: JSONValue) -> String {

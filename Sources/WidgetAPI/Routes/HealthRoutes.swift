@@ -7,8 +7,10 @@ struct HealthRoutes: Sendable {
     let readiness: Readiness
     let liveness: Liveness
 
+    static let paths: Set<String> = ["/health/live", "/health/ready"]
+
     func add(to router: Router<APIContext>) {
-        router.get("health/live") { [liveness] _, _ in
+        router.onGet("health/live") { [liveness] _, _ in
             let wedged = liveness.wedged()
             guard !wedged.isEmpty else { return (["status": "live"] as JSONValue).response() }
             let loops = wedged.map { loop -> JSONValue in
@@ -19,10 +21,28 @@ struct HealthRoutes: Sendable {
             }
             return (["status": "wedged", "loops": .array(loops)] as JSONValue).response(.serviceUnavailable)
         }
-        router.get("health/ready") { [readiness] _, _ in
+        router.onGet("health/ready") { [readiness] _, _ in
             let report = await readiness.report()
             return report.json.response(report.isReady ? .ok : .serviceUnavailable)
         }
+    }
+}
+
+extension Router<APIContext> {
+    /// Adds a route of `GET` and `HEAD`.
+    func onGet(
+        _ path: RouterPath, use handler: @escaping @Sendable (Request, APIContext) async throws -> Response
+    ) {
+        on(path, method: .get, use: handler)
+        on(path, method: .head) { request, context in try await handler(request, context).forHead }
+    }
+}
+
+extension Response {
+    /// The response to `HEAD` in place of this response to `GET`. A stream is not begun.
+    var forHead: Response {
+        guard body.contentLength == nil else { return self }
+        return Response(status: status, headers: headers, body: ResponseBody { try await $0.finish(nil) })
     }
 }
 

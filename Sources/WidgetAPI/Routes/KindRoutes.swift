@@ -1,6 +1,7 @@
 import Hummingbird
 import PostgresClient
 import WidgetModel
+import WidgetRepresentation
 import WidgetStore
 
 /// Routes of the app's kinds and of what a gallery shows.
@@ -58,11 +59,14 @@ struct KindRoutes: Sendable {
         let isDryRun = try call.flag("dryRun")
         let name = try call.path("kind")
         var body = try await call.body()
+        var errors: [Problem.Item] = []
         if let inBody = body["name"], inBody != .string(name) {
-            throw Problem.unprocessable("/name", "must be the kind of the path, \(Text.quoted(name)), or left out")
+            errors.append(
+                Problem.Item(
+                    detail: "must be the kind of the path, \(Text.quoted(name)), or left out", pointer: "/name"))
         }
         body["name"] = .string(name)
-        let definition = try KindDefinition.validate(.object(body)).get()
+        let definition = try await check(body, errors)
         let change: KindChange?
         do {
             change = try await parts.store.put(definition, of: call.app, isDryRun: isDryRun)
@@ -72,6 +76,22 @@ struct KindRoutes: Sendable {
         guard let change else { throw Problem.notFound }
         if !isDryRun { _ = try? await parts.directory.refresh() }
         return change.json.response(change.action == .add && !isDryRun ? .created : .ok)
+    }
+
+    /// The definition, unless it has errors or names a provider that must not be called.
+    private func check(_ body: JSONObject, _ errors: [Problem.Item]) async throws(Problem) -> KindDefinition {
+        switch KindDefinition.validate(.object(body)) {
+        case .failure(let found):
+            throw .unprocessable(
+                errors + found.errors.map { Problem.Item(detail: $0.message, pointer: $0.pointer) })
+        case .success(let definition):
+            var errors = errors
+            if let url = try? ProviderURL(definition.providerURL), let reason = await parts.providerProblem(url) {
+                errors.append(Problem.Item(detail: reason, pointer: "/providerURL"))
+            }
+            guard errors.isEmpty else { throw .unprocessable(errors) }
+            return definition
+        }
     }
 
     private func delete(_ call: APICall) async throws -> Response {
@@ -100,7 +120,9 @@ struct KindRoutes: Sendable {
                 try WidgetEnvironment(locale: call.text("locale") ?? "en", timeZone: call.text("timeZone") ?? "UTC")
             )
         } catch {
-            throw .parameter(String(error.pointer.dropFirst()), error.message)
+            throw .unprocessable([
+                Problem.Item(detail: error.message, parameter: String(error.pointer.dropFirst()))
+            ])
         }
     }
 

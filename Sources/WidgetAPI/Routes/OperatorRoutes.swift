@@ -1,6 +1,7 @@
 import Hummingbird
 import PostgresClient
 import WidgetModel
+import WidgetRepresentation
 import WidgetStore
 
 /// Routes for operators: explanations, forecasts, dead letters and pausing.

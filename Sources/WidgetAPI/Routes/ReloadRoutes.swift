@@ -18,15 +18,16 @@ struct ReloadRoutes: Sendable {
 
     private func post(_ call: APICall) async throws -> Response {
         try call.allowQuery()
-        var body = try await call.body("app", "audience", "kinds", "matching", "reason")
+        var body = EventBody(
+            try await call.body(), members: ["app", "audience", "kinds", "matching", "reason"])
         let reason = body["reason"] ?? "push"
         body["reason"] = nil
-        guard let name = reason.stringValue, let type = Self.types[name] else {
-            throw Problem.unprocessable("/reason", "expected push, foreground, background or operator")
-        }
-        try EventBody.bind("app", to: call.app, in: &body)
-        if type == .appChanged { body["state"] = .string(name) }
-        let event = try EventDecoder().decode(data: JSONValue.object(body).encoded, of: type)
+        let named = reason.stringValue.flatMap { Self.types[$0] }
+        if named == nil { body.fail("reason", "expected push, foreground, background or operator") }
+        let type = named ?? .pushReceived
+        body.bind("app", to: call.app)
+        if type == .appChanged { body["state"] = reason }
+        let event = try body.event(of: type)
         let request: ReloadRequest
         switch event {
         case .push(let asked), .appChange(let asked), .operatorReload(let asked): request = asked
@@ -45,10 +46,9 @@ struct ReloadRoutes: Sendable {
         }
         if case .kinds(let names) = request.kinds {
             let asked = body["kinds"]?.arrayValue ?? []
-            for name in names {
-                let index = asked.firstIndex(of: .string(name)) ?? 0
-                _ = try await KindCheck(parts: parts).kind(name, of: call.app, at: "/kinds/\(index)")
-            }
+            try await KindCheck(parts: parts).check(
+                names, of: call.app
+            ) { name in "/kinds/\(asked.firstIndex(of: .string(name)) ?? 0)" }
         }
         return try await parts.outlet().publish(event, traceparent: call.traceparent).json.response(.accepted)
     }

@@ -3,6 +3,7 @@ import Hummingbird
 import NIOCore
 import PostgresClient
 import WidgetModel
+import WidgetRepresentation
 import WidgetStore
 
 /// The route of the timeline that a widget shows.
@@ -30,24 +31,29 @@ struct TimelineRoutes: Sendable {
         let at = try call.time("at")
         let wait = try call.integer("wait", in: 0...Self.longestWait, default: 0)
         let known = EntityTags(call.request.headers[values: .ifNoneMatch])
-        let statement = CheckTimeline(app: call.app, widget: widget, user: call.user)
+        let statement = PollTimeline(
+            app: call.app, widget: widget, user: call.user, known: known.hashes, knowsAny: known.isAny)
         let deadline = ContinuousClock.now + .seconds(wait)
         var watch: TimelineChanges.Watch?
         var isOver = false
         var looks = wait > 0 ? Self.looksForNew : 0
         while true {
-            guard let shown = try await parts.store.pool.query(statement).first else {
+            let found = try await parts.store.pool.query(statement).first
+            let left = isOver ? .zero : ContinuousClock.now.duration(to: deadline)
+            let id: TimelineID
+            switch found {
+            case .known(let shown):
+                guard left > .zero else { return notModified(shown) }
+                id = shown.id
+            case .timeline(let timeline):
+                guard left > .zero, timeline.content == nil else { return answer(timeline, at, known) }
+                id = timeline.id
+            case .removed: throw Problem.notFound
+            case nil:
                 guard looks > 0 else { throw Problem.notFound }
                 looks -= 1
                 try await Task.sleep(for: Self.betweenLooks)
                 continue
-            }
-            guard let id = shown.timelineID else { throw Problem.notFound }
-            let left = isOver ? .zero : ContinuousClock.now.duration(to: deadline)
-            if let tag = shown.tag, known.contain(tag) {
-                guard left > .zero else { return notModified(shown, tag) }
-            } else if shown.hash != nil || left <= .zero {
-                return try await timeline(call, widget, at, known)
             }
             // Read once more after the watch has begun, so that no change is missed.
             let hadWatch = watch != nil
@@ -77,45 +83,32 @@ struct TimelineRoutes: Sendable {
         }
     }
 
-    private func timeline(
-        _ call: APICall, _ widget: String, _ at: Timestamp?, _ known: EntityTags
-    ) async throws -> Response {
-        let statement = ReadWidgetTimeline(app: call.app, widget: widget, user: call.user)
-        guard let timeline = try await parts.store.pool.query(statement).first else { throw Problem.notFound }
-        var headers: HTTPFields = [
-            .contentType: "application/json", .cacheControl: "private, no-cache", .vary: "Accept-Encoding",
-        ]
+    private func answer(_ timeline: TimelineDetail, _ at: Timestamp?, _ known: EntityTags) -> Response {
         let tag = timeline.storedHash.map(EntityTags.tag) ?? EntityTags.fallback(timeline.shown(at: at))
-        headers[.eTag] = tag
-        headers[.freshetStale] = timeline.isStale ? "true" : "false"
-        headers[.freshetRevision] = timeline.revision.map { "\($0)" }
-        headers[.age] = timeline.age.map { "\($0.components.seconds)" }
-        if known.contain(tag) { return Response(status: .notModified, headers: headers.withoutContent) }
+        var headers = Self.headers(
+            tag, isStale: timeline.isStale, revision: timeline.revision, age: timeline.age)
+        guard !known.contain(tag) else { return Response(status: .notModified, headers: headers) }
+        headers[.contentType] = "application/json"
         return Response(
             status: .ok, headers: headers,
             body: ResponseBody(byteBuffer: ByteBuffer(bytes: timeline.encoded(at: at))))
     }
 
-    private func notModified(_ shown: ShownTimeline, _ tag: String) -> Response {
-        var headers: HTTPFields = [.eTag: tag, .cacheControl: "private, no-cache", .vary: "Accept-Encoding"]
-        headers[.freshetStale] = shown.isStale ? "true" : "false"
-        headers[.freshetRevision] = shown.revision.map { "\($0)" }
-        headers[.age] = shown.age.map { "\($0.components.seconds)" }
-        return Response(status: .notModified, headers: headers)
+    private func notModified(_ shown: ShownTimeline) -> Response {
+        Response(
+            status: .notModified,
+            headers: Self.headers(
+                shown.hash.map(EntityTags.tag), isStale: shown.isStale, revision: shown.revision, age: shown.age))
     }
-}
 
-extension HTTPFields {
-    fileprivate var withoutContent: HTTPFields {
-        var fields = self
-        fields[.contentType] = nil
-        return fields
+    private static func headers(_ tag: String?, isStale: Bool, revision: Int64?, age: Duration?) -> HTTPFields {
+        var headers: HTTPFields = [.cacheControl: "private, no-cache", .vary: "Accept-Encoding"]
+        headers[.eTag] = tag
+        headers[.freshetStale] = isStale ? "true" : "false"
+        headers[.freshetRevision] = revision.map { "\($0)" }
+        headers[.age] = age.map { "\($0.components.seconds)" }
+        return headers
     }
-}
-
-extension ShownTimeline {
-    /// The entity tag of the stored content.
-    var tag: String? { hash.map(EntityTags.tag) }
 }
 
 /// The entity tags of an `If-None-Match` header, compared weakly (RFC 9110, section 13.1.2).
@@ -123,7 +116,8 @@ extension ShownTimeline {
 /// Tags are weak, since age and staleness change while the content does not.
 struct EntityTags: Sendable {
     private let tags: [Substring]
-    private let isAny: Bool
+    /// Whether the reader has the content, whatever it is.
+    let isAny: Bool
 
     init(_ fields: [String]) {
         let parts = fields.flatMap { (field: String) -> [Substring] in field.split(separator: ",") }
@@ -132,6 +126,14 @@ struct EntityTags: Sendable {
         tags = parts.prefix(64).map { part in
             let tag = part.prefix { $0 != " " }
             return tag.hasPrefix("W/") ? tag.dropFirst(2) : tag
+        }
+    }
+
+    /// Hashes of stored content that the reader has.
+    var hashes: [ContentHash] {
+        tags.compactMap { tag in
+            guard tag.count == 38, tag.first == "\"", tag.last == "\"" else { return nil }
+            return TimelineID(String(tag.dropFirst().dropLast())).map { ContentHash(high: $0.high, low: $0.low) }
         }
     }
 

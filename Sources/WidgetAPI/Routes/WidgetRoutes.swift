@@ -3,6 +3,7 @@ import Hummingbird
 import PostgresClient
 import WidgetEvents
 import WidgetModel
+import WidgetRepresentation
 import WidgetStore
 
 /// Routes of widgets.
@@ -61,12 +62,13 @@ struct WidgetRoutes: Sendable {
     private func place(_ call: APICall) async throws -> Response {
         try call.allowQuery()
         let id = try call.path("widget")
-        var body = try await call.body(
-            "app", "widget", "user", "device", "kind", "family", "configuration", "environment")
+        var body = EventBody(
+            try await call.body(),
+            members: ["app", "widget", "user", "device", "kind", "family", "configuration", "environment"])
         if let user = call.user, body["user"] == nil { body["user"] = .string(user) }
-        try EventBody.bind("app", to: call.app, in: &body)
-        try EventBody.bind("widget", to: id, in: &body)
-        let event = try EventDecoder().decode(data: JSONValue.object(body).encoded, of: .widgetPlaced)
+        body.bind("app", to: call.app)
+        body.bind("widget", to: id)
+        let event = try body.event(of: .widgetPlaced)
         guard case .placed(let placement) = event else { throw Problem.internal }
         if let user = call.user {
             guard Text.equal(placement.user, user) else {
@@ -95,10 +97,10 @@ struct WidgetRoutes: Sendable {
     private func configure(_ call: APICall) async throws -> Response {
         try call.allowQuery()
         let id = try call.path("widget")
-        var body = try await call.body("app", "widget", "configuration")
-        try EventBody.bind("app", to: call.app, in: &body)
-        try EventBody.bind("widget", to: id, in: &body)
-        let event = try EventDecoder().decode(data: JSONValue.object(body).encoded, of: .widgetConfigured)
+        var body = EventBody(try await call.body(), members: ["app", "widget", "configuration"])
+        body.bind("app", to: call.app)
+        body.bind("widget", to: id)
+        let event = try body.event(of: .widgetConfigured)
         return try await publish(event, of: try await owner(call), call)
     }
 
@@ -129,17 +131,6 @@ struct WidgetRoutes: Sendable {
     }
 }
 
-/// Bodies of requests as the data of events.
-enum EventBody {
-    /// Sets a member from the path; the body may have it with the same value.
-    static func bind(_ member: String, to value: String, in body: inout JSONObject) throws(Problem) {
-        if let said = body[member], said != .string(value) {
-            throw .unprocessable("/\(member)", "must equal the path's, or be left out")
-        }
-        body[member] = .string(value)
-    }
-}
-
 extension APICall {
     /// The caller's trace context, for the event.
     var traceparent: String? {
@@ -154,10 +145,27 @@ struct KindCheck: Sendable {
     let parts: APIParts
 
     func kind(_ name: String, of app: String, at pointer: String) async throws -> RegisteredKind {
-        if let kind = find(name, app, try await parts.directory.directory(maximumAge: .seconds(5))) { return kind }
-        // The kind may just have been registered.
-        if let kind = find(name, app, try await parts.directory.refresh()) { return kind }
-        throw Problem.unprocessable(pointer, "the app has no kind \(Text.quoted(name))")
+        if let kind = find(name, app, try await directory(with: [name], of: app)) { return kind }
+        throw Problem.unprocessable([Self.unknown(name, at: pointer)])
+    }
+
+    /// Checks several kinds and reports all that are unknown.
+    ///
+    /// - Parameter pointer: place of a name in the body.
+    func check(_ names: [String], of app: String, at pointer: (String) -> String) async throws {
+        let directory = try await directory(with: names, of: app)
+        let unknown = names.filter { find($0, app, directory) == nil }.map { Self.unknown($0, at: pointer($0)) }
+        guard unknown.isEmpty else { throw Problem.unprocessable(unknown) }
+    }
+
+    private static func unknown(_ name: String, at pointer: String) -> Problem.Item {
+        Problem.Item(detail: "the app has no kind \(Text.quoted(name))", pointer: pointer)
+    }
+
+    private func directory(with names: [String], of app: String) async throws -> KindDirectory {
+        let directory = try await parts.directory.directory(maximumAge: .seconds(5))
+        // A kind may just have been registered.
+        return names.allSatisfy { find($0, app, directory) != nil } ? directory : try await parts.directory.refresh()
     }
 
     private func find(_ name: String, _ app: String, _ directory: KindDirectory) -> RegisteredKind? {

@@ -15,16 +15,19 @@ struct APICall: Sendable {
     let requestID: String
     let logger: Logger
     private let receiveTime: Duration
+    private let wantBody: @Sendable () -> Void
     private let recheck: @Sendable () async throws(TokenRefusal) -> Void
     private let parameters: Parameters
     private let query: [(name: String, value: String)]
 
     /// - Parameters:
     ///   - receiveTime: limit for the arrival of the body.
+    ///   - wantBody: has a client that waits for 100 Continue send the body.
     ///   - recheck: throws once the token is not valid any more.
     init(
         request: Request, parameters: Parameters, principal: Principal, requestID: String, logger: Logger,
-        receiveTime: Duration, recheck: @escaping @Sendable () async throws(TokenRefusal) -> Void
+        receiveTime: Duration, wantBody: @escaping @Sendable () -> Void = {},
+        recheck: @escaping @Sendable () async throws(TokenRefusal) -> Void
     ) throws(Problem) {
         self.request = request
         self.parameters = parameters
@@ -32,6 +35,7 @@ struct APICall: Sendable {
         self.requestID = requestID
         self.logger = logger
         self.receiveTime = receiveTime
+        self.wantBody = wantBody
         self.recheck = recheck
         query = try Self.query(request.uri.query ?? "")
     }
@@ -126,7 +130,8 @@ struct APICall: Sendable {
 
     /// The whole body, if it arrives in time.
     private func collect() async throws -> ByteBuffer {
-        try await withThrowingTaskGroup(of: ByteBuffer?.self) { group in
+        if request.headers[.expect] != nil { wantBody() }
+        return try await withThrowingTaskGroup(of: ByteBuffer?.self) { group in
             group.addTask { [request] in try await request.body.collect(upTo: Self.maximumBodyBytes) }
             group.addTask { [receiveTime] in
                 try await Task.sleep(for: receiveTime)
@@ -138,13 +143,16 @@ struct APICall: Sendable {
         }
     }
 
-    /// The body as a JSON object with only these members, or any if none are given.
-    func body(_ members: String...) async throws -> JSONObject {
+    /// The body as a JSON object.
+    func body() async throws -> JSONObject {
         if let type = request.headers[.contentType] {
             let essence = type.prefix { $0 != ";" }.lowercased().filter { $0 != " " }
             guard essence == "application/json" || essence.hasSuffix("+json") else {
                 throw Problem.unsupportedMediaType
             }
+        }
+        if let encoding = request.headers[.contentEncoding], encoding.lowercased() != "identity" {
+            throw Problem.unsupportedEncoding
         }
         if let length = request.headers[.contentLength].flatMap({ Int($0) }), length > Self.maximumBodyBytes {
             throw Problem.tooLarge(Self.maximumBodyBytes)
@@ -160,23 +168,13 @@ struct APICall: Sendable {
         do throws(JSONError) {
             value = try JSONValue.parse(Array(buffer.readableBytesView))
         } catch {
+            guard error.kind != .numberOutOfRange else { throw Problem.unprocessable(error.pointer, error.message) }
             throw Problem.badRequest(
                 "the body is not JSON: \(error.message) at byte \(error.byteOffset)",
                 [Problem.Item(detail: error.message, pointer: error.pointer)])
         }
         guard case .object(let object) = value else {
             throw Problem.unprocessable("", "expected an object, found \(value.kind.name)")
-        }
-        if !members.isEmpty {
-            let unknown = object.keys.filter { key in !members.contains { Text.equal($0, key) } }
-            guard unknown.isEmpty else {
-                throw Problem.unprocessable(
-                    unknown.map { key in
-                        Problem.Item(
-                            detail: "unknown member, expected \(members.joined(separator: ", "))",
-                            pointer: "/" + JSONPointer.escape(Text.printable(key, maximum: 64)))
-                    })
-            }
         }
         return object
     }

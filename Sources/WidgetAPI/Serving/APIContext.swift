@@ -11,6 +11,11 @@ struct APIContext: RequestContext {
         channel = source.channel
     }
 
+    /// Has a client that waits for 100 Continue send the body.
+    func wantBody() {
+        channel.triggerUserOutboundEvent(HTTPRules.BodyWanted(), promise: nil)
+    }
+
     /// Address of the client or its proxy; nil if it is no network address.
     var peer: Peer? { channel.remoteAddress.flatMap(Peer.init) }
 }

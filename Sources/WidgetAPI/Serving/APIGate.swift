@@ -26,6 +26,7 @@ struct APIGate: Sendable {
             let call = try APICall(
                 request: request, parameters: context.parameters, principal: bearer,
                 requestID: context.requestID, logger: context.logger, receiveTime: receiveTime,
+                wantBody: { context.wantBody() },
                 recheck: { [verifier] () async throws(TokenRefusal) in
                     _ = try await verifier.principal(authorization: authorization)
                 })

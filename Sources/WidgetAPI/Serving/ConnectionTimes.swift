@@ -26,7 +26,9 @@ package struct ConnectionTimes: Hashable, Sendable {
         let close = TimeAmount(close)
         return .http1(
             configuration: .init(
-                additionalChannelHandlers: [ResponseCompression(), ReceiveDeadline(after: close)],
+                additionalChannelHandlers: [
+                    HTTPRules.Installer(), ResponseCompression(), ReceiveDeadline(after: close),
+                ],
                 idleTimeout: TimeAmount(idle)))
     }
 }

@@ -2,6 +2,7 @@ import HTTPTypes
 import Hummingbird
 import KafkaClient
 import NIOCore
+import NIOHTTP1
 import PostgresClient
 import WidgetEvents
 import WidgetModel
@@ -30,7 +31,9 @@ struct Problem: Error, HTTPResponseError {
         response
     }
 
-    var response: Response {
+    static let contentType = "application/problem+json"
+
+    var document: JSONValue {
         var object = JSONObject()
         object["type"] = .string("urn:freshet:problem:\(name)")
         object["title"] = .string(title)
@@ -38,7 +41,11 @@ struct Problem: Error, HTTPResponseError {
         object["detail"] = .string(detail)
         if let pointer = errors.first?.pointer { object["pointer"] = .string(pointer) }
         if !errors.isEmpty { object["errors"] = .array(errors.map(\.json)) }
-        var response = JSONValue.object(object).response(status, contentType: "application/problem+json")
+        return .object(object)
+    }
+
+    var response: Response {
+        var response = document.response(status, contentType: Self.contentType)
         response.headers.append(contentsOf: headers)
         return response
     }
@@ -70,6 +77,17 @@ extension Problem {
             status: .methodNotAllowed, name: "method-not-allowed", title: "Method not allowed",
             detail: "expected \(allowed.joined(separator: ", "))",
             headers: [.allow: allowed.joined(separator: ", ")])
+    }
+
+    static func notImplemented(_ method: String) -> Problem {
+        Problem(
+            status: .notImplemented, name: "not-implemented", title: "Not implemented",
+            detail: "\(method) is not implemented")
+    }
+
+    /// A path such as `/v1//apps` or `/health/live/`, which a proxy in front may read as another one.
+    static func emptySegment(_ path: String) -> Problem {
+        badRequest("the path \(Text.quoted(path)) has an empty segment")
     }
 
     static func badRequest(_ detail: String, _ errors: [Item] = []) -> Problem {
@@ -121,7 +139,22 @@ extension Problem {
         status: .unsupportedMediaType, name: "unsupported-media-type", title: "Unsupported media type",
         detail: "expected a body of application/json")
 
+    static let unsupportedEncoding = Problem(
+        status: .unsupportedMediaType, name: "unsupported-media-type", title: "Unsupported media type",
+        detail: "expected a body without Content-Encoding", headers: [.acceptEncoding: "identity"])
+
+    static let expectationFailed = Problem(
+        status: .expectationFailed, name: "expectation-failed", title: "Expectation failed",
+        detail: "expected no expectation but 100-continue")
+
+    static func headerTooLarge(_ detail: String) -> Problem {
+        Problem(
+            status: .requestHeaderFieldsTooLarge, name: "header-too-large", title: "Request header fields too large",
+            detail: detail)
+    }
+
     static func unauthorized(_ refusal: TokenRefusal) -> Problem {
+        if refusal == .tooLong { return .headerTooLarge(refusal.rawValue) }
         let error = refusal == .missing ? "" : #", error="invalid_token", error_description="\#(refusal.rawValue)""#
         return Problem(
             status: .unauthorized, name: "unauthorized", title: "Unauthorized", detail: refusal.rawValue,
@@ -191,6 +224,7 @@ extension Problem {
         case let error as ModelErrors: self = .unprocessable(error)
         case let error as PostgresError where error.isRetriable: self = .unavailable
         case is KafkaError: self = .eventsUnavailable
+        case let error as HTTPParserError: self = .badRequest("the body is not framed as HTTP/1.1: \(error)")
         default: return nil
         }
     }

@@ -12,6 +12,8 @@ struct ProblemMiddleware<Context: RequestContext>: RouterMiddleware {
     func handle(
         _ request: Request, context: Context, next: @concurrent (Request, Context) async throws -> Response
     ) async throws -> Response {
+        let path = request.uri.path
+        guard !Self.hasEmptySegment(path) else { return Problem.emptySegment(path).response }
         do {
             return try await next(request, context)
         } catch let error as HTTPError {
@@ -19,6 +21,10 @@ struct ProblemMiddleware<Context: RequestContext>: RouterMiddleware {
         } catch {
             return Self.problem(error, request, logger).response
         }
+    }
+
+    private static func hasEmptySegment(_ path: String) -> Bool {
+        path != "/" && path.hasSuffix("/") || path.contains("//")
     }
 
     /// The problem for an error of a route; errors of the server are logged.

@@ -1,3 +1,4 @@
+package import Metrics
 import Synchronization
 import WidgetModel
 
@@ -27,7 +28,7 @@ package final class TimelineChanges: Sendable {
         }
     }
 
-    enum Sort: Hashable, Sendable { case poll, stream }
+    enum Sort: String, Hashable, Sendable, CaseIterable { case poll, stream }
 
     /// Party that a wait counts for: an app's backend or one user's device.
     struct Holder: Hashable, Sendable {
@@ -79,13 +80,27 @@ package final class TimelineChanges: Sendable {
 
     private let limits: Limits
     private let state = Mutex(State())
+    private let waiting: [Sort: Meter]
 
     /// Interval of checks of a waiting request without a change: whether the client is there and its token still valid.
     package let patience: Duration
 
-    package init(limits: Limits = Limits(), patience: Duration = .seconds(15)) {
+    /// - Parameter metrics: factory of the gauges of waiters; the process's if nil.
+    package init(
+        limits: Limits = Limits(), patience: Duration = .seconds(15), metrics: (any MetricsFactory)? = nil
+    ) {
         self.limits = limits
         self.patience = patience
+        waiting = Dictionary(
+            uniqueKeysWithValues: Sort.allCases.map { sort in
+                (
+                    sort,
+                    Meter(
+                        label: MetricCatalogue.apiWaiting.name, dimensions: [("sort", sort.rawValue)],
+                        factory: metrics ?? MetricsSystem.factory)
+                )
+            })
+        for meter in waiting.values { meter.set(0) }
     }
 
     /// Registers a waiter; nil if there are too many of the sort or the process stops. One app may take half of the places
@@ -105,7 +120,9 @@ package final class TimelineChanges: Sendable {
             state.setKeys(keys, of: state.next)
             return state.next
         }
-        return id.map { Watch(changes: self, id: $0) }
+        guard let id else { return nil }
+        waiting[sort]?.increment(by: 1.0)
+        return Watch(changes: self, id: id)
     }
 
     /// Numbers of waiters.
@@ -183,12 +200,14 @@ package final class TimelineChanges: Sendable {
     }
 
     fileprivate func end(_ id: UInt64) {
-        state.withLock { state in
+        let sort: Sort? = state.withLock { state in
             state.setKeys([], of: id)
-            guard let waiter = state.waiters.removeValue(forKey: id) else { return }
+            guard let waiter = state.waiters.removeValue(forKey: id) else { return nil }
             state.counts[waiter.sort, default: 0] -= 1
             state.hold(waiter.sort, waiter.holder, -1)
+            return waiter.sort
         }
+        if let sort { waiting[sort]?.decrement(by: 1.0) }
     }
 
     /// Registration of a waiter, which ends with the object.

@@ -1,7 +1,7 @@
 /// Numbers as ECMAScript's `Number::toString` writes them, which is RFC 8785's form.
 enum ES6Number {
     /// Decimal digits that every double keeps: two different decimals of so many digits are different doubles.
-    private static let safeDigits = 15
+    static let safeDigits = 15
 
     /// Appends the canonical form of a checked literal.
     ///
@@ -48,6 +48,16 @@ enum ES6Number {
         guard firstSignificant - point <= 6 else { return nil }
         guard let lastSignificantOfFraction else { return point }
         return lastSignificantOfFraction + 1
+    }
+
+    /// Returns true if conversion to a double and back to the canonical form keeps the literal's value.
+    ///
+    /// - Parameter value: the double nearest to the literal; neither 0 nor infinite.
+    static func isExact(_ literal: ArraySlice<UInt8>, _ value: Double) -> Bool {
+        let text = String(decoding: literal, as: UTF8.self).lowercased()
+        let written = decimal(of: text.hasPrefix("-") ? String(text.dropFirst()) : text)
+        let kept = decimal(of: value.magnitude.description)
+        return written.exponent == kept.exponent && written.digits == kept.digits
     }
 
     static func format(_ value: Double) -> String {

@@ -11,7 +11,7 @@ package struct JSONError: Error, Hashable, Sendable, CustomStringConvertible {
         case duplicateKey
         /// Nested deeper than allowed.
         case tooDeep
-        /// A number that no finite IEEE 754 double is near to.
+        /// A number that an IEEE 754 double cannot hold: out of range, nearer to 0 than any other, or from 2^53 on and rounded.
         case numberOutOfRange
         /// Well-formed, but another type of value was asked for.
         case wrongType

@@ -5,7 +5,7 @@ package struct JSONNumber: Hashable, Sendable {
     /// The RFC 8259 literal.
     package let text: String
 
-    /// A literal; nil when it is not a JSON number or no finite double is near to it.
+    /// A literal; nil when it is not a JSON number or a double cannot hold it.
     package init?(_ text: String) {
         let bytes = Array(text.utf8)
         var reader = JSONReader(bytes)

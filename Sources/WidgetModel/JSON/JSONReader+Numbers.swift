@@ -37,11 +37,35 @@ extension JSONReader {
         let token = JSONNumberToken(
             range: start..<position, integerDigits: integerDigits, fractionDigits: fractionDigits,
             hasExponent: exponentDigits > 0)
-        // Up to 200 digits and an exponent of two stay below 1e300; of others only the conversion can tell.
-        if integerDigits > 200 || exponentDigits > 2, !value(of: token).isFinite {
-            throw failure(.numberOutOfRange, "number out of the range of a double", at: start)
+        // Up to 15 digits are exact, and neither they nor so many of a fraction leave the range of a double.
+        if checksNumbers, integerDigits > ES6Number.safeDigits || fractionDigits > 300 || exponentDigits > 0 {
+            try check(token)
         }
         return token
+    }
+
+    /// Refuses a number that the canonical form (RFC 8785) would change: one beyond the range of a double, one that becomes
+    /// 0, and one from 2^53 on with another value than its double's, such as 9007199254740993.
+    private func check(_ token: JSONNumberToken) throws(JSONError) {
+        let value = value(of: token)
+        let isKept =
+            if value == 0 {
+                isZero(token)
+            } else {
+                value.magnitude < 0x1p53 || value.isFinite && ES6Number.isExact(bytes[token.range], value)
+            }
+        guard isKept else {
+            let found = Text.printable(String(decoding: bytes[token.range].prefix(40), as: UTF8.self), maximum: 40)
+            throw failure(
+                .numberOutOfRange,
+                "the number \(found)\(token.range.count > 40 ? "…" : "") cannot be kept exactly; use a string",
+                at: token.range.lowerBound)
+        }
+    }
+
+    /// Whether all digits before the exponent are zeros.
+    private func isZero(_ token: JSONNumberToken) -> Bool {
+        bytes[token.range].prefix { $0 | 0x20 != UInt8(ascii: "e") }.allSatisfy { !(0x31...0x39).contains($0) }
     }
 
     private mutating func takeDigits() -> Int {

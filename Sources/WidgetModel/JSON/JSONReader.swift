@@ -18,6 +18,8 @@ package struct JSONReader: Sendable {
     /// The document within `bytes`.
     let document: Range<Int>
     let maximumDepth: Int
+    /// Whether numbers that a double cannot hold are refused.
+    let checksNumbers: Bool
     /// Index in `bytes` of the next byte to read.
     package internal(set) var position: Int
     /// Where pointers of errors are counted from, when it is not the document's beginning.
@@ -34,11 +36,13 @@ package struct JSONReader: Sendable {
     ///   - bytes: shared, never copied.
     ///   - range: where the document lies in `bytes`; all of them when nil. It is cut to what there is.
     ///   - index: of a value of the document to begin with; the document's own when nil.
+    ///   - checksNumbers: false for a document whose numbers are not used.
     package init(
         _ bytes: [UInt8], in range: Range<Int>? = nil, startingAt index: Int? = nil,
-        maximumDepth: Int = defaultMaximumDepth
+        maximumDepth: Int = defaultMaximumDepth, checksNumbers: Bool = true
     ) {
         self.bytes = bytes
+        self.checksNumbers = checksNumbers
         let document = range?.clamped(to: 0..<bytes.count) ?? 0..<bytes.count
         self.document = document
         self.maximumDepth = maximumDepth

@@ -4,10 +4,12 @@ extension JSONValue {
     /// - Parameters:
     ///   - range: where it lies in `bytes`; all of them when nil.
     ///   - maximumDepth: how deep arrays and objects may nest.
+    ///   - checksNumbers: false for a document whose numbers are not used.
     package static func parse(
-        _ bytes: [UInt8], in range: Range<Int>? = nil, maximumDepth: Int = JSONReader.defaultMaximumDepth
+        _ bytes: [UInt8], in range: Range<Int>? = nil, maximumDepth: Int = JSONReader.defaultMaximumDepth,
+        checksNumbers: Bool = true
     ) throws(JSONError) -> JSONValue {
-        var reader = JSONReader(bytes, in: range, maximumDepth: maximumDepth)
+        var reader = JSONReader(bytes, in: range, maximumDepth: maximumDepth, checksNumbers: checksNumbers)
         let value = try reader.value()
         try reader.finish()
         return value

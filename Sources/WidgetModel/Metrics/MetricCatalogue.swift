@@ -1,6 +1,6 @@
 /// Every metric that a process of Freshet exposes: the one list of their names. Alerts and dashboards are held to it.
 package enum MetricCatalogue {
-    package static let all: [MetricDefinition] = process + ingest + workers + providers + store
+    package static let all: [MetricDefinition] = process + api + ingest + workers + providers + store
 
     package static let byName = Dictionary(uniqueKeysWithValues: all.map { ($0.name, $0) })
 
@@ -35,6 +35,14 @@ package enum MetricCatalogue {
         buildInfo, poolConnections, poolWaiting, poolWaits, poolWaitSeconds, poolTimeouts, samples, sampleSeconds,
         sampleTime, droppedSeries,
     ]
+
+    // MARK: API
+
+    package static let apiWaiting = MetricDefinition(
+        "freshet_api_waiting", .gauge, labels: ["sort"],
+        "Requests that wait for changed timelines: poll (until one changes) and stream (open streams).")
+
+    private static let api = [apiWaiting]
 
     // MARK: Ingest
 

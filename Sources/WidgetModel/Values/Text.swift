@@ -64,23 +64,39 @@ package enum Text {
         return result
     }
 
-    /// `text` in double quotes for an error message: control characters escaped, cut after 64 characters.
-    package static func quoted(_ text: String) -> String {
+    /// `text` in double quotes for a message or a log: quotes, control characters, line separators and marks of writing
+    /// direction escaped.
+    ///
+    /// - Parameter maximum: number of characters after which it is cut.
+    package static func quoted(_ text: String, maximum: Int = 64) -> String {
         var result = "\""
         var count = 0
         for scalar in text.unicodeScalars {
-            if count == 64 {
+            if count == maximum {
                 result += "…"
                 break
             }
             count += 1
-            switch scalar.value {
-            case 0x22: result += "\\\""
-            case 0x5C: result += "\\\\"
-            case 0..<0x20, 0x7F..<0xA0: result += "\\u{" + String(scalar.value, radix: 16) + "}"
-            default: result.unicodeScalars.append(scalar)
+            switch scalar {
+            case "\"", "\\": result += "\\\(scalar)"
+            default: append(scalar, to: &result)
             }
         }
         return result + "\""
+    }
+
+    /// `text` on one line: control characters, line separators and marks of writing direction escaped.
+    package static func oneLine(_ text: String) -> String {
+        var result = ""
+        for scalar in text.unicodeScalars { append(scalar, to: &result) }
+        return result
+    }
+
+    private static func append(_ scalar: Unicode.Scalar, to text: inout String) {
+        switch scalar.value {
+        case 0..<0x20, 0x7F..<0xA0, 0x2028...0x202E, 0x2066...0x2069:
+            text += "\\u{" + String(scalar.value, radix: 16) + "}"
+        default: text.unicodeScalars.append(scalar)
+        }
     }
 }

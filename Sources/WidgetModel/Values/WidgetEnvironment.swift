@@ -2,7 +2,7 @@
 package struct WidgetEnvironment: Hashable, Sendable {
     /// BCP 47 language tag such as `en-US` (shape and length are checked, not the registry).
     package let locale: String
-    /// IANA time zone name such as `Europe/Berlin` (shape and length are checked, not the database).
+    /// IANA time zone name such as `Europe/Berlin`.
     package let timeZone: String
 
     /// Longest locale or time zone, in bytes.
@@ -24,7 +24,7 @@ package struct WidgetEnvironment: Hashable, Sendable {
                 message: "expected a BCP 47 language tag such as en-US, found \(Text.quoted(locale))",
                 pointer: "/locale")
         }
-        guard Self.isTimeZone(timeZone.utf8) else {
+        guard Self.isTimeZone(timeZone.utf8), TimeZoneNames.contain(timeZone) else {
             throw ModelError(
                 message: "expected an IANA time zone name such as Europe/Berlin, found \(Text.quoted(timeZone))",
                 pointer: "/timeZone")

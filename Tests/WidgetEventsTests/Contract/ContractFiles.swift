@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 import WidgetModel
 
-@testable import Fuzzing
+@testable import FreshetService
 
 /// The documents of `schemas/`.
 enum ContractFiles {

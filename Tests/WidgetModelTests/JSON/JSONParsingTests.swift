@@ -18,8 +18,8 @@ struct JSONParsingTests {
     }
 
     @Test(arguments: [
-        "0", "-0", "1", "-1", "10", "0.5", "-0.5e10", "1e5", "1E-5", "1e+5", "123456789012345678901234567890", "1e-999",
-        "1.7976931348623157e308",
+        "0", "-0", "1", "-1", "10", "0.5", "-0.5e10", "1e5", "1E-5", "1e+5", "100000000000000000000000000000", "0e-999",
+        "1.7976931348623157e308", "9007199254740992", "1e300", "0.1000000000000000055511151231257827",
     ])
     func numbersAreKeptAsWritten(text: String) throws {
         guard case .number(let number) = try JSONValue.parse(text) else {
@@ -75,8 +75,23 @@ struct JSONParsingTests {
         Bad(".5", .syntax, 0, "", "unexpected '.', expected a value"),
         Bad("1e", .syntax, 2, "", "unexpected end of input, expected a digit"),
         Bad("[NaN]", .syntax, 1, "/0", "unexpected 'N', expected a value"),
-        Bad("[1e400]", .numberOutOfRange, 1, "/0", "number out of the range of a double"),
-        Bad("[-1e99999999999999999999]", .numberOutOfRange, 1, "/0", "number out of the range of a double"),
+        Bad("[1e400]", .numberOutOfRange, 1, "/0", "the number 1e400 cannot be kept exactly; use a string"),
+        Bad(
+            "[-1e99999999999999999999]", .numberOutOfRange, 1, "/0",
+            "the number -1e99999999999999999999 cannot be kept exactly; use a string"),
+        Bad(
+            #"{"a":9007199254740993}"#, .numberOutOfRange, 5, "/a",
+            "the number 9007199254740993 cannot be kept exactly; use a string"),
+        Bad(
+            "-9007199254740993.0", .numberOutOfRange, 0, "",
+            "the number -9007199254740993.0 cannot be kept exactly; use a string"),
+        Bad(
+            "9.007199254740993e15", .numberOutOfRange, 0, "",
+            "the number 9.007199254740993e15 cannot be kept exactly; use a string"),
+        Bad("1e-400", .numberOutOfRange, 0, "", "the number 1e-400 cannot be kept exactly; use a string"),
+        Bad(
+            "[" + String(repeating: "9", count: 50) + "]", .numberOutOfRange, 1, "/0",
+            "the number \(String(repeating: "9", count: 40))… cannot be kept exactly; use a string"),
         Bad("\"abc", .syntax, 0, "", "unterminated string"),
         Bad("\"abc\\", .syntax, 4, "", "unterminated string"),
         Bad("[\"a\nb\"]", .syntax, 3, "/0", "unescaped control character byte 0x0A in a string"),

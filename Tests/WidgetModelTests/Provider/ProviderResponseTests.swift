@@ -181,7 +181,7 @@ struct ProviderResponseTests {
         ),
         (
             #""policy":"atEnd","entries":[{"date":"2020-06-22T10:00:00Z","content":1e999}]"#, "/entries/0/content",
-            "number out of the range of a double"
+            "the number 1e999 cannot be kept exactly; use a string"
         ),
         (#""policy":"atEnd","policy":"never","entries":[ENTRY]"#, "/policy", "duplicate member \"policy\""),
     ])

@@ -1,0 +1,51 @@
+import WidgetEvents
+import WidgetModel
+
+/// The body of a request as the data of an event. Its errors are reported together.
+struct EventBody {
+    private var object: JSONObject
+    private var errors: [Problem.Item]
+
+    /// - Parameter members: names that the body may have.
+    init(_ object: JSONObject, members: [String]) {
+        self.object = object
+        let unknown = object.keys.filter { key in !members.contains { Text.equal($0, key) } }
+        errors = unknown.map { key in
+            Problem.Item(
+                detail: "unknown member, expected \(members.joined(separator: ", "))",
+                pointer: "/" + JSONPointer.escape(Text.printable(key, maximum: 64)))
+        }
+    }
+
+    subscript(member: String) -> JSONValue? {
+        get { object[member] }
+        set { object[member] = newValue }
+    }
+
+    mutating func fail(_ member: String, _ detail: String) {
+        errors.append(Problem.Item(detail: detail, pointer: "/\(member)"))
+    }
+
+    /// Sets a member from the path; the body may have it with the same value.
+    mutating func bind(_ member: String, to value: String) {
+        if let said = object[member], said != .string(value) {
+            fail(member, "must equal the path's, or be left out")
+        }
+        object[member] = .string(value)
+    }
+
+    /// The event, by the same rules as that of a message.
+    func event(of type: EventType) throws(Problem) -> FreshetEvent {
+        let bytes = JSONValue.object(object).encoded
+        let event: FreshetEvent
+        do throws(EventError) {
+            event = try EventDecoder().decode(data: bytes, of: type)
+        } catch {
+            let found = EventDecoder().problems(data: bytes, of: type)
+            guard !found.isEmpty else { throw Problem(error) }
+            throw .unprocessable(errors + found.map { Problem.Item(detail: $0.message, pointer: $0.pointer) })
+        }
+        guard errors.isEmpty else { throw .unprocessable(errors) }
+        return event
+    }
+}

@@ -1,0 +1,101 @@
+import HTTPTypes
+import TestSupport
+import Testing
+import WidgetModel
+
+@testable import WidgetAPI
+
+@Suite("what readers that wait are told", .tags(.api), .timeLimit(.patience))
+struct StreamTests {
+    @Test("who waits for a reload is told of its content and that it is not stale, in one answer")
+    func reloaded() async throws {
+        let changes = TimelineChanges()
+        try await withStore { store in
+            let id = try await store.place([.test("w1")])[0]
+            try await store.saveContent(id, hash: 1)
+            try await withAPI(store, changes: changes) { api in
+                var headers = HTTPFields()
+                headers[.ifNoneMatch] = "W/\"00000000-0000-0000-0000-000000000001\""
+                let known = headers
+                async let waited = api.ask(.get, "\(TestAPI.base)/widgets/w1/timeline?wait=30", headers: known)
+                try await eventually("somebody waits") { changes.counts.polls == 1 }
+                try await store.sql(
+                    """
+                    UPDATE timeline SET rendered = requested, hash = '00000000-0000-0000-0000-000000000002',
+                        content_revision = 2, revision = 2
+                    """)
+                changes.changed([.timeline(id)])
+                let answer = try await waited
+                #expect(answer.status == 200 && answer.headers[.freshetRevision] == "2")
+                #expect(answer.headers[.freshetStale] == "false" && answer.document["state"]?["stale"] == false)
+            }
+        }
+    }
+
+    @Test("a stream corrects what it has said of staleness, and is resumed by the id of its last event")
+    func stream() async throws {
+        let changes = TimelineChanges()
+        try await withStore { store in
+            let id = try await store.place([.test("w1"), .test("w2", kind: "DueDate")])[0]
+            try await store.saveContent(id, hash: 1)
+            try await withServedAPI(store, configuration: APIConfiguration(port: 0), changes: changes) { port, tokens in
+                let token = try await tokens.token()
+                func open(_ headers: String = "") async throws -> RawConnection {
+                    let connection = try await RawConnection.open(port)
+                    try await connection.send(
+                        "GET \(TestAPI.base)/devices/d1/events HTTP/1.1\r\nHost: a\r\n"
+                            + "Authorization: Bearer \(token)\r\n\(headers)\r\n")
+                    return connection
+                }
+                func events(_ connection: RawConnection, _ name: String) -> Int {
+                    connection.text.ranges(of: "event: \(name)\n").count
+                }
+                func ids(_ connection: RawConnection) -> [Substring] {
+                    connection.text.split(whereSeparator: \.isNewline).filter { $0.hasPrefix("id: ") }
+                        .map { $0.dropFirst(4) }
+                }
+                let first = try await open()
+                try await eventually("both are told") { events(first, "timeline") == 2 && ids(first).count == 1 }
+                #expect(first.text.contains("\"stale\":true") && !first.text.contains("\"stale\":false"))
+                try await store.settle()
+                changes.changed([.timeline(id)])
+                try await eventually("both are told to be fresh: \(first.text)") {
+                    first.text.ranges(of: "\"stale\":false").count == 2
+                }
+                #expect(ids(first).count == 2)
+                let last = try #require(ids(first).last)
+                try await first.close()
+
+                // Nothing has changed meanwhile.
+                let second = try await open("Last-Event-ID: \(last)\r\n")
+                try await eventually("it is open") { second.text.contains("still here") }
+                #expect(events(second, "timeline") == 0 && events(second, "widgets") == 0)
+                try await second.close()
+
+                // Something has: all widgets are named, for the client to forget the others.
+                try await store.saveContent(id, hash: 2)
+                let third = try await open("Last-Event-ID: \(last)\r\n")
+                try await eventually("all is told: \(third.text)") {
+                    events(third, "timeline") == 2 && ids(third).count == 1
+                }
+                #expect(third.text.contains("event: widgets\ndata: {\"widgets\":[\"w1\",\"w2\"]}"))
+                #expect(ids(third).first != last)
+                try await third.close()
+            }
+        }
+    }
+
+    @Test("open polls and streams are counted")
+    func metric() throws {
+        let registry = PrometheusRegistry()
+        let changes = TimelineChanges(metrics: registry)
+        let holder = TimelineChanges.Holder(app: "a")
+        var streams = (0..<3).map { _ in changes.watch(.stream, [], for: holder) }
+        let poll = changes.watch(.poll, [], for: holder)
+        #expect(registry.text.contains(#"freshet_api_waiting{sort="stream"} 3"#), "\(registry.text)")
+        #expect(registry.text.contains(#"freshet_api_waiting{sort="poll"} 1"#))
+        streams.removeAll()
+        #expect(registry.text.contains(#"freshet_api_waiting{sort="stream"} 0"#))
+        withExtendedLifetime(poll) {}
+    }
+}
