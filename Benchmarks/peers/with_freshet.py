@@ -36,12 +36,15 @@ create function probe() returns trigger language plpgsql as $$ begin
   insert into probe_log values (new.identity, {AFTER.format("new")}); return null; end $$;
 create trigger probe after update on timeline for each row
   when (new.revision <> old.revision and new.identity >= 'e6666666-0000-0000-0000-000000000000') execute function probe()"""
+# Structured mode, as the other contenders' events. Headers would be built one by one in Python, so that the harness sent fewer
+# messages a batch, and the mock broker searches a list of batches for every fetch.
+EVENT = ('{"specversion":"1.0","id":"%%(id)s","source":"/cards","type":"freshet.push.received.v1","time":"%%(time)s",'
+         '"datacontenttype":"application/json","data":%s}')
 HOOKS = {
     "event": {
-        "headers": {"ce_specversion": "1.0", "ce_id": "%(id)s", "ce_source": "/cards", "ce_time": "%(time)s",
-                    "ce_type": "freshet.push.received.v1", "content-type": "application/json"},
-        "value": f'{{"app":"{APP}","audience":{{"user":"%(user)s"}},"kinds":["%(kind)s"]}}',
-        "all": f'{{"app":"{APP}","audience":{{"everyone":true}},"kinds":"all"}}'},
+        "headers": {"content-type": "application/cloudevents+json"},
+        "value": EVENT % f'{{"app":"{APP}","audience":{{"user":"%(user)s"}},"kinds":["%(kind)s"]}}',
+        "all": EVENT % f'{{"app":"{APP}","audience":{{"everyone":true}},"kinds":"all"}}'},
     "positions": f"select partition, next_offset from consumer_position where topic = '{E['PUSHES']}' and next_offset > 0",
     "pending": PENDING,
     "stale": STALE,

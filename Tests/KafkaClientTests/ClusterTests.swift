@@ -44,6 +44,18 @@ struct ClusterTests {
         #expect(configuration?.code == .invalidConfiguration)
     }
 
+    @Test("a route leads connections to one port to another")
+    func routes() async throws {
+        try await withKafka(embeddedOnly: true) { kafka in
+            let port = try #require(UInt16(kafka.configuration.bootstrapServers.drop { $0 != ":" }.dropFirst()))
+            var configuration = KafkaConfiguration(bootstrapServers: "127.0.0.1:1")
+            configuration.routes = [1: port]
+            let topic = try await kafka.topic("routed")
+            let admin = KafkaAdmin(configuration: configuration, timeout: .seconds(5), logger: quiet)
+            #expect(try await admin.describe().map(\.name).contains(topic))
+        }
+    }
+
     @Test("the round trip time is what was set")
     func roundTripTime() async throws {
         try await withKafka(embeddedOnly: true) { kafka in

@@ -1,3 +1,4 @@
+import KafkaClient
 import PostgresClient
 import Synchronization
 import TestSupport
@@ -17,6 +18,8 @@ private final class RecordingWorkers: HandOverReceiving {
         var kinds: [Set<Int32>] = []
         var claims: [Claim] = []
         var refusals = 0
+        /// What was noted before each transaction.
+        var isBehind: [Bool] = []
     }
 
     let state = Mutex(State())
@@ -37,6 +40,10 @@ private final class RecordingWorkers: HandOverReceiving {
             state.open -= 1
             if let claim { state.claims.append(claim) } else { state.refusals += 1 }
         }
+    }
+
+    func ingestIsBehind(_ isBehind: Bool) {
+        state.withLock { $0.isBehind.append(isBehind) }
     }
 
     var now: State { state.withLock { $0 } }
@@ -198,7 +205,8 @@ struct HandOverTests {
         "what arrives during a transaction is the next batch; a large one, and lifecycle events, are for anyone to claim"
     )
     func notHandedOver() async throws {
-        try await IngestHarness.lend(partitions: 1) { ingest in
+        // The second batch is full with all that is published during the first one's transaction.
+        try await IngestHarness.lend(partitions: 1, maximumBatch: 299) { ingest in
             try await ingest.store.place((0..<300).map { .test("w\($0)", user: "u\($0)") })
             try await ingest.store.settle()
             let workers = RecordingWorkers()
@@ -209,7 +217,9 @@ struct HandOverTests {
                     try await ingest.publish([ingest.push("u0")], key: "k")
                     try await ingest.store.waitUntilBlocked()
                     try await ingest.publish((1..<300).map { ingest.push("u\($0)") }, key: "k")
-                    try await eventually("all are read") { await service.lag()?.values.reduce(0, +) == 0 }
+                    try await eventually("all are read") {
+                        service.current.withLock { $0 }?.counters.messages == 300
+                    }
                 }
                 try await ingest.waitUntilApplied(300)
                 try await ingest.publish([.placed(.test("new", user: "new"))], at: at, key: "k")
@@ -221,6 +231,39 @@ struct HandOverTests {
             #expect(
                 try await ingest.store.integer("SELECT sum(cardinality(timelines)) FROM work WHERE lease IS NULL")
                     == 300)
+        }
+    }
+
+    @Test("while ingest is behind nothing is handed over, and the workers are told; the rest of the backlog counts")
+    func backlog() async throws {
+        try await IngestHarness.lend(partitions: 1, maximumBatch: 20) { ingest in
+            try await ingest.store.place((0..<50).map { .test("w\($0)", user: "u\($0)") })
+            try await ingest.store.settle()
+            try await ingest.publish((0..<50).map { ingest.push("u\($0)") }, key: "k")
+            let workers = RecordingWorkers()
+            let service = ingest.service(
+                configure: { configuration in
+                    configuration.backlog = 15
+                    configuration.maximumMarks = 10
+                }, workers: workers)
+            try await ingest.running([service]) {
+                try await ingest.waitUntilApplied(50)
+                // The ends of the logs are read every 20 ms at most, so the next batches may still count as a backlog.
+                var published = 50
+                try await eventually("ingest has caught up") {
+                    try await ingest.publish([ingest.push("u0")], key: "k")
+                    published += 1
+                    try await ingest.waitUntilApplied(published)
+                    return workers.now.isBehind.last == false
+                }
+                #expect(workers.now.isBehind.first == true)
+                let ready = try await ingest.store.integer("SELECT count(*) FROM work WHERE lease IS NULL")
+                #expect(ready > 0, "what was applied of the backlog is for anyone to claim")
+                try await ingest.store.settle()
+                let before = workers.now.claims.count
+                try await ingest.publish([ingest.push("u0")], key: "k")
+                try await eventually("timelines are handed over again") { workers.now.claims.count == before + 1 }
+            }
         }
     }
 

@@ -29,7 +29,7 @@ struct StatementTests {
         CommitAsynchronously.self, GiveBackLists.self, AppendSuspects.self, ReadWorkLists.self, CountSweeps.self,
         RegisterWorker.self, LeaveWorkers.self, OtherWorkers.self, NextToken.self,
         Overview.self, RenderTimes.self, ReadExplanation.self, ReadTimeline.self, ReadWidgetTimeline.self,
-        ListWidgets.self, RefusedRequests.self, CheckTimeline.self, DeviceTimelines.self, TakesWrites.self,
+        ListWidgets.self, RefusedRequests.self, PollTimeline.self, DeviceTimelines.self, TakesWrites.self,
         DatabaseVitals.self, ForecastDue.self, AddKindStatistics.self, PruneKindStatistics.self,
         ReadKindStatistics.self, OldestSnapshot.self, QueueDepths.self, ServerSettings.self, ServerSessions.self,
         OddIndexes.self, StoredTimelines.self, TimelinesUnderWay.self, TableSizes.self, TakeSnapshot.self,

@@ -45,6 +45,9 @@ package struct KafkaBatch: Sendable {
     /// Result of the reader of ``KafkaConsumerConfiguration/makeReader``; nil without a reader, or when records have been
     /// removed since.
     package internal(set) var annotation: (any Sendable)?
+    /// Number of messages behind the batch's first one in the logs of all assigned partitions, as of the latest fetches.
+    /// Counted at most every 20 ms.
+    package internal(set) var backlog: Int64 = 0
 
     package var count: Int { records.count }
     package var isEmpty: Bool { records.isEmpty }

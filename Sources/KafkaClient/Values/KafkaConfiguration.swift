@@ -8,6 +8,11 @@ package struct KafkaConfiguration: Sendable, CustomStringConvertible, CustomDebu
     /// librdkafka's properties by name, as its CONFIGURATION.md lists them. Those that only consumers or only producers
     /// know are left out for the other kind of client, so one dictionary can serve all clients.
     package var properties: [String: String]
+    #if DEBUG
+    /// Detours of connections: ports by the ports in whose place they are connected to. For tests that place a proxy
+    /// before an embedded broker, which advertises a port of its own.
+    package var routes: [UInt16: UInt16] = [:]
+    #endif
 
     package init(bootstrapServers: String, properties: [String: String] = [:]) {
         self.bootstrapServers = bootstrapServers

@@ -9,6 +9,10 @@ package struct IngestConfiguration: Sendable {
     package var maximumBatch = 4096
     /// Most rows of SQL input for targeted requests in one transaction, which locks at least as many timelines.
     package var maximumMarks = 4_096
+    /// Number of waiting messages from which on ingest is behind. It then gathers larger batches and hands none over.
+    package var backlog: Int64 = 4096
+    /// Pause after a small batch while ingest is behind, so that the next one is larger.
+    package var gatherTime: Duration = .milliseconds(20)
     /// An audience with more widgets than this is materialised by the sweeper, not in the transaction.
     package var audienceLimit = 10_000
     /// Largest event, in bytes; a larger one becomes a dead letter.

@@ -55,10 +55,12 @@ extension IngestService {
         let (fold, applied) = (folded.fold, items[..<folded.count])
         progress.count = folded.count
         progress.advances = positions.advances(to: batch.next(after: applied))
+        let isBehind = self.isBehind(batch.batch.backlog + Int64(items.count - folded.count))
+        workers?.ingestIsBehind(isBehind)
         let begun = ContinuousClock.now
         let folder = progress.folder
         async let next = folder.ahead(Array(items[folded.count...]), of: batch)
-        let outcome = try await transact(fold, advancing: progress.advances, batch)
+        let outcome = try await transact(fold, advancing: progress.advances, batch, handsOver: !isBehind)
         progress.ahead = await next
         committed(fold, outcome, progress.advances, &positions, consumer, batch)
         meter.committed(
@@ -112,6 +114,14 @@ extension IngestService {
         }
     }
 
+    /// Pauses after a small batch of a backlog, so that the next transaction applies more events. Ends early at shutdown.
+    func gather() async throws {
+        try await cancelWhenGracefulShutdown { [configuration] in try await Task.sleep(for: configuration.gatherTime) }
+    }
+
+    /// Returns true if this number of waiting messages counts as a backlog.
+    func isBehind(_ messages: Int64) -> Bool { messages >= configuration.backlog }
+
     /// Counts a failed attempt and backs off.
     ///
     /// - Throws: `CancellationError` if the service is to stop.
@@ -138,9 +148,9 @@ extension IngestService {
 
     /// Applies a fold and hands its timelines over to this process's workers if they have room.
     private func transact(
-        _ fold: BatchFold, advancing advances: [AdvancePositions.Advance], _ batch: PreparedBatch
+        _ fold: BatchFold, advancing advances: [AdvancePositions.Advance], _ batch: PreparedBatch, handsOver: Bool
     ) async throws -> BatchApplier.Outcome {
-        let kindIDs = fold.isPlain && fold.markCount <= Self.mostHandedOver ? fold.urgentKinds : []
+        let kindIDs = handsOver && fold.isPlain && fold.markCount <= Self.mostHandedOver ? fold.urgentKinds : []
         let grant = kindIDs.isEmpty ? nil : workers?.reserve(fold.markCount, of: kindIDs)
         do {
             let outcome = try await applier.apply(

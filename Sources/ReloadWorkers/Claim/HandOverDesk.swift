@@ -36,6 +36,11 @@ package final class HandOverDesk: HandOverReceiving {
             grantedAt: context.clock.elapsed)
     }
 
+    package func ingestIsBehind(_ isBehind: Bool) {
+        guard let context = open.withLock({ $0 })?.context else { return }
+        if context.precedence.ingestIsBehind(isBehind, at: context.clock.elapsed) { context.signal.signal(.timelines) }
+    }
+
     package func accept(_ grant: HandOverGrant, _ claim: Claim?) {
         // Closed meanwhile: the leases end by themselves.
         guard let pipeline = open.withLock({ $0 }) else { return }

@@ -11,6 +11,7 @@ struct WorkerContext: Sendable {
     let output: OutputGate
     let leases: LeaseBook
     let slots = RequestSlots()
+    let precedence = IngestPrecedence()
     /// Wakes the claim loop and the sweeper.
     let signal: WorkSignal
     let statistics: WorkerStatistics

@@ -8,6 +8,9 @@ package protocol HandOverReceiving: Sendable {
 
     /// Takes what was handed over, after the COMMIT. The claim's token was taken after it too.
     func accept(_ grant: HandOverGrant, _ claim: Claim?)
+
+    /// Notes before a transaction whether Kafka has a backlog, whose later events may concern the same timelines.
+    func ingestIsBehind(_ isBehind: Bool)
 }
 
 /// Room that workers keep free until it is accepted.

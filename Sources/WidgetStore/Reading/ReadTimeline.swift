@@ -58,10 +58,14 @@ package struct TimelineDetail: Sendable {
 
 /// Reads a timeline `t` of a kind `k` of the app `$1` and its fallback content. The placeholder is that of the timeline's
 /// family and environment; parts that its kind does not vary by are given.
-private func reading(_ source: String, family: String, locale: String, where condition: String) -> String {
+///
+/// - Parameter known: condition of content that the reader has already and that is therefore left out.
+private func reading(
+    _ source: String, family: String, locale: String, known: String = "false", where condition: String
+) -> String {
     """
     SELECT \(ClaimedTimeline.columns()), a.name AS app, k.name AS kind, t.listed_lane, t.last_decision, t.stored_at,
-           t.content, p.entry AS snapshot, p.stored_at AS snapshot_at, h.content AS placeholder,
+           \(known) AS known, CASE WHEN \(known) THEN NULL ELSE t.content END AS content, p.entry AS snapshot, p.stored_at AS snapshot_at, h.content AS placeholder,
            h.fetched_at AS placeholder_at,
            CASE WHEN t.content IS NULL THEN (d.definition -> 'placeholder')::text END AS manifest
     FROM \(source)
@@ -88,6 +92,44 @@ package struct ReadTimeline: PostgresStatement {
 
     package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> TimelineDetail {
         try TimelineDetail(row)
+    }
+}
+
+/// A widget's timeline as a poll finds it.
+package enum PolledTimeline: Sendable {
+    /// The widget is removed.
+    case removed
+    /// The reader has the stored content.
+    case known(ShownTimeline)
+    /// Content that the reader does not have, or the fallback content.
+    case timeline(TimelineDetail)
+}
+
+/// The timeline that a widget shows, in one snapshot: with its content only if the reader does not have it.
+package struct PollTimeline: PostgresStatement {
+    package static let sql = reading(
+        """
+        app a JOIN widget w ON w.app_id = a.id JOIN kind k ON k.id = w.kind_id
+        LEFT JOIN timeline t ON t.id = w.timeline_id
+        """, family: "w.family", locale: "w.locale",
+        known: "(t.content_revision > 0 AND ($4::bool OR t.hash = ANY ($5::uuid[])))",
+        where: "w.id = $2::text AND ($3::text IS NULL OR w.user_id = $3::text)")
+
+    package private(set) var parameters: PostgresParameters
+
+    /// - Parameters:
+    ///   - user: only if it is this user's.
+    ///   - known: hashes of content that the reader has.
+    ///   - knowsAny: whether the reader has the content, whatever it is.
+    package init(app: String, widget: String, user: String?, known: [ContentHash], knowsAny: Bool) {
+        parameters = PostgresParameters(app, widget, user, knowsAny)
+        parameters.append(array: known)
+    }
+
+    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> PolledTimeline {
+        guard try row.optional("row", as: Int64.self) != nil else { return .removed }
+        guard try row.value("known") else { return .timeline(try TimelineDetail(row)) }
+        return .known(ShownTimeline(try ClaimedTimeline(row)))
     }
 }
 

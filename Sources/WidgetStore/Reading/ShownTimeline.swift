@@ -3,53 +3,26 @@ package import WidgetModel
 
 /// The state of the timeline that a widget shows, to answer a reader that has its content already.
 package struct ShownTimeline: Hashable, Sendable {
-    package let user: String
-    /// Nil once the widget is removed.
-    package let timelineID: TimelineID?
-    /// Whether something newer was asked for than what is stored; true before the first time.
+    package let id: TimelineID
+    /// Whether something newer was asked for than what is stored.
     package let isStale: Bool
-    /// Hash and revision of the stored content; nil while nothing is stored.
+    /// Hash and revision of the stored content.
     package let hash: ContentHash?
-    package let revision: Int64?
+    package let revision: Int64
     package let renderedAt: Timestamp?
     /// The database's time.
     package let readAt: Timestamp
 
     /// Time since it was rendered.
     package var age: Duration? { renderedAt.map { max(.zero, readAt - $0) } }
-}
 
-/// The columns of a widget `w` of a kind `k` and, if it has one, its timeline `t`, without content.
-private let columns = """
-    w.user_id, t.identity, coalesce(\(RowFormula.isStale), true) AS stale,
-    CASE WHEN t.content_revision > 0 THEN t.hash END AS hash, nullif(t.content_revision, 0) AS revision, t.rendered_at,
-    now() AS read_at
-    """
-
-/// Reads ``ShownTimeline`` of one widget: the statement behind every poll, so it reads no content.
-package struct CheckTimeline: PostgresStatement {
-    package static let sql = """
-        SELECT \(columns)
-        FROM app a
-        JOIN widget w ON w.app_id = a.id
-        JOIN kind k ON k.id = w.kind_id
-        LEFT JOIN timeline t ON t.id = w.timeline_id
-        WHERE a.name = $1::text AND w.id = $2::text AND ($3::text IS NULL OR w.user_id = $3::text)
-            AND k.retired_at IS NULL
-        """
-
-    package let parameters: PostgresParameters
-
-    /// - Parameter user: only if it is this user's.
-    package init(app: String, widget: String, user: String? = nil) {
-        parameters = PostgresParameters(app, widget, user)
-    }
-
-    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> ShownTimeline {
-        ShownTimeline(
-            user: try row.value("user_id"), timelineID: try row.optional("identity"),
-            isStale: try row.value("stale"), hash: try row.optional("hash"), revision: try row.optional("revision"),
-            renderedAt: try row.optional("rendered_at"), readAt: try row.value("read_at"))
+    init(_ timeline: ClaimedTimeline) {
+        id = timeline.id
+        isStale = timeline.state.pending(timeline.kind) != nil
+        hash = timeline.hash
+        revision = timeline.contentRevision
+        renderedAt = timeline.renderedAt
+        readAt = timeline.readAt
     }
 }
 
@@ -66,7 +39,8 @@ package struct DeviceTimelines: PostgresStatement {
     }
 
     package static let sql = """
-        SELECT w.id AS widget, k.name AS kind, \(columns)
+        SELECT w.id AS widget, k.name AS kind, w.user_id, t.identity, \(RowFormula.isStale) AS stale,
+               CASE WHEN t.content_revision > 0 THEN t.hash END AS hash, nullif(t.content_revision, 0) AS revision
         FROM app a
         JOIN widget w ON w.app_id = a.id
         JOIN kind k ON k.id = w.kind_id

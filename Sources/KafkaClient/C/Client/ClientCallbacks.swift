@@ -17,16 +17,23 @@ protocol ClientEvents: AnyObject {
 /// until the client is destroyed.
 ///
 /// `@unchecked Sendable`: `owner` is set, used and cleared on the thread that polls the client, where all callbacks
-/// come, except those of logs if they are ``ClientProperties/Logs/direct``; these use the constant members only.
+/// come, except those of connections, and those of logs if they are ``ClientProperties/Logs/direct``; these use the constant
+/// members only.
 final class ClientCallbacks: @unchecked Sendable {
     let logger: Logger
     let redact: SecretRedaction
+    #if DEBUG
+    let routes: [UInt16: UInt16]
+    #endif
     /// Set by the poll thread while it runs.
     var owner: (any ClientEvents)?
 
     init(logger: Logger, configuration: KafkaConfiguration) {
         self.logger = logger
         redact = SecretRedaction(configuration)
+        #if DEBUG
+        routes = configuration.routes
+        #endif
     }
 
     /// Sends librdkafka's log line to swift-log, with syslog's level translated.

@@ -107,7 +107,7 @@ internal import Logging
             callbacks?.logged(level: level, facility: facility, text: text)
         }
         #if DEBUG
-        unsafe ConnectRoutes.install(on: pointer)
+        if !callbacks.routes.isEmpty { unsafe ConnectRoutes.install(on: pointer) }
         #endif
         unsafe rd_kafka_conf_set_error_cb(pointer) { _, number, reason, opaque in
             let reason = unsafe reason.map { unsafe String(cString: $0) } ?? ""

@@ -5,6 +5,8 @@ struct BatchGathering {
     let reader: (any KafkaMessageReader)?
     /// Names that the messages' topic indices refer to.
     var topics: [String] = []
+    /// ``KafkaBatch/backlog`` of the next batch.
+    var backlog: Int64 = 0
     /// Messages and batches that were given away.
     private(set) var messages: Int64 = 0
     private(set) var batches: Int64 = 0
@@ -27,6 +29,7 @@ struct BatchGathering {
         guard !builder.isEmpty else { return nil }
         var batch = builder.take(topics: topics)
         batch.annotation = reader?.take()
+        batch.backlog = backlog
         batches += 1
         messages += Int64(batch.count)
         return batch

@@ -28,6 +28,9 @@ final class ConsumerLoop: @unchecked Sendable {
     /// The batch that is being gathered was full after its last message.
     private var isFull = false
     private var batchBegun = ContinuousClock.now
+    /// Messages that had not been polled when the logs' ends were read last.
+    private var backlog: Int64 = 0
+    private var backlogRead = ContinuousClock.now
     private var starvation = Starvation()
 
     var stopReason: ConsumerCommand.StopReason?
@@ -40,6 +43,8 @@ final class ConsumerLoop: @unchecked Sendable {
 
     /// Longest uninterrupted wait in a poll. Everything that matters wakes it earlier.
     private static let pollMilliseconds: Int32 = 100
+    /// Least time between two looks at the ends of all partitions.
+    private static let backlogInterval = Duration.milliseconds(20)
     /// Messages between two looks at the clock.
     private static let messagesPerLook = 64
 
@@ -158,6 +163,15 @@ final class ConsumerLoop: @unchecked Sendable {
         return false
     }
 
+    /// Counts the messages of all logs that have not been polled.
+    private func readBacklog() {
+        backlogRead = batchBegun
+        backlog = tracker.running.reduce(0) { sum, state in
+            guard let next = state.next, let end = end(of: state.place) else { return sum }
+            return sum + max(0, end - next)
+        }
+    }
+
     /// End of a partition's log as of the latest fetch; nil while it is not known.
     func end(of place: TopicPartition) -> Int64? {
         var low: Int64 = 0
@@ -222,9 +236,13 @@ final class ConsumerLoop: @unchecked Sendable {
             return
         }
         guard let index else { return }
-        if buffer.isEmpty { batchBegun = .now }
+        if buffer.isEmpty {
+            batchBegun = .now
+            if backlogRead.duration(to: batchBegun) >= Self.backlogInterval { readBacklog() }
+        }
         let topicIndex = tracker.topicIndex(at: index)
-        isFull = buffer.gather { gathering in
+        isFull = buffer.gather { [backlog] gathering in
+            if gathering.isEmpty { gathering.backlog = backlog }
             unsafe gathering.builder.append(message, topicIndex: topicIndex)
             gathering.readLast()
         }

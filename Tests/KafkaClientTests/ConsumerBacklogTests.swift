@@ -1,0 +1,31 @@
+import KafkaClient
+import TestSupport
+import Testing
+
+@Suite(.tags(.integration), .timeLimit(.patience))
+struct ConsumerBacklogTests {
+    @Test("a batch tells how many messages the log had behind its first one; none once all are read")
+    func backlog() async throws {
+        try await withKafka { kafka in
+            let topic = try await kafka.topic("backlog")
+            let producer = try kafka.producer()
+            let results = await producer.send((0..<1000).map { KafkaMessage(topic, "\($0)", partition: 0) })
+            #expect(results.allSatisfy { (try? $0.get()) != nil })
+            let consumer = try kafka.consumer(topic) { $0.maximumBatchMessages = 100 }
+            var (seen, backlogs) = (0, [Int64]())
+            for try await event in consumer.events {
+                if case .assigned(let assignment) = event { assignment.start(at: [:]) }
+                guard case .batch(let batch) = event else { continue }
+                seen += batch.count
+                backlogs.append(batch.backlog)
+                // Counted at most every 20 ms, so it takes some messages until the count is that of an empty log.
+                if seen >= 1000, batch.backlog == 0 { break }
+                if seen >= 1000 { _ = await producer.send([KafkaMessage(topic, "one more", partition: 0)]) }
+            }
+            #expect(backlogs.contains { $0 > 0 && $0 < 1000 })
+            #expect(backlogs.last == 0)
+            await producer.shutdown()
+            await consumer.shutdown()
+        }
+    }
+}
