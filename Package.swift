@@ -25,6 +25,7 @@ let hummingbird: Target.Dependency = .product(name: "Hummingbird", package: "hum
 let jwt: Target.Dependency = .product(name: "JWTKit", package: "jwt-kit")
 let metrics: Target.Dependency = .product(name: "Metrics", package: "swift-metrics")
 let tracing: Target.Dependency = .product(name: "Tracing", package: "swift-distributed-tracing")
+let argumentParser: Target.Dependency = .product(name: "ArgumentParser", package: "swift-argument-parser")
 
 let package = Package(
     name: "freshet",
@@ -32,6 +33,7 @@ let package = Package(
     products: [
         .library(name: "FreshetClient", targets: ["FreshetClient"]),
         .executable(name: "freshet", targets: ["freshet"]),
+        .executable(name: "freshet-load", targets: ["freshet-load"]),
     ],
     dependencies: [
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.0"),
@@ -88,9 +90,13 @@ let package = Package(
             ],
             swiftSettings: strictWithC),
         .target(
+            name: "WidgetRepresentation", dependencies: ["KafkaClient", "WidgetEvents", "WidgetModel", "WidgetStore"],
+            swiftSettings: strict),
+        .target(
             name: "WidgetAPI",
             dependencies: [
-                "KafkaClient", "PostgresClient", "WidgetEvents", "WidgetModel", "WidgetStore", logging, lifecycle,
+                "KafkaClient", "PostgresClient", "WidgetEvents", "WidgetModel", "WidgetStore", "WidgetRepresentation",
+                logging, lifecycle,
                 hummingbird, nio, jwt, crypto, metrics, tracing, .product(name: "NIOHTTP1", package: "swift-nio"),
                 .product(name: "NIOHTTPCompression", package: "swift-nio-extras"),
                 .product(name: "NIOHTTPTypes", package: "swift-nio-extras"),
@@ -101,17 +107,35 @@ let package = Package(
             name: "FreshetClient",
             dependencies: ["KafkaClient", "WidgetEvents", "WidgetModel", logging, lifecycle, tracing],
             swiftSettings: strict),
-        .executableTarget(
-            name: "freshet",
+        .target(
+            name: "SampleProvider",
+            dependencies: ["WidgetModel", logging, lifecycle, hummingbird, nio, crypto],
+            swiftSettings: strict),
+        .target(
+            name: "FreshetService",
             dependencies: [
                 "KafkaClient", "PostgresClient", "WidgetModel", "WidgetEvents", "WidgetStore", "ReloadIngest",
-                "ReloadWorkers", "WidgetAPI", "FreshetClient",
-                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+                "ReloadWorkers", "WidgetAPI", "WidgetRepresentation", "FreshetClient", argumentParser,
                 .product(name: "Configuration", package: "swift-configuration"),
                 .product(name: "Yams", package: "Yams"),
                 .product(name: "Histogram", package: "hdrhistogram-swift"),
                 .product(name: "UnixSignals", package: "swift-service-lifecycle"),
-                logging, lifecycle, httpClient, hummingbird, nio, crypto, jwt, metrics, tracing,
+                logging, lifecycle, httpClient, nio, metrics, tracing,
+            ],
+            swiftSettings: strict),
+        .executableTarget(
+            name: "freshet",
+            dependencies: [
+                "FreshetService", "SampleProvider", "KafkaClient", "PostgresClient", "WidgetModel", "WidgetEvents",
+                "WidgetStore", "WidgetRepresentation", "ReloadIngest", "ReloadWorkers", "WidgetAPI", "FreshetClient",
+                argumentParser, logging, lifecycle, httpClient, nio, crypto, jwt,
+            ],
+            swiftSettings: strict),
+        .executableTarget(
+            name: "freshet-load",
+            dependencies: [
+                "FreshetService", "SampleProvider", "KafkaClient", "PostgresClient", "WidgetModel", "WidgetEvents",
+                "WidgetStore", "FreshetClient", argumentParser, logging, lifecycle, httpClient, nio,
             ],
             swiftSettings: strict),
 
@@ -119,6 +143,7 @@ let package = Package(
         .target(
             name: "TestSupport",
             dependencies: [
+                argumentParser,
                 "KafkaClient", "PostgresClient", "WidgetModel", "WidgetEvents", "WidgetStore", logging, lifecycle,
                 hummingbird, nio,
             ],
@@ -126,10 +151,8 @@ let package = Package(
         .target(
             name: "Simulation", dependencies: ["Randomness", "WidgetModel"], path: "Tests/Simulation",
             swiftSettings: strict),
-        // The manifest's reader is part of the program, and linked in here as it is.
         .target(
-            name: "Fuzzing",
-            dependencies: ["Randomness", "WidgetModel", "WidgetEvents", .product(name: "Yams", package: "Yams")],
+            name: "Fuzzing", dependencies: ["FreshetService", "Randomness", "WidgetModel", "WidgetEvents"],
             path: "Tests/Fuzzing", swiftSettings: strict),
         .executableTarget(
             name: "fuzz", dependencies: ["Fuzzing"], path: "Tests/Tools/Fuzz", swiftSettings: strict),
@@ -145,7 +168,7 @@ let package = Package(
             swiftSettings: strict),
         .testTarget(
             name: "WidgetEventsTests",
-            dependencies: ["WidgetEvents", "WidgetModel", "Fuzzing", "Randomness", "TestSupport"],
+            dependencies: ["WidgetEvents", "WidgetModel", "FreshetService", "Fuzzing", "Randomness", "TestSupport"],
             swiftSettings: strict),
         .testTarget(
             name: "WidgetStoreTests",
@@ -167,10 +190,17 @@ let package = Package(
             ],
             swiftSettings: strict),
         .testTarget(
+            name: "WidgetRepresentationTests",
+            dependencies: [
+                "WidgetRepresentation", "KafkaClient", "WidgetEvents", "WidgetModel", "WidgetStore", "TestSupport",
+                logging,
+            ],
+            swiftSettings: strict),
+        .testTarget(
             name: "WidgetAPITests",
             dependencies: [
-                "WidgetAPI", "PostgresClient", "WidgetModel", "WidgetStore", "TestSupport", logging, hummingbird,
-                crypto,
+                "WidgetAPI", "PostgresClient", "WidgetModel", "WidgetRepresentation", "WidgetStore", "TestSupport",
+                logging, hummingbird, crypto,
                 .product(name: "HummingbirdTesting", package: "hummingbird"),
             ],
             swiftSettings: strict),
@@ -182,12 +212,30 @@ let package = Package(
             ],
             swiftSettings: strict),
         .testTarget(
+            name: "SampleProviderTests",
+            dependencies: ["SampleProvider", "WidgetModel", "TestSupport", logging, lifecycle, crypto],
+            swiftSettings: strict),
+        .testTarget(
+            name: "FreshetServiceTests",
+            dependencies: [
+                "FreshetService", "SampleProvider", "KafkaClient", "PostgresClient", "ReloadWorkers", "WidgetModel",
+                "WidgetStore", "TestSupport", logging, metrics,
+            ],
+            swiftSettings: strict),
+        .testTarget(
             name: "FreshetCommandTests",
             dependencies: [
-                "freshet", "KafkaClient", "PostgresClient", "WidgetModel", "WidgetEvents", "WidgetStore",
-                "FreshetClient", "ReloadWorkers", "WidgetAPI", "TestSupport", logging, lifecycle, crypto, httpClient,
-                hummingbird, nio, .product(name: "NIOHTTP1", package: "swift-nio"),
-                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+                "freshet", "FreshetService", "SampleProvider", "KafkaClient", "PostgresClient", "WidgetModel",
+                "WidgetEvents", "WidgetStore", "WidgetRepresentation", "FreshetClient", "ReloadWorkers", "WidgetAPI",
+                "TestSupport", logging, lifecycle, crypto, httpClient, hummingbird, nio, argumentParser,
+                .product(name: "NIOHTTP1", package: "swift-nio"),
+            ],
+            swiftSettings: strict),
+        .testTarget(
+            name: "FreshetLoadTests",
+            dependencies: [
+                "freshet-load", "FreshetService", "SampleProvider", "PostgresClient", "WidgetModel", "WidgetEvents",
+                "WidgetStore", "TestSupport", argumentParser,
             ],
             swiftSettings: strict),
         .testTarget(

@@ -1,8 +1,7 @@
 import ArgumentParser
-import Foundation
-import KafkaClient
+import FreshetService
 
-/// The executable: its commands, and the one place where their errors become messages and exit statuses.
+/// The operator's program.
 @main
 struct Freshet: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -25,7 +24,7 @@ struct Freshet: AsyncParsableCommand {
             Exit status: 0 done; 1 failed, or not all of it was done; 64 the command line is wrong; 69 Kafka or \
             PostgreSQL cannot be reached; 78 the settings are wrong, or migrations are missing.
             """,
-        version: "0.1.0",
+        version: FreshetNode.version,
         subcommands: [
             RunCommand.self, HealthCommand.self, MigrateCommand.self, KindsCommand.self, PublishCommand.self,
             WidgetsCommand.self,
@@ -35,26 +34,10 @@ struct Freshet: AsyncParsableCommand {
             KafkaCommand.self, TopicsCommand.self, DoctorCommand.self, ProviderCommand.self, TokensCommand.self,
             DemoCommand.self, AppsCommand.self,
             CapacityCommand.self,
-            LoadCommand.self, ReloadCommand.self, PauseCommand.self, ResumeCommand.self, CancelCommand.self,
+            ReloadCommand.self, PauseCommand.self, ResumeCommand.self, CancelCommand.self,
         ])
 
     static func main() async {
-        let process = ProcessInfo.processInfo
-        HeapArenas.limit(processors: process.activeProcessorCount, environment: process.environment)
-        var failing: any ParsableCommand.Type = Freshet.self
-        do {
-            var command = try await asyncParseAsRoot()
-            failing = type(of: command)
-            if var asynchronous = command as? any AsyncParsableCommand {
-                try await asynchronous.run()
-            } else {
-                try command.run()
-            }
-        } catch {
-            guard let failure = CommandFailure(explaining: error) else { failing.exit(withError: error) }
-            Terminal.complain("freshet: \(failure.message)")
-            ProcessEnd.now(failure.status.rawValue)
-        }
-        ProcessEnd.now(0)
+        await Program.main(Freshet.self)
     }
 }

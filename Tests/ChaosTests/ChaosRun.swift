@@ -108,7 +108,7 @@ struct ChaosRun: Sendable {
         for app in world.apps {
             environment[app.secretVariable] = "whsec_" + Data(app.secret).base64EncodedString()
         }
-        let freshet = try BuiltProgram.freshet().path
+        let freshet = try BuiltProgram.find("freshet").path
         try await Command.run(freshet, ["migrate"], environment: environment)
         try await Command.run(freshet, ["kinds", "apply", manifest.path], environment: environment)
         try await pool.withConnection { try await $0.simple(Audit.sql) }

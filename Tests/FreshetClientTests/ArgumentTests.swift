@@ -102,6 +102,16 @@ extension Array {
 
 @Suite(.timeLimit(.patience))
 struct ArgumentTests {
+    @Test("an integer that a double rounds is refused before it is published, with the advice to use a string")
+    func inexactInteger() {
+        let event = WidgetEvent.widgetConfigured(
+            "w", of: "u", configuration: ["card": .integer(9_007_199_254_740_993)])
+        let error = #expect(throws: WidgetCenterError.self) {
+            try event.outgoing(app: "com.example.app", traceparent: nil)
+        }
+        #expect(error?.description.contains("/card") == true && error?.description.contains("use a string") == true)
+    }
+
     @Test("what the library takes, Freshet's decoder takes, and reads the same", arguments: [1, 2, 3])
     func acceptedIsDecodable(seed: UInt64) throws {
         var draw = Draw(generator: SeededGenerator(seed: seed))

@@ -1,9 +1,10 @@
+import FreshetService
 import WidgetModel
 
 extension Fuzzer {
     private static let configurations: [[UInt8]] = [
         "{}", #"{"card":"acme","limits":[1,"two",null],"on":true}"#, #"{"é":"😀","\u0041":1e2,"z":-0.0,"a":[]}"#,
-        #"{"number":9007199254740993,"small":5e-324,"text":"line\nbreak / \\ \""}"#,
+        #"{"number":9007199254740992,"small":5e-324,"text":"line\nbreak / \\ \""}"#,
     ].map { Array($0.utf8) }
 
     func configuration(_ random: inout InputGenerator) throws(FuzzFinding) -> FuzzOutcome {

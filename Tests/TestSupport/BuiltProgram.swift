@@ -6,14 +6,14 @@ package enum BuiltProgram {
         let description: String
     }
 
-    /// The executable `freshet` next to the test bundle in the build directory.
-    package static func freshet() throws -> URL {
+    /// An executable next to the test bundle in the build directory.
+    package static func find(_ name: String) throws -> URL {
         var starts = [Bundle.main.bundleURL, URL(fileURLWithPath: ProcessInfo.processInfo.arguments[0])]
         starts += Bundle.allBundles.map(\.bundleURL)
         for start in starts {
             var folder = start
             for _ in 0..<5 {
-                let candidate = folder.appendingPathComponent("freshet")
+                let candidate = folder.appendingPathComponent(name)
                 var isFolder: ObjCBool = false
                 if FileManager.default.fileExists(atPath: candidate.path, isDirectory: &isFolder), !isFolder.boolValue,
                     FileManager.default.isExecutableFile(atPath: candidate.path)
@@ -23,6 +23,6 @@ package enum BuiltProgram {
                 folder = folder.deletingLastPathComponent()
             }
         }
-        throw NotBuilt(description: "no freshet next to \(starts.map(\.path))")
+        throw NotBuilt(description: "no \(name) next to \(starts.map(\.path))")
     }
 }

@@ -1,6 +1,7 @@
 import ArgumentParser
 import Crypto
 import Foundation
+import FreshetService
 import PostgresClient
 import WidgetModel
 import WidgetStore

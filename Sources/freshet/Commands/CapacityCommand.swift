@@ -1,4 +1,5 @@
 import ArgumentParser
+import FreshetService
 import WidgetModel
 
 struct CapacityCommand: AsyncParsableCommand {
@@ -53,7 +54,9 @@ struct CapacityCommand: AsyncParsableCommand {
                 throw ValidationError("\(option) \(value): expected \(range.lowerBound) to \(range.upperBound)")
             }
         }
-        try LoadOptions.check("--widgets", widgets, in: 1...10_000_000_000)
+        guard (1...10_000_000_000).contains(widgets) else {
+            throw ValidationError("--widgets \(widgets): expected 1 to 10000000000")
+        }
         try check("--timelines-per-widget", timelinesPerWidget, 0.000_001...1)
         try check("--events", events, 0...10_000)
         try check("--reloads", reloads, 0.001...10_000)
@@ -180,7 +183,7 @@ struct CapacityPlan: Sendable {
     }
 
     var lines: [String] {
-        func gigabytes(_ bytes: Double) -> String { DemoScreen.decimal(bytes / 1e9) }
+        func gigabytes(_ bytes: Double) -> String { Figure.digits(bytes / 1e9) }
         let databases = Double(databases)
         return [
             "\(Int(widgets)) widgets, \(Int(timelines)) timelines",
@@ -190,7 +193,7 @@ struct CapacityPlan: Sendable {
             "ingest: \(ingestReplicas) replicas of 2 cores; workers: \(workerReplicas) replicas of 2 cores",
             "PostgreSQL: \(self.databases) of \(Int((databaseCores / databases).rounded(.up))) cores and "
                 + "\(gigabytes(databaseMemory / databases)) GB of memory; \(gigabytes(storedBytes)) GB on disk in all; "
-                + "WAL \(DemoScreen.decimal(peakWal / 1e6)) MB/s at the peak, \(gigabytes(averageWal * 86_400)) GB a day",
+                + "WAL \(Figure.digits(peakWal / 1e6)) MB/s at the peak, \(gigabytes(averageWal * 86_400)) GB a day",
             "providers: \(Int(providerRequests.rounded(.up))) requests/s of \(Int(batch)) timelines, "
                 + "\(providerConcurrency) at a time",
         ]

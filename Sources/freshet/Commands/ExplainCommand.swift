@@ -1,8 +1,9 @@
 import ArgumentParser
+import FreshetService
 import KafkaClient
 import PostgresClient
-import WidgetAPI
 import WidgetModel
+import WidgetRepresentation
 import WidgetStore
 
 struct ExplainCommand: AsyncParsableCommand {

@@ -1,6 +1,7 @@
 import ArgumentParser
 import AsyncHTTPClient
 import Foundation
+import FreshetService
 import NIOCore
 import WidgetModel
 

@@ -1,9 +1,10 @@
 import ArgumentParser
 import Crypto
 import Foundation
+import FreshetService
 import PostgresClient
-import WidgetAPI
 import WidgetModel
+import WidgetRepresentation
 import WidgetStore
 
 struct KindsCommand: AsyncParsableCommand {

@@ -1,5 +1,6 @@
 import ArgumentParser
 import Foundation
+import FreshetService
 import WidgetAPI
 import WidgetModel
 

@@ -1,25 +1,15 @@
 import Foundation
 import FreshetClient
+import FreshetService
 import KafkaClient
 import Logging
 import PostgresClient
 import ReloadIngest
+import SampleProvider
 import ServiceLifecycle
 import Synchronization
 import WidgetModel
 import WidgetStore
-
-/// How the demo ended.
-final class DemoOutcome: Sendable {
-    private let state = Mutex<Int?>(nil)
-
-    /// How many checks failed; `nil`: it did not get to its end.
-    var lost: Int? { state.withLock { $0 } }
-
-    func end(lost: Int) {
-        state.withLock { $0 = lost }
-    }
-}
 
 /// The demo: a node with every role, a sample provider, and the services and devices of its apps.
 struct Demo: Sendable {
@@ -27,12 +17,13 @@ struct Demo: Sendable {
     private let settings: Settings
     private let node: FreshetNode
     private let provider: SampleProvider
+    private let providerPort = ListeningPort()
     private let latency: DemoLatency
     private let output = DemoOutput()
-    private let outcome: DemoOutcome
+    private let outcome: RunOutcome
     private let logger: Logger
 
-    init(plan: DemoPlan, settings: Settings, logger: Logger, outcome: DemoOutcome) throws {
+    init(plan: DemoPlan, settings: Settings, logger: Logger, outcome: RunOutcome) throws {
         self.plan = plan
         self.settings = settings
         self.logger = logger
@@ -42,12 +33,16 @@ struct Demo: Sendable {
         node = try FreshetNode(settings: settings, roles: .all, logger: logger) { timeline, cause in
             latency.stored(timeline, cause)
         }
-        provider = SampleProvider(seed: plan.seed, port: 0, maximumTracked: 1_000_000, logger: logger)
+        provider = SampleProvider(
+            seed: plan.seed, maximumTracked: 1_000_000, logger: logger, onListening: providerPort.listens(on:))
     }
 
     /// In the order in which they start.
     var services: [any Service] {
-        [provider] + node.services + [
+        [
+            ListeningService(
+                description: "provider", service: provider, port: providerPort, place: "the sample provider")
+        ] + node.services + [
             BackgroundService("output") { try await readOutput() },
             BackgroundService("demo") { try await run() },
         ]
@@ -55,7 +50,7 @@ struct Demo: Sendable {
 
     func prepare() async throws {
         try await node.prepare(migrate: true)
-        try await node.requireEmptyDatabase()
+        try await node.store.requireEmpty()
     }
 
     private func readOutput() async throws {
@@ -72,9 +67,9 @@ struct Demo: Sendable {
         var screen = DemoScreen()
         let start = ContinuousClock.now
         screen.say("Freshet demo: \(plan.world.widgets) widgets of \(plan.world.users) people in three apps")
-        let port = try await provider.port()
+        let port = try await providerPort.wait()
         let apps = DemoKinds.apps(port: port, rules: plan.rules)
-        try await node.register(apps)
+        try await node.store.register(apps)
         let endpoint = try await node.ready()
         screen.say("  Kafka (embedded) \(endpoint.bootstrapServers) · provider http://127.0.0.1:\(port)/stats")
 
@@ -83,7 +78,7 @@ struct Demo: Sendable {
         let traffic = DemoTraffic(
             world: plan.world,
             publisher: EventPublisher(producer: producer, topics: settings.topicNames, source: "/freshet/demo"),
-            latency: latency, now: SampleProvider.systemTime)
+            latency: latency, now: WallClock.now)
         let watch = DemoWatch(node: node, provider: provider, latency: latency, world: plan.world, start: start)
         do {
             screen = try await phases(traffic, watch, screen, start)
@@ -106,7 +101,7 @@ struct Demo: Sendable {
             try await traffic.placeAll(applied: applied)
             try await settle(traffic)
         }
-        screen.say("  all placed and rendered after \(DemoScreen.decimal(start.duration(to: .now) / .seconds(1))) s")
+        screen.say("  all placed and rendered after \(Figure.digits(start.duration(to: .now) / .seconds(1))) s")
         screen = try await watch.showing("publishing reloads", screen, traffic) {
             try await traffic.stream(rate: plan.rate, for: plan.length, seed: plan.seed, applied: applied)
         }
@@ -122,7 +117,7 @@ struct Demo: Sendable {
     private func settle(_ traffic: DemoTraffic) async throws {
         let deadline = ContinuousClock.now + .seconds(120)
         while ContinuousClock.now < deadline {
-            let isApplied = try await node.appliedEvents() >= traffic.counts.events - traffic.failures
+            let isApplied = try await node.store.appliedEvents() >= traffic.counts.events - traffic.failures
             if isApplied, let overview = try await node.pool.query(Overview()).first {
                 let isQuiet = overview.sweeps == 0 && overview.leased == 0 && overview.due == 0
                 let isSeen = output.snapshot.revisions.count >= Int(overview.stored)
@@ -137,7 +132,7 @@ struct Demo: Sendable {
         guard let overview = try await node.pool.query(Overview()).first else {
             throw CommandFailure(.failure, "PostgreSQL answered nothing")
         }
-        let applied = try await node.appliedEvents()
+        let applied = try await node.store.appliedEvents()
         // With the rules on, deferred reloads are not missing; what must be there is what is due.
         let rendered = plan.rules ? [] : try await node.pool.query(RenderTimes())
         let output = output.snapshot

@@ -1,5 +1,6 @@
 import ArgumentParser
 import Foundation
+import FreshetService
 import Logging
 import WidgetModel
 
@@ -61,7 +62,7 @@ struct DemoCommand: AsyncParsableCommand {
         let plan = DemoPlan(
             world: DemoWorld(widgets: widgets), length: .seconds(seconds), rate: rate, seed: seed, rules: rules,
             keep: keep)
-        let outcome = DemoOutcome()
+        let outcome = RunOutcome()
         try await SignalScope.run(logger: logger) { [values] scope in
             let demo = try Demo(plan: plan, settings: values, logger: logger, outcome: outcome)
             try await demo.prepare()

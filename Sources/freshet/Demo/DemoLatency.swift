@@ -1,3 +1,4 @@
+import FreshetService
 import Synchronization
 import WidgetModel
 import WidgetStore

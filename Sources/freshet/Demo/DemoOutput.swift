@@ -1,3 +1,4 @@
+import FreshetService
 import KafkaClient
 import Logging
 import Synchronization

@@ -1,4 +1,5 @@
 import Foundation
+import FreshetService
 
 /// What the demo shows at one moment.
 struct DemoFrame: Sendable {
@@ -54,9 +55,9 @@ struct DemoScreen {
             "  events published      \(frame.eventsPublished)",
             "  events applied        \(frame.eventsApplied)",
             "  reloads due           \(frame.due)",
-            "  timelines stored      \(frame.timelinesStored)   \(Self.decimal(frame.timelinesPerSecond)) /s",
-            "  provider requests     \(frame.providerRequests)   \(Self.decimal(frame.meanBatch)) timelines each",
-            "  event → stored        p50 \(Self.decimal(frame.latency.p50)) ms   p99 \(Self.decimal(frame.latency.p99)) ms",
+            "  timelines stored      \(frame.timelinesStored)   \(Figure.digits(frame.timelinesPerSecond)) /s",
+            "  provider requests     \(frame.providerRequests)   \(Figure.digits(frame.meanBatch)) timelines each",
+            "  event → stored        p50 \(Figure.digits(frame.latency.p50)) ms   p99 \(Figure.digits(frame.latency.p99)) ms",
             "  a sample widget       \(frame.sample)",
         ]
         for row in rows { print("\u{1B}[2K" + row) }
@@ -66,15 +67,9 @@ struct DemoScreen {
 
     private func line(_ frame: DemoFrame) -> String {
         "\(frame.phase) \(Int(frame.elapsed / .seconds(1)))s: events \(frame.eventsApplied)/\(frame.eventsPublished) applied,"
-            + " \(frame.due) due, \(frame.timelinesStored) stored (\(Self.decimal(frame.timelinesPerSecond))/s),"
-            + " \(frame.providerRequests) requests of \(Self.decimal(frame.meanBatch)),"
-            + " event → stored p50 \(Self.decimal(frame.latency.p50)) ms p99 \(Self.decimal(frame.latency.p99)) ms;"
+            + " \(frame.due) due, \(frame.timelinesStored) stored (\(Figure.digits(frame.timelinesPerSecond))/s),"
+            + " \(frame.providerRequests) requests of \(Figure.digits(frame.meanBatch)),"
+            + " event → stored p50 \(Figure.digits(frame.latency.p50)) ms p99 \(Figure.digits(frame.latency.p99)) ms;"
             + " sample: \(frame.sample)"
-    }
-
-    /// One decimal.
-    static func decimal(_ value: Double) -> String {
-        let tenths = Int((value * 10).rounded())
-        return "\(tenths / 10).\(abs(tenths % 10))"
     }
 }

@@ -1,5 +1,7 @@
 import FreshetClient
+import FreshetService
 import KafkaClient
+import SampleProvider
 import Synchronization
 import WidgetEvents
 import WidgetModel
@@ -70,7 +72,7 @@ final class DemoTraffic: Sendable {
     func stream(
         rate: Int, for length: Duration, seed: UInt64, applied: @Sendable () -> Int
     ) async throws {
-        var random = DemoRandom(seed: seed)
+        var random = SampleRandom(seed: seed)
         let start = ContinuousClock.now
         var sent = 0
         var nextKind = Duration.seconds(2)
@@ -107,7 +109,7 @@ final class DemoTraffic: Sendable {
     // MARK: Events
 
     /// One event of one person.
-    private func single(_ random: inout DemoRandom) -> FreshetEvent {
+    private func single(_ random: inout SampleRandom) -> FreshetEvent {
         let index = Int.random(in: 0..<world.users, using: &random)
         let user = world.user(index)
         switch Int.random(in: 0..<100, using: &random) {
@@ -137,7 +139,7 @@ final class DemoTraffic: Sendable {
         }
     }
 
-    private func reloadKind(_ random: inout DemoRandom) async throws {
+    private func reloadKind(_ random: inout SampleRandom) async throws {
         let (app, kind) = Bool.random(using: &random) ? (DemoWorld.bank, "DueDate") : (DemoWorld.weather, "Weather")
         count { $0.perKind += 1 }
         await publish([

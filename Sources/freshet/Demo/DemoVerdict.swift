@@ -1,3 +1,5 @@
+import FreshetService
+import SampleProvider
 import WidgetModel
 import WidgetStore
 
@@ -71,10 +73,10 @@ struct DemoVerdict: Sendable {
             "  timelines published         \(output.messages) messages for \(output.revisions.count) timelines"
                 + "   (freshet.timelines)",
             "  provider                    \(provider.requests) requests for \(provider.timelines) timelines,"
-                + " \(DemoScreen.decimal(provider.meanBatch)) a request, at most \(provider.largestBatch)",
-            "  event → stored              p50 \(DemoScreen.decimal(latency.p50)) ms,"
-                + " p99 \(DemoScreen.decimal(latency.p99)) ms   (\(latency.samples) samples)",
-            "  wall time                   \(DemoScreen.decimal(seconds)) s",
+                + " \(Figure.digits(provider.meanBatch)) a request, at most \(provider.largestBatch)",
+            "  event → stored              p50 \(Figure.digits(latency.p50)) ms,"
+                + " p99 \(Figure.digits(latency.p99)) ms   (\(latency.samples) samples)",
+            "  wall time                   \(Figure.digits(seconds)) s",
             "  lost: \(lost.count)",
         ]
         for problem in lost.prefix(20) { lines.append("    - \(problem)") }

@@ -1,7 +1,9 @@
 import Foundation
+import FreshetService
 import PostgresClient
 import ReloadIngest
 import ReloadWorkers
+import SampleProvider
 import WidgetModel
 import WidgetStore
 

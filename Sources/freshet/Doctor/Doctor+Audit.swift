@@ -1,4 +1,5 @@
 import AsyncHTTPClient
+import FreshetService
 import NIOCore
 import WidgetModel
 

@@ -1,4 +1,5 @@
 import Foundation
+import FreshetService
 import PostgresClient
 import WidgetModel
 import WidgetStore

@@ -1,4 +1,5 @@
 import AsyncHTTPClient
+import FreshetService
 import PostgresClient
 import ReloadWorkers
 import WidgetModel

@@ -1,4 +1,5 @@
 import Foundation
+import FreshetService
 import KafkaClient
 import Logging
 import PostgresClient

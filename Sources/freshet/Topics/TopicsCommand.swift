@@ -1,4 +1,5 @@
 import ArgumentParser
+import FreshetService
 import KafkaClient
 import WidgetModel
 

@@ -100,7 +100,7 @@ final class FleetMember: Sendable {
 
     private func spawn() throws -> Process {
         let process = Process()
-        process.executableURL = try BuiltProgram.freshet()
+        process.executableURL = try BuiltProgram.find("freshet")
         process.arguments = ["run", "--role", role.rawValue]
         process.environment = environment
         // Appending: several processes write to it, one after the other, and each of them by more than one way.

@@ -9,8 +9,8 @@ import WidgetEvents
 import WidgetModel
 import WidgetStore
 
+@testable import FreshetService
 @testable import WidgetAPI
-@testable import freshet
 
 /// `schemas/openapi.yaml` and the program say the same.
 @Suite(.timeLimit(.patience))

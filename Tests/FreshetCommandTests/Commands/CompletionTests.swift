@@ -55,7 +55,7 @@ import Testing
         let silent = commands.filter { $0.command.configuration.abstract.isEmpty }.map { $0.name }
         #expect(silent.isEmpty)
         for name in [
-            "run", "migrate", "kinds", "publish", "topics check", "topics apply", "doctor", "load", "kafka", "explain",
+            "run", "migrate", "kinds", "publish", "topics check", "topics apply", "doctor", "kafka", "explain",
         ] {
             let below = commands.filter { $0.name.hasPrefix("freshet \(name)") }
             let texts = below.map { $0.command.configuration.discussion }

@@ -1,7 +1,8 @@
+import FreshetService
 import TestSupport
 import Testing
-import WidgetAPI
 import WidgetModel
+import WidgetRepresentation
 import WidgetStore
 
 @testable import freshet

@@ -2,6 +2,7 @@ import Foundation
 import TestSupport
 import Testing
 
+@testable import FreshetService
 @testable import freshet
 
 @Suite(.timeLimit(.patience))

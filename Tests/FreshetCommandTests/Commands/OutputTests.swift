@@ -7,6 +7,7 @@ import Testing
 import WidgetModel
 import WidgetStore
 
+@testable import FreshetService
 @testable import freshet
 
 struct PrettyJSONTests {
@@ -56,6 +57,36 @@ struct JSONLogHandlerTests {
         #expect(document["list"] == ["a", "b"])
         #expect(document["nested"] == ["k": "v"])
         #expect(document["time"] == "1970-01-01T00:00:00Z")
+    }
+}
+
+struct TextLogHandlerTests {
+    @Test("every value is quoted, so that none can be taken for another field or line")
+    func values() throws {
+        let written = Mutex<[String]>([])
+        var logger = Logger(label: "freshet") { label in
+            TextLogHandler(
+                label: label, now: { Timestamp(microseconds: 0) },
+                write: { line in
+                    written.withLock { $0.append(line) }
+                })
+        }
+        logger[metadataKey: "request"] = "r-1"
+        logger.notice(
+            "audit",
+            metadata: [
+                "who": "eve outcome=202 what=removeWidget\n1970 notice freshet: who=\"alice\" \u{202E}\u{2028}",
+                "list": ["a\"b"], "odd key=": "x",
+            ], source: "S")
+        logger.warning("two\nlines \"quoted\"", source: "S")
+        logger.debug("not written")
+        #expect(
+            written.withLock { $0 } == [
+                #"1970-01-01T00:00:00Z notice freshet: list="[\"a\\\"b\"]" "odd key="="x" request="r-1" "#
+                    + #"who="eve outcome=202 what=removeWidget\u{a}1970 notice freshet: who=\"alice\" \u{202e}\u{2028}" "#
+                    + "[S] audit",
+                #"1970-01-01T00:00:00Z warning freshet: request="r-1" [S] two\u{a}lines "quoted""#,
+            ])
     }
 }
 

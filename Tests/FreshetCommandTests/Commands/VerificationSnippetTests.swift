@@ -5,7 +5,8 @@ import TestSupport
 import Testing
 import WidgetModel
 
-@testable import freshet
+@testable import FreshetService
+@testable import SampleProvider
 
 /// The code that deploy/providers.md gives providers, run with signatures as Freshet makes them.
 @Suite(.timeLimit(.patience))
@@ -143,7 +144,7 @@ struct VerificationSnippetTests {
         #expect(signature.split(separator: " ").count == 2)
         for secret in [old, new] {
             #expect(throws: Never.self) {
-                try WebhookVerifier(secret: secret).verify(
+                try WebhookVerifier(key: secret.bytes).verify(
                     WebhookVerifier.Headers(id: "msg_1", timestamp: "1700000000", signature: signature),
                     body: Self.body, now: Timestamp(microseconds: 1_700_000_000_000_000))
             }

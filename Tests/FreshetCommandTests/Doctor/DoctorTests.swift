@@ -6,6 +6,7 @@ import WidgetAPI
 import WidgetModel
 import WidgetStore
 
+@testable import FreshetService
 @testable import freshet
 
 @Suite(.timeLimit(.patience)) struct DoctorTests {

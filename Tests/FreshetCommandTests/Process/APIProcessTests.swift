@@ -7,8 +7,6 @@ import TestSupport
 import Testing
 import WidgetModel
 
-@testable import freshet
-
 /// Asks the HTTP API of a process.
 private struct APIProbe: Sendable {
     let port: Int

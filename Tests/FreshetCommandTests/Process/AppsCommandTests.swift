@@ -4,7 +4,7 @@ import Testing
 import WidgetModel
 import WidgetStore
 
-@testable import freshet
+@testable import FreshetService
 
 @Suite(.tags(.process), .serialized, .timeLimit(.patience))
 struct AppsCommandTests {

@@ -10,8 +10,6 @@ import WidgetEvents
 import WidgetModel
 import WidgetStore
 
-@testable import freshet
-
 /// Dead letters, diversion and halting as an operator meets them.
 @Suite(.tags(.process), .serialized, .timeLimit(.patience))
 struct DeadLetterProcessTests {
@@ -76,7 +74,7 @@ struct DeadLetterProcessTests {
     func badDeploy() async throws {
         try await withInstallation { installation in
             let freshet = Shell(installation, ["FRESHET_DEAD_LETTERS_LIMIT": "5"])
-            let port = try await installation.provider.port()
+            let port = installation.providerPort
             let rail = try Self.manifest(Self.other, "RecentPurchases", port: port)
             let fixed = try Self.manifest(Self.app, "Savings", port: port)
             defer { for path in [rail, fixed] { try? FileManager.default.removeItem(atPath: path) } }

@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 import WidgetModel
 
-@testable import freshet
+@testable import FreshetService
 
 /// The decisions topic of a running installation.
 @Suite(.tags(.process), .timeLimit(.patience))

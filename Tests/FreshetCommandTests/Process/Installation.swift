@@ -1,13 +1,12 @@
 import FreshetClient
 import KafkaClient
 import Logging
+import SampleProvider
 import TestSupport
 import Testing
 import WidgetEvents
 import WidgetModel
 import WidgetStore
-
-@testable import freshet
 
 extension Tag {
     @Tag static var process: Self
@@ -22,7 +21,7 @@ struct Installation: Sendable {
 
     let store: TestStore
     let kafka: TestKafka
-    let provider: SampleProvider
+    let providerPort: Int
     let publisher: EventPublisher
     /// Nobody else's: on a real broker groups outlive the tests.
     let group = "freshet-test-\(UInt64.random(in: 0...UInt64.max))"
@@ -84,10 +83,14 @@ func withInstallation(_ body: @Sendable (Installation) async throws -> Void) asy
         "freshet.pushes", "freshet.app-changes", "freshet.widgets", "freshet.timelines", "freshet.dead-letters",
         "freshet.decisions",
     ]
-    let provider = SampleProvider(seed: 7, logger: quietLogger)
+    let (ports, listening) = AsyncStream.makeStream(of: Int.self)
+    let provider = SampleProvider(seed: 7, logger: quietLogger, onListening: { listening.yield($0) })
     try await withThrowingTaskGroup(of: Void.self) { group in
-        group.addTask { try await provider.run() }
-        let port = try await provider.port()
+        group.addTask {
+            defer { listening.finish() }
+            try await provider.run()
+        }
+        let port = try #require(await ports.first { _ in true })
         try await withKafka(topics: topics, partitions: 8) { kafka in
             try await withStore(Installation.apps(providerPort: port)) { store in
                 let producer = try KafkaProducer(
@@ -100,7 +103,7 @@ func withInstallation(_ body: @Sendable (Installation) async throws -> Void) asy
                     source: "/tests")
                 do {
                     try await body(
-                        Installation(store: store, kafka: kafka, provider: provider, publisher: publisher))
+                        Installation(store: store, kafka: kafka, providerPort: port, publisher: publisher))
                     await producer.shutdown()
                 } catch {
                     await producer.shutdown()

@@ -5,8 +5,6 @@ import Testing
 import WidgetEvents
 import WidgetModel
 
-@testable import freshet
-
 /// What `/metrics` of a running process says, read as strictly as Prometheus would; and that the alerts and the dashboard
 /// ask for nothing else.
 @Suite(.tags(.process), .serialized, .timeLimit(.patience))
@@ -28,13 +26,13 @@ struct MetricsTests {
                 WidgetPlacement(
                     app: app, widget: widget, user: "user of \(widget)", device: "device of \(widget)", kind: kind,
                     family: .systemSmall, environment: WidgetPlacement.test("w").environment)),
-            time: SampleProvider.systemTime())
+            time: WallClock.now())
     }
 
     private static func push(_ app: String = Installation.app, kinds: KindScope = .all) -> OutgoingEvent {
         OutgoingEvent(
             .push(ReloadRequest(app: app, audience: .user("user of w1"), kinds: kinds, reason: .push)),
-            time: SampleProvider.systemTime())
+            time: WallClock.now())
     }
 
     @Test("every metric is there after real work, with the labels it should have, and says what was done")

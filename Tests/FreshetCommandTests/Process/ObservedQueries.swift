@@ -1,7 +1,8 @@
 import Foundation
+import TestSupport
 import WidgetModel
 
-@testable import freshet
+@testable import FreshetService
 
 /// The queries of `deploy/prometheus/rules.yaml` and `deploy/grafana/freshet.json`, and the metrics that they name.
 struct ObservedQueries {

@@ -85,9 +85,9 @@ struct RoleTests {
         try await withRoles { _, _, service, _ in
             let process = try FreshetProcess(
                 [
-                    "load", "drain", "--users", "100", "--widgets-per-user", "2", "--kinds", "3", "--events", "1000",
+                    "drain", "--users", "100", "--widgets-per-user", "2", "--kinds", "3", "--events", "1000",
                     "--passes", "1", "--json",
-                ], environment: ["FRESHET_POSTGRES_URL": service.connectionString])
+                ], program: "freshet-load", environment: ["FRESHET_POSTGRES_URL": service.connectionString])
             let exit = try await process.end()
             #expect(exit == FreshetProcess.Exit(status: 0, isSignal: false), "\(process.standardError.suffix(2_000))")
             let report = try JSONValue.parse(process.standardOutput)

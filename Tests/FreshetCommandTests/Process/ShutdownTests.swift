@@ -6,8 +6,6 @@ import WidgetEvents
 import WidgetModel
 import WidgetStore
 
-@testable import freshet
-
 @Suite(.tags(.process), .timeLimit(.patience))
 struct ShutdownTests {
     @Test("the first signal waits for what is in flight; the second ends it at once and gives the work back")
@@ -26,7 +24,7 @@ struct ShutdownTests {
                         WidgetPlacement(
                             app: Installation.app, widget: "w", user: "u", device: "d", kind: "DueDate",
                             family: .systemSmall, environment: environment)),
-                    time: SampleProvider.systemTime())
+                    time: WallClock.now())
             ])
             try await eventually("the timeline is being fetched") {
                 try await installation.store.integer("SELECT count(*) FROM work WHERE lease IS NOT NULL") == 1
@@ -61,7 +59,7 @@ struct ShutdownTests {
                             WidgetPlacement(
                                 app: Installation.app, widget: "w\(user)", user: "u\(user)", device: "d\(user)",
                                 kind: "DueDate", family: .systemSmall, environment: environment)),
-                        time: SampleProvider.systemTime())
+                        time: WallClock.now())
                 })
             try await eventually("timelines are being fetched") {
                 try await installation.store.integer("SELECT count(*) FROM work WHERE lease IS NOT NULL") > 0

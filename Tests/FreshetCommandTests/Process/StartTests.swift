@@ -8,8 +8,6 @@ import WidgetEvents
 import WidgetModel
 import WidgetStore
 
-@testable import freshet
-
 /// What a process does while Kafka or PostgreSQL is not there.
 @Suite(.tags(.process), .serialized, .timeLimit(.patience))
 struct StartTests {
@@ -26,7 +24,7 @@ struct StartTests {
                 WidgetPlacement(
                     app: Installation.app, widget: "w", user: "u", device: "d", kind: "DueDate", family: .systemSmall,
                     environment: environment)),
-            time: SampleProvider.systemTime())
+            time: WallClock.now())
     }
 
     @Test(

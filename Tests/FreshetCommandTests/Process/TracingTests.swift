@@ -6,8 +6,6 @@ import Testing
 import WidgetEvents
 import WidgetModel
 
-@testable import freshet
-
 /// A trace, from the event's header through the request to the provider to the published timeline.
 @Suite(.tags(.process), .timeLimit(.patience))
 struct TracingTests {
@@ -18,7 +16,7 @@ struct TracingTests {
     private static func push(_ trace: String?) -> OutgoingEvent {
         OutgoingEvent(
             .push(ReloadRequest(app: app, audience: .user("u"), kinds: .all, reason: .push)),
-            time: SampleProvider.systemTime(), traceparent: trace)
+            time: WallClock.now(), traceparent: trace)
     }
 
     /// All messages of the timelines topic.
@@ -72,7 +70,7 @@ struct TracingTests {
                             WidgetPlacement(
                                 app: Self.app, widget: "w", user: "u", device: "d", kind: "K", family: .systemSmall,
                                 environment: WidgetPlacement.test("w").environment)),
-                        time: SampleProvider.systemTime())
+                        time: WallClock.now())
                 ])
                 try await eventually("the widget is rendered") { provider.requests.count >= 1 }
                 try await installation.publish([Self.push(Self.unsampled)])

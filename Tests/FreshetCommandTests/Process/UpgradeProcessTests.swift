@@ -7,8 +7,6 @@ import WidgetEvents
 import WidgetModel
 import WidgetStore
 
-@testable import freshet
-
 /// Upgrades as an operator does them: migrate, then replace the processes one by one.
 @Suite(.tags(.process), .serialized, .timeLimit(.patience))
 struct UpgradeProcessTests {
@@ -92,6 +90,6 @@ struct UpgradeProcessTests {
                 WidgetPlacement(
                     app: Installation.app, widget: widget, user: widget, device: "d", kind: "DueDate",
                     family: .systemSmall, environment: WidgetPlacement.test("w").environment)),
-            time: SampleProvider.systemTime())
+            time: WallClock.now())
     }
 }

@@ -6,8 +6,6 @@ import WidgetEvents
 import WidgetModel
 import WidgetStore
 
-@testable import freshet
-
 /// `freshet work`, while nothing works, while it is waited for, and at rest.
 @Suite(.tags(.process), .timeLimit(.patience))
 struct WorkTests {
@@ -71,6 +69,6 @@ struct WorkTests {
                 WidgetPlacement(
                     app: Installation.app, widget: widget, user: widget, device: "d", kind: "DueDate",
                     family: .systemSmall, environment: WidgetPlacement.test("w").environment)),
-            time: SampleProvider.systemTime())
+            time: WallClock.now())
     }
 }

@@ -3,6 +3,7 @@ import TestSupport
 import Testing
 import WidgetModel
 
+@testable import FreshetService
 @testable import freshet
 
 @Suite(.timeLimit(.patience)) struct TopicPlanTests {

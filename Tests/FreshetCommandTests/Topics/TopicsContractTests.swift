@@ -3,6 +3,7 @@ import TestSupport
 import Testing
 import WidgetModel
 
+@testable import FreshetService
 @testable import freshet
 
 /// What `schemas/asyncapi.yaml` says of the topics is what `freshet topics apply` makes.

@@ -2,6 +2,7 @@ import Foundation
 import Fuzzing
 
 #if canImport(Glibc)
+import CDispatch
 import Glibc
 #elseif canImport(Musl)
 import Musl

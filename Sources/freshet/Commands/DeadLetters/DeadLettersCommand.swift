@@ -1,7 +1,8 @@
 import ArgumentParser
+import FreshetService
 import PostgresClient
-import WidgetAPI
 import WidgetModel
+import WidgetRepresentation
 import WidgetStore
 
 struct DeadLettersCommand: AsyncParsableCommand {

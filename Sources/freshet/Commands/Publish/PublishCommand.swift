@@ -1,6 +1,7 @@
 import ArgumentParser
 import Foundation
 import FreshetClient
+import FreshetService
 import KafkaClient
 import WidgetEvents
 import WidgetModel
@@ -216,10 +217,6 @@ enum Check {
 }
 
 extension Settings {
-    var topicNames: EventTopicNames {
-        EventTopicNames(pushes: topics.pushes, appChanges: topics.appChanges, widgets: topics.widgets)
-    }
-
     /// Lends a publisher and awaits its events.
     func withPublisher<Value: Sendable>(
         _ body: (EventPublisher) async throws -> Value

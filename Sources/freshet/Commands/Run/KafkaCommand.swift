@@ -1,5 +1,6 @@
 import ArgumentParser
 import Foundation
+import FreshetService
 import KafkaClient
 import ServiceLifecycle
 import WidgetModel

@@ -1,5 +1,7 @@
 import ArgumentParser
 import Foundation
+import FreshetService
+import SampleProvider
 import ServiceLifecycle
 import WidgetModel
 
@@ -67,18 +69,23 @@ struct ProviderCommand: AsyncParsableCommand {
         let faults = SampleProvider.Faults(
             latency: DurationText.parse(latency) ?? .zero, requestFailures: failingRequests,
             timelineFailures: failingTimelines)
+        let listening = ListeningPort()
         let provider = SampleProvider(
-            seed: seed, host: host, port: port, secrets: try secrets(), faults: faults, logger: logger)
+            seed: seed, host: host, port: port, keys: try secrets().mapValues(\.bytes), faults: faults, logger: logger,
+            onListening: listening.listens(on:))
         try await SignalScope.run(logger: logger) { scope in
             let announcer = BackgroundService("announcer") {
-                let port = try await provider.port()
+                let port = try await listening.wait()
                 Terminal.printLine([
                     "pid": .number(JSONNumber(Int(ProcessInfo.processInfo.processIdentifier))),
                     "port": .number(JSONNumber(port)),
                 ])
                 try await gracefulShutdown()
             }
-            try await scope.run([provider, announcer])
+            let service = ListeningService(
+                description: "provider", service: provider, port: listening,
+                place: "the sample provider on \(host):\(port) (--host, --port)")
+            try await scope.run([service, announcer])
         }
     }
 

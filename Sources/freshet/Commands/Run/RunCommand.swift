@@ -1,5 +1,6 @@
 import ArgumentParser
 import Foundation
+import FreshetService
 import Logging
 import ServiceLifecycle
 import WidgetModel
@@ -46,7 +47,7 @@ struct RunCommand: AsyncParsableCommand {
         logger.notice(
             "starting",
             metadata: [
-                "version": "\(Freshet.configuration.version)", "role": "\(values.role.rawValue)",
+                "version": "\(FreshetNode.version)", "role": "\(values.role.rawValue)",
                 "pid": "\(ProcessInfo.processInfo.processIdentifier)",
             ])
         try await SignalScope.run(logger: logger) { [migrate, printReady] scope in

@@ -1,4 +1,5 @@
 import Foundation
+import FreshetService
 
 #if canImport(Darwin)
 import Darwin

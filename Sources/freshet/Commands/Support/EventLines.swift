@@ -1,4 +1,5 @@
 import FreshetClient
+import FreshetService
 import WidgetEvents
 import WidgetModel
 

@@ -1,6 +1,6 @@
-import WidgetAPI
 import WidgetEvents
 import WidgetModel
+import WidgetRepresentation
 import WidgetStore
 
 /// An explanation as text: one labelled statement per line.

@@ -1,5 +1,5 @@
-import WidgetAPI
 import WidgetModel
+import WidgetRepresentation
 import WidgetStore
 
 /// The forecast as a chart.

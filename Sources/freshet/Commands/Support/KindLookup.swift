@@ -1,3 +1,4 @@
+import FreshetService
 import PostgresClient
 import WidgetModel
 import WidgetStore

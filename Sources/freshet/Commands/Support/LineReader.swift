@@ -1,5 +1,6 @@
 import Dispatch
 import Foundation
+import FreshetService
 
 #if canImport(Darwin)
 import Darwin

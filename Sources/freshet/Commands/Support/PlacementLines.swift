@@ -1,3 +1,4 @@
+import FreshetService
 import WidgetEvents
 import WidgetModel
 import WidgetStore

@@ -1,0 +1,75 @@
+import Dispatch
+import Foundation
+import KafkaClient
+import Logging
+import ServiceLifecycle
+package import WidgetAPI
+import WidgetEvents
+import WidgetModel
+import WidgetRepresentation
+
+/// Puts together what the HTTP API works with.
+struct APIWiring: Sendable {
+    private let settings: Settings
+    private let kafka: KafkaConfiguration
+    private let logger: Logger
+    private let changes: TimelineChanges
+
+    init(settings: Settings, kafka: KafkaConfiguration, logger: Logger) {
+        self.settings = settings
+        self.kafka = kafka
+        self.logger = logger
+        changes = TimelineChanges(
+            limits: TimelineChanges.Limits(
+                polls: settings.api.maximumWaiting, streams: settings.api.maximumStreams))
+    }
+
+    /// Runs beside the API; nothing when there is nobody to serve.
+    var services: [any Service] {
+        guard settings.api.keys != nil else { return [] }
+        return [
+            TimelineTail(
+                kafka: kafka, topic: settings.topics.timelines, group: settings.kafka.group, changes: changes,
+                logger: logger)
+        ]
+    }
+
+    func resources(publishingTo producer: KafkaProducer?) -> APIService.Resources {
+        let topics = settings.topics
+        let events = producer.map { producer in
+            EventOutlet(
+                topics: [.pushes: topics.pushes, .appChanges: topics.appChanges, .widgets: topics.widgets],
+                send: { message throws(KafkaError) in try await producer.send(message) })
+        }
+        return APIService.Resources(
+            keys: settings.api.keys.map { path in
+                TokenKeyStore(logger: logger) { () async throws(TokenKeyStore.Unreadable) in
+                    try await TokenKeyFile.read(path: path)
+                }
+            },
+            events: events,
+            lookup: EventLookup(
+                reader: KafkaReader(configuration: kafka, logger: logger), topics: topics.inputs,
+                sorts: topics.inputSorts),
+            changes: changes, providerProblem: ProviderCheck(settings.providers).problem)
+    }
+}
+
+/// The file with the keys of tokens.
+package enum TokenKeyFile {
+    /// Reads it on a thread that may block.
+    package static func read(path: String) async throws(TokenKeyStore.Unreadable) -> [UInt8] {
+        let result = await withCheckedContinuation {
+            (continuation: CheckedContinuation<Result<[UInt8], TokenKeyStore.Unreadable>, Never>) in
+            DispatchQueue.global().async {
+                do throws(BoundedFile.Unreadable) {
+                    let text = try BoundedFile.read(path: path, maximumBytes: TokenKeys.maximumBytes)
+                    continuation.resume(returning: .success(Array(text.utf8)))
+                } catch {
+                    continuation.resume(returning: .failure(TokenKeyStore.Unreadable(error.message)))
+                }
+            }
+        }
+        return try result.get()
+    }
+}

@@ -1,0 +1,123 @@
+package import FreshetClient
+package import KafkaClient
+import Logging
+package import PostgresClient
+package import ReloadIngest
+package import ReloadWorkers
+import WidgetAPI
+package import WidgetEvents
+import WidgetModel
+import WidgetStore
+
+// The settings as the parts of Freshet take them.
+
+extension Settings {
+    /// - Throws: ``CommandFailure`` when the URL cannot be read; what it holds is not repeated.
+    package func postgresConfiguration() throws(CommandFailure) -> PostgresConfiguration {
+        let configuration = PostgresConfiguration(
+            connectionString: postgres.url ?? "", maximumConnections: postgres.maximumConnections,
+            acquireTimeout: postgres.acquireTimeout, statementTimeout: postgres.statementTimeout,
+            connectTimeout: postgres.connectTimeout)
+        do throws(PostgresError) {
+            try configuration.validate()
+        } catch {
+            throw CommandFailure(.configuration, "postgres.url: \(error.message)")
+        }
+        return configuration
+    }
+
+    /// Topics of published events.
+    package var topicNames: EventTopicNames {
+        EventTopicNames(pushes: topics.pushes, appChanges: topics.appChanges, widgets: topics.widgets)
+    }
+
+    /// The brokers that the settings name; nil when they name none.
+    package var namedKafka: KafkaConfiguration? {
+        guard let servers = kafka.bootstrapServers else { return nil }
+        var configuration = KafkaConfiguration(bootstrapServers: servers, properties: kafka.properties)
+        #if DEBUG
+        for (advertised, port) in kafka.routes {
+            if let advertised = UInt16(advertised), let port = UInt16(port) { configuration.routes[advertised] = port }
+        }
+        #endif
+        return configuration
+    }
+
+    package var ingestConfiguration: IngestConfiguration {
+        var configuration = IngestConfiguration()
+        configuration.topics.pushes = topics.pushes
+        configuration.topics.appChanges = topics.appChanges
+        configuration.topics.widgets = topics.widgets
+        configuration.topics.more = topics.more.sorted { $0.key < $1.key }.compactMap { name, sort in
+            EventTopic(rawValue: sort).map { IngestTopics.More(name: name, carries: $0) }
+        }
+        configuration.topics.allowedApps = topics.allowedApps.mapValues { apps in
+            Set(apps.split(separator: "|").map(String.init))
+        }
+        configuration.group = kafka.group
+        configuration.maximumBatch = ingest.maximumBatch
+        configuration.audienceLimit = ingest.audienceLimit
+        configuration.deadLetterTopic = topics.deadLetters
+        configuration.deadLetters.window = deadLetters.window
+        configuration.deadLetters.letters = deadLetters.limit
+        configuration.deadLetters.share = deadLetters.share
+        configuration.deadLetters.haltingApps = deadLetters.haltingApps
+        configuration.deadLetters.waiting = deadLetters.waitingLimit
+        configuration.retention = deadLetters.retention
+        configuration.offsetOutOfRange = ingest.offsetOutOfRange
+        return configuration
+    }
+
+    func consumerConfiguration(_ kafka: KafkaConfiguration) -> KafkaConsumerConfiguration {
+        var configuration = KafkaConsumerConfiguration(
+            kafka: kafka, group: self.kafka.group, topics: topics.inputs, maximumBatchMessages: ingest.maximumBatch,
+            maximumBatchBytes: 16 << 20, maximumWait: ingest.pollInterval, bufferedBatches: 1,
+            pauseDelay: .seconds(2), groupInstanceID: self.kafka.groupInstanceID)
+        configuration.makeReader = IngestService.makeReader(ingestConfiguration)
+        return configuration
+    }
+
+    var workerConfiguration: WorkerConfiguration {
+        var configuration = WorkerConfiguration()
+        configuration.topic = topics.timelines
+        configuration.concurrency = workers.concurrency
+        configuration.lease = workers.lease
+        configuration.pollInterval = workers.pollInterval
+        configuration.graceTime = workers.graceTime
+        configuration.providerBackoff.cap = workers.retryCap
+        configuration.maximumResponseBytes = providers.maximumResponseBytes
+        return configuration
+    }
+
+    /// - Throws: ``CommandFailure`` when the trusted authorities cannot be read.
+    package func connectionLimits() throws(CommandFailure) -> ConnectionLimits {
+        do {
+            return try ConnectionLimits(
+                connectTimeout: providers.connectTimeout, readTimeout: providers.readTimeout,
+                trustRoots: providers.trustRoots)
+        } catch {
+            throw CommandFailure(.configuration, "providers.trustRoots: \(error)")
+        }
+    }
+
+    var apiConfiguration: APIConfiguration {
+        APIConfiguration(
+            host: api.host, port: api.port, rules: TokenRules(issuer: api.issuer, audience: api.audience),
+            rate: api.rateLimit > 0 ? APIConfiguration.Rate(limit: api.rateLimit, burst: api.rateBurst) : nil,
+            failuresPerMinute: api.failureLimit > 0 ? api.failureLimit : nil,
+            times: ConnectionTimes(receive: api.receiveTimeout), corsOrigins: Set(api.corsOrigins))
+    }
+}
+
+extension TopicSettings {
+    /// Every topic that Freshet cannot do without.
+    package var all: [String] { inputs + [timelines, deadLetters] }
+
+    /// What each of the input topics carries.
+    package var inputSorts: [EventTopic] {
+        EventTopic.allCases + more.sorted { $0.key < $1.key }.compactMap { EventTopic(rawValue: $0.value) }
+    }
+
+    /// What an embedded cluster has.
+    package var embedded: [String] { all + [decisions] }
+}

@@ -1,0 +1,39 @@
+import Foundation
+
+/// Reads whole text files of a bounded size.
+package enum BoundedFile {
+    /// Error of a file that cannot be read, with its path.
+    package struct Unreadable: Error, Sendable {
+        package let message: String
+    }
+
+    /// The text of the file at `path`. Blocks while it reads.
+    package static func read(path: String, maximumBytes: Int) throws(Unreadable) -> String {
+        let bytes: Data?
+        do {
+            let handle = try FileHandle(forReadingFrom: URL(fileURLWithPath: path))
+            defer { try? handle.close() }
+            bytes = try handle.read(upToCount: maximumBytes + 1)
+        } catch {
+            throw Unreadable(message: "the file \(path) cannot be read: \(reason(error))")
+        }
+        let data = bytes ?? Data()
+        guard data.count <= maximumBytes else {
+            throw Unreadable(message: "the file \(path) is larger than \(maximumBytes) bytes")
+        }
+        guard let text = String(validating: data, as: UTF8.self) else {
+            throw Unreadable(message: "the file \(path) is not UTF-8 text")
+        }
+        return text
+    }
+
+    private static func reason(_ error: any Error) -> String {
+        switch (error as? CocoaError)?.code {
+        case .fileNoSuchFile?, .fileReadNoSuchFile?: return "there is no such file"
+        case .fileReadNoPermission?: return "permission denied"
+        default: break
+        }
+        let underlying = (error as NSError).userInfo[NSUnderlyingErrorKey] as? NSError
+        return underlying?.localizedDescription ?? error.localizedDescription
+    }
+}

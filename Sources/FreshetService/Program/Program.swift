@@ -1,0 +1,42 @@
+package import ArgumentParser
+import Foundation
+import KafkaClient
+import Synchronization
+
+/// The main function of `freshet` and `freshet-load`: the one place where errors become messages and exit statuses.
+package enum Program {
+    /// Runs the command that the arguments name, and ends the process.
+    package static func main(_ root: any AsyncParsableCommand.Type) async -> Never {
+        let process = ProcessInfo.processInfo
+        HeapArenas.limit(processors: process.activeProcessorCount, environment: process.environment)
+        var failing: any ParsableCommand.Type = root
+        do {
+            var command = try await root.asyncParseAsRoot()
+            failing = type(of: command)
+            if var asynchronous = command as? any AsyncParsableCommand {
+                try await asynchronous.run()
+            } else {
+                try command.run()
+            }
+        } catch {
+            guard let failure = CommandFailure(explaining: error) else { failing.exit(withError: error) }
+            Terminal.complain("\(root.configuration.commandName ?? "freshet"): \(failure.message)")
+            ProcessEnd.now(failure.status.rawValue)
+        }
+        ProcessEnd.now(0)
+    }
+}
+
+/// How a run that judges itself ended.
+package final class RunOutcome: Sendable {
+    private let state = Mutex<Int?>(nil)
+
+    package init() {}
+
+    /// Number of failed checks; nil until the run has come to its end.
+    package var lost: Int? { state.withLock { $0 } }
+
+    package func end(lost: Int) {
+        state.withLock { $0 = lost }
+    }
+}

@@ -1,0 +1,95 @@
+package import ArgumentParser
+import Foundation
+import Logging
+package import PostgresClient
+package import WidgetModel
+package import WidgetStore
+
+/// Sources of a command's settings.
+package struct SettingsOptions: ParsableArguments {
+    @Option(name: .shortAndLong, help: "File of settings, YAML or JSON; the default is FRESHET_CONFIG_FILE.")
+    package var config: String?
+
+    @Option(
+        name: .customLong("set"), parsing: .singleValue,
+        help: ArgumentHelp(
+            "A setting, over the file and the environment; can be given several times.", valueName: "key=value"))
+    package var assignments: [String] = []
+
+    package init() {}
+
+    package func validate() throws {
+        for text in assignments {
+            guard let separator = text.firstIndex(of: "="), separator > text.startIndex else {
+                throw ValidationError("--set \(text): expected key=value, such as --set api.port=8081")
+            }
+        }
+    }
+
+    /// Reads and checks the settings, and prints warnings on standard error.
+    ///
+    /// - Parameters:
+    ///   - options: settings given by options of the command.
+    ///   - required: settings that the command needs.
+    package func load(
+        options: [String: String] = [:], requiring required: [String] = []
+    ) throws(SettingsError) -> LoadedSettings {
+        var flags: [String: String] = [:]
+        for text in assignments {
+            let parts = text.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+            flags[String(parts[0])] = String(parts[1])
+        }
+        flags.merge(options) { $1 }
+        let loaded = try Settings.load(flags: flags, configurationFile: config, requiring: required)
+        for warning in loaded.warnings { Terminal.complain("warning: \(warning)") }
+        return loaded
+    }
+}
+
+/// Settings and output format of a command.
+package struct OutputOptions: ParsableArguments {
+    @Flag(help: "Print JSON.")
+    package var json = false
+
+    @OptionGroup package var settings: SettingsOptions
+
+    package init() {}
+
+    /// Prints rows as a JSON array or as a table.
+    package func print<Row>(
+        _ rows: [Row], _ document: (Row) -> JSONValue, columns: String..., cells: (Row) -> [String]
+    ) {
+        guard !json else { return Terminal.print(.array(rows.map(document))) }
+        TextTable(header: columns, rows: rows.map(cells)).printed()
+    }
+}
+
+extension SettingsOptions {
+    /// Lends the store of the configured database, which must be at this binary's migrations.
+    package func withStore<Value: Sendable>(
+        _ body: (WidgetStore, Settings) async throws -> Value
+    ) async throws -> Value {
+        try await withPool { pool, settings in
+            try await SchemaCheck.require(on: pool)
+            return try await body(WidgetStore(pool: pool), settings)
+        }
+    }
+
+    /// Lends a small pool.
+    package func withPool<Value: Sendable>(
+        _ body: (PostgresPool, Settings) async throws -> Value
+    ) async throws -> Value {
+        let settings = try load(requiring: ["postgres.url"]).settings
+        var configuration = try settings.postgresConfiguration()
+        configuration.maximumConnections = min(configuration.maximumConnections, 2)
+        let pool = PostgresPool(configuration: configuration, logger: LogSettings.ofCommands)
+        do {
+            let value = try await body(pool, settings)
+            await pool.shutdown()
+            return value
+        } catch {
+            await pool.shutdown()
+            throw error
+        }
+    }
+}

@@ -1,0 +1,235 @@
+import WidgetModel
+
+extension SettingKey {
+    /// Every setting, in the order in which they are shown.
+    package static let all: [SettingKey] =
+        general + postgres + kafka + routes + topics + ingest + deadLetters + workers + providers + api + health
+        + metrics + log
+
+    package static let byName: [String: SettingKey] = Dictionary(uniqueKeysWithValues: all.map { ($0.name, $0) })
+
+    /// Every name that a file, the flags or the environment may use: the settings and the files of their secrets.
+    static let knownNames: [String] = all.flatMap { [$0.name] + ($0.fileKeyName.map { [$0] } ?? []) }
+
+    private static let general: [SettingKey] = [
+        .choice("role", \.role, "Which parts of Freshet the process runs.")
+    ]
+
+    private static let postgres: [SettingKey] = [
+        .optionalText(
+            "postgres.url", \.postgres.url,
+            expectation: "a libpq URI or keyword=value string, such as postgresql://freshet@db.example.com/freshet",
+            isSecret: true, "PostgreSQL database that holds the widget state; all keywords of libpq, TLS included."),
+        .integer(
+            "postgres.maximumConnections", \.postgres.maximumConnections, 1...1_000,
+            "Most connections of this process."),
+        .duration(
+            "postgres.connectTimeout", \.postgres.connectTimeout, .milliseconds(100)...(.seconds(300)),
+            "Longest wait for a new connection."),
+        .duration(
+            "postgres.acquireTimeout", \.postgres.acquireTimeout, .milliseconds(100)...(.seconds(300)),
+            "Longest wait for a connection of the pool."),
+        .duration(
+            "postgres.statementTimeout", \.postgres.statementTimeout, .milliseconds(100)...(.seconds(3_600)),
+            "Longest that PostgreSQL works on one statement."),
+    ]
+
+    private static let kafka: [SettingKey] = [
+        .optionalText(
+            "kafka.bootstrapServers", \.kafka.bootstrapServers, expectation: "host:port, separated by commas",
+            isValid: BootstrapServers.isValid,
+            "Kafka brokers to begin with."),
+        .text("kafka.group", \.kafka.group, "Consumer group that shares the partitions of the input topics."),
+        .optionalText(
+            "kafka.groupInstanceID", \.kafka.groupInstanceID,
+            expectation: "1 to 249 letters, digits, dots, underscores or hyphens",
+            isValid: { (1...249).contains($0.utf8.count) && SettingText.isKafkaName($0) },
+            "Name of this process in the group, its own: a restart within session.timeout.ms keeps its partitions."),
+        .map(
+            "kafka.properties", \.kafka.properties,
+            expectation: "name=value, separated by commas (\\, for a comma in a value)", isSecret: true,
+            isValid: { name, _ in !name.isEmpty },
+            "Any property of librdkafka (TLS, SASL, …), over Freshet's own choice."),
+        .duration(
+            "kafka.deliveryTimeout", \.kafka.deliveryTimeout, .milliseconds(100)...(.seconds(300)),
+            "Longest wait for the brokers to acknowledge a message; under workers.lease."),
+        .integer(
+            "kafka.embeddedPartitions", \.kafka.embeddedPartitions, 1...256,
+            "Partitions of each topic when no brokers are named and the process runs an embedded cluster."),
+    ]
+
+    #if DEBUG
+    private static let routes: [SettingKey] = [
+        .map(
+            "kafka.routes", \.kafka.routes, expectation: "port=port, separated by commas",
+            isValid: { UInt16($0) != nil && UInt16($1) != nil },
+            "Ports to connect to in place of those that brokers advertise; debug builds only.")
+    ]
+    #else
+    private static let routes: [SettingKey] = []
+    #endif
+
+    private static let topics: [SettingKey] = [
+        .topic("topics.pushes", \.topics.pushes, "Push notifications in."),
+        .topic("topics.appChanges", \.topics.appChanges, "Changes in apps in."),
+        .topic("topics.widgets", \.topics.widgets, "Widgets placed, configured, viewed and removed, in."),
+        .topic("topics.timelines", \.topics.timelines, "Timelines out; compacted, keyed by timeline."),
+        .topic("topics.deadLetters", \.topics.deadLetters, "Messages that could not be understood, out."),
+        .map(
+            "topics.more", \.topics.more,
+            expectation: "topic=pushes, topic=appChanges or topic=widgets, separated by commas",
+            isValid: { name, sort in
+                (1...249).contains(name.utf8.count) && SettingText.isKafkaName(name)
+                    && TopicSettings.sorts.contains(sort)
+            }, "Further input topics and what they carry: one for each producer, that Kafka's ACLs keep others from."),
+        .map(
+            "topics.allowedApps", \.topics.allowedApps,
+            expectation: "topic=app, or topic=app|app, separated by commas",
+            isValid: { name, apps in
+                SettingText.isKafkaName(name)
+                    && apps.split(separator: "|", omittingEmptySubsequences: false)
+                        .allSatisfy { Text.identifierProblem(String($0)) == nil }
+            }, "The apps whose events an input topic may carry; those of others become dead letters."),
+        .topic("topics.decisions", \.topics.decisions, "Every decision, out; only with workers.publishDecisions."),
+        .integer(
+            "topics.partitions", \.topics.partitions, 1...10_000,
+            "Partitions that `freshet topics` gives each topic, and expects at least."),
+        .optionalInteger(
+            "topics.replicationFactor", \.topics.replicationFactor, 1...32,
+            "Replicas that `freshet topics` gives each topic; the brokers' default otherwise."),
+        .duration(
+            "topics.retention", \.topics.retention, .seconds(60)...(.seconds(86_400 * 3_650)),
+            "How long `freshet topics` has the input topics keep events; longer than any outage is to last."),
+    ]
+
+    private static let ingest: [SettingKey] = [
+        .integer("ingest.maximumBatch", \.ingest.maximumBatch, 1...100_000, "Most messages polled at a time."),
+        .duration(
+            "ingest.pollInterval", \.ingest.pollInterval, .milliseconds(1)...(.seconds(10)),
+            "How long a poll waits for the first message of a batch."),
+        .integer(
+            "ingest.audienceLimit", \.ingest.audienceLimit, 1...1_000_000,
+            "Largest audience that is marked with its event; a larger one is swept."),
+        .choice(
+            "ingest.offsetOutOfRange", \.ingest.offsetOutOfRange,
+            "When the log does not have the next offset: stand still, or go on at the earliest that it has (of a log that has "
+                + "lost its end: apply the rest again)."),
+    ]
+
+    private static let deadLetters: [SettingKey] = [
+        .duration(
+            "deadLetters.window", \.deadLetters.window, .seconds(1)...(.seconds(86_400)),
+            "Time over which the failed events of an app are counted."),
+        .integer(
+            "deadLetters.limit", \.deadLetters.limit, 1...1_000_000,
+            "An app with more failed events within the window is diverted: its events wait for replay."),
+        .integer(
+            "deadLetters.share", \.deadLetters.share, 0...100,
+            "Least per cent of its events that must have failed for that."),
+        .integer(
+            "deadLetters.haltingApps", \.deadLetters.haltingApps, 1...1_000_000,
+            "So many apps diverted within ten windows halt ingest."),
+        .integer(
+            "deadLetters.waitingLimit", \.deadLetters.waitingLimit, 1...1_000_000_000,
+            "Most events that wait for a diverted app, and for all apps that are not registered; more halt ingest."),
+        .duration(
+            "deadLetters.retention", \.deadLetters.retention, .seconds(60)...(.seconds(86_400 * 3_650)),
+            "How long dead letters are kept that were replayed, discarded or forwarded."),
+    ]
+
+    private static let workers: [SettingKey] = [
+        .integer("workers.concurrency", \.workers.concurrency, 1...10_000, "Provider requests in flight."),
+        .duration(
+            "workers.lease", \.workers.lease, .seconds(1)...(.seconds(3_600)),
+            "How long a leased work list is left to its worker."),
+        .duration(
+            "workers.pollInterval", \.workers.pollInterval, .milliseconds(10)...(.seconds(60)),
+            "How often ready work lists are looked for when nothing wakes the workers."),
+        .duration(
+            "workers.graceTime", \.workers.graceTime, .zero...(.seconds(3_600)),
+            "How long a stopping process goes on to finish what is in flight."),
+        .duration(
+            "workers.retryCap", \.workers.retryCap, .seconds(1)...(.seconds(86_400)),
+            "Longest wait before a timeline whose fetch has failed is tried again."),
+        .flag(
+            "workers.publishDecisions", \.workers.publishDecisions,
+            "Publish every decision, ingest's too: why timelines are reloaded, or not. For looking on; some may be lost."
+        ),
+    ]
+
+    private static let providers: [SettingKey] = [
+        .list(
+            "providers.allowPrivateNetworks", \.providers.allowPrivateNetworks,
+            expectation: "CIDR blocks, addresses or host names, such as 10.0.0.0/8, ::1, *.internal.example.com",
+            isValid: NetworkPattern.isValid,
+            "Private addresses that providers may have; none unless listed here."),
+        .duration(
+            "providers.connectTimeout", \.providers.connectTimeout, .milliseconds(10)...(.seconds(300)),
+            "Longest wait for a connection to a provider, TLS included."),
+        .duration(
+            "providers.readTimeout", \.providers.readTimeout, .milliseconds(10)...(.seconds(3_600)),
+            "Longest wait for the next bytes of an answer; the whole request has the kind's timeout."),
+        .optionalText(
+            "providers.trustRoots", \.providers.trustRoots, expectation: "the path of a file with PEM certificates",
+            "Authorities that providers' certificates may be signed by, besides the system's."),
+        .integer(
+            "providers.maximumResponseBytes", \.providers.maximumResponseBytes, 1_024...268_435_456,
+            "Largest answer of a provider that is read."),
+    ]
+
+    private static let api: [SettingKey] = [
+        .text("api.host", \.api.host, "Address that the HTTP API listens on."),
+        .integer("api.port", \.api.port, 0...65_535, "Port of the HTTP API; 0 lets the system choose."),
+        .optionalText(
+            "api.keys", \.api.keys, expectation: "the path of a JWKS file",
+            "Keys that tokens are verified with, read again when the file changes; without it, /v1 is not served."),
+        .optionalText(
+            "api.issuer", \.api.issuer, expectation: "1 or more bytes of text", "What iss of tokens must be."),
+        .optionalText(
+            "api.audience", \.api.audience, expectation: "1 or more bytes of text",
+            "What aud of tokens must hold; without it, tokens must have no aud."),
+        .integer(
+            "api.rateLimit", \.api.rateLimit, 0...1_000_000, "Requests a second of one token; 0 does not limit them."),
+        .integer("api.rateBurst", \.api.rateBurst, 1...1_000_000, "Requests of one token at once."),
+        .integer(
+            "api.failureLimit", \.api.failureLimit, 0...1_000_000,
+            "Tokens from one address that may be refused in a minute; 0 does not limit them."),
+        .duration(
+            "api.receiveTimeout", \.api.receiveTimeout, .seconds(1)...(.seconds(3_600)),
+            "How long the body of a request may take to arrive."),
+        .integer(
+            "api.maximumWaiting", \.api.maximumWaiting, 0...1_000_000,
+            "Most requests of this process that wait for a timeline to change."),
+        .integer(
+            "api.maximumStreams", \.api.maximumStreams, 0...1_000_000,
+            "Most streams of changes that are open in this process."),
+        .list(
+            "api.corsOrigins", \.api.corsOrigins, expectation: "origins, such as https://app.example.com",
+            isValid: { $0.utf8.count <= 256 && $0.contains("://") && !$0.hasSuffix("/") },
+            "Origins whose pages may call the API from a browser; none unless listed here."),
+    ]
+
+    private static let health: [SettingKey] = [
+        .text("health.host", \.health.host, "Address that health.port listens on."),
+        .optionalInteger(
+            "health.port", \.health.port, 0...65_535,
+            "Port that serves /health in every role, from the start on; without one only the API serves it."),
+    ]
+
+    private static let metrics: [SettingKey] = [
+        .duration(
+            "metrics.interval", \.metrics.interval, .seconds(1)...(.seconds(3_600)),
+            "How often the database is read for /metrics, by every process that has health.port."),
+        .integer(
+            "metrics.kinds", \.metrics.kinds, 1...1_000,
+            "Most kinds that have series of their own in /metrics; the others are counted together as other."),
+        .duration(
+            "metrics.overdueAfter", \.metrics.overdueAfter, .milliseconds(100)...(.seconds(86_400)),
+            "A timeline that has been due for longer counts as overdue."),
+    ]
+
+    private static let log: [SettingKey] = [
+        .choice("log.level", \.log.level, "Least severe messages that are logged."),
+        .choice("log.format", \.log.format, "How a log line is written."),
+    ]
+}

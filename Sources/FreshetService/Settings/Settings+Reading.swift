@@ -1,0 +1,206 @@
+import Foundation
+import WidgetModel
+
+/// Settings with their places.
+package struct LoadedSettings: Sendable {
+    package let settings: Settings
+    /// Places of settings that are not the default, by name.
+    package let places: [String: String]
+    /// Warnings, such as environment variables that name no setting.
+    package let warnings: [String]
+    /// The file that was read, if any.
+    package let configurationFile: String?
+
+    /// A row of `freshet config show`.
+    package struct Row: Sendable, Equatable {
+        package let name: String
+        /// Nil if not set; secrets are redacted.
+        package let value: String?
+        /// `default`, a place in the file, a variable, or an option.
+        package let place: String
+    }
+
+    /// All settings in force, in the order of the table.
+    package var rows: [Row] {
+        SettingKey.all.map { key in
+            Row(name: key.name, value: key.display(settings), place: places[key.name] ?? "default")
+        }
+    }
+}
+
+extension Settings {
+    /// Key of the environment variable `FRESHET_CONFIG_FILE`, which names the configuration file when no option does.
+    private static let fileKey = "config.file"
+
+    /// Variables of the scripts in deploy/.
+    private static let scriptVariables = ["FRESHET_SWIFT_BIN", "FRESHET_POSTGRES_BIN", "FRESHET_PROGRAM"]
+
+    /// Reads the settings: defaults, overridden by the file, the environment and the flags, in this order. Blocks while it
+    /// reads files.
+    /// - Parameters:
+    ///   - flags: values of command-line options by setting.
+    ///   - configurationFile: the `--config` option.
+    ///   - required: settings that the command needs, such as `postgres.url`.
+    /// - Throws: all errors at once.
+    package static func load(
+        flags: [String: String] = [:], configurationFile: String? = nil,
+        environment: [String: String] = ProcessInfo.processInfo.environment, requiring required: [String] = []
+    ) throws(SettingsError) -> LoadedSettings {
+        var reading = SettingsReading()
+        var sources: [SettingSource] = []
+        let variables = SettingSource.environment(environment)
+        let path = configurationFile ?? variables.text(of: fileKey)
+        if let path {
+            let file = SettingsFile(path: path)
+            reading.problems += file.problems
+            sources.append(.file(file))
+        }
+        sources.append(variables)
+        for name in flags.keys.sorted() where !SettingKey.knownNames.contains(name) {
+            reading.problems.append(
+                SettingProblem(
+                    key: name, source: "the options", value: nil, reason: "unknown setting",
+                    expectation: Suggestion.closest(to: name, among: SettingKey.knownNames)))
+        }
+        sources.append(.flags(flags.filter { SettingKey.knownNames.contains($0.key) }))
+
+        for key in SettingKey.all { reading.read(key, from: sources) }
+        reading.checkTogether(required: required)
+        guard reading.problems.isEmpty else { throw SettingsError(problems: reading.problems) }
+        return LoadedSettings(
+            settings: reading.settings, places: reading.places, warnings: unknownVariables(environment),
+            configurationFile: path)
+    }
+
+    /// Variables with Freshet's prefix that name no setting.
+    private static func unknownVariables(_ environment: [String: String]) -> [String] {
+        let known = (SettingKey.knownNames + [fileKey]).map(SettingNames.environmentName) + scriptVariables
+        return environment.keys.sorted().compactMap { name in
+            guard name.hasPrefix(SettingNames.environmentPrefix), !name.hasPrefix("FRESHET_TEST_"),
+                !known.contains(name)
+            else { return nil }
+            let meant = Suggestion.closest(to: name, among: known).map { "; did you mean \($0)?" } ?? ""
+            return "the environment variable \(name) names no setting\(meant)"
+        }
+    }
+}
+
+/// State of reading the settings.
+private struct SettingsReading {
+    var settings = Settings()
+    var places: [String: String] = [:]
+    var problems: [SettingProblem] = []
+
+    mutating func read(_ key: SettingKey, from sources: [SettingSource]) {
+        var found: [(text: String, place: String)] = []
+        for source in sources {
+            if let value = value(of: key, in: source) { found.append(value) }
+        }
+        switch key.shape {
+        case .scalar, .list:
+            // Only the value in force is checked.
+            if let last = found.last { assign(key, last.text, place: last.place) }
+        case .map:
+            for value in found { assign(key, value.text, place: value.place) }
+            if found.count > 1 { places[key.name] = found.map(\.place).joined(separator: ", ") }
+        }
+    }
+
+    private mutating func value(of key: SettingKey, in source: SettingSource) -> (text: String, place: String)? {
+        let direct = source.text(of: key.name)
+        guard let fileKey = key.fileKeyName, let path = source.text(of: fileKey) else {
+            return direct.map { ($0, source.place(of: key.name)) }
+        }
+        let place = source.place(of: fileKey)
+        guard direct == nil else {
+            problems.append(
+                SettingProblem(
+                    key: key.name, source: "\(source.place(of: key.name)), \(place)", value: nil,
+                    reason: "is given both itself and as a file", expectation: "one of them"))
+            return nil
+        }
+        let folder = URL(fileURLWithPath: source.folder ?? FileManager.default.currentDirectoryPath, isDirectory: true)
+        do throws(BoundedFile.Unreadable) {
+            let text = try BoundedFile.read(
+                path: URL(fileURLWithPath: path, relativeTo: folder).path, maximumBytes: 65_536)
+            return (Self.fileText(text, shape: key.shape), place)
+        } catch {
+            problems.append(
+                SettingProblem(
+                    key: fileKey, source: place, value: nil, reason: error.message,
+                    expectation: "a file with the value of \(key.name)"))
+            return nil
+        }
+    }
+
+    /// The value in a file: its text without the line end, or the lines of a map.
+    private static func fileText(_ text: String, shape: SettingKey.Shape) -> String {
+        guard case .map = shape else { return text.trimmingCharacters(in: .whitespacesAndNewlines) }
+        let lines = text.split(whereSeparator: \.isNewline)
+            .map { $0.trimmingCharacters(in: .whitespaces) }
+            .filter { !$0.isEmpty && !$0.hasPrefix("#") }
+        return SettingText.join(lines)
+    }
+
+    private mutating func assign(_ key: SettingKey, _ text: String, place: String) {
+        do throws(SettingMismatch) {
+            try key.assign(&settings, text)
+            places[key.name] = place
+        } catch {
+            problems.append(
+                SettingProblem(
+                    key: key.name, source: place, value: key.isSecret ? nil : text,
+                    reason: error.reason ?? "is not allowed", expectation: key.expectation))
+        }
+    }
+
+    /// Checks rules between settings, and required settings.
+    mutating func checkTogether(required: [String]) {
+        for name in required {
+            guard let key = SettingKey.byName[name], key.write(settings) == nil else { continue }
+            // It may be set and have been reported as wrong.
+            guard !problems.contains(where: { $0.key == name || $0.key == key.fileKeyName }) else { continue }
+            problems.append(
+                SettingProblem(
+                    key: name, source: nil, value: nil,
+                    reason: "is not set: give it as \(key.environmentName), or in the configuration file",
+                    expectation: key.expectation))
+        }
+        if settings.kafka.deliveryTimeout >= settings.workers.lease {
+            problems.append(
+                SettingProblem(
+                    key: "kafka.deliveryTimeout", source: places["kafka.deliveryTimeout"] ?? places["workers.lease"],
+                    value: DurationText.write(settings.kafka.deliveryTimeout), reason: "is not under the lease",
+                    expectation: "less than workers.lease, which is \(DurationText.write(settings.workers.lease))"))
+        }
+        checkTopics()
+    }
+
+    private mutating func checkTopics() {
+        var owners: [String: String] = [:]
+        for key in SettingKey.all where key.name.hasPrefix("topics.") {
+            guard case .scalar = key.shape, let topic = key.write(settings) else { continue }
+            if let owner = owners[topic] {
+                problems.append(
+                    SettingProblem(
+                        key: key.name, source: places[key.name] ?? places[owner], value: topic,
+                        reason: "is also \(owner)", expectation: "a topic of its own"))
+            }
+            owners[topic] = owners[topic] ?? key.name
+        }
+        for topic in settings.topics.more.keys.sorted() {
+            guard let owner = owners[topic] else { continue }
+            problems.append(
+                SettingProblem(
+                    key: "topics.more", source: places["topics.more"], value: topic, reason: "is also \(owner)",
+                    expectation: "a topic of its own"))
+        }
+        for topic in settings.topics.allowedApps.keys.sorted() where !settings.topics.inputs.contains(topic) {
+            problems.append(
+                SettingProblem(
+                    key: "topics.allowedApps", source: places["topics.allowedApps"], value: topic,
+                    reason: "is no input topic",
+                    expectation: "one of \(settings.topics.inputs.joined(separator: ", "))"))
+        }
+    }
+}

@@ -1,0 +1,25 @@
+/// How a command ends, as `sysexits.h` numbers it.
+package enum CommandStatus: Int32, Sendable {
+    /// The command failed, or completed only in part.
+    case failure = 1
+    /// The command line is wrong.
+    case usage = 64
+    /// Kafka or PostgreSQL cannot be reached.
+    case unavailable = 69
+    /// The settings are wrong, or the database is not at this binary's migrations.
+    case configuration = 78
+}
+
+/// Why a command could not do what it was asked for, for people: what, where, and what was expected.
+package struct CommandFailure: Error, Sendable, CustomStringConvertible {
+    package let status: CommandStatus
+    /// One line a problem.
+    package let message: String
+
+    package init(_ status: CommandStatus, _ message: String) {
+        self.status = status
+        self.message = message
+    }
+
+    package var description: String { message }
+}

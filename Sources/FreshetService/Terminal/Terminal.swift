@@ -1,0 +1,149 @@
+import Foundation
+package import WidgetModel
+
+#if canImport(Darwin)
+import Darwin
+#else
+import Glibc
+#endif
+
+/// Output of commands: data on standard output, everything else on standard error.
+package enum Terminal {
+    package static func print(_ text: String) {
+        write(text + "\n", to: STDOUT_FILENO)
+    }
+
+    /// The document on one line, for programs that read line by line.
+    package static func printLine(_ json: JSONValue) {
+        print(String(decoding: json.encoded, as: UTF8.self))
+    }
+
+    package static func print(_ json: JSONValue) {
+        print(PrettyJSON.text(json))
+    }
+
+    package static func complain(_ text: String) {
+        write(text + "\n", to: STDERR_FILENO)
+    }
+
+    package static var showsProgress: Bool { isatty(STDERR_FILENO) == 1 }
+
+    /// Overwrites the progress line; does nothing without a terminal.
+    package static func progress(_ text: String) {
+        guard showsProgress else { return }
+        write("\r\u{1B}[K" + text, to: STDERR_FILENO)
+    }
+
+    package static func endProgress() {
+        progress("")
+    }
+
+    /// Writes bytes to standard output.
+    ///
+    /// - Returns: the number of the error, or 0.
+    package static func write(_ bytes: [UInt8]) -> Int32 {
+        write(bytes, to: STDOUT_FILENO)
+    }
+
+    private static func write(_ text: String, to descriptor: Int32) {
+        // When a standard stream is closed or full, there is nobody left to tell.
+        _ = write(Array(text.utf8), to: descriptor)
+    }
+
+    /// Writes without a buffer, so that the streams keep their order and readers get each line at once.
+    private static func write(_ bytes: [UInt8], to descriptor: Int32) -> Int32 {
+        var rest = bytes[...]
+        while !rest.isEmpty {
+            let written = rest.withUnsafeBytes { Self.systemWrite(descriptor, $0.baseAddress, $0.count) }
+            if written < 0 {
+                if errno == EINTR { continue }
+                return errno
+            }
+            rest = rest.dropFirst(written)
+        }
+        return 0
+    }
+
+    private static func systemWrite(_ descriptor: Int32, _ address: UnsafeRawPointer?, _ count: Int) -> Int {
+        #if canImport(Darwin)
+        Darwin.write(descriptor, address, count)
+        #else
+        Glibc.write(descriptor, address, count)
+        #endif
+    }
+}
+
+/// Indented JSON: two spaces per level, short arrays and objects of scalars on one line.
+package enum PrettyJSON {
+    private static let lineLength = 100
+
+    package static func text(_ value: JSONValue) -> String {
+        var text = ""
+        append(value, indentation: 0, to: &text)
+        return text
+    }
+
+    private static func append(_ value: JSONValue, indentation: Int, to text: inout String) {
+        let compact = String(decoding: value.encoded, as: UTF8.self)
+        switch value {
+        case .object(let object) where !object.isEmpty && indentation + compact.utf8.count > lineLength:
+            let inner = String(repeating: " ", count: indentation + 2)
+            text += "{"
+            for (index, member) in object.members.enumerated() {
+                text += (index == 0 ? "\n" : ",\n") + inner
+                text += String(decoding: JSONValue.string(member.key).encoded, as: UTF8.self) + ": "
+                append(member.value, indentation: indentation + 2, to: &text)
+            }
+            text += "\n" + String(repeating: " ", count: indentation) + "}"
+        case .array(let elements) where !elements.isEmpty && indentation + compact.utf8.count > lineLength:
+            let inner = String(repeating: " ", count: indentation + 2)
+            text += "["
+            for (index, element) in elements.enumerated() {
+                text += (index == 0 ? "\n" : ",\n") + inner
+                append(element, indentation: indentation + 2, to: &text)
+            }
+            text += "\n" + String(repeating: " ", count: indentation) + "]"
+        default:
+            text += compact
+        }
+    }
+}
+
+/// A table of text.
+package struct TextTable {
+    private let header: [String]
+    private var rows: [[String]] = []
+
+    package init(_ header: String...) {
+        self.header = header
+    }
+
+    package init(header: [String], rows: [[String]]) {
+        self.header = header
+        self.rows = rows
+    }
+
+    package mutating func add(_ row: String...) {
+        rows.append(row)
+    }
+
+    package var lines: [String] {
+        let all = [header] + rows
+        let widths = header.indices.map { column in all.map { $0[column].count }.max() ?? 0 }
+        return all.map { row in
+            var line = ""
+            for (column, text) in row.enumerated() {
+                line += text
+                // The last column needs no padding.
+                if column < row.count - 1 {
+                    line += String(repeating: " ", count: widths[column] - text.count + 2)
+                }
+            }
+            return line
+        }
+    }
+
+    package func printed() {
+        for line in lines { Terminal.print(line) }
+    }
+}

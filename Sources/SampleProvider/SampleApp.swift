@@ -1,0 +1,119 @@
+import WidgetModel
+
+/// The apps that the sample provider serves, each under its name: `POST /bank/timelines`.
+package enum SampleApp: String, CaseIterable, Sendable {
+    case bank, rangers, weather
+    /// For load tests: takes any kind.
+    case load
+
+    var kinds: [String] {
+        switch self {
+        case .bank: ["RecentPurchases", "DueDate"]
+        case .rangers: ["EmojiRanger"]
+        case .weather: ["Weather"]
+        case .load: []
+        }
+    }
+
+    func content(of kind: String) -> (any SampleContent.Type)? {
+        switch (self, kind) {
+        case (.bank, "RecentPurchases"): RecentPurchases.self
+        case (.bank, "DueDate"): DueDate.self
+        case (.rangers, "EmojiRanger"): EmojiRanger.self
+        case (.weather, "Weather"): CityWeather.self
+        case (.load, _): LoadContent.self
+        default: nil
+        }
+    }
+}
+
+/// What the content of a timeline is made from; nothing else goes into it.
+struct SampleMoment: Sendable {
+    var request: SampleRequest
+    /// Grows with every fetch of the same content, so that a reload can be seen.
+    var revision: Int
+    var seed: UInt64
+    var now: Timestamp
+
+    /// Random numbers of this content: the same for every revision, or, with the revision, different for each.
+    func random(withRevision: Bool) -> SampleRandom {
+        SampleRandom(seed: seed ^ request.identity ^ (withRevision ? SampleRandom.mix(UInt64(revision)) : 0))
+    }
+
+    /// A parameter of the configuration, or its default.
+    func parameter(_ name: String, default defaultValue: String) -> String {
+        request.parameters[name] ?? defaultValue
+    }
+}
+
+/// A kind of the samples: its timelines, their placeholder, and the choices of its parameters.
+protocol SampleContent {
+    /// Appends the members `policy` and `entries` of a timeline.
+    static func writeTimeline(_ moment: SampleMoment, to writer: inout SampleWriter)
+    /// Appends one entry as an object: the present state, as the gallery shows it.
+    static func writeSnapshot(_ moment: SampleMoment, to writer: inout SampleWriter)
+    /// Appends what is shown without data, as an object.
+    static func writePlaceholder(_ request: SampleRequest, to writer: inout SampleWriter)
+    /// The choices of a parameter, in sections; nil when there is no such parameter.
+    static func options(of parameter: String) -> [SampleSection]?
+}
+
+/// Choices under a title.
+struct SampleSection: Sendable, Equatable {
+    var title: String
+    var options: [Option]
+
+    /// A choice: what is stored in the configuration, and what people read.
+    struct Option: Sendable, Equatable {
+        var identifier: String
+        var display: String
+    }
+
+    init(_ title: String, _ options: [(String, String)]) {
+        self.title = title
+        self.options = options.map { Option(identifier: $0.0, display: $0.1) }
+    }
+}
+
+extension SampleWriter {
+    /// The member `policy` with `{"after": date}`.
+    mutating func policy(after date: Timestamp) {
+        key("policy")
+        beginObject()
+        key("after")
+        self.date(date)
+        endObject()
+    }
+
+    /// The member `policy` with `atEnd`.
+    mutating func policyAtEnd() {
+        key("policy")
+        string("atEnd")
+    }
+
+    /// The member `relevance`; the score in hundredths, the duration in seconds.
+    mutating func relevance(hundredths: Int, duration: Int) {
+        key("relevance")
+        beginObject()
+        key("score")
+        self.hundredths(hundredths)
+        key("duration")
+        integer(duration)
+        endObject()
+    }
+}
+
+extension Timestamp {
+    /// The start of the UTC day that this time falls in.
+    var startOfDay: Timestamp {
+        let day: Int64 = 86_400_000_000
+        let (quotient, remainder) = microseconds.quotientAndRemainder(dividingBy: day)
+        return Timestamp(microseconds: (remainder < 0 ? quotient - 1 : quotient) * day)
+    }
+
+    /// The time without its fraction of a second.
+    var wholeSecond: Timestamp {
+        let (quotient, remainder) = microseconds.quotientAndRemainder(dividingBy: 1_000_000)
+        return Timestamp(microseconds: (remainder < 0 ? quotient - 1 : quotient) * 1_000_000)
+    }
+}

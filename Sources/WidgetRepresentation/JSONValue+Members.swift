@@ -1,0 +1,18 @@
+package import WidgetModel
+
+extension JSONValue {
+    package static func text(_ text: String?) -> JSONValue { text.map { .string($0) } ?? .null }
+
+    package static func count(_ number: Int64) -> JSONValue { .number(JSONNumber(Int(number))) }
+
+    /// RFC 3339; null for none, and for what lies at the end of time.
+    package static func time(_ time: Timestamp?) -> JSONValue {
+        guard let time, time != .distantFuture, time != .distantPast else { return .null }
+        return .string(time.rfc3339)
+    }
+
+    /// Whole seconds.
+    package static func seconds(_ duration: Duration?) -> JSONValue {
+        duration.map { .count($0.wholeMicroseconds / 1_000_000) } ?? .null
+    }
+}

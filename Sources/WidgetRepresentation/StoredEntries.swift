@@ -1,0 +1,40 @@
+import WidgetModel
+
+/// Entries of a stored timeline, found in place, so that they are sent as they are stored.
+enum StoredEntries {
+    /// The bytes of the entry that is shown at a time: the last one that is not later; nil before the first.
+    ///
+    /// - Parameter json: a stored timeline, which is valid: an object with `entries` in the order of their dates.
+    static func current(in json: [UInt8], at time: Timestamp) -> ArraySlice<UInt8>? {
+        (try? place(in: json, at: time)).map { json[$0] }
+    }
+
+    private static func place(in json: [UInt8], at time: Timestamp) throws(JSONError) -> Range<Int>? {
+        var reader = JSONReader(json)
+        var place: Range<Int>?
+        var root = try reader.beginObject()
+        while let key = try reader.nextKey(&root) {
+            guard reader.matches(key, "entries") else {
+                try reader.skip()
+                continue
+            }
+            var entries = try reader.beginArray()
+            while try reader.nextElement(&entries) {
+                try reader.expect(.object)
+                let start = reader.position
+                if let date = try date(of: &reader), date <= time { place = start..<reader.position }
+            }
+        }
+        return place
+    }
+
+    /// Reads an entry and returns its date.
+    private static func date(of reader: inout JSONReader) throws(JSONError) -> Timestamp? {
+        var date: Timestamp?
+        var entry = try reader.beginObject()
+        while let key = try reader.nextKey(&entry) {
+            if reader.matches(key, "date") { date = try reader.timestamp() } else { try reader.skip() }
+        }
+        return date
+    }
+}

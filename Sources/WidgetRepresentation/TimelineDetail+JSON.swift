@@ -1,0 +1,92 @@
+package import WidgetModel
+package import WidgetStore
+
+extension TimelineDetail {
+    /// JSON of the timeline as the API and the commands show it. Stored JSON is spliced in as it is.
+    ///
+    /// - Parameter time: of which the current entry is told; that of the reading, if nil.
+    package func encoded(at time: Timestamp? = nil) -> [UInt8] {
+        var object = JSONObject()
+        object["timeline"] = .string(id.description)
+        object["app"] = .string(app)
+        object["kind"] = .string(kind)
+        object["family"] = .text(timeline.family?.name)
+        object["locale"] = .text(timeline.locale)
+        object["timeZone"] = .text(timeline.timeZone)
+        object["user"] = .text(timeline.user)
+        object["state"] = stateJSON
+        object["revision"] = revision.map { .count($0) } ?? .null
+        object["storedAt"] = .text(storedAt?.rfc3339)
+        object["age"] = .seconds(age)
+        let entry = currentEntry(at: time)
+        return JSONValue.object(object).encoded.splicing([
+            ("configuration", ArraySlice(timeline.configuration.canonical.utf8)),
+            ("shown", ArraySlice(shown(entry))), ("currentEntry", entry), ("content", content.map { ArraySlice($0) }),
+        ])
+    }
+
+    /// JSON of what a widget shows: `{"state", "entry"}`, where the state is `timeline`, `snapshot` or `placeholder`.
+    ///
+    /// The entry of a placeholder has a content only; that of a timeline is null before its first date.
+    package func shown(at time: Timestamp? = nil) -> [UInt8] { shown(currentEntry(at: time)) }
+
+    private func shown(_ entry: ArraySlice<UInt8>?) -> [UInt8] {
+        fallback?.encoded ?? (["state": "timeline"] as JSONValue).encoded.splicing([("entry", entry)])
+    }
+
+    /// JSON of the stored entry that is shown at a time; nil before the first, or when nothing is stored.
+    package func currentEntry(at time: Timestamp? = nil) -> ArraySlice<UInt8>? {
+        content.flatMap { StoredEntries.current(in: $0, at: time ?? readAt) }
+    }
+
+    /// Time since it was rendered; nil before the first time.
+    package var age: Duration? {
+        renderedAt.map { max(.zero, readAt - $0) }
+    }
+
+    private var stateJSON: JSONValue {
+        let kind = timeline.kind
+        return [
+            "stale": .bool(isStale), "requested": .count(requested), "rendered": .count(rendered),
+            "kindGeneration": .count(kind.current), "renderedKindGeneration": .count(timeline.state.generation),
+            "lane": .string(lane.name), "dueAt": .time(nextLook), "renderedAt": .time(renderedAt),
+            "attempts": .count(Int64(attempts)), "lastDecision": .text(decision?.name),
+            "cause": latestCause.map(\.json) ?? .null,
+        ]
+    }
+}
+
+extension FallbackContent {
+    /// JSON of what a widget shows while there is no timeline.
+    package var encoded: [UInt8] {
+        switch self {
+        case .snapshot(let entry, let storedAt):
+            (["state": "snapshot", "storedAt": .string(storedAt.rfc3339)] as JSONValue).encoded.splicing([
+                ("entry", ArraySlice(entry.utf8))
+            ])
+        case .placeholder(let content, let fetchedAt):
+            (["state": "placeholder", "source": fetchedAt == nil ? "manifest" : "provider"] as JSONValue).encoded
+                .splicing([("entry", ArraySlice([UInt8]().splicing([("content", ArraySlice(content.utf8))])))])
+        }
+    }
+}
+
+extension [UInt8] {
+    /// This object's JSON with more members, whose values are JSON too; nil is `null`. Empty bytes are an empty object.
+    fileprivate func splicing(_ members: [(name: String, value: ArraySlice<UInt8>?)]) -> [UInt8] {
+        var bytes = isEmpty ? [UInt8(ascii: "{")] : Array(dropLast())
+        for (name, value) in members {
+            if bytes.count > 1 { bytes.append(UInt8(ascii: ",")) }
+            bytes += Array("\"\(name)\":".utf8)
+            if let value { bytes += value } else { bytes += Array("null".utf8) }
+        }
+        bytes.append(UInt8(ascii: "}"))
+        return bytes
+    }
+}
+
+extension EventPosition {
+    fileprivate var json: JSONValue {
+        ["topic": .count(Int64(topic)), "partition": .count(Int64(partition)), "offset": .count(offset)]
+    }
+}

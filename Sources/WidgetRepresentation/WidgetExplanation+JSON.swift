@@ -1,0 +1,189 @@
+import WidgetEvents
+package import WidgetModel
+package import WidgetStore
+
+extension WidgetExplanation {
+    /// The explanation as the API and the commands show it.
+    ///
+    /// - Parameters:
+    ///   - events: what Kafka knows of the causes.
+    ///   - refused: requests for the widget that became dead letters, the latest first.
+    package func json(events: [ExplainedEvent], refused: [RefusedRequests.Row] = []) -> JSONValue {
+        var object = JSONObject()
+        object["app"] = .string(app)
+        object["widget"] = .string(widget)
+        object["kind"] = .string(kind.name)
+        object["family"] = .string(family.name)
+        object["user"] = .string(user)
+        object["device"] = .string(device)
+        object["removed"] = .bool(isRemoved)
+        object["timeline"] = .text(timelineID?.description)
+        if let timeline, let explanation {
+            let facts = timeline.facts
+            object["status"] = .string(explanation.status.rawValue)
+            object["next"] = explanation.nextJSON
+            object["lastDecision"] = explanation.lastJSON
+            object["notes"] = .array(explanation.notes.map(\.json))
+            object["requests"] = facts.requestsJSON
+            object["events"] = .array(events.map(\.json))
+            object["budget"] = explanation.budget.json
+            object["views"] = viewsJSON(timeline, explanation)
+            object["lastFetch"] = facts.fetchJSON
+            object["age"] = .seconds(facts.age)
+            object["lane"] = .string(facts.lane.name)
+            object["lease"] =
+                facts.lease.map { ["claim": .count($0.token), "endsAt": .time($0.endsAt)] } ?? .null
+            object["pausedAt"] = ["kind": .time(facts.kindPausedAt), "app": .time(facts.appPausedAt)]
+            object["shows"] = timeline.shownJSON
+        } else {
+            object["status"] = .string(isRemoved ? "removed" : "replaced")
+        }
+        object["refused"] = .array(refused.map(\.json))
+        object["readAt"] = .time(readAt)
+        return .object(object)
+    }
+
+    private func viewsJSON(_ timeline: Timeline, _ explanation: Explanation) -> JSONValue {
+        let views = timeline.facts.views
+        return [
+            "viewsADay": .rounded(views.viewsADay), "widgets": .count(Int64(timeline.widgets)),
+            "lastViewedAt": .time(timeline.viewedAt), "placedAt": .time(placedAt),
+            "lastActive": .time(views.lastActive),
+            "learning": .bool(views.isLearning(at: readAt)), "dormant": .bool(explanation.isDormant),
+            "dormantAfter": .seconds(kind.dormantAfter),
+        ]
+    }
+}
+
+extension WidgetExplanation.Timeline {
+    fileprivate var shownJSON: JSONValue {
+        guard let content else {
+            if let time = facts.snapshotAt { return ["content": "snapshot", "storedAt": .time(time)] }
+            return ["content": "placeholder", "fetchedAt": .time(facts.placeholderAt)]
+        }
+        return [
+            "content": "timeline", "revision": .count(content.revision), "storedAt": .time(content.storedAt),
+            "bytes": .count(Int64(content.bytes)),
+        ]
+    }
+}
+
+extension Explanation {
+    fileprivate var nextJSON: JSONValue {
+        let (eligibleAt, eligibleRule) = eligible
+        var object = JSONObject()
+        object["text"] = .string(next.text)
+        object["rule"] = .text(next.rule?.name)
+        object["at"] = .time(nextAt)
+        object["eligibleAt"] = .time(eligibleAt)
+        object["eligibleRule"] = eligibleAt > facts.readAt ? .string(eligibleRule.name) : .null
+        object["freeEligibleAt"] = .time(max(facts.timeline.freeAt, facts.readAt))
+        object["policyAt"] = .time(facts.timeline.policyAt)
+        object["dueAt"] = .time(facts.lease == nil ? facts.dueAt : nil)
+        object["listedAt"] = .time(facts.listedAt)
+        object["retryAt"] = facts.timeline.retryAt > facts.readAt ? .time(facts.timeline.retryAt) : .null
+        return .object(object)
+    }
+
+    fileprivate var lastJSON: JSONValue {
+        [
+            "decision": .string(facts.decision.name), "rule": .text(last.rule?.name), "at": .time(facts.decidedAt),
+            "text": .string(last.text),
+        ]
+    }
+}
+
+extension Explanation.Sentence {
+    fileprivate var json: JSONValue { ["text": .string(text), "rule": .text(rule?.name)] }
+}
+
+extension Explanation.Budget {
+    fileprivate var json: JSONValue {
+        [
+            "reloadsADay": .count(Int64(reloadsADay)), "left": .count(Int64(left)),
+            "spentAtWill": .count(Int64(spentAtWill)), "nextTokenAt": .time(nextTokenAt), "lifted": .bool(isLifted),
+        ]
+    }
+}
+
+extension ReloadFacts {
+    fileprivate var requestsJSON: JSONValue {
+        [
+            "pending": .count(pending), "stale": .bool(isStale),
+            "need": .string(need.name),
+            "targeted": [
+                "requested": .count(timeline.requested), "rendered": .count(timeline.rendered),
+                "pending": .count(targetedPending), "free": .bool(timeline.freeRequested > timeline.rendered),
+            ],
+            "everyone": [
+                "requested": .count(kind.current), "rendered": .count(timeline.generation),
+                "pending": .count(everyonePending), "free": .bool(kind.free > timeline.generation),
+                "unswept": .bool(waitsForSweeper), "cancelled": .bool(isEveryoneCancelled),
+            ],
+        ]
+    }
+
+    fileprivate var fetchJSON: JSONValue {
+        guard renderedAt != nil || fetchTime != nil || attempts > 0 else { return .null }
+        let outcome: String? =
+            switch decision {
+            case .reloaded, .unchanged, .failed: decision.name
+            default: nil
+            }
+        return [
+            "renderedAt": .time(renderedAt), "outcome": .text(outcome),
+            "milliseconds": fetchTime.map { .count($0.wholeMicroseconds / 1_000) } ?? .null,
+            "failuresSince": .count(Int64(attempts)),
+        ]
+    }
+}
+
+extension ReloadNeed {
+    package var name: String {
+        switch self {
+        case .first: "first"
+        case .free: "free"
+        case .budgeted: "budgeted"
+        case .policy: "policy"
+        }
+    }
+}
+
+extension ExplainedEvent {
+    fileprivate var json: JSONValue {
+        var object = JSONObject()
+        object["of"] = .string(cause.role.rawValue)
+        object["reason"] = .text(cause.reason?.name)
+        object["appliedAt"] = .time(cause.appliedAt)
+        object["topic"] = .text(topic)
+        object["partition"] = cause.position.map { .count(Int64($0.partition)) } ?? .null
+        object["offset"] = cause.position.map { .count($0.offset) } ?? .null
+        switch lookup {
+        case .found(let envelope):
+            object["id"] = .string(envelope.id)
+            object["type"] = .string(envelope.type)
+            object["source"] = .string(envelope.source)
+            object["time"] = .time(envelope.time)
+        case .gone: object["lookup"] = "no longer in Kafka"
+        case .notLookedUp(let reason): object["lookup"] = .string("not looked up: \(reason)")
+        case nil: break
+        }
+        return .object(object)
+    }
+}
+
+extension RefusedRequests.Row {
+    fileprivate var json: JSONValue {
+        [
+            "decision": .string(Decision.refused.name), "rule": .string(ReloadRule.invalidEvent.name),
+            "topic": .string(topic), "partition": .count(Int64(partition)), "offset": .count(offset),
+            "code": .string(code), "error": .string(error), "receivedAt": .time(receivedAt),
+        ]
+    }
+}
+
+extension JSONValue {
+    fileprivate static func rounded(_ number: Double) -> JSONValue {
+        JSONNumber((number * 10).rounded() / 10).map { .number($0) } ?? .null
+    }
+}

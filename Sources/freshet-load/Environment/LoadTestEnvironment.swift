@@ -1,0 +1,393 @@
+import AsyncHTTPClient
+import Foundation
+import FreshetClient
+import FreshetService
+import KafkaClient
+import Logging
+import NIOCore
+import PostgresClient
+import Synchronization
+import WidgetModel
+import WidgetStore
+
+/// The broker, provider, database and services of a scenario. Parts that the user did not name are processes of
+/// `freshet`, so that the cost of each is known, and end with the scenario.
+final class LoadTestEnvironment: Sendable {
+    /// Needs of a scenario.
+    struct Plan: Sendable {
+        /// Partitions of the input topics, and of the topic of timelines: the embedded broker keeps the last 5 MiB of
+        /// each.
+        var inputPartitions = 16
+        var outputPartitions = 16
+        var seed: UInt64 = 1
+        /// How long an event waits for others that share its way to Kafka (`linger.ms`).
+        var publisherLinger = Duration.zero
+        /// How long the reader of the output lets messages gather.
+        var readerWait: Duration?
+        /// Whether the service runs already, on the topics and in the group that the settings name.
+        var usesRunningService = false
+    }
+
+    let plan: Plan
+    let settings: Settings
+    let kafka: KafkaConfiguration
+    /// Without a path.
+    let providerURL: String
+    let pool: PostgresPool
+    let store: WidgetStore
+    let logger: Logger
+    let sampler: UsageSampler
+
+    private let options: ScenarioOptions
+    private let parts: Parts
+
+    /// Processes of the environment.
+    private final class Parts: Sendable {
+        struct State {
+            var broker: ChildProcess?
+            var provider: ChildProcess?
+            var services: [ChildProcess] = []
+            /// Services, with those that are not ready yet.
+            var serviceIDs: [Int32] = []
+            var database: PostgresProcesses?
+        }
+        let state = Mutex(State())
+
+        func measure() -> UsageSampler.Sample {
+            // The processes are asked one by one, under no lock.
+            let state = state.withLock { $0 }
+            let services = state.serviceIDs.compactMap { ProcessUsage(of: $0)?.cpuSeconds }
+            return UsageSampler.Sample(
+                time: .now, service: services.isEmpty ? nil : services.reduce(0, +),
+                database: state.database?.cpuSeconds, broker: state.broker?.cpuSeconds,
+                provider: state.provider?.cpuSeconds, tool: ProcessUsage(of: ProcessUsage.own)?.cpuSeconds)
+        }
+    }
+
+    private init(
+        _ plan: Plan, settings: Settings, kafka: KafkaConfiguration, providerURL: String, pool: PostgresPool,
+        parts: Parts, options: ScenarioOptions, logger: Logger
+    ) {
+        self.plan = plan
+        self.settings = settings
+        self.kafka = kafka
+        self.providerURL = providerURL
+        self.pool = pool
+        store = WidgetStore(pool: pool)
+        self.parts = parts
+        self.options = options
+        self.logger = logger
+        sampler = UsageSampler { parts.measure() }
+    }
+
+    /// Lends an environment with an empty database at the newest migrations; its processes end with `body`.
+    static func with<Value: Sendable>(
+        _ plan: Plan, options: ScenarioOptions, settings given: Settings, logger: Logger,
+        _ body: @Sendable (LoadTestEnvironment) async throws -> Value
+    ) async throws -> Value {
+        let parts = Parts()
+        var configuration = try given.postgresConfiguration()
+        configuration.maximumConnections = 2
+        // A checkpoint of a large database, and tidying it, take longer than any request of the service may.
+        configuration.statementTimeout = .seconds(3_600)
+        let pool = PostgresPool(configuration: configuration, logger: logger)
+        let outcome: Result<Value, any Error>
+        do {
+            let environment = try await make(plan, options, given, pool, parts, logger)
+            let value = try await withThrowingTaskGroup(of: Void.self) { group in
+                group.addTask { await environment.sampler.run() }
+                let value = try await body(environment)
+                group.cancelAll()
+                return value
+            }
+            outcome = .success(value)
+        } catch {
+            outcome = .failure(error)
+        }
+        // A task of its own, since this one may be cancelled.
+        await Task {
+            let running = parts.state.withLock { state in
+                state.services + [state.provider, state.broker].compactMap { $0 }
+            }
+            for process in running { await process.stop() }
+            await pool.shutdown()
+        }.value
+        return try outcome.get()
+    }
+
+    private static func make(
+        _ plan: Plan, _ options: ScenarioOptions, _ given: Settings, _ pool: PostgresPool, _ parts: Parts,
+        _ logger: Logger
+    ) async throws -> LoadTestEnvironment {
+        var settings = given
+        try await NodePreparation(pool: pool, logger: logger).prepareDatabase(migrate: true)
+        try await WidgetStore(pool: pool).requireEmpty()
+        // A group and, on the user's brokers, topics of its own, so that only the scenario's events are counted.
+        let run = String(UInt32.random(in: 0...UInt32.max), radix: 36)
+        settings.kafka.group = "freshet-load-\(run)"
+        let servers = options.bootstrapServers ?? (plan.usesRunningService ? given.kafka.bootstrapServers : nil)
+        var kafka = KafkaConfiguration(bootstrapServers: servers ?? "", properties: given.kafka.properties)
+        if plan.usesRunningService {
+            guard servers != nil else {
+                throw CommandFailure(.configuration, "a service that runs already has brokers: --bootstrap-servers")
+            }
+        } else if servers != nil {
+            settings.topics = TopicSettings(load: run)
+            try await create(settings.topics, plan, on: kafka, logger)
+        } else {
+            let topics = settings.topics.partitions(plan).flatMap { ["--topic", "\($0.name)=\($0.count)"] }
+            let broker = try await ChildProcess.start("embedded Kafka", ["kafka", "--set", "log.level=error"] + topics)
+            parts.state.withLock { $0.broker = broker }
+            kafka.bootstrapServers = broker.greeting["bootstrapServers"]?.stringValue ?? ""
+            kafka.properties.merge(EmbeddedKafka.clientProperties) { given, _ in given }
+        }
+        settings.kafka.bootstrapServers = kafka.bootstrapServers
+        settings.kafka.properties = kafka.properties
+        var providerURL = options.provider ?? ""
+        if options.provider == nil {
+            let provider = try await ChildProcess.start(
+                "provider", ["provider", "--set", "log.level=error", "--port", "0", "--seed", "\(plan.seed)"])
+            parts.state.withLock { $0.provider = provider }
+            providerURL = "http://127.0.0.1:\(provider.greeting["port"]?.numberValue?.int64 ?? 0)"
+        }
+        let environment = LoadTestEnvironment(
+            plan, settings: settings, kafka: kafka, providerURL: providerURL, pool: pool, parts: parts,
+            options: options, logger: logger)
+        try await environment.findDatabase()
+        return environment
+    }
+
+    private static func create(
+        _ topics: TopicSettings, _ plan: Plan, on kafka: KafkaConfiguration, _ logger: Logger
+    ) async throws {
+        let outcomes = try await KafkaAdmin(configuration: kafka, logger: logger).createTopics(
+            topics.partitions(plan).map { topic in
+                KafkaTopicSpecification(
+                    name: topic.name, partitions: topic.count,
+                    configuration: Text.equal(topic.name, topics.timelines) ? KafkaTopicSpecification.compacted : [:])
+            })
+        for case .failed(let error) in outcomes.values { throw error }
+    }
+
+    /// Finds the server's processes if it runs here, while all of this environment's own connections are open.
+    private func findDatabase() async throws {
+        let pool = pool
+        let backends = try await withThrowingTaskGroup(of: DatabaseVitals.Row?.self) { group in
+            for _ in 0..<pool.configuration.maximumConnections {
+                group.addTask {
+                    try await pool.withConnection { connection in
+                        // Long enough that the other connection is made meanwhile.
+                        try await connection.simple("SELECT pg_sleep(0.05)")
+                        return try await connection.query(DatabaseVitals()).first
+                    }
+                }
+            }
+            return try await group.reduce(into: [DatabaseVitals.Row]()) { rows, row in if let row { rows.append(row) } }
+        }
+        guard backends.allSatisfy(\.isLocal) else { return }
+        let processes = PostgresProcesses(backends: Set(backends.map(\.backend)))
+        parts.state.withLock { $0.database = processes }
+    }
+
+    // MARK: Services
+
+    /// Starts the service in a process of its own; returns when all its roles work.
+    func startService(_ role: ProcessRole = .all) async throws -> ChildProcess {
+        let topics = settings.topics
+        let values = [
+            ("kafka.group", settings.kafka.group), ("api.port", "0"), ("log.level", "warning"),
+            ("providers.allowPrivateNetworks", "127.0.0.0/8"), ("topics.pushes", topics.pushes),
+            ("topics.appChanges", topics.appChanges), ("topics.widgets", topics.widgets),
+            ("topics.timelines", topics.timelines), ("topics.deadLetters", topics.deadLetters),
+            ("topics.decisions", topics.decisions),
+        ]
+        var arguments = ["run", "--print-ready", "--role", role.rawValue]
+        if let config = options.settings.config { arguments += ["--config", config] }
+        // Of a key that comes twice the last counts.
+        for assignment in values.map({ "\($0.0)=\($0.1)" }) + options.settings.assignments {
+            arguments += ["--set", assignment]
+        }
+        let properties = kafka.properties.sorted { $0.key < $1.key }.map { "\($0.key)=\($0.value)" }
+        // Values that may hold a secret stay out of the list of processes.
+        let service = try await ChildProcess.start(
+            role == .all ? "service" : "\(role.rawValue) service", arguments,
+            environment: [
+                "FRESHET_POSTGRES_URL": settings.postgres.url ?? "",
+                "FRESHET_KAFKA_BOOTSTRAP_SERVERS": kafka.bootstrapServers,
+                "FRESHET_KAFKA_PROPERTIES": properties.joined(separator: ","),
+            ],
+            onStart: { [parts] id in parts.state.withLock { $0.serviceIDs.append(id) } })
+        parts.state.withLock { $0.services.append(service) }
+        return service
+    }
+
+    func stop(_ service: ChildProcess) async {
+        await service.stop()
+        parts.state.withLock { state in
+            state.services.removeAll { $0 === service }
+            state.serviceIDs.removeAll { $0 == service.pid }
+        }
+    }
+
+    /// - Throws: ``CommandFailure`` when a service has ended by itself.
+    func requireServices() throws {
+        for service in parts.state.withLock({ $0.services }) where !service.isRunning {
+            throw CommandFailure(.failure, "the \(service.name) has ended by itself")
+        }
+    }
+
+    // MARK: Counters
+
+    /// Requests and timelines that the provider has counted so far; nil when it is not the sample provider.
+    func providerCounts() async -> (requests: Int, timelines: Int)? {
+        let request = HTTPClientRequest(url: providerURL + "/stats")
+        guard let response = try? await HTTPClient.shared.execute(request, timeout: .seconds(5)),
+            let body = try? await response.body.collect(upTo: 1 << 20),
+            let json = try? JSONValue.parse(String(buffer: body)),
+            let requests = json["requests"]?.numberValue?.int64, let timelines = json["timelines"]?.numberValue?.int64
+        else { return nil }
+        return (Int(requests), Int(timelines))
+    }
+
+    /// Whether the broker is a process of this environment.
+    var isBrokerEmbedded: Bool { parts.state.withLock { $0.broker != nil } }
+
+    func vitals() async throws -> DatabaseVitals.Row {
+        guard let row = try await pool.query(DatabaseVitals()).first else {
+            throw CommandFailure(.failure, "PostgreSQL did not say where its log is")
+        }
+        return row
+    }
+
+    func overview() async throws -> Overview.Row {
+        guard let row = try await pool.query(Overview()).first else {
+            throw CommandFailure(.failure, "PostgreSQL did not say what it holds")
+        }
+        return row
+    }
+
+    /// Tidies the tables and writes a checkpoint.
+    ///
+    /// - Returns: false where that is not allowed.
+    @discardableResult
+    func checkpoint() async -> Bool {
+        do {
+            return try await pool.withConnection { connection in
+                _ = try await connection.execute(TidyTimelines())
+                _ = try await connection.execute(WriteCheckpoint())
+                return true
+            }
+        } catch {
+            return false
+        }
+    }
+
+    /// Calls a closure with every timeline in PostgreSQL, read a page at a time.
+    func forEachTimeline(_ body: (StoredTimelines.Row) -> Void) async throws {
+        var after: TimelineID?
+        let page = 20_000
+        while true {
+            let rows = try await pool.query(StoredTimelines(after: after, limit: page))
+            for row in rows { body(row) }
+            guard rows.count == page, let last = rows.last else { return }
+            after = last.id
+        }
+    }
+}
+
+extension LoadTestEnvironment {
+    // MARK: Kafka
+
+    /// Ends of a topic's partitions.
+    func ends(of topic: String) async throws -> [TopicPartition: Int64] {
+        let admin = KafkaAdmin(configuration: kafka, logger: logger)
+        let partitions = try await admin.describe(topics: [topic]).flatMap(\.partitions)
+        return try await admin.bounds(of: partitions.map { TopicPartition(topic: topic, partition: $0.id) })
+            .mapValues(\.end)
+    }
+
+    /// Lends a publisher of events, and finishes what is under way.
+    ///
+    /// - Parameter linger: how long an event waits for others; the plan's when nil.
+    func withPublisher<Value: Sendable>(
+        linger: Duration? = nil, _ body: (EventPublisher) async throws -> Value
+    ) async throws -> Value {
+        var kafka = kafka
+        kafka.properties["linger.ms"] = "\((linger ?? plan.publisherLinger).wholeMilliseconds)"
+        let producer = try KafkaProducer(
+            configuration: kafka, deliveryTimeout: settings.kafka.deliveryTimeout, logger: logger)
+        let publisher = EventPublisher(producer: producer, topics: settings.topicNames, source: "/freshet/load")
+        do {
+            let value = try await body(publisher)
+            await producer.shutdown()
+            return value
+        } catch {
+            await producer.shutdown()
+            throw error
+        }
+    }
+
+    /// Publishes a reload of each of these widgets, in their order, as fast as Kafka takes them, and checks that the broker
+    /// still has all of them: the embedded one silently drops what does not fit.
+    ///
+    /// - Parameter id: the event's, by the index among the widgets.
+    /// - Throws: ``CommandFailure`` when the broker has not kept all of them; `KafkaError`.
+    func publishReloads(of widgets: [Int], in world: LoadWorld, id: (Int) -> String) async throws {
+        let topic = settings.topics.pushes
+        let starts = try await ends(of: topic)
+        // As large sets as can be: the embedded broker walks through all that it keeps of a partition for every fetch.
+        try await withPublisher(linger: .milliseconds(50)) { publisher in
+            let chunk = 50_000
+            for first in stride(from: 0, to: widgets.count, by: chunk) {
+                let time = WallClock.now()
+                let events = (first..<min(first + chunk, widgets.count)).map { index in
+                    OutgoingEvent(
+                        world.reload(widgets[index]), id: id(index), time: time,
+                        key: "u\(world.person(of: widgets[index]))")
+                }
+                for result in await publisher.publish(events) { _ = try result.get() }
+            }
+        }
+        let bounds = try await KafkaAdmin(configuration: kafka, logger: logger).bounds(of: Array(starts.keys))
+        let kept = bounds.reduce(0) { $0 + $1.value.end - max(starts[$1.key] ?? 0, $1.value.earliest) }
+        guard kept >= widgets.count else {
+            throw CommandFailure(.failure, "the broker has \(kept) of \(widgets.count) events")
+        }
+    }
+
+    /// A consumer of the topic of timelines.
+    ///
+    /// - Parameter wait: how long messages gather; the client's default when nil.
+    func outputConsumer(_ name: String = "output", wait: Duration? = nil) throws(KafkaError) -> KafkaConsumer {
+        var kafka = kafka
+        if let wait {
+            kafka.properties["fetch.wait.max.ms"] = "\(wait.wholeMilliseconds)"
+            kafka.properties["fetch.min.bytes"] = "1000000"
+        }
+        return try KafkaConsumer(
+            configuration: KafkaConsumerConfiguration(
+                kafka: kafka, group: "\(settings.kafka.group)-\(name)", topics: [settings.topics.timelines]),
+            logger: logger)
+    }
+}
+
+extension TopicSettings {
+    /// Topics of one run.
+    fileprivate init(load run: String) {
+        self.init()
+        func name(_ topic: String) -> String { topic.replacing("freshet.", with: "freshet-load-\(run).") }
+        pushes = name(pushes)
+        appChanges = name(appChanges)
+        widgets = name(widgets)
+        timelines = name(timelines)
+        deadLetters = name(deadLetters)
+        decisions = name(decisions)
+    }
+
+    fileprivate func partitions(_ plan: LoadTestEnvironment.Plan) -> [(name: String, count: Int)] {
+        [
+            (pushes, plan.inputPartitions), (appChanges, 1), (widgets, 1), (timelines, plan.outputPartitions),
+            (deadLetters, 1), (decisions, plan.outputPartitions),
+        ]
+    }
+}

@@ -1,0 +1,147 @@
+import FreshetService
+import KafkaClient
+import Logging
+import Synchronization
+import WidgetModel
+
+/// Reads the topic of timelines as one of its consumers would: of each timeline, the message with the highest revision
+/// counts.
+final class OutputWatch: Sendable {
+    struct Latest: Sendable, Equatable {
+        var revision: Int64
+        /// Hash of the entries as they are in the message; nil where it is not computed.
+        var hash: ContentHash?
+    }
+
+    private struct State {
+        var isArmed = false
+        var latest: [TimelineID: Latest] = [:]
+        var messages = 0
+        /// Offset after the last message that was read.
+        var next: [TopicPartition: Int64]
+    }
+
+    /// How long no message may come before a reader gives up.
+    private static let patience = Duration.seconds(60)
+
+    private let state: Mutex<State>
+    private let starts: [TopicPartition: KafkaOffset]
+    private let hashesEntries: Bool
+
+    /// - Parameters:
+    ///   - starts: where reading begins; the topic's beginning for partitions that are left out.
+    ///   - hashesEntries: whether the content of each message is hashed.
+    init(from starts: [TopicPartition: Int64] = [:], hashesEntries: Bool = false) {
+        state = Mutex(State(next: starts))
+        self.starts = starts.mapValues { .at($0) }
+        self.hashesEntries = hashesEntries
+    }
+
+    /// Starts to count messages; those before were only read.
+    func arm() {
+        state.withLock { $0.isArmed = true }
+    }
+
+    /// Number of counted messages, tombstones among them.
+    var messages: Int { state.withLock { $0.messages } }
+    var latest: [TimelineID: Latest] { state.withLock { $0.latest } }
+
+    /// Waits until everything before these places was read, or nothing has come for a while.
+    ///
+    /// - Returns: whether it was read.
+    func reaches(_ ends: [TopicPartition: Int64]) async throws -> Bool {
+        var (last, since) = (-1, ContinuousClock.now)
+        while true {
+            let (isReached, messages) = state.withLock { state in
+                (ends.allSatisfy { $0.value == 0 || (state.next[$0.key] ?? 0) >= $0.value }, state.messages)
+            }
+            if isReached { return true }
+            if messages != last { (last, since) = (messages, .now) }
+            guard since.duration(to: .now) < Self.patience else { return false }
+            try await Task.sleep(for: .milliseconds(20))
+        }
+    }
+
+    /// Reads until it is cancelled.
+    ///
+    /// - Parameter onPublished: told of each timeline that has a new revision; it must be quick.
+    func run(
+        _ consumer: KafkaConsumer, onPublished: (@Sendable (TimelineID) -> Void)? = nil, logger: Logger
+    ) async throws {
+        try await withTaskCancellationHandler {
+            for try await event in consumer.events {
+                switch event {
+                case .assigned(let assignment): assignment.start(at: starts)
+                case .revoked(let revocation): revocation.acknowledge()
+                case .batch(let batch): for id in read(batch) { onPublished?(id) }
+                case .offsetOutOfRange(let partition, let offset):
+                    logger.error(
+                        "timelines were dropped before they were read",
+                        metadata: ["partition": "\(partition.partition)", "offset": "\(offset)"])
+                    try await consumer.seek([partition: .earliest])
+                case .error(let error): logger.debug("output consumer", metadata: ["error": "\(error)"])
+                }
+            }
+        } onCancel: {
+            Task { await consumer.shutdown() }
+        }
+        await consumer.shutdown()
+    }
+
+    private func read(_ batch: KafkaBatch) -> [TimelineID] {
+        state.withLock { state in
+            var published: [TimelineID] = []
+            for index in 0..<batch.count {
+                state.next[batch.topicPartition(index)] = batch.records[index].offset + 1
+                guard state.isArmed else { continue }
+                state.messages += 1
+                guard let key = batch.key(index), let id = TimelineID(bytes: batch.bytes[key]),
+                    let header = batch.header(index, named: "freshet-revision"),
+                    let revision = Int64(String(decoding: batch.bytes[header], as: UTF8.self))
+                else { continue }
+                guard state.latest[id].map({ $0.revision < revision }) ?? true else { continue }
+                let entries = hashesEntries ? batch.value(index).map { batch.bytes[$0] } : nil
+                state.latest[id] = Latest(revision: revision, hash: entries.flatMap(Self.hash(ofEntriesIn:)))
+                published.append(id)
+            }
+            return published
+        }
+    }
+
+    private static let entries = Array("\"entries\":[".utf8)
+    private static let end = Array("],\"policy\":".utf8)
+
+    /// The hash that PostgreSQL has of the same entries: of the canonical form up to their end.
+    static func hash(ofEntriesIn value: ArraySlice<UInt8>) -> ContentHash? {
+        guard let start = value.firstRange(of: entries)?.lowerBound, let end = value[start...].ranges(of: end).last
+        else { return nil }
+        return ContentHash(of: [UInt8(ascii: "{")] + value[start..<end.lowerBound])
+    }
+}
+
+extension LoadTestEnvironment {
+    /// Reads the topic of timelines from one place to another.
+    ///
+    /// - Parameter name: of the consumer group, a new one for each call.
+    /// - Throws: ``CommandFailure`` when its end cannot be reached.
+    func readOutput(
+        from starts: [TopicPartition: Int64], to ends: [TopicPartition: Int64], name: String
+    ) async throws -> OutputWatch {
+        let watch = OutputWatch(from: starts, hashesEntries: true)
+        watch.arm()
+        let consumer = try outputConsumer(name)
+        try await withThrowingTaskGroup(of: Bool.self) { group in
+            group.addTask { [logger] in
+                try await watch.run(consumer, logger: logger)
+                return false
+            }
+            group.addTask { try await watch.reaches(ends) }
+            guard try await group.next() == true else {
+                throw CommandFailure(.unavailable, "the output topic could not be read to its end")
+            }
+            group.cancelAll()
+            while try await group.next() != nil {}
+        }
+        return watch
+    }
+}

@@ -1,0 +1,66 @@
+import ArgumentParser
+import FreshetService
+import Logging
+import WidgetModel
+
+/// Options of the scenarios that run a service.
+struct ScenarioOptions: ParsableArguments {
+    @Option(help: "Brokers to use; an embedded broker, in a process of its own, if there are none.")
+    var bootstrapServers: String?
+
+    @Option(
+        help: "The URL of a provider to use, without a path; the sample provider, in a process of its own, if none.")
+    var provider: String?
+
+    @Option(help: "What the stream follows from.")
+    var seed: UInt64 = 1
+
+    @Flag(help: "Print the result as JSON (schemas/load-report.json).")
+    var json = false
+
+    @Option(
+        help: ArgumentHelp(
+            "Also write a page with the figures and charts, which needs nothing else.", valueName: "file.html"))
+    var report: String?
+
+    @OptionGroup var settings: SettingsOptions
+
+    /// Runs a scenario until its end or a signal, and prints its report.
+    ///
+    /// - Throws: ``CommandFailure`` when it was stopped, or has lost something.
+    func run(
+        _ plan: LoadTestEnvironment.Plan, _ body: @escaping @Sendable (LoadTestEnvironment) async throws -> LoadResult
+    ) async throws {
+        var values = try settings.load(requiring: ["postgres.url"]).settings
+        if !settings.assignments.contains(where: { $0.hasPrefix("log.level=") }) { values.log.level = .error }
+        let logger = values.log.logger()
+        let outcome = RunOutcome()
+        try await SignalScope.run(logger: logger) { [self, values] scope in
+            let work = BackgroundService("load") {
+                let result = try await LoadTestEnvironment.with(
+                    plan, options: self, settings: values, logger: logger, body)
+                Terminal.endProgress()
+                try emit(result)
+                outcome.end(lost: result.lost)
+            }
+            try await scope.run([work])
+        }
+        switch outcome.lost {
+        case nil: throw CommandFailure(.failure, "stopped before the end")
+        case 0?: return
+        case let lost?: throw CommandFailure(.failure, "lost: \(lost)")
+        }
+    }
+
+    /// Prints a report, and writes its page if one is wanted.
+    ///
+    /// - Throws: ``CommandFailure`` when the page cannot be written; the report is printed before.
+    private func emit(_ result: LoadResult) throws {
+        result.printed(asJSON: json)
+        guard let report else { return }
+        try LoadPage(
+            report: result.json, charts: result.charts, command: ShownCommand.text(CommandLine.arguments),
+            time: WallClock.now()
+        ).write(to: report)
+    }
+}

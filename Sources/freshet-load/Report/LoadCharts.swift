@@ -1,0 +1,79 @@
+import Foundation
+import FreshetService
+import WidgetModel
+
+/// What a scenario was like at one moment, or since the sample before.
+struct LoadSample: Sendable, Equatable {
+    /// What is sampled; the names are those of the JSON members.
+    enum Key: String, Sendable, CaseIterable {
+        /// Since the sample before.
+        case eventsPerSecond, timelinesPerSecond
+        /// Of what was stored since the sample before, in milliseconds.
+        case p50, p99, max
+        /// On disk: the table of the timelines' state with its free space map, and all its indexes.
+        case stateTableBytes, stateIndexBytes
+        /// As the statistics collector estimates them, of the same table.
+        case deadTuples, liveTuples
+        /// Since the sample before.
+        case walBytesPerSecond
+        case residentBytes
+
+        var isLatency: Bool { self == .p50 || self == .p99 || self == .max }
+    }
+
+    /// From the start of the run.
+    var seconds: Double
+    var values: [Key: Double]
+
+    init(seconds: Double, _ values: [Key: Double?] = [:]) {
+        self.seconds = seconds
+        self.values = values.compactMapValues { $0 }
+    }
+
+    var json: JSONValue {
+        let members = Key.allCases.compactMap { key in
+            values[key].map { JSONObject.Member(key: key.rawValue, value: .rounded($0)) }
+        }
+        return .object(JSONObject([JSONObject.Member(key: "seconds", value: .rounded(seconds))] + members))
+    }
+}
+
+/// What a report draws, besides its figures.
+struct LoadCharts: Sendable, Equatable {
+    /// Something that went on for a while, shown behind the lines.
+    struct Span: Sendable, Equatable {
+        var label: String
+        /// Seconds from the start of the run.
+        var from: Double
+        var to: Double
+
+        var json: JSONValue { ["label": .string(label), "from": .rounded(from), "to": .rounded(to)] }
+    }
+
+    var samples: [LoadSample] = []
+    var spans: [Span] = []
+
+    /// The members of the report's JSON; none for what there is nothing of.
+    var members: [(key: String, value: JSONValue)] {
+        var members: [(key: String, value: JSONValue)] = []
+        if !samples.isEmpty { members.append(("samples", .array(samples.map(\.json)))) }
+        if !spans.isEmpty { members.append(("spans", .array(spans.map(\.json)))) }
+        return members
+    }
+
+    /// No more than so many samples, each of several: means, but the worst of the latencies.
+    func thinned(to limit: Int) -> [LoadSample] {
+        guard samples.count > limit else { return samples }
+        let size = (samples.count + limit - 1) / limit
+        return stride(from: 0, to: samples.count, by: size).map { first in
+            let part = samples[first..<min(first + size, samples.count)]
+            var merged = LoadSample(seconds: part.last?.seconds ?? 0)
+            for key in LoadSample.Key.allCases {
+                let values = part.compactMap { $0.values[key] }
+                guard let largest = values.max() else { continue }
+                merged.values[key] = key.isLatency ? largest : values.reduce(0, +) / Double(values.count)
+            }
+            return merged
+        }
+    }
+}

@@ -1,0 +1,104 @@
+import FreshetService
+import WidgetModel
+
+/// What a load scenario found out: the members that all scenarios have (`schemas/`), and some of its own.
+struct LoadResult: Sendable, Equatable {
+    var scenario: String
+    /// Events that were published.
+    var events = 0
+    /// Timelines that they were for.
+    var distinctTimelines = 0
+    /// From the first event that could be read to the last timeline that was stored.
+    var wallSeconds = 0.0
+    var eventsPerSecond: Double { wallSeconds > 0 ? Double(events) / wallSeconds : 0 }
+    /// Timelines stored and published; nil where the scenario renders none.
+    var timelines: Int?
+    var timelinesPerSecond: Double? { timelines.map { wallSeconds > 0 ? Double($0) / wallSeconds : 0 } }
+    /// As the provider itself counts them; nil where it does not tell.
+    var providerRequests: Int?
+    var providerTimelines: Int?
+    var walBytes: Int?
+    var serviceCPUSeconds: Double?
+    var databaseCPUSeconds: Double?
+    /// Of the service.
+    var peakResidentBytes: Int?
+    /// Nil where none was measured.
+    var latency: LatencySummary?
+    /// What was asked for and not done; anything but 0 makes the command fail.
+    var lost = 0
+    /// Timelines that are behind a generation at the end.
+    var stale = 0
+    /// Timelines whose last message on the output topic is what PostgreSQL has stored; where nothing is published, those that
+    /// are there as they should be.
+    var verified = 0
+    /// For the charts of a page, and members of the JSON where there are any.
+    var charts = LoadCharts()
+    /// Members of the scenario's own.
+    var extras: [(key: String, value: JSONValue)] = []
+
+    init(scenario: String) {
+        self.scenario = scenario
+    }
+
+    static func == (left: LoadResult, right: LoadResult) -> Bool { left.json == right.json }
+
+    var json: JSONValue {
+        var members: [(String, JSONValue)] = [
+            ("scenario", .string(scenario)), ("events", .integer(events)),
+            ("distinctTimelines", .integer(distinctTimelines)), ("wallSeconds", .rounded(wallSeconds)),
+            ("eventsPerSecond", .rounded(eventsPerSecond)), ("timelinesPerSecond", .rounded(timelinesPerSecond)),
+            ("providerRequests", .integer(providerRequests)), ("providerTimelines", .integer(providerTimelines)),
+            ("walBytes", .integer(walBytes)), ("serviceCPUSeconds", .rounded(serviceCPUSeconds)),
+            ("databaseCPUSeconds", .rounded(databaseCPUSeconds)), ("peakResidentBytes", .integer(peakResidentBytes)),
+            ("latencyMilliseconds", latency?.percentiles ?? .null), ("lost", .integer(lost)),
+            ("stale", .integer(stale)),
+            ("verified", .integer(verified)),
+        ]
+        members += extras.map { ($0.key, $0.value) } + charts.members.map { ($0.key, $0.value) }
+        return .object(JSONObject(members.map { JSONObject.Member(key: $0.0, value: $0.1) }))
+    }
+
+    func printed(asJSON: Bool) {
+        if asJSON { Terminal.print(json) } else { for line in lines { Terminal.print(line) } }
+    }
+
+    /// For people: a line for each member that is known, the scenario's own last.
+    var lines: [String] {
+        func line(_ name: String, _ text: String?) -> String? {
+            text.map { name.padded(to: 24) + $0 }
+        }
+        let cpu = [("service", serviceCPUSeconds), ("PostgreSQL", databaseCPUSeconds)]
+            .compactMap { part in part.1.map { "\(Figure.digits($0)) s \(part.0)" } }
+        var lines = [
+            line("events", "\(events) for \(distinctTimelines) timelines, lost \(lost), stale \(stale)"),
+            line("verified", verified > 0 || timelines != nil ? "\(verified) timelines" : nil),
+            line("wall time", "\(Figure.digits(wallSeconds)) s, \(Int(eventsPerSecond)) events/s"),
+            line("timelines", timelinesPerSecond.map { "\(timelines ?? 0), \(Int($0))/s" }),
+            line(
+                "provider",
+                providerRequests.map { "\($0) requests for \(providerTimelines ?? 0) timelines" }),
+            line("CPU", cpu.isEmpty ? nil : cpu.joined(separator: ", ")),
+            line("WAL", walBytes.map { Figure.digits(Double($0) / 1e6) + " MB" }),
+            line("peak memory", peakResidentBytes.map { Figure.digits(Double($0) / 1e6) + " MB" }),
+        ].compactMap { $0 }
+        if let latency {
+            lines.append(
+                "latency".padded(to: 24)
+                    + "p50 \(Figure.digits(latency.p50)), p90 \(Figure.digits(latency.p90)), p99 \(Figure.digits(latency.p99)), "
+                    + "p99.9 \(Figure.digits(latency.p999)), max \(Figure.digits(latency.max)) ms")
+        }
+        lines += extras.map { $0.key.padded(to: 24) + String(decoding: $0.value.encoded, as: UTF8.self) }
+        return lines
+    }
+}
+
+extension String {
+    fileprivate func padded(to width: Int) -> String {
+        self + String(repeating: " ", count: max(1, width - count))
+    }
+}
+
+extension JSONValue {
+    /// A number; null when there is none.
+    static func integer(_ value: Int?) -> JSONValue { value.map { .number(JSONNumber($0)) } ?? .null }
+}

@@ -1,0 +1,257 @@
+import ArgumentParser
+import FreshetService
+import KafkaClient
+import PostgresClient
+import SampleProvider
+import WidgetModel
+import WidgetStore
+
+struct LoadDrainCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "drain",
+        abstract: "Reloads that wait in Kafka when the service starts, until all are stored and published.",
+        discussion: """
+            Needs an empty PostgreSQL database (postgres.url). Imports and renders the widgets, publishes reloads of \
+            single widgets chosen at random, writes a checkpoint, starts the service in a process of its own, and \
+            measures until every event is applied and every targeted timeline is stored and published; then the same \
+            again, which is the result (the first pass is reported as "cold"). Broker, provider, service and PostgreSQL \
+            are separate processes, and each one's CPU time is reported. What is stored is compared with what stands on \
+            the output topic. The exit code is 1 if anything is lost.
+
+            Examples:
+              deploy/local/postgres run -- freshet-load drain
+              freshet-load drain --set postgres.url=postgresql:///freshet --bootstrap-servers kafka:9092 --json
+            """)
+
+    @OptionGroup var world: LoadWorldOptions
+
+    @Option(help: "Events, each for one widget chosen by the distribution.")
+    var events = 200_000
+
+    @OptionGroup var popularity: PopularityOptions
+
+    @Option(help: "Passes over the events: the last is the result, the first the cold one.")
+    var passes = 2
+
+    @Option(help: "Most timelines in one request to the provider (maxBatch of the kinds).")
+    var maxBatch = 500
+
+    @Flag(
+        help: """
+            Use the service that runs already on the database, the topics and the group that the settings name, and do \
+            not start one; needs brokers and --provider. It works while the events are published, and that time counts.
+            """)
+    var runningService = false
+
+    @OptionGroup var options: ScenarioOptions
+
+    func validate() throws {
+        try OptionRange.check("--events", events, in: 1...10_000_000)
+        try OptionRange.check("--passes", passes, in: 1...10)
+        try OptionRange.check("--max-batch", maxBatch, in: 1...1_000)
+        if runningService, options.provider == nil {
+            throw ValidationError("--running-service: expected with --provider, where the service can reach it")
+        }
+    }
+
+    func run() async throws {
+        var world = world.world
+        world.maxBatch = maxBatch
+        let scenario = LoadDrain(
+            world: world, events: events, seed: options.seed, exponent: try popularity.exponent(), passes: passes,
+            usesRunningService: runningService)
+        // The embedded broker keeps the last 5 MiB of a partition, and an event takes about 450 bytes there, a published
+        // timeline, compressed, about 350.
+        func partitions(_ count: Int, _ bytes: Int) -> Int { min(512, max(8, count * bytes / (3 << 20) + 1)) }
+        let plan = LoadTestEnvironment.Plan(
+            inputPartitions: partitions(events * passes, 450), outputPartitions: partitions(events, 350),
+            seed: options.seed, usesRunningService: runningService)
+        try await options.run(plan) { try await scenario.run($0) }
+    }
+}
+
+/// Reloads of single widgets that wait in Kafka when the service starts, until all of them are applied, stored and
+/// published.
+struct LoadDrain: Sendable {
+    let world: LoadWorld
+    let events: Int
+    let seed: UInt64
+    /// Exponent of Zipf's law, by which widgets are chosen; nil for everyone alike.
+    let exponent: Double?
+    /// Passes over the same events; the last is measured, the first is the cold one.
+    let passes: Int
+    /// Whether the service runs already: it works while the events are published, and that time counts.
+    let usesRunningService: Bool
+
+    /// How long nothing may move before the scenario gives up; its result tells what is missing then.
+    private static let patience = Duration.seconds(60)
+
+    func run(_ environment: LoadTestEnvironment) async throws -> LoadResult {
+        try await world.place(in: environment.store, provider: environment.providerURL)
+        Terminal.progress("rendering \(world.widgets) widgets")
+        let began = try await environment.vitals()
+        try await withService(environment) { _ in _ = try await settle(published: 0, environment) }
+        let rendered = try await environment.vitals()
+        guard try await environment.overview().stale == 0 else {
+            throw CommandFailure(.failure, "the widgets could not be rendered before the events")
+        }
+
+        let choice = PopularWidgets(of: world, exponent: exponent)
+        var random = SampleRandom(seed: seed)
+        let widgets = (0..<events).map { _ in choice.next(using: &random) }
+        let targets = Set(Set(widgets).map { world.timeline(of: $0).id })
+        var results: [LoadResult] = []
+        for number in 1...passes { results.append(try await pass(number, widgets, targets, environment)) }
+        var result = results[passes - 1]
+        result.extras += [
+            ("cold", passes > 1 ? results[0].json : .null),
+            (
+                "firstRender",
+                [
+                    "timelines": .integer(world.widgets),
+                    "wallSeconds": .rounded(rendered.now.seconds(since: began.now)),
+                ]
+            ),
+        ]
+        result.lost = results.reduce(0) { $0 + $1.lost }
+        return result
+    }
+
+    /// Runs a closure while the service runs, which is started and stopped unless it runs already.
+    private func withService<Value>(_ environment: LoadTestEnvironment, _ body: (ChildProcess?) async throws -> Value)
+        async throws -> Value
+    {
+        guard !usesRunningService else { return try await body(nil) }
+        let service = try await environment.startService()
+        let value = try await body(service)
+        await environment.stop(service)
+        return value
+    }
+
+    /// Publishes the events, then starts a service that finds them in Kafka.
+    private func pass(_ number: Int, _ widgets: [Int], _ targets: Set<TimelineID>, _ environment: LoadTestEnvironment)
+        async throws -> LoadResult
+    {
+        var result = LoadResult(scenario: "drain")
+        Terminal.progress("publishing \(events) events, pass \(number) of \(passes)")
+        let before = try await environment.overview()
+        let applied = try await environment.store.appliedEvents()
+        let output = environment.settings.topics.timelines
+        let starts = try await environment.ends(of: output)
+        let providerBefore = await environment.providerCounts()
+        var first = try await environment.vitals()
+        try await environment.publishReloads(of: widgets, in: world) { "load-\(number)-\($0)" }
+        var hasCheckpoint = false
+        if !usesRunningService {
+            // Before the first pass only: later ones are not to pay for full pages again.
+            if number == 1 { hasCheckpoint = await environment.checkpoint() }
+            first = try await environment.vitals()
+        }
+
+        Terminal.progress("draining, pass \(number) of \(passes)")
+        let (ready, readyAt, last) = try await withService(environment) { service in
+            // The service may have begun before it said so: the earlier of the two counts.
+            let (ready, readyAt) = (try await environment.vitals().now, ContinuousClock.now)
+            let samples = try await settle(published: applied + events, environment)
+            result.charts.samples = LoadCharts(samples: samples).thinned(to: 600)
+            let last = try await environment.vitals()
+            environment.sampler.sample()
+            result.peakResidentBytes = service?.peakResidentBytes
+            return (ready, readyAt, last)
+        }
+
+        Terminal.progress("checking, pass \(number) of \(passes)")
+        let served = try await served(targets, since: first.now, environment)
+        let begin = min(ready, served.first ?? ready)
+        let end = served.last ?? begin
+        let usage = environment.sampler.usage(
+            from: readyAt + .seconds(begin.seconds(since: ready)), to: readyAt + .seconds(end.seconds(since: ready)))
+        let providerAfter = await environment.providerCounts()
+        let watch = try await environment.readOutput(
+            from: starts, to: try await environment.ends(of: output), name: "output-\(number)")
+
+        let after = try await environment.overview()
+        var losses = LoadLosses(published: events, before: before, after: after)
+        compare(served.rows, watch.latest, targets, &result, &losses)
+        losses[.unapplied] = applied + events - (try await environment.store.appliedEvents())
+        if let providerBefore, let providerAfter {
+            result.providerRequests = providerAfter.requests - providerBefore.requests
+            result.providerTimelines = providerAfter.timelines - providerBefore.timelines
+            losses[.unfetched] = targets.count - (providerAfter.timelines - providerBefore.timelines)
+        }
+        result.events = events
+        result.distinctTimelines = targets.count
+        result.timelines = watch.messages
+        result.wallSeconds = end.seconds(since: begin)
+        result.walBytes = Int(last.walBytes - first.walBytes)
+        result.serviceCPUSeconds = usage?.service
+        result.databaseCPUSeconds = usage?.database
+        result.stale = Int(after.stale)
+        result.lost = losses.total
+        result.extras = [
+            ("brokerCPUSeconds", .rounded(usage?.broker)), ("providerCPUSeconds", .rounded(usage?.provider)),
+            ("toolCPUSeconds", .rounded(usage?.tool)), ("checkpoint", .bool(hasCheckpoint)), ("losses", losses.json),
+        ]
+        return result
+    }
+
+    /// Waits until so many events are applied, and no list is due or leased.
+    ///
+    /// - Returns: events applied and timelines fetched over time, for the chart.
+    private func settle(published: Int, _ environment: LoadTestEnvironment) async throws -> [LoadSample] {
+        var progress = (-1, -1)
+        var since = ContinuousClock.now
+        var recorder = DrainRecorder(goal: published)
+        while since.duration(to: .now) < Self.patience {
+            try environment.requireServices()
+            let applied = try await environment.store.appliedEvents()
+            let fetched = await environment.providerCounts()?.timelines ?? 0
+            if (applied, fetched) != progress { (progress, since) = ((applied, fetched), .now) }
+            recorder.record(applied: applied, fetched: fetched)
+            if applied >= published, try await environment.pool.query(TimelinesUnderWay()).first == 0 { break }
+            try await Task.sleep(for: .milliseconds(100))
+        }
+        return recorder.samples
+    }
+
+    private struct Served {
+        var rows: [TimelineID: StoredTimelines.Row] = [:]
+        /// When the first of the targeted timelines was asked for in this pass, as far as it shows, and when the last was
+        /// rendered.
+        var first: Timestamp?
+        var last: Timestamp?
+    }
+
+    private func served(_ targets: Set<TimelineID>, since start: Timestamp, _ environment: LoadTestEnvironment)
+        async throws -> Served
+    {
+        var served = Served()
+        try await environment.forEachTimeline { row in
+            guard targets.contains(row.id) else { return }
+            served.rows[row.id] = row
+            guard let requested = row.requestedAt, requested >= start else { return }
+            served.first = min(served.first ?? requested, requested)
+            if let rendered = row.renderedAt { served.last = max(served.last ?? rendered, rendered) }
+        }
+        return served
+    }
+
+    /// Compares what is stored with the last messages on the output topic.
+    private func compare(
+        _ rows: [TimelineID: StoredTimelines.Row], _ latest: [TimelineID: OutputWatch.Latest],
+        _ targets: Set<TimelineID>, _ result: inout LoadResult, _ losses: inout LoadLosses
+    ) {
+        for id in targets {
+            if let row = rows[id], !row.isStale, let message = latest[id] {
+                let isSame = row.revision == message.revision && row.hash == message.hash
+                if isSame { result.verified += 1 } else { losses[.unpublished] += 1 }
+            } else {
+                losses[.unserved] += 1
+            }
+        }
+    }
+}
+
+extension Timestamp {
+    func seconds(since start: Timestamp) -> Double { Double(microseconds - start.microseconds) / 1e6 }
+}

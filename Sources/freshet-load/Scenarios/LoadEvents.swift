@@ -1,0 +1,131 @@
+import ArgumentParser
+import FreshetService
+import WidgetEvents
+import WidgetModel
+
+#if canImport(Darwin)
+import Darwin
+#else
+import Glibc
+#endif
+
+struct LoadEventsCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "events",
+        abstract: "A synthetic stream of events as JSON lines on standard output, for other tools.",
+        discussion: """
+            One structured CloudEvent a line, with the Kafka topic and key that it belongs to as "topic" and "key" \
+            (schemas/load-event.json). The stream follows from the options and the seed: the same ones give the same \
+            bytes. "time" says when an event is to be sent, at --rate from --start on; lines are written as fast as \
+            they are read.
+
+            Examples:
+              freshet-load events --count 1000000 > events.jsonl
+              freshet-load events --count 1000 --distribution zipf:1.2+diurnal --audiences user=90,device=8,widget=2
+              freshet-load events --count 10000 | freshet publish --stdin
+            """)
+
+    @Option(help: "How many events.")
+    var count = 1_000
+
+    @Option(help: "What the stream follows from.")
+    var seed: UInt64 = 1
+
+    @Option(help: "Mean rate of the events' times, a second.")
+    var rate = 1_000.0
+
+    @Option(help: "The time of the first event, RFC 3339.")
+    var start = "2026-01-01T00:00:00Z"
+
+    @Option(help: "The app's bundle identifier.")
+    var app = LoadWorld.defaultApp
+
+    @Option(help: "How many people the app has.")
+    var users = 50_000
+
+    @Option(help: "How many widgets each has.")
+    var widgetsPerUser = 4
+
+    @Option(
+        help: "How many kinds the app has (Load0, Load1, …), or their names, with commas between them.")
+    var kinds = "20"
+
+    @OptionGroup var stream: StreamOptions
+
+    func validate() throws {
+        try OptionRange.check("--count", count, in: 0...1_000_000_000_000)
+        try OptionRange.check("--users", users, in: 1...1_000_000_000)
+        try OptionRange.check("--widgets-per-user", widgetsPerUser, in: 1...1_000)
+        guard rate >= 0.001, rate <= 1e9 else { throw ValidationError("--rate \(rate): expected 0.001 to 1000000000") }
+        guard let time = Timestamp(rfc3339: start) else {
+            throw ValidationError("--start \(start): expected a time such as 2026-01-01T09:00:00Z")
+        }
+        // Later times could not be written.
+        guard time.microseconds < 8_000_000_000 * 1_000_000, Double(count) / rate < 1e10 else {
+            throw ValidationError("--start \(start): the stream ends too late")
+        }
+        try Self.checkIdentifier(app, "--app")
+        _ = try world()
+    }
+
+    private static func checkIdentifier(_ text: String, _ option: String) throws {
+        if let problem = Text.identifierProblem(text) { throw ValidationError("\(option) \(problem)") }
+    }
+
+    private func world() throws -> LoadWorld {
+        if let number = Int(kinds) {
+            try OptionRange.check("--kinds", number, in: 1...100_000)
+            return LoadWorld(app: app, users: users, widgetsPerUser: widgetsPerUser, kinds: number)
+        }
+        let names = kinds.split(separator: ",", omittingEmptySubsequences: false).map(String.init)
+        for name in names { try Self.checkIdentifier(name, "--kinds") }
+        return LoadWorld(app: app, users: users, widgetsPerUser: widgetsPerUser, kinds: names)
+    }
+
+    func run() throws {
+        let plan = try stream.plan(of: world(), rate: rate, seed: seed)
+        let lines = StreamLines(plan: plan, start: Timestamp(rfc3339: start) ?? Timestamp(microseconds: 0))
+        // A reader that has had enough is told by EPIPE.
+        signal(SIGPIPE, SIG_IGN)
+        var block: [UInt8] = []
+        for event in SyntheticStream(plan).prefix(count) {
+            block += lines.line(of: event)
+            guard block.count >= 1 << 16 else { continue }
+            guard try Self.write(block) else { return }
+            block.removeAll(keepingCapacity: true)
+        }
+        _ = try Self.write(block)
+    }
+
+    /// - Returns: false when nobody reads any more.
+    /// - Throws: ``CommandFailure`` when standard output cannot be written: a full disk, say.
+    private static func write(_ block: [UInt8]) throws(CommandFailure) -> Bool {
+        let error = Terminal.write(block)
+        guard error == 0 || error == EPIPE else {
+            throw CommandFailure(.failure, "standard output cannot be written: \(String(cString: strerror(error)))")
+        }
+        return error == 0
+    }
+}
+
+/// The events of a stream as JSON lines: structured CloudEvents, with `topic` and `key` as extension attributes
+/// (`schemas/load-event.json`).
+struct StreamLines: Sendable {
+    let plan: StreamPlan
+    /// Time of the stream's start.
+    let start: Timestamp
+
+    /// A line with its end.
+    func line(of event: StreamEvent) -> [UInt8] {
+        let content = event.event(in: plan.world)
+        var line = EventEncoder.structured(
+            content, id: "\(plan.seed)-\(event.index)", source: "/freshet/load", time: start + event.arrival)
+        line.removeLast()
+        line += #","topic":""#.utf8
+        line += content.type.topic.defaultName.utf8
+        line += #"","key":"#.utf8
+        line += JSONValue.string(event.key(in: plan.world)).encoded
+        line += "}\n".utf8
+        return line
+    }
+}

@@ -1,0 +1,139 @@
+import ArgumentParser
+import FreshetService
+import PostgresClient
+import SampleProvider
+import WidgetModel
+import WidgetStore
+
+struct LoadFillCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "fill",
+        abstract: "Fills an empty database with widgets and their timelines, fast.",
+        discussion: """
+            Needs an empty PostgreSQL database (postgres.url) that nothing else uses: its indexes are dropped, the rows \
+            copied over several connections, and the indexes made anew. When it is killed meanwhile, the database must be \
+            made anew. Every timeline is rendered, stored, and wanted again by its policy within a day. For 10,000,000 \
+            timelines of 650 bytes expect 20 GB.
+
+            Examples:
+              deploy/local/postgres run --memory 8GB -- freshet-load fill --timelines 1000000
+              freshet-load fill --timelines 10000000 --content-bytes 0 --json
+            """)
+
+    @Option(help: "How many timelines, with a widget each.")
+    var timelines = 1_000_000
+
+    @Option(help: "Bytes of each stored timeline, about; 0 stores none.")
+    var contentBytes = 650
+
+    @Flag(help: "Print the result as JSON (schemas/load-report.json).")
+    var json = false
+
+    @OptionGroup var settings: SettingsOptions
+
+    private static let connections = 4
+
+    func validate() throws {
+        try OptionRange.check("--timelines", timelines, in: 1...100_000_000)
+        try OptionRange.check("--content-bytes", contentBytes, in: 0...100_000)
+    }
+
+    func run() async throws {
+        var configuration = try settings.load(requiring: ["postgres.url"]).settings.postgresConfiguration()
+        configuration.maximumConnections = max(configuration.maximumConnections, Self.connections + 2)
+        configuration.statementTimeout = .seconds(3_600)
+        let pool = PostgresPool(configuration: configuration, logger: LogSettings.ofCommands)
+        do {
+            let result = try await fill(pool)
+            await pool.shutdown()
+            Terminal.endProgress()
+            result.printed(asJSON: json)
+        } catch {
+            await pool.shutdown()
+            Terminal.endProgress()
+            throw error
+        }
+    }
+
+    private func fill(_ pool: PostgresPool) async throws -> LoadResult {
+        _ = try await PostgresMigrator(migrations: StoreMigrations.all).apply(on: pool)
+        let store = WidgetStore(pool: pool)
+        try await store.requireEmpty()
+        let world = LoadWorld(users: timelines, kinds: 2)
+        let population = LoadPopulation(
+            // Nobody asks the provider.
+            world: world, kinds: try await world.register(in: store, provider: "http://127.0.0.1:9"),
+            contentBytes: contentBytes)
+        let start = ContinuousClock.now
+        let counts = try await store.fill(population.rows, connections: Self.connections) { [timelines] rows in
+            let seconds = start.duration(to: .now) / .seconds(1)
+            Terminal.progress("copied \(rows / 2) of \(timelines) timelines, \(Int(Double(rows) / 2 / seconds))/s")
+        }
+        let sizes = try await pool.query(FillSizes())
+        var result = LoadResult(scenario: "fill")
+        result.distinctTimelines = counts.timelines
+        result.wallSeconds = (counts.copied + counts.indexed + counts.settled) / .seconds(1)
+        result.extras = [
+            ("timelines", .number(JSONNumber(counts.timelines))), ("widgets", .number(JSONNumber(counts.widgets))),
+            ("copySeconds", .rounded(counts.copied / .seconds(1))),
+            ("indexSeconds", .rounded(counts.indexed / .seconds(1))),
+            ("vacuumSeconds", .rounded(counts.settled / .seconds(1))),
+            ("databaseBytes", .number(JSONNumber(Int(sizes.reduce(0) { $0 + $1.tableBytes + $1.indexBytes })))),
+        ]
+        return result
+    }
+}
+
+/// One widget and one timeline for each person of a world, as rows: rendered, quiet, and wanted again by their policy
+/// within a day.
+struct LoadPopulation: Sendable {
+    let world: LoadWorld
+    /// Registered kinds, in the order of the world's.
+    let kinds: [RegisteredKind]
+    /// Bytes of a stored timeline, about; 0: none is stored.
+    let contentBytes: Int
+
+    var rows: FillPopulation {
+        FillPopulation(
+            timelines: 0..<world.widgets,
+            timeline: { [self] index in
+                FilledTimeline(
+                    identity: world.timeline(of: index), kind: kinds[index % kinds.count],
+                    content: contentBytes > 0 ? Self.content(index, bytes: contentBytes) : nil,
+                    // Differs by index, as that of different content would.
+                    hash: ContentHash(high: UInt64(index) &* 0x9E37_79B9_7F4A_7C15, low: 1),
+                    nextReload: .seconds(3_600 + index &* 7_919 % 86_400))
+            },
+            widgets: 0..<world.widgets,
+            widget: { [self] index in
+                FilledWidget(placement: world.placement(index), kind: kinds[index % kinds.count], timeline: index)
+            })
+    }
+
+    /// Canonical JSON of one entry of about so many bytes.
+    static func content(_ index: Int, bytes: Int) -> String {
+        let head = #"{"entries":[{"content":{"amount":"\#(index % 10_000).00","note":""#
+        let tail = #"","title":"Purchase \#(index)"},"date":"2026-01-01T00:00:00Z"}],"policy":"never"}"#
+        // Text that compresses as words do, not as one letter does; phrase by phrase, since millions are made.
+        var text = head
+        text.reserveCapacity(bytes + 64)
+        let end = bytes - tail.utf8.count
+        var random = SampleRandom(seed: UInt64(index))
+        while text.utf8.count < end {
+            let bits = random.next()
+            let phrase = phrases[Int(bits >> 56)]
+            text += text.utf8.count + phrase.utf8.count < end + 16 ? phrase : words[Int(bits >> 60)]
+        }
+        return text + tail
+    }
+
+    /// 256 of five words each.
+    private static let phrases: [String] = (0..<256).map { phrase in
+        (0..<5).map { words[(phrase * 7 + phrase / 16 * 5 + $0 * ($0 + phrase)) % words.count] }.joined()
+    }
+
+    private static let words = [
+        "coffee ", "train ", "book ", "rent ", "lunch ", "ticket ", "shoes ", "repair ", "flight ", "hotel ", "garden ",
+        "music ", "market ", "pharmacy ", "cinema ", "fuel ",
+    ]
+}

@@ -1,0 +1,187 @@
+import ArgumentParser
+import FreshetClient
+import FreshetService
+import KafkaClient
+import PostgresClient
+import Synchronization
+import WidgetModel
+import WidgetStore
+
+struct LoadGlobalCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "global",
+        abstract: "The latency of single reloads alone, and beside one reload of everything.",
+        discussion: """
+            Needs an empty PostgreSQL database (postgres.url). All roles run in this process; broker and \
+            provider are processes of their own. Imports and renders one widget for each timeline, publishes single \
+            reloads at a fixed rate, then, while they go on, one reload of everyone and all kinds, until all timelines are \
+            regenerated. Latencies count from the time at which an event was to be sent until the timeline's content is committed; \
+            they are for the ratio within one run, not for absolute speed. The exit code is 1 if anything is lost, \
+            whatever the ratio.
+
+            Examples:
+              deploy/local/postgres run -- freshet-load global
+              freshet-load global --timelines 1000000 --rate 500 --json
+            """)
+
+    @Option(help: "How long to measure the single reloads alone: seconds, or a duration such as 2m.")
+    var duration = LoadDuration(.seconds(30))
+
+    @Option(help: "Single reloads a second, of people chosen at random.")
+    var rate = 200
+
+    @Option(help: "How many timelines the reload of everything is for.")
+    var timelines = 200_000
+
+    @Option(help: "Of how many kinds they are.")
+    var kinds = 20
+
+    @OptionGroup var options: ScenarioOptions
+
+    func validate() throws {
+        try duration.check("--duration", in: .seconds(1)...(.seconds(86_400)))
+        try OptionRange.check("--rate", rate, in: 1...20_000)
+        try OptionRange.check("--timelines", timelines, in: 1...10_000_000)
+        try OptionRange.check("--kinds", kinds, in: 1...1_000)
+    }
+
+    func run() async throws {
+        let scenario = LoadGlobal(
+            rate: rate, length: duration.length, world: LoadWorld(users: timelines, kinds: kinds), seed: options.seed)
+        try await options.run(.stage(seed: options.seed)) { try await scenario.run($0) }
+    }
+}
+
+/// A steady stream of single reloads alone, then the same while one reload of everything is being worked through.
+struct LoadGlobal: Sendable {
+    /// Single reloads a second.
+    let rate: Int
+    /// Length of the single reloads alone, without their warm-up; beside the reload of everything they go on as long as
+    /// that takes.
+    let length: Duration
+    let world: LoadWorld
+    let seed: UInt64
+
+    /// What the reload of everything took.
+    struct Sweep: Sendable {
+        /// From its being sent until each timeline had been stored anew; nil when it was given up.
+        var regenerated: Duration?
+        /// Timelines that the provider gave meanwhile, as it counts them.
+        var fetched: Int?
+    }
+
+    func run(_ environment: LoadTestEnvironment) async throws -> LoadResult {
+        try await LoadStage.with(environment, worlds: [world], placement: .here) { stage in
+            let beginning = try await stage.begin()
+            let windows = Windows(alone: MeasuredWindow(length: length))
+            let stream = stage.stream(StreamPlan(world: world, rate: Double(rate), seed: seed))
+            stage.monitor.progress.phase("\(rate) single reloads/s alone", .time(windows.alone.total))
+            let sweep = try await withThrowingTaskGroup(of: Sweep?.self) { group in
+                group.addTask {
+                    try await stream.run(from: windows.alone.start, series: windows.series)
+                    return nil
+                }
+                group.addTask {
+                    defer { windows.end() }
+                    return try await reloadEverything(stage, windows)
+                }
+                var sweep = Sweep()
+                while let finished = try await group.next() { sweep = finished ?? sweep }
+                return sweep
+            }
+            try await stage.settle()
+            return try await result(stage, beginning, windows, sweep)
+        }
+    }
+
+    private func result(
+        _ stage: LoadStage, _ beginning: LoadStage.Beginning, _ windows: Windows, _ sweep: Sweep
+    ) async throws -> LoadResult {
+        var result = try await stage.result(
+            "global", since: beginning, from: windows.alone.start, latencies: .beside, others: 1)
+        let (alone, beside) = (stage.latency.summary(of: .alone), stage.latency.summary(of: .beside))
+        let seconds = sweep.regenerated.map { $0 / .seconds(1) }
+        result.distinctTimelines = world.users
+        if sweep.regenerated == nil { result.lost += 1 }
+        result.extras += [
+            ("ratePerSecond", .integer(rate)),
+            ("durationSeconds", .rounded(length / .seconds(1))),
+            ("timelines", .integer(world.users)),
+            ("singles", ["alone": alone.json, "beside": beside.json]), ("ratio", .rounded(beside.ratio(to: alone))),
+            ("regeneratedSeconds", .rounded(seconds)),
+            ("regeneratedPerSecond", .rounded(seconds.map { Double(world.users) / max($0, 0.001) })),
+            ("besideTimelines", .integer(sweep.fetched)),
+        ]
+        return result
+    }
+
+    // MARK: The reload of everything
+
+    private func reloadEverything(_ stage: LoadStage, _ windows: Windows) async throws -> Sweep {
+        try await Task.sleep(
+            until: windows.alone.start + windows.alone.total, tolerance: .zero, clock: .continuous)
+        stage.monitor.progress.phase("the same beside a reload of all \(world.users) timelines")
+        stage.latency.startCountingStored()
+        let before = await stage.environment.providerCounts()
+        let event = world.reloadOfEverything
+        var sweep = try await stage.monitor.withSpan("reload of everything") {
+            let start = windows.besideBegins()
+            let delivery = try await stage.publisher.publish(OutgoingEvent(event, time: WallClock.now()))
+            guard let position = EventPosition(delivery, of: event) else {
+                throw CommandFailure(.failure, "Kafka does not say where the event is")
+            }
+            stage.latency.published(at: position)
+            return Sweep(regenerated: try await regenerated(stage, since: start))
+        }
+        if let before, let after = await stage.environment.providerCounts() {
+            sweep.fetched = after.timelines - before.timelines
+        }
+        return sweep
+    }
+
+    /// Waits until every timeline has been stored since, and nothing is left to sweep or due in the bulk lane.
+    private func regenerated(
+        _ stage: LoadStage, since start: ContinuousClock.Instant
+    ) async throws -> Duration? {
+        var (stored, since) = (0, ContinuousClock.now)
+        while true {
+            let now = stage.latency.distinctStored
+            if now > stored { (stored, since) = (now, .now) }
+            let elapsed = start.duration(to: .now)
+            if stored == world.users {
+                let lists = try await stage.environment.pool.query(ReadWorkLists(app: nil))
+                let isSwept = try await stage.environment.pool.query(CountSweeps(app: nil)).first == 0
+                if isSwept, !lists.contains(where: { $0.lane == .bulk && $0.isDue }) { return elapsed }
+            }
+            if since.duration(to: .now) > LoadStage.patience { return nil }
+            try await Task.sleep(for: .milliseconds(20))
+        }
+    }
+
+    /// Which part of the run a time belongs to.
+    private final class Windows: Sendable {
+        let alone: MeasuredWindow
+        private let state = Mutex<(beside: ContinuousClock.Instant?, end: ContinuousClock.Instant?)>((nil, nil))
+
+        init(alone: MeasuredWindow) {
+            self.alone = alone
+        }
+
+        func besideBegins() -> ContinuousClock.Instant {
+            let now = ContinuousClock.now
+            state.withLock { $0.beside = now }
+            return now
+        }
+
+        func end() {
+            state.withLock { $0.end = .now }
+        }
+
+        func series(_ time: ContinuousClock.Instant) -> LoadSeries? {
+            let (beside, end) = state.withLock { $0 }
+            if let end, time >= end { return nil }
+            if let beside, time >= beside { return .beside }
+            return alone.series(at: time, measured: .alone) ?? .alone
+        }
+    }
+}

@@ -1,0 +1,186 @@
+import ArgumentParser
+import FreshetService
+import KafkaClient
+import Logging
+import PostgresClient
+import SampleProvider
+import WidgetEvents
+import WidgetModel
+import WidgetStore
+
+struct LoadIngestCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "ingest",
+        abstract: "Events that wait in Kafka when ingest starts, until all are applied.",
+        discussion: """
+            Needs an empty PostgreSQL database (postgres.url). Imports one widget for each target, publishes \
+            events and lets a service of the role ingest, in a process of its own, apply them. Time \
+            counts from its taking the partitions to its last commit. The same once more is the result; the first pass, \
+            which writes every page for the first time, is reported as "cold". Broker, service and PostgreSQL are separate \
+            processes, and each one's CPU time is reported. That nothing is lost is read back from PostgreSQL: from the \
+            positions and from the timelines' counters. The exit code is 1 if anything is.
+
+            Events for one timeline are folded into one row a batch, so few targets cost the database little; with \
+            "--targets all" each event is for a timeline of its own.
+
+            Examples:
+              deploy/local/postgres run -- freshet-load ingest --events 1000000
+              freshet-load ingest --events 500000 --targets all --set postgres.url=postgresql:///freshet --json
+            """)
+
+    @Option(help: "How many events to publish; the embedded broker keeps them in memory.")
+    var events = 1_000_000
+
+    @Option(help: "How many timelines they are for, at random; or `all`: each event is for one of its own.")
+    var targets = "10000"
+
+    @OptionGroup var popularity: PopularityOptions
+
+    @Option(help: "Passes of so many events each: the last is the result, the first the cold one.")
+    var passes = 2
+
+    @OptionGroup var options: ScenarioOptions
+
+    private var targetCount: Int? { targets == "all" ? events : Int(targets) }
+
+    func validate() throws {
+        try OptionRange.check("--events", events, in: 1...3_000_000)
+        try OptionRange.check("--passes", passes, in: 1...10)
+        guard let count = targetCount else {
+            throw ValidationError("--targets \(targets): expected a number of timelines, or all")
+        }
+        try OptionRange.check("--targets", count, in: 1...10_000_000)
+        if targets == "all", try popularity.exponent() != nil {
+            throw ValidationError(
+                "--distribution: expected without --targets all, where each event is for another timeline")
+        }
+    }
+
+    func run() async throws {
+        let world = LoadWorld(users: targetCount ?? 1, kinds: 20)
+        let scenario = LoadIngest(
+            world: world, events: events, isDistinct: targets == "all", passes: passes, seed: options.seed,
+            exponent: try popularity.exponent())
+        // The embedded broker keeps the last 5 MiB of a partition, and an event takes about 450 bytes there.
+        let partitions = min(512, max(16, events * passes * 450 / (3 << 20) + 1))
+        let plan = LoadTestEnvironment.Plan(inputPartitions: partitions, outputPartitions: 1, seed: options.seed)
+        try await options.run(plan) { try await scenario.run($0) }
+    }
+}
+
+/// Ingest alone: events that wait in Kafka, until all of them are applied by a service that does nothing else, in a
+/// process of its own. Time counts from its taking the partitions to its last commit.
+struct LoadIngest: Sendable {
+    let world: LoadWorld
+    let events: Int
+    /// Whether each event is for a timeline of its own, in random order; else they are for timelines at random.
+    let isDistinct: Bool
+    /// Passes of so many events each: the last is the result, the first the cold one.
+    let passes: Int
+    let seed: UInt64
+    /// Exponent of Zipf's law, by which timelines are chosen; nil for all alike.
+    let exponent: Double?
+
+    /// How long nothing may move before the scenario gives up; its result tells what is missing then.
+    private static let patience = Duration.seconds(60)
+
+    func run(_ environment: LoadTestEnvironment) async throws -> LoadResult {
+        // Nobody asks the provider.
+        try await world.place(in: environment.store, provider: environment.providerURL)
+        let choice = PopularWidgets(of: world, exponent: exponent)
+        var random = SampleRandom(seed: seed)
+        let isTidy = await environment.checkpoint()
+        // How often each widget's timeline is to be requested, its placement included.
+        var requested: [Int: Int64] = [:]
+        var results: [LoadResult] = []
+        for pass in 0..<passes {
+            let widgets =
+                isDistinct
+                ? (0..<events).shuffled(using: &random) : (0..<events).map { _ in choice.next(using: &random) }
+            for widget in widgets { requested[widget, default: 1] += 1 }
+            results.append(try await self.pass(pass, widgets, environment))
+        }
+        var result = results[passes - 1]
+        result.distinctTimelines = requested.count
+        result.verified = try await counted(requested, environment)
+        result.lost = results.reduce(0) { $0 + $1.lost }
+        result.extras += [("cold", passes > 1 ? results[0].json : .null), ("checkpoint", .bool(isTidy))]
+        return result
+    }
+
+    /// Number of timelines that have counted each event for them, and no other.
+    private func counted(_ requested: [Int: Int64], _ environment: LoadTestEnvironment) async throws -> Int {
+        let expected = Dictionary(
+            requested.map { (world.timeline(of: $0.key).id, $0.value) }, uniquingKeysWith: { $0 + $1 })
+        var count = 0
+        try await environment.forEachTimeline { row in
+            if expected[row.id] == row.requested { count += 1 }
+        }
+        return count
+    }
+
+    /// Publishes the events, then starts a service that finds them in Kafka.
+    private func pass(
+        _ number: Int, _ widgets: [Int], _ environment: LoadTestEnvironment
+    ) async throws -> LoadResult {
+        Terminal.progress("publishing \(events) events, pass \(number + 1) of \(passes)")
+        let before = try await environment.overview()
+        try await environment.publishReloads(of: widgets, in: world) { "load-\(number)-\($0)" }
+
+        let epochs = Dictionary(
+            uniqueKeysWithValues: try await environment.pool.query(ListPositions()).map { ($0.place, $0.epoch) })
+        let began = try await environment.vitals()
+        let beganAt = ContinuousClock.now
+        let service = try await environment.startService(.ingest)
+        let target = events * (number + 1)
+        var recorder = DrainRecorder(goal: target, phase: "applying")
+        var start: Timestamp?
+        var end = began.now
+        var applied = 0
+        var since = ContinuousClock.now
+        while applied < target, since.duration(to: .now) < Self.patience {
+            try environment.requireServices()
+            let rows = try await environment.pool.query(ListPositions())
+            // Partitions taken anew: as long as none of their events is applied, the time at which they were taken.
+            let taken = rows.filter { $0.epoch > epochs[$0.place] ?? 0 }
+            start = ([start] + taken.map(\.updatedAt)).compactMap { $0 }.min()
+            end = taken.map(\.updatedAt).max() ?? end
+            let now = Int(rows.compactMap(\.nextOffset).reduce(0, +))
+            if now != applied { (applied, since) = (now, .now) }
+            if start != nil { recorder.record(applied: applied, fetched: nil) }
+            try await Task.sleep(for: .milliseconds(10))
+        }
+        let last = try await environment.vitals()
+        environment.sampler.sample()
+        var result = LoadResult(scenario: "ingest")
+        result.peakResidentBytes = service.peakResidentBytes
+        result.serviceCPUSeconds = service.cpuSeconds
+        await environment.stop(service)
+
+        let begin = start ?? began.now
+        let usage = environment.sampler.usage(
+            from: beganAt + .seconds(begin.seconds(since: began.now)),
+            to: beganAt + .seconds(end.seconds(since: began.now)))
+        let after = try await environment.overview()
+        var losses = LoadLosses(published: events, before: before, after: after)
+        // Nothing renders the timelines.
+        losses[.stale] = 0
+        losses[.unapplied] = target - applied
+        result.events = events
+        result.wallSeconds = end.seconds(since: begin)
+        result.walBytes = Int(last.walBytes - began.walBytes)
+        result.databaseCPUSeconds = usage?.database
+        result.charts.samples = LoadCharts(samples: recorder.samples).thinned(to: 600)
+        result.stale = Int(after.stale)
+        result.lost = losses.total
+        result.extras = [
+            ("brokerCPUSeconds", .rounded(usage?.broker)), ("toolCPUSeconds", .rounded(usage?.tool)),
+            ("losses", losses.json),
+        ]
+        return result
+    }
+}
+
+extension ListPositions.Row {
+    fileprivate var place: TopicPartition { TopicPartition(topic: topic, partition: partition) }
+}

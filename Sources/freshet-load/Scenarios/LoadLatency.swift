@@ -1,0 +1,85 @@
+import ArgumentParser
+import FreshetService
+import WidgetModel
+
+struct LoadLatencyCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "latency",
+        abstract: "Event produced → timeline committed, at a fixed rate.",
+        discussion: """
+            Needs an empty PostgreSQL database (postgres.url). Imports and renders the widgets, then \
+            publishes reloads of single widgets in an open loop: each at its time, whatever becomes of those before. \
+            A latency counts from the time at which the event was to be sent (so a sender that falls behind does not \
+            hide the wait) until the timeline's content is committed. All roles run in this process; broker and \
+            provider are processes of their own.
+
+            With --separate, ingest and workers are a process each. When another process commits cannot be seen from \
+            here, so the latency then ends when this process reads the timeline's message from the output topic: an upper \
+            bound, about the broker's fetch time too long. A widget whose reload is waited for is passed over for its \
+            neighbour then, since two reloads could not be told apart.
+
+            The exit code is 1 if anything is lost.
+
+            Examples:
+              deploy/local/postgres run -- freshet-load latency --rate 1000 --duration 30 --report latency.html
+              freshet-load latency --separate --distribution zipf+bursty --set postgres.url=postgresql:///freshet --json
+            """)
+
+    @Option(help: "Events a second.")
+    var rate = 1_000.0
+
+    @Option(help: "How long to measure: seconds, or a duration such as 30m.")
+    var duration = LoadDuration(.seconds(30))
+
+    @Flag(help: "Ingest and workers in a process each, measured at the output topic.")
+    var separate = false
+
+    @OptionGroup var world: LoadWorldOptions
+    @OptionGroup var stream: StreamOptions
+    @OptionGroup var options: ScenarioOptions
+
+    func validate() throws {
+        try OptionRange.check("--rate", rate, in: 0.1...1_000_000)
+        try duration.check("--duration", in: .seconds(1)...(.seconds(7 * 86_400)))
+        _ = try plan()
+    }
+
+    private func plan() throws -> StreamPlan {
+        try stream.singlePlan(of: world.world, rate: rate, seed: options.seed)
+    }
+
+    func run() async throws {
+        let scenario = LoadLatency(stream: try plan(), length: duration.length, isSeparate: separate)
+        try await options.run(.stage(seed: options.seed)) { try await scenario.run($0) }
+    }
+}
+
+/// Event produced → timeline committed, at a fixed rate, whatever becomes of the events before.
+struct LoadLatency: Sendable {
+    let stream: StreamPlan
+    /// Without the warm-up.
+    let length: Duration
+    /// Whether ingest and workers are a process each.
+    let isSeparate: Bool
+
+    func run(_ environment: LoadTestEnvironment) async throws -> LoadResult {
+        let placement: ServicePlacement = isSeparate ? .separate : .here
+        return try await LoadStage.with(environment, worlds: [stream.world], placement: placement) { stage in
+            let beginning = try await stage.begin()
+            let window = MeasuredWindow(length: length)
+            stage.monitor.progress.phase("\(Figure.short(stream.rate)) events/s", .time(window.total))
+            try await stage.stream(stream).run(from: window.start) { window.series(at: $0, measured: .alone) }
+            try await stage.settle()
+            var result = try await stage.result("latency", since: beginning, from: window.start, latencies: .alone)
+            result.extras +=
+                stream.members + [
+                    ("durationSeconds", .rounded(length / .seconds(1))),
+                    ("warmUpSeconds", .rounded(window.warmUp / .seconds(1))),
+                    ("measuredEvents", .integer(stage.latency.summary(of: .alone).samples)),
+                    // From outside a process it cannot be seen when another one commits.
+                    ("measuredAt", .string(isSeparate ? "output" : "commit")),
+                ]
+            return result
+        }
+    }
+}

@@ -1,0 +1,225 @@
+import ArgumentParser
+import FreshetClient
+import FreshetService
+import PostgresClient
+import Synchronization
+import WidgetModel
+import WidgetStore
+
+struct LoadSoakCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "soak",
+        abstract: "A steady load for a long time: what grows, and what comes back.",
+        discussion: """
+            Needs an empty PostgreSQL database (postgres.url). Publishes reloads of single widgets in an \
+            open loop, while every few seconds throughput, latency, the size of the hot table and of its indexes, dead \
+            row versions, WAL and the service's memory are sampled ("samples" in the JSON, and the charts of --report). \
+            In the middle a transaction is held open for a while (--hold-xmin), as a forgotten session or a long report \
+            would, so that nothing can be cleaned up. At the end the hot table is rewritten by VACUUM FULL, for \
+            its compact size.
+
+            The service is one process with all roles; an event waits up to 25 ms for others that share its way to Kafka, \
+            and latencies end when this process reads a timeline's message from the output topic, for which it asks every \
+            50 ms. The stream waits where more events wait than an embedded broker keeps; their latencies count from when \
+            they were to be sent. The exit code is 1 if anything is lost.
+
+            Examples:
+              deploy/local/postgres run --memory 8 -- freshet-load soak --rate 1000 --duration 30m --hold-xmin 10m --report soak.html
+              freshet-load soak --rate 2000 --duration 2h --set postgres.url=postgresql:///freshet --json
+            """)
+
+    @Option(help: "Events a second; more than a service drains pile up.")
+    var rate = 1_000.0
+
+    @Option(help: "How long: seconds, or a duration such as 30m.")
+    var duration = LoadDuration(.seconds(1_800))
+
+    @Option(help: "How long a transaction is held open in the middle; 0 for none.")
+    var holdXmin = LoadDuration(.zero)
+
+    @OptionGroup var world: LoadWorldOptions
+    @OptionGroup var stream: StreamOptions
+    @OptionGroup var options: ScenarioOptions
+
+    func validate() throws {
+        try OptionRange.check("--rate", rate, in: 0.1...1_000_000)
+        try duration.check("--duration", in: .seconds(2)...(.seconds(30 * 86_400)))
+        try holdXmin.check("--hold-xmin", in: .zero...duration.length)
+        _ = try plan()
+    }
+
+    private func plan() throws -> StreamPlan {
+        try stream.singlePlan(of: world.world, rate: rate, seed: options.seed)
+    }
+
+    func run() async throws {
+        let scenario = LoadSoak(
+            stream: try plan(), length: duration.length, hold: holdXmin.length)
+        try await options.run(LoadSoak.environment(seed: options.seed)) { try await scenario.run($0) }
+    }
+}
+
+/// A steady load for a long time, with a transaction held open for a part of it: what grows, and what comes back.
+struct LoadSoak: Sendable {
+    let stream: StreamPlan
+    let length: Duration
+    /// How long a transaction is held open in the middle; zero for none.
+    let hold: Duration
+
+    private var warmUp: Duration { min(.seconds(30), length / 10) }
+    private var interval: Duration { min(.seconds(10), max(.seconds(1), length / 360)) }
+
+    /// For thousands of events a second over hours: the embedded broker, which walks through all that it keeps of a
+    /// partition for every fetch, keeps up if events come to it in sets of a dozen or more.
+    static func environment(seed: UInt64) -> LoadTestEnvironment.Plan {
+        LoadTestEnvironment.Plan(
+            inputPartitions: 16, outputPartitions: 4, seed: seed, publisherLinger: .milliseconds(25),
+            readerWait: .milliseconds(50))
+    }
+
+    func run(_ environment: LoadTestEnvironment) async throws -> LoadResult {
+        let sampling = LoadStage.Sampling(interval: interval, includesTables: true)
+        return try await LoadStage.with(environment, worlds: [stream.world], placement: .apart, sampling: sampling) {
+            stage in
+            let sizes = try await environment.pool.query(TableSizes())
+            let beginning = try await stage.begin()
+            stage.monitor.progress.phase("\(Figure.short(stream.rate)) events/s", .time(length))
+            let start = ContinuousClock.now + .milliseconds(20)
+            let window = window(from: start)
+            // Whatever else happens, nothing is dropped before it is read.
+            let lag = environment.isBrokerEmbedded ? SoakLag(partitions: environment.plan.inputPartitions) : nil
+            // Each task tells whether the others wait for it.
+            try await withThrowingTaskGroup(of: Bool.self) { group in
+                let (measured, end) = (start + warmUp, start + length)
+                group.addTask {
+                    var events = stage.stream(stream)
+                    // They wait for each other in the producer anyway.
+                    events.spacing = .milliseconds(10)
+                    events.isHeldUp = { lag?.isTooLong ?? false }
+                    try await events.run(from: start) { time in
+                        guard time < end else { return nil }
+                        if time < measured { return .warmUp }
+                        return window.map { $0.contains(time) } == true ? .beside : .alone
+                    }
+                    return true
+                }
+                if let window {
+                    group.addTask {
+                        try await holdSnapshot(stage, window)
+                        return true
+                    }
+                }
+                if let lag {
+                    group.addTask {
+                        try await lag.watch(stage)
+                        return false
+                    }
+                }
+                var left = window == nil ? 1 : 2
+                while left > 0, let isAwaited = try await group.next() { left -= isAwaited ? 1 : 0 }
+                group.cancelAll()
+            }
+            try await stage.settle()
+            var result = try await stage.result("soak", since: beginning, from: start, latencies: .alone)
+            let ended = try await environment.pool.query(TableSizes())
+            result.extras +=
+                stream.members + [
+                    ("durationSeconds", .rounded(length / .seconds(1))),
+                    ("holdSeconds", .rounded(hold / .seconds(1))),
+                    ("held", window == nil ? .null : stage.latency.summary(of: .beside).json),
+                ]
+            result.extras += SoakTrends(samples: result.charts.samples, spans: result.charts.spans).members
+            let compact = try await compactSizes(environment)
+            result.extras.append(("sizes", Self.sizes(begin: sizes, end: ended, compact: compact)))
+            return result
+        }
+    }
+
+    private func window(from start: ContinuousClock.Instant) -> Range<ContinuousClock.Instant>? {
+        guard hold > .zero else { return nil }
+        let begin = start + (length - hold) / 2
+        return begin..<(begin + hold)
+    }
+
+    /// Holds the oldest visible transaction back, as a forgotten session or a long report does.
+    private func holdSnapshot(_ stage: LoadStage, _ window: Range<ContinuousClock.Instant>) async throws {
+        try await Task.sleep(until: window.lowerBound, clock: .continuous)
+        var configuration = stage.environment.pool.configuration
+        configuration.maximumConnections = 1
+        // Otherwise the server would end what is held open here on purpose.
+        configuration.idleInTransactionTimeout = hold + .seconds(120)
+        let pool = PostgresPool(configuration: configuration, logger: stage.environment.logger)
+        do {
+            try await pool.withTransaction(.readOnlySnapshot) { connection in
+                _ = try await connection.query(TakeSnapshot())
+                try await stage.monitor.withSpan("a transaction held open") {
+                    try await Task.sleep(until: window.upperBound, clock: .continuous)
+                }
+            }
+            await pool.shutdown()
+        } catch {
+            await pool.shutdown()
+            throw error
+        }
+    }
+
+    /// What the hot table takes when it holds nothing but its rows; the run is over, so nobody waits for it.
+    private func compactSizes(_ environment: LoadTestEnvironment) async throws -> [TableSizes.Row] {
+        try await environment.pool.withConnection { connection in
+            _ = try await connection.execute(CompactTimelines())
+            return try await connection.query(TableSizes())
+        }
+    }
+
+    private static func sizes(
+        begin: [TableSizes.Row], end: [TableSizes.Row], compact: [TableSizes.Row]
+    ) -> JSONValue {
+        func members(_ row: TableSizes.Row) -> JSONValue {
+            func number(_ value: Int64) -> JSONValue { .number(JSONNumber(Int(value))) }
+            return [
+                "tableBytes": number(row.tableBytes), "indexBytes": number(row.indexBytes), "live": number(row.live),
+                "dead": number(row.dead), "autovacuums": number(row.autovacuums),
+            ]
+        }
+        func tables(_ rows: [TableSizes.Row]) -> JSONValue {
+            .object(JSONObject(rows.map { JSONObject.Member(key: $0.table, value: members($0)) }))
+        }
+        return ["begin": tables(begin), "end": tables(end), "compact": tables(compact.filter(\.isTimeline))]
+    }
+}
+
+/// How many events wait in Kafka, so that no more come than the embedded broker keeps.
+final class SoakLag: Sendable {
+    private static let interval = Duration.milliseconds(200)
+
+    /// Most that may wait.
+    private let limit: Int
+    private let unapplied = Atomic(0)
+
+    /// - Parameter partitions: of the topic of the events. The broker keeps the last 5 MiB of each: some 15,000 events, of which
+    ///   half may wait.
+    init(partitions: Int) {
+        limit = partitions * 7_500
+    }
+
+    var isTooLong: Bool { unapplied.load(ordering: .relaxed) > limit }
+
+    /// Looks again and again until it is cancelled.
+    ///
+    /// - Throws: ``CommandFailure`` when the service has ended, or stands still while events wait; `CancellationError`.
+    func watch(_ stage: LoadStage) async throws {
+        var (last, since) = (-1, ContinuousClock.now)
+        while true {
+            try stage.environment.requireServices()
+            if let positions = try? await stage.positions() {
+                unapplied.store(stage.latency.unapplied(at: positions), ordering: .relaxed)
+                let applied = positions.values.reduce(0) { $0 + Int($1) }
+                if applied != last || !isTooLong { (last, since) = (applied, .now) }
+            }
+            guard since.duration(to: .now) < LoadStage.patience else {
+                throw CommandFailure(.failure, "events wait in Kafka, and none of them is applied any more")
+            }
+            try await Task.sleep(for: Self.interval)
+        }
+    }
+}

@@ -1,0 +1,125 @@
+import FreshetService
+import PostgresClient
+import Synchronization
+import WidgetStore
+
+/// Samples a scenario while it runs, for the report's charts and the progress line.
+final class LoadMonitor: Sendable {
+    private struct State {
+        var start: ContinuousClock.Instant?
+        var charts = LoadCharts()
+        var last = (time: ContinuousClock.Instant.now, sent: 0, stores: 0)
+        var lastWAL: (time: ContinuousClock.Instant, bytes: Int64)?
+        var openSpan: (label: String, from: Double)?
+    }
+
+    let progress: LoadProgress
+    private let environment: LoadTestEnvironment
+    /// Processes of the service; this one where the service is part of it.
+    private let processes: [Int32]
+    private let latency: ReloadLatency
+    private let sampling: LoadStage.Sampling
+    private let state = Mutex(State())
+
+    /// Beyond this many samples every other one goes.
+    private static let limit = 20_000
+
+    init(
+        _ environment: LoadTestEnvironment, services: [ChildProcess], latency: ReloadLatency, progress: LoadProgress,
+        sampling: LoadStage.Sampling
+    ) {
+        self.environment = environment
+        processes = services.isEmpty ? [ProcessUsage.own] : services.map(\.pid)
+        self.latency = latency
+        self.progress = progress
+        self.sampling = sampling
+    }
+
+    /// Starts to keep samples; their times count from now.
+    func begin() {
+        let recent = latency.takeRecent()
+        state.withLock { state in
+            state.start = .now
+            state.charts = LoadCharts()
+            state.last = (.now, recent.sent, recent.stores)
+        }
+    }
+
+    /// Samples until it is cancelled.
+    func run() async {
+        while !Task.isCancelled {
+            try? await Task.sleep(for: sampling.interval, tolerance: .milliseconds(20))
+            await sample()
+        }
+    }
+
+    private func sample() async {
+        guard state.withLock({ $0.start }) != nil else { return }
+        var values = await probe()
+        let recent = latency.takeRecent()
+        let now = ContinuousClock.now
+        if recent.latency.samples > 0 {
+            values[.p50] = recent.latency.p50
+            values[.p99] = recent.latency.p99
+            values[.max] = recent.latency.max
+        }
+        let rate = state.withLock { state -> Double in
+            guard let start = state.start else { return 0 }
+            let span = max(0.001, state.last.time.duration(to: now) / .seconds(1))
+            let timelines = Double(recent.stores - state.last.stores) / span
+            values[.eventsPerSecond] = Double(recent.sent - state.last.sent) / span
+            values[.timelinesPerSecond] = timelines
+            state.last = (now, recent.sent, recent.stores)
+            if state.charts.samples.count >= Self.limit {
+                state.charts.samples = state.charts.thinned(to: Self.limit / 2)
+            }
+            state.charts.samples.append(LoadSample(seconds: start.duration(to: now) / .seconds(1), values))
+            return timelines
+        }
+        progress.update(rate: rate, latency: recent.latency)
+    }
+
+    /// Memory, tables and WAL; values that cannot be read now are left out.
+    private func probe() async -> [LoadSample.Key: Double?] {
+        let sizes = processes.compactMap { ProcessUsage.bytes(of: .resident, process: $0) }
+        var values: [LoadSample.Key: Double?] = [
+            .residentBytes: sizes.count == processes.count ? Double(sizes.reduce(0, +)) : nil
+        ]
+        guard sampling.includesTables else { return values }
+        if let vitals = try? await environment.vitals() {
+            let now = ContinuousClock.now
+            values[.walBytesPerSecond] = state.withLock { state -> Double? in
+                defer { state.lastWAL = (now, vitals.walBytes) }
+                return state.lastWAL.map {
+                    Double(vitals.walBytes - $0.bytes) / max(0.001, $0.time.duration(to: now) / .seconds(1))
+                }
+            }
+        }
+        if let row = try? await environment.pool.query(TableSizes()).first(where: { $0.isTimeline }) {
+            values[.stateTableBytes] = Double(row.tableBytes)
+            values[.stateIndexBytes] = Double(row.indexBytes)
+            values[.deadTuples] = Double(row.dead)
+            values[.liveTuples] = Double(row.live)
+        }
+        return values
+    }
+
+    /// Shows a phase of the scenario as a span in the charts.
+    func withSpan<Value>(_ label: String, _ body: () async throws -> Value) async throws -> Value {
+        state.withLock { state in
+            guard let start = state.start else { return }
+            state.openSpan = (label, start.duration(to: .now) / .seconds(1))
+        }
+        let value = try await body()
+        state.withLock { state in
+            guard let start = state.start, let open = state.openSpan else { return }
+            let now = start.duration(to: .now) / .seconds(1)
+            state.charts.spans.append(LoadCharts.Span(label: open.label, from: open.from, to: now))
+            state.openSpan = nil
+        }
+        return value
+    }
+
+    /// The samples and spans so far.
+    var charts: LoadCharts { state.withLock { $0.charts } }
+}

@@ -1,0 +1,217 @@
+import FreshetClient
+import FreshetService
+import KafkaClient
+import Logging
+import PostgresClient
+import ServiceLifecycle
+import WidgetModel
+import WidgetStore
+
+/// Where the service of a scenario runs.
+enum ServicePlacement: String, Sendable {
+    /// All roles in the tool's own process.
+    case here
+    /// All roles in one process of their own.
+    case apart
+    /// Ingest and workers in a process each.
+    case separate
+}
+
+/// An environment on which reloads are measured one by one: apps whose widgets are all rendered, a running service, a consumer of
+/// its output, and the samples for the charts.
+struct LoadStage: Sendable {
+    let environment: LoadTestEnvironment
+    let placement: ServicePlacement
+    let publisher: EventPublisher
+    let latency: ReloadLatency
+    let watch: OutputWatch
+    let monitor: LoadMonitor
+    /// Empty where the service is in this process.
+    let services: [ChildProcess]
+
+    /// How long nothing may move before a scenario gives up; what is missing then is in its result.
+    static let patience = Duration.seconds(60)
+
+    /// How the charts are sampled.
+    struct Sampling: Sendable {
+        var interval = Duration.seconds(1)
+        /// Sizes and row versions besides.
+        var includesTables = false
+    }
+
+    /// Registers and renders the apps, and lends the stage; everything on it ends with `body`.
+    static func with<Value: Sendable>(
+        _ environment: LoadTestEnvironment, worlds: [LoadWorld], placement: ServicePlacement,
+        sampling: Sampling = Sampling(), _ body: @escaping @Sendable (LoadStage) async throws -> Value
+    ) async throws -> Value {
+        let (latency, watch, progress) = (ReloadLatency(), OutputWatch(), LoadProgress())
+        for world in worlds {
+            progress.phase("importing \(world.widgets) widgets of \(world.app)")
+            try await world.place(in: environment.store, provider: environment.providerURL)
+        }
+        // Where milliseconds do not count at the output, the broker is asked less often than it can answer.
+        let consumer = try environment.outputConsumer(
+            wait: environment.plan.readerWait ?? (placement == .here ? .milliseconds(100) : nil))
+        let local = placement == .here ? try LocalService(environment, latency: latency) : nil
+        let onPublished: (@Sendable (TimelineID) -> Void)?
+        if local == nil { onPublished = { latency.published($0) } } else { onPublished = nil }
+        return try await withThrowingTaskGroup(of: Value?.self) { group in
+            group.addTask {
+                try await watch.run(consumer, onPublished: onPublished, logger: environment.logger)
+                return nil
+            }
+            if let local {
+                group.addTask {
+                    try await local.run()
+                    return nil
+                }
+            }
+            group.addTask {
+                let services = try await start(placement, local, environment)
+                let monitor = LoadMonitor(
+                    environment, services: services, latency: latency, progress: progress, sampling: sampling)
+                return try await environment.withPublisher { publisher in
+                    let stage = LoadStage(
+                        environment: environment, placement: placement, publisher: publisher, latency: latency,
+                        watch: watch, monitor: monitor, services: services)
+                    return try await stage.run(body)
+                }
+            }
+            while let finished = try await group.next() {
+                if let value = finished {
+                    group.cancelAll()
+                    do { while try await group.next() != nil {} } catch {}
+                    return value
+                }
+                try Task.checkCancellation()
+                throw CommandFailure(.failure, "a part of the scenario has ended by itself")
+            }
+            throw CancellationError()
+        }
+    }
+
+    private static func start(
+        _ placement: ServicePlacement, _ local: LocalService?, _ environment: LoadTestEnvironment
+    ) async throws -> [ChildProcess] {
+        switch placement {
+        case .here:
+            try await local?.ready()
+            return []
+        case .apart: return [try await environment.startService()]
+        case .separate:
+            return [try await environment.startService(.ingest), try await environment.startService(.workers)]
+        }
+    }
+
+    private func run<Value: Sendable>(
+        _ body: @escaping @Sendable (LoadStage) async throws -> Value
+    ) async throws -> Value {
+        monitor.progress.phase("rendering all widgets")
+        try await settle()
+        let overview = try await environment.overview()
+        guard overview.stale == 0, overview.stored == overview.timelines else {
+            throw CommandFailure(.failure, "the widgets could not be rendered before the events")
+        }
+        // What was published so far has been read, so that what counts begins with the events.
+        try await readOutput()
+        await environment.checkpoint()
+        watch.arm()
+        return try await withThrowingTaskGroup(of: Value?.self) { group in
+            group.addTask {
+                await monitor.run()
+                return nil
+            }
+            group.addTask { try await body(self) }
+            defer { group.cancelAll() }
+            while let finished = try await group.next() {
+                if let value = finished { return value }
+            }
+            throw CancellationError()
+        }
+    }
+
+    func stream(_ plan: StreamPlan) -> LoadStream {
+        LoadStream(plan: plan, publisher: publisher, latency: latency, avoidsWaiting: placement != .here)
+    }
+
+    // MARK: Waiting
+
+    /// The consumer positions.
+    func positions() async throws -> [EventPlace: Int64] {
+        let topics = environment.settings.topics
+        let names = [topics.pushes, topics.appChanges, topics.widgets]
+        var positions: [EventPlace: Int64] = [:]
+        for row in try await environment.pool.query(ListPositions()) {
+            guard let topic = names.firstIndex(where: { Text.equal($0, row.topic) }) else { continue }
+            positions[EventPlace(topic: Int16(topic), partition: row.partition)] = row.nextOffset
+        }
+        return positions
+    }
+
+    /// Waits until everything that was published is applied, nothing is due, and nothing is being worked on; gives up when
+    /// nothing has moved for a while.
+    func settle() async throws {
+        var progress: [Int] = []
+        var since = ContinuousClock.now
+        while since.duration(to: .now) < Self.patience {
+            try environment.requireServices()
+            let unapplied = latency.unapplied(at: try await positions())
+            if latency.unacknowledged == 0, unapplied == 0,
+                try await environment.pool.query(TimelinesUnderWay()).first == 0
+            {
+                return
+            }
+            let now = [
+                latency.unacknowledged, unapplied, watch.messages, await environment.providerCounts()?.timelines ?? 0,
+            ]
+            if now != progress { (progress, since) = (now, .now) }
+            try await Task.sleep(for: .milliseconds(100))
+        }
+    }
+
+    /// Waits until the output topic is read to its end.
+    func readOutput() async throws {
+        _ = try await watch.reaches(try await environment.ends(of: environment.settings.topics.timelines))
+    }
+}
+
+/// All roles in this process, on the parts of the environment.
+struct LocalService: Sendable {
+    private let node: FreshetNode
+    private let logger: Logger
+
+    init(_ environment: LoadTestEnvironment, latency: ReloadLatency) throws {
+        var settings = environment.settings
+        settings.role = .all
+        settings.api.port = 0
+        settings.providers.allowPrivateNetworks.append("127.0.0.0/8")
+        logger = environment.logger
+        node = try FreshetNode(settings: settings, roles: .all, logger: environment.logger) { timeline, cause in
+            latency.stored(timeline, cause)
+        }
+    }
+
+    func run() async throws {
+        try await node.prepare(migrate: false)
+        do {
+            try await ServiceGroup(configuration: .ofFreshet(node.services, logger: logger)).run()
+        } catch is CancellationError {
+            return
+        }
+    }
+
+    func ready() async throws {
+        _ = try await node.ready()
+    }
+}
+
+extension LoadTestEnvironment.Plan {
+    /// For scenarios whose output is read while they run.
+    ///
+    /// The embedded broker answers a fetch with one message set of each partition, and a stream of single events makes a set
+    /// of each: with few partitions a consumer would read slower than the stream is. What it publishes, it appends, so that
+    /// few partitions do for the output.
+    static func stage(seed: UInt64) -> LoadTestEnvironment.Plan {
+        LoadTestEnvironment.Plan(inputPartitions: 64, outputPartitions: 4, seed: seed)
+    }
+}

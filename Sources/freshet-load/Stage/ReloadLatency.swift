@@ -1,0 +1,219 @@
+import FreshetService
+import Synchronization
+import WidgetModel
+import WidgetStore
+
+/// Which of a scenario's figures an event belongs to.
+enum LoadSeries: Sendable {
+    /// Counted, but no latency is kept.
+    case warmUp
+    /// The stream alone.
+    case alone
+    /// The same stream beside what it is measured against.
+    case beside
+    /// What it is measured against, when that is a stream as well.
+    case other
+}
+
+/// Event intended → timeline stored, for every event of the streams.
+///
+/// A latency is measured from the time at which the event was *to be* sent, so that a publisher that falls behind does
+/// not hide the wait. Events that were folded into one reload are each served by it: a timeline that is stored for an
+/// event serves all of that timeline's events up to this one's place in the partition. A store names a single event; those
+/// of another partition or topic that were folded into it stay unmeasured, and ``UnmeasuredEvents`` tells whether they are
+/// served.
+final class ReloadLatency: Sendable {
+    /// An event of the streams: what it is for and when it was to be sent.
+    struct Event: Sendable {
+        var timeline: TimelineID
+        var intended: ContinuousClock.Instant
+        var series: LoadSeries
+    }
+
+    fileprivate struct Pending {
+        /// Events that are handed to Kafka, whose places are not known yet.
+        var unacknowledged = 0
+        var waiting: [(position: EventPosition, event: Event)] = []
+        /// What was stored while places were unknown; without a cause it serves whatever was sent before.
+        var stores: [(cause: EventPosition?, time: ContinuousClock.Instant)] = []
+
+        var isOver: Bool { unacknowledged == 0 && waiting.isEmpty }
+    }
+
+    fileprivate struct State {
+        var pending: [TimelineID: Pending] = [:]
+        var histograms: [LoadSeries: LatencyHistogram] = [:]
+        var unacknowledged = 0
+        var counts = Counts()
+        var stored: Set<TimelineID>?
+        /// Since it was taken last.
+        var recent = LatencyHistogram()
+        var stores = 0
+        var lastStore: ContinuousClock.Instant?
+        /// What the events were for.
+        var targets: Set<TimelineID> = []
+        /// Behind the last acknowledged event of each partition.
+        var ends: [EventPlace: Int64] = [:]
+
+        mutating func serve(_ event: Event, at time: ContinuousClock.Instant) {
+            counts.served += 1
+            guard event.series != .warmUp else { return }
+            let latency = event.intended.duration(to: time)
+            histograms[event.series, default: LatencyHistogram()].record(latency)
+            recent.record(latency)
+        }
+    }
+
+    struct Counts: Sendable, Equatable {
+        /// Events handed to Kafka.
+        var sent = 0
+        /// Events that Kafka did not acknowledge.
+        var failed = 0
+        /// Events that Kafka acknowledged without saying where they are, so that their latency is not known.
+        var unplaced = 0
+        /// Events whose timeline was stored for them or for a later one.
+        var served = 0
+        /// Events that wait for that.
+        var waiting: Int { sent - failed - unplaced - served }
+    }
+
+    private let state = Mutex(State())
+
+    /// Events without an acknowledgement so far.
+    var unacknowledged: Int { state.withLock { $0.unacknowledged } }
+    var counts: Counts { state.withLock { $0.counts } }
+
+    /// Number of events that wait, by timeline: no store was seen that names them or a later event of their partition.
+    var waiting: [TimelineID: Int] {
+        state.withLock { $0.pending.mapValues(\.waiting.count).filter { $0.value > 0 } }
+    }
+
+    /// Distinct timelines that events were for.
+    var targets: Set<TimelineID> { state.withLock { $0.targets } }
+    /// When a timeline was stored last, as far as this is told.
+    var lastStore: ContinuousClock.Instant? { state.withLock { $0.lastStore } }
+
+    func summary(of series: LoadSeries) -> LatencySummary {
+        state.withLock { $0.histograms[series]?.summary ?? LatencyHistogram().summary }
+    }
+
+    /// Said before the events are handed to Kafka.
+    func sending(_ events: [Event]) {
+        state.withLock { state in
+            for event in events {
+                state.pending[event.timeline, default: Pending()].unacknowledged += 1
+                state.targets.insert(event.timeline)
+            }
+            state.unacknowledged += events.count
+            state.counts.sent += events.count
+        }
+    }
+
+    /// What became of an event that was handed over: its place, or none when it failed or Kafka does not know.
+    func acknowledged(_ event: Event, at position: EventPosition?, isFailed: Bool = false) {
+        state.withLock { state in
+            var pending = state.pending[event.timeline] ?? Pending()
+            pending.unacknowledged -= 1
+            state.unacknowledged -= 1
+            if let position {
+                state.note(position)
+                if let store = pending.stores.first(where: { $0.cause?.covers(position) ?? true }) {
+                    state.serve(event, at: store.time)
+                } else {
+                    pending.waiting.append((position, event))
+                }
+            } else if isFailed {
+                state.counts.failed += 1
+            } else {
+                state.counts.unplaced += 1
+            }
+            if pending.unacknowledged == 0 { pending.stores = [] }
+            state.pending[event.timeline] = pending.isOver ? nil : pending
+        }
+    }
+
+    /// Notes that a timeline was stored for an event, the latest that was applied before its fetch.
+    func stored(_ timeline: TimelineID, _ cause: EventPosition?) {
+        stored(timeline, cause, servesAll: false)
+    }
+
+    /// Notes that a timeline was published for an unknown event: it serves all that wait. Exact only where a timeline has
+    /// no new event while it waits for another (see ``isWaiting(_:)``).
+    func published(_ timeline: TimelineID) {
+        stored(timeline, nil, servesAll: true)
+    }
+
+    private func stored(_ timeline: TimelineID, _ cause: EventPosition?, servesAll: Bool) {
+        let now = ContinuousClock.now
+        state.withLock { state in
+            state.stored?.insert(timeline)
+            state.stores += 1
+            state.lastStore = now
+            guard cause != nil || servesAll, var pending = state.pending[timeline] else { return }
+            func isServed(_ position: EventPosition) -> Bool { cause?.covers(position) ?? true }
+            for (position, event) in pending.waiting where isServed(position) { state.serve(event, at: now) }
+            pending.waiting.removeAll { isServed($0.position) }
+            if pending.unacknowledged > 0 { pending.stores.append((cause, now)) }
+            state.pending[timeline] = pending.isOver ? nil : pending
+        }
+    }
+
+    /// Whether an event of the timeline was sent and is not served yet.
+    func isWaiting(_ timeline: TimelineID) -> Bool {
+        state.withLock { $0.pending[timeline] != nil }
+    }
+
+    /// An event that was published besides the streams.
+    func published(at position: EventPosition) {
+        state.withLock { $0.note(position) }
+    }
+
+    /// How many acknowledged events are not before these consumer positions: next offsets by topic (as
+    /// ``EventPosition`` numbers them) and partition.
+    func unapplied(at positions: [EventPlace: Int64]) -> Int {
+        state.withLock { state in
+            state.ends.reduce(0) { $0 + Int(max(0, $1.value - (positions[$1.key] ?? 0))) }
+        }
+    }
+
+    // MARK: For the charts
+
+    /// What has happened so far, and the latencies since this was asked last.
+    func takeRecent() -> (sent: Int, stores: Int, latency: LatencySummary) {
+        state.withLock { state in
+            defer { state.recent.reset() }
+            return (state.counts.sent, state.stores, state.recent.summary)
+        }
+    }
+
+    // MARK: Distinct timelines
+
+    /// From now on the distinct timelines that are stored are counted.
+    func startCountingStored() {
+        state.withLock { $0.stored = [] }
+    }
+
+    /// How many distinct timelines have been stored since ``startCountingStored()``.
+    var distinctStored: Int { state.withLock { $0.stored?.count ?? 0 } }
+}
+
+/// A partition of one of the topics of events.
+struct EventPlace: Hashable, Sendable {
+    /// As ``EventPosition`` numbers it.
+    var topic: Int16
+    var partition: Int32
+}
+
+extension ReloadLatency.State {
+    fileprivate mutating func note(_ position: EventPosition) {
+        let place = EventPlace(topic: position.topic, partition: position.partition)
+        ends[place] = max(ends[place] ?? 0, position.offset + 1)
+    }
+}
+
+extension EventPosition {
+    /// Whether an event at this place was applied after, or is, the one at another: within a partition only.
+    func covers(_ other: EventPosition) -> Bool {
+        topic == other.topic && partition == other.partition && offset >= other.offset
+    }
+}

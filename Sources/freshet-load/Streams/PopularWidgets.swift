@@ -1,0 +1,48 @@
+import ArgumentParser
+import SampleProvider
+
+/// A choice of widgets at random: everyone alike, or by Zipf's law over people and, of each, their widgets.
+struct PopularWidgets: Sendable {
+    private let world: LoadWorld
+    private let ranks: (people: ZipfRanks, widgets: ZipfRanks)?
+
+    /// - Parameter exponent: of Zipf's law; nil for everyone alike.
+    init(of world: LoadWorld, exponent: Double?) {
+        self.world = world
+        ranks = exponent.map {
+            (ZipfRanks(count: world.users, exponent: $0), ZipfRanks(count: world.widgetsPerUser, exponent: $0))
+        }
+    }
+
+    func next(using random: inout SampleRandom) -> Int {
+        let person = ranks.map { $0.people.sample(using: &random) - 1 } ?? random.below(world.users)
+        let place = ranks.map { $0.widgets.sample(using: &random) - 1 } ?? random.below(world.widgetsPerUser)
+        return person * world.widgetsPerUser + place
+    }
+}
+
+/// How popular the widgets are that the events of a backlog are for.
+struct PopularityOptions: ParsableArguments {
+    @Option(
+        help: ArgumentHelp(
+            "How popular people and their widgets are: \(Self.form).", valueName: "form"))
+    var distribution = "uniform"
+
+    private static let form = "uniform, zipf, or zipf:s (s from 0.1 to 5)"
+
+    func validate() throws { _ = try exponent() }
+
+    /// Of Zipf's law; nil for everyone alike.
+    ///
+    /// - Throws: `ValidationError`, which names the option.
+    func exponent() throws -> Double? {
+        do throws(StreamProblem) {
+            let shape = try StreamDistribution.parse(distribution, day: 60)
+            if shape.profile == .steady { return shape.exponent }
+        } catch {
+            throw ValidationError("--distribution \(distribution): expected \(Self.form)")
+        }
+        throw ValidationError(
+            "--distribution \(distribution): expected \(Self.form); what waits in Kafka has no rate that could change")
+    }
+}

@@ -1,0 +1,75 @@
+import ArgumentParser
+import Foundation
+import WidgetModel
+
+/// What a synthetic stream is made of, on the command line.
+struct StreamOptions: ParsableArguments {
+    @Option(
+        help: ArgumentHelp(
+            "How popular people and kinds are, and how the rate changes: \(StreamDistribution.form).",
+            valueName: "form"))
+    var distribution = "uniform"
+
+    @Option(help: "Whom events are for, with weights: user, device, widget, everyone.")
+    var audiences = "user=90,device=8,widget=2"
+
+    @Option(help: "What events are, with weights: push, foreground, background.")
+    var types = "push"
+
+    @Option(help: "What a day of the diurnal rate is compressed to, such as 60s.")
+    var day = "60s"
+
+    func validate() throws {
+        _ = try shape()
+    }
+
+    /// - Throws: `ValidationError`, which names the option.
+    func plan(of world: LoadWorld, rate: Double, seed: UInt64) throws -> StreamPlan {
+        let (distribution, audiences, sorts) = try shape()
+        return StreamPlan(
+            world: world, distribution: distribution, audiences: audiences, sorts: sorts, rate: rate,
+            seed: seed)
+    }
+
+    private func shape() throws -> (
+        StreamDistribution, WeightedChoice<StreamAudience>, WeightedChoice<StreamEventSort>
+    ) {
+        guard let length = DurationText.parse(day), length >= .seconds(1), length <= .seconds(31 * 86_400) else {
+            throw ValidationError("--day \(day): expected \(DurationText.form), from 1s to 31d")
+        }
+        func read<Value>(_ option: String, _ body: () throws(StreamProblem) -> Value) throws -> Value {
+            do throws(StreamProblem) {
+                return try body()
+            } catch {
+                throw ValidationError("--\(option) \(error)")
+            }
+        }
+        return (
+            try read("distribution") { () throws(StreamProblem) in
+                try StreamDistribution.parse(distribution, day: length / .seconds(1))
+            },
+            try read("audiences") { () throws(StreamProblem) in try WeightedChoice(audiences) },
+            try read("types") { () throws(StreamProblem) in try WeightedChoice(types) }
+        )
+    }
+}
+
+extension StreamOptions {
+    /// A stream whose every event is for one timeline.
+    ///
+    /// - Throws: `ValidationError` where an event would be for several.
+    func singlePlan(of world: LoadWorld, rate: Double, seed: UInt64) throws -> StreamPlan {
+        let plan = try plan(of: world, rate: rate, seed: seed)
+        guard !plan.audiences.contains(.everyone) else {
+            throw ValidationError(
+                "--audiences \(audiences): each event is to be for one timeline, so none for everyone")
+        }
+        guard world.widgetsPerUser <= world.kinds.count || plan.audiences == WeightedChoice(StreamAudience.widget)
+        else {
+            throw ValidationError(
+                "--widgets-per-user \(world.widgetsPerUser): a person has several widgets of a kind, so an event for a "
+                    + "person or a device is for several timelines; expected --audiences widget, or more --kinds")
+        }
+        return plan
+    }
+}

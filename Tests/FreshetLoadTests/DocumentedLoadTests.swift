@@ -1,0 +1,31 @@
+import ArgumentParser
+import Foundation
+import TestSupport
+import Testing
+
+@testable import freshet_load
+
+/// Commands of the load tool in documents and help.
+@Suite(.timeLimit(.patience))
+struct DocumentedLoadTests {
+    @Test("every command in the documents is there, with its options", arguments: ["README.md", "deploy/capacity.md"])
+    func documents(_ path: String) throws {
+        let repository = URL(fileURLWithPath: #filePath)
+            .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
+        let text = try String(contentsOf: repository.appendingPathComponent(path), encoding: .utf8)
+        let commands = DocumentedCommands.find("freshet-load", in: text)
+        #expect(commands.count > 3)
+        for command in commands {
+            let problem = DocumentedCommands.problem(with: command, of: FreshetLoad.self)
+            #expect(problem == nil, "\(path): \(command)")
+        }
+    }
+
+    @Test("every scenario says what it does, with examples")
+    func help() {
+        for scenario in FreshetLoad.configuration.subcommands {
+            #expect(!scenario.configuration.abstract.isEmpty)
+            #expect(scenario.configuration.discussion.contains("Examples:"), "\(scenario)")
+        }
+    }
+}

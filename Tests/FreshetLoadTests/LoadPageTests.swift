@@ -1,0 +1,143 @@
+import Foundation
+import TestSupport
+import Testing
+import WidgetModel
+
+@testable import FreshetService
+@testable import freshet_load
+
+#if canImport(FoundationXML)
+import FoundationXML
+#endif
+
+@Suite(.timeLimit(.patience))
+struct LoadPageTests {
+    static let charts = LoadCharts(
+        samples: (1...900).map { second in
+            let time = Double(second)
+            return LoadSample(
+                seconds: time,
+                [
+                    .eventsPerSecond: 1_000 + 50 * sin(time / 20), .timelinesPerSecond: 990 + 60 * cos(time / 15),
+                    .p50: 2 + sin(time / 30), .p99: 8 + 3 * sin(time / 9), .max: second == 450 ? 350 : 14,
+                    .stateTableBytes: 4e7 + time * 2e4, .stateIndexBytes: 3e7 + time * 1e4,
+                    .deadTuples: 1e4 * (1 + sin(time / 40)), .liveTuples: 2e5, .walBytesPerSecond: 2.5e6,
+                    .residentBytes: 9e7 + time * 1e3,
+                ])
+        },
+        spans: [LoadCharts.Span(label: "a transaction held open", from: 300, to: 600)])
+
+    static var page: LoadPage {
+        // Literals only, so it can be parsed.
+        let report =
+            (try? JSONValue.parse(
+                """
+                {"scenario": "latency <&>", "events": 900000, "distinctTimelines": 200000, "wallSeconds": 900.5,
+                 "eventsPerSecond": 999.4, "timelinesPerSecond": 998.1, "providerRequests": 12345,
+                 "providerTimelines": 890000, "walBytes": 1234567890, "serviceCPUSeconds": 75.25,
+                 "databaseCPUSeconds": 120.5, "peakResidentBytes": 98765432, "lost": 0, "stale": 0, "verified": 190123,
+                 "latencyMilliseconds": {"p50": 2.1, "p90": 5.2, "p99": 9.8, "p999": 150, "max": 209}}
+                """)) ?? .null
+        return LoadPage(
+            report: report, charts: charts, command: "freshet-load latency --rate 1000 '<script>'",
+            time: Timestamp(microseconds: 1_767_225_600_000_000))
+    }
+
+    @Test("the page is well-formed, needs nothing else, and says what it is about")
+    func page() throws {
+        let text = Self.page.text
+        let parser = XMLParser(data: Data(text.utf8))
+        #expect(parser.parse(), "\(String(describing: parser.parserError)) in line \(parser.lineNumber)")
+        for forbidden in ["http:", "https:", "url(", "@import", "src=", "<link", "href=", "<script"] {
+            #expect(!text.contains(forbidden), "\(forbidden)")
+        }
+        #expect(text.contains("name=\"viewport\"") && text.contains("prefers-color-scheme: dark"))
+        for shown in [
+            "998", "9.8 ms", "1.23 GB", "98.8 MB", "190k", "'&lt;script&gt;'", "latency &lt;&amp;&gt;",
+            "Throughput, a second", "Latency, ms", "timeline on disk",
+            "a transaction held open", "Nothing lost, nothing stale.",
+        ] {
+            #expect(text.contains(shown), "\(shown)")
+        }
+        // Nine hundred samples are drawn as a few hundred.
+        #expect(text.utf8.count < 200_000)
+        // To look at.
+        if let folder = ProcessInfo.processInfo.environment["FRESHET_TEST_PAGES"] {
+            try Self.page.write(to: "\(folder)/load.html")
+        }
+    }
+
+    @Test("what is missing leads, and what is not known is left out")
+    func missing() {
+        let report: JSONValue = [
+            "scenario": "ingest", "events": 10, "lost": 3, "stale": 1, "providerRequests": .null,
+            "latencyMilliseconds": .null,
+        ]
+        let page = LoadPage(report: report, charts: LoadCharts(), command: "", time: Timestamp(microseconds: 0)).text
+        #expect(page.contains("Lost 3, stale 1.") && !page.contains("<svg") && !page.contains("provider requests"))
+        #expect(XMLParser(data: Data(page.utf8)).parse())
+        let odd = LoadCharts(samples: [LoadSample(seconds: 0, [.p99: 0, .eventsPerSecond: 0])])
+        let drawn = LoadPage(report: report, charts: odd, command: "", time: Timestamp(microseconds: 0)).text
+        #expect(XMLParser(data: Data(drawn.utf8)).parse() && !drawn.lowercased().contains("nan"))
+    }
+
+    @Test("a file is written whole or not at all")
+    func written() throws {
+        let folder = FileManager.default.temporaryDirectory.appendingPathComponent("freshet-page-\(UUID().uuidString)")
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(at: folder) }
+        let file = folder.appendingPathComponent("report.html").path
+        try "before".write(toFile: file, atomically: false, encoding: .utf8)
+        try Self.page.write(to: file)
+        #expect(try String(contentsOfFile: file, encoding: .utf8) == Self.page.text)
+        #expect(try FileManager.default.contentsOfDirectory(atPath: folder.path) == ["report.html"])
+        #expect(throws: CommandFailure.self) { try Self.page.write(to: "\(folder.path)/missing/report.html") }
+    }
+
+    @Test("thinned samples keep the worst latency and the mean of the rest")
+    func thinned() throws {
+        let thinned = Self.charts.thinned(to: 100)
+        #expect(thinned.count == 100)
+        #expect(thinned.compactMap { $0.values[.max] }.max() == 350)
+        #expect(thinned.allSatisfy { $0.values[.liveTuples] == 2e5 })
+        #expect(thinned.last?.seconds == 900)
+        #expect(Self.charts.thinned(to: 900) == Self.charts.samples)
+    }
+
+    @Test("no secret of the command line is shown")
+    func command() {
+        let arguments = [
+            "/usr/bin/freshet-load", "latency", "--set", "postgres.url=postgresql://u:secret3@h/x",
+            "--set=postgres.url=postgresql://u:secret4@h/x", "--set", "kafka.properties=sasl.password=secret5",
+            "--rate", "1000", "--report", "a b.html",
+        ]
+        let text = ShownCommand.text(arguments)
+        #expect(!text.contains("secret"))
+        let settings = "--set postgres.url=… --set postgres.url=… --set kafka.properties=…"
+        #expect(text == "freshet-load latency \(settings) --rate 1000 --report 'a b.html'")
+    }
+}
+
+@Suite(.timeLimit(.patience))
+struct LoadFigureTests {
+    @Test("axes have round numbers and hold all values")
+    func scales() {
+        let linear = ChartScale.linear(upTo: 1_043)
+        #expect(linear.ticks == [0, 500, 1_000, 1_500] && linear.place(750) == 0.5)
+        let logarithmic = ChartScale.logarithmic(from: 0.4, upTo: 350)
+        #expect(logarithmic.low == 0.1 && abs(logarithmic.high - 1_000) < 1e-6 && logarithmic.ticks.count == 5)
+        #expect(abs(logarithmic.place(10) - 0.5) < 1e-9)
+        #expect(ChartScale.linear(upTo: 0).ticks.count >= 2)
+    }
+
+    @Test("a progress line fits the terminal, and says how long it will take")
+    func progress() {
+        let latency = LatencySummary(samples: 9, p50: 2.1, p99: 9.75)
+        let line = ProgressLine(
+            phase: "1k events/s", share: 0.43, rate: 1_000, secondsLeft: 17.2, latency: latency)
+        #expect(line.text(width: 100) == "1k events/s  43 %  1k/s  ETA 17 s  p50 2.1 ms  p99 9.75 ms")
+        for width in 1...120 { #expect(line.text(width: width).count < max(width, 2)) }
+        let open = ProgressLine(phase: "checking", share: nil, rate: 12_345, secondsLeft: nil, latency: nil)
+        #expect(open.text(width: 80) == "checking  12.3k/s")
+    }
+}

@@ -1,0 +1,17 @@
+import TestSupport
+import Testing
+import WidgetModel
+
+@testable import freshet_load
+
+@Suite("Synthetic populations", .timeLimit(.patience))
+struct LoadPopulationTests {
+    @Test("content is canonical JSON of the size that is asked for", arguments: [0, 200, 650, 5_000])
+    func content(bytes: Int) throws {
+        let text = LoadPopulation.content(123_456, bytes: bytes)
+        #expect(text.utf8.count >= bytes && text.utf8.count < bytes + 20 || bytes == 0)
+        let value = try JSONValue.parse(Array(text.utf8))
+        #expect(String(decoding: value.encoded, as: UTF8.self) == text)
+        #expect(LoadPopulation.content(1, bytes: 650) != LoadPopulation.content(2, bytes: 650))
+    }
+}

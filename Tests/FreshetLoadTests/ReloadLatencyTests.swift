@@ -1,0 +1,135 @@
+import FreshetService
+import Testing
+import WidgetModel
+import WidgetStore
+
+@testable import freshet_load
+
+/// Which events a stored timeline serves, and since when they waited.
+struct ReloadLatencyTests {
+    private static let timeline = TimelineID(high: 1, low: 1)
+    private static let other = TimelineID(high: 2, low: 2)
+
+    private let latency = ReloadLatency()
+
+    private func place(_ offset: Int64, partition: Int32 = 0) -> EventPosition {
+        EventPosition(topic: 0, partition: partition, offset: offset)
+    }
+
+    /// An event that was to be sent that long ago.
+    private func event(
+        _ timeline: TimelineID = Self.timeline, ago: Duration = .seconds(1), _ series: LoadSeries = .alone
+    ) -> ReloadLatency.Event {
+        ReloadLatency.Event(timeline: timeline, intended: .now - ago, series: series)
+    }
+
+    @Test("a latency counts from the time at which the event was to be sent")
+    func intended() {
+        let event = event(ago: .seconds(5))
+        latency.sending([event])
+        latency.acknowledged(event, at: place(7))
+        #expect(latency.counts.waiting == 1)
+        latency.stored(Self.timeline, place(7))
+        let summary = latency.summary(of: .alone)
+        #expect(summary.samples == 1 && summary.p50 >= 5_000 && summary.p50 < 60_000)
+        #expect(summary.max >= summary.p50 * 0.99)
+        #expect(latency.counts == ReloadLatency.Counts(sent: 1, served: 1))
+    }
+
+    @Test("a timeline that is stored serves all of its events up to the one it was stored for, and no other's")
+    func folded() {
+        let events = [event(), event(), event(), event(Self.other)]
+        latency.sending(events)
+        for (offset, event) in events.enumerated() { latency.acknowledged(event, at: place(Int64(offset))) }
+        latency.stored(Self.timeline, place(1))
+        #expect(latency.counts.served == 2)
+        // Another partition's offsets say nothing of this one's.
+        latency.stored(Self.timeline, place(9, partition: 1))
+        #expect(latency.counts.served == 2)
+        // The same once more, for a reload of everyone: it still names the event, which is served already.
+        latency.stored(Self.timeline, place(1))
+        latency.stored(Self.timeline, nil)
+        #expect(latency.counts.served == 2 && latency.counts.waiting == 2)
+        latency.stored(Self.timeline, place(5))
+        latency.stored(Self.other, place(3))
+        #expect(latency.counts.waiting == 0 && latency.summary(of: .alone).samples == 4)
+    }
+
+    @Test("what is stored before Kafka's acknowledgement arrives is not missed")
+    func storedFirst() {
+        let (first, second) = (event(ago: .seconds(3)), event(ago: .seconds(2)))
+        latency.sending([first, second])
+        latency.stored(Self.timeline, place(4))
+        latency.acknowledged(first, at: place(4))
+        #expect(latency.counts.served == 1)
+        latency.acknowledged(second, at: place(5))
+        #expect(latency.counts.waiting == 1 && latency.unacknowledged == 0)
+        latency.stored(Self.timeline, place(5))
+        #expect(latency.counts.waiting == 0)
+    }
+
+    @Test("events that Kafka refuses, or does not know the place of, are counted and not waited for")
+    func unplaced() {
+        let events = [event(), event()]
+        latency.sending(events)
+        latency.acknowledged(events[0], at: nil, isFailed: true)
+        latency.acknowledged(events[1], at: nil)
+        #expect(latency.counts == ReloadLatency.Counts(sent: 2, failed: 1, unplaced: 1))
+        #expect(latency.counts.waiting == 0)
+    }
+
+    @Test("a warm-up is counted but not measured, and series are apart")
+    func series() {
+        for (offset, series) in [LoadSeries.warmUp, .alone, .beside, .beside].enumerated() {
+            let event = event(TimelineID(high: 9, low: UInt64(offset)), series)
+            latency.sending([event])
+            latency.acknowledged(event, at: place(Int64(offset)))
+            latency.stored(event.timeline, place(Int64(offset)))
+        }
+        #expect(latency.counts.served == 4)
+        #expect([.warmUp, .alone, .beside, .other].map { latency.summary(of: $0).samples } == [0, 1, 2, 0])
+    }
+
+    @Test("distinct timelines are counted from when it is asked for, whatever they were stored for")
+    func distinct() {
+        latency.stored(Self.other, nil)
+        #expect(latency.distinctStored == 0)
+        latency.startCountingStored()
+        for timeline in [Self.timeline, Self.other, Self.timeline] { latency.stored(timeline, nil) }
+        #expect(latency.distinctStored == 2)
+    }
+
+    @Test("a timeline that is published, nobody says for what, serves all that waits for it")
+    func published() {
+        let (first, second) = (event(ago: .seconds(2)), event(Self.other))
+        latency.sending([first, second])
+        #expect(latency.isWaiting(Self.timeline) && latency.isWaiting(Self.other))
+        latency.acknowledged(first, at: place(3))
+        latency.published(Self.timeline)
+        #expect(latency.counts.served == 1 && !latency.isWaiting(Self.timeline))
+        // Published before the acknowledgement came.
+        latency.published(Self.other)
+        #expect(latency.isWaiting(Self.other))
+        latency.acknowledged(second, at: place(4))
+        #expect(latency.counts.waiting == 0 && !latency.isWaiting(Self.other))
+        latency.published(Self.other)
+        #expect(latency.counts == ReloadLatency.Counts(sent: 2, served: 2))
+        #expect(latency.targets == [Self.timeline, Self.other])
+    }
+
+    @Test("events that are before no consumer position are not applied")
+    func unapplied() {
+        let events = [event(), event(), event(Self.other)]
+        latency.sending(events)
+        #expect(latency.unapplied(at: [:]) == 0)
+        latency.acknowledged(events[0], at: place(7))
+        latency.acknowledged(events[1], at: place(6))
+        latency.acknowledged(events[2], at: place(2, partition: 1))
+        latency.published(at: place(9))
+        let first = EventPlace(topic: 0, partition: 0)
+        let second = EventPlace(topic: 0, partition: 1)
+        #expect(latency.unapplied(at: [first: 10, second: 3]) == 0)
+        #expect(latency.unapplied(at: [first: 9, second: 3]) == 1)
+        #expect(latency.unapplied(at: [first: 10]) == 3)
+    }
+}

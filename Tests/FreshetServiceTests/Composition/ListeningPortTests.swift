@@ -1,0 +1,30 @@
+import TestSupport
+import Testing
+
+@testable import FreshetService
+
+@Suite("Waiting for the port of a server", .timeLimit(.patience))
+struct ListeningPortTests {
+    @Test("a cancelled waiter leaves; the others get the port, or hear that the server never listened")
+    func waiting() async throws {
+        let listening = ListeningPort()
+        let waiting = Task { try await listening.wait() }
+        waiting.cancel()
+        await #expect(throws: CancellationError.self) { try await waiting.value }
+        async let other = listening.wait()
+        listening.listens(on: 80)
+        #expect(try await other == 80)
+        #expect(try await listening.wait() == 80)
+        listening.closes()
+        await #expect(throws: ListeningPort.NeverListened.self) { try await listening.wait() }
+    }
+
+    @Test("a service that ends before it listens closes its port")
+    func failed() async throws {
+        let port = ListeningPort()
+        let service = ListeningService(
+            description: "test", service: BackgroundService("test") {}, port: port, place: "nowhere")
+        try await service.run()
+        await #expect(throws: ListeningPort.NeverListened.self) { try await port.wait() }
+    }
+}

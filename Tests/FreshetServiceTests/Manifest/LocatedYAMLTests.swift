@@ -1,0 +1,146 @@
+import Foundation
+import TestSupport
+import Testing
+import WidgetModel
+
+@testable import FreshetService
+
+@Suite("YAML with places", .timeLimit(.patience))
+struct LocatedYAMLTests {
+    private func json(_ text: String) throws -> String {
+        let outcome = LocatedYAML.read(text, file: "f.yaml")
+        #expect(outcome.problems.isEmpty, "\(outcome.problems)")
+        return try #require(try outcome.documents.first?.json()).canonical
+    }
+
+    private func problems(_ text: String) -> [String] {
+        LocatedYAML.read(text, file: "f.yaml").problems.map(\.description)
+    }
+
+    @Test(arguments: [
+        // Only true and false are booleans: Norway stays Norway.
+        ("[true, False, no, on, yes, y]", #"[true,false,"no","on","yes","y"]"#),
+        ("[~, null, Null, '~', \"null\"]", #"[null,null,null,"~","null"]"#),
+        ("[1, -2, +3, 012, 0x1F, 0o17, 1_000, 10:30]", #"[1,-2,3,12,31,15,"1_000","10:30"]"#),
+        ("[1.50, .5, 5., 1e3, -1.5E-2, 1.2.3, e5, .]", #"[1.5,0.5,5,1000,-0.015,"1.2.3","e5","."]"#),
+        ("['1', \"1\", !!str 1]", #"["1","1","1"]"#),
+        ("2020-06-22", #""2020-06-22""#),
+        ("a: |\n  one\n  two\nb: >\n  one\n  two", #"{"a":"one\ntwo\n","b":"one two\n"}"#),
+        ("base: &b {x: 1}\ncopy: *b\nagain: [*b, *b]", #"{"again":[{"x":1},{"x":1}],"base":{"x":1},"copy":{"x":1}}"#),
+        ("{1: a, true: b}", #"{"1":"a","true":"b"}"#),
+        ("a", #""a""#),
+    ])
+    func readsAsTheCoreSchema(text: String, expected: String) throws {
+        #expect(try json(text) == expected)
+    }
+
+    @Test func marksAreWhereValuesStand() throws {
+        let outcome = LocatedYAML.read("a: 1\nbö: [x,  y]\n", file: "f.yaml")
+        guard case .mapping(let members) = outcome.documents.first?.content,
+            case .sequence(let items) = members.last?.value.content
+        else {
+            Issue.record("not the expected document")
+            return
+        }
+        #expect(members[1].keyMark == SourceMark(line: 2, column: 1))
+        #expect(members[1].value.mark == SourceMark(line: 2, column: 5))
+        #expect(items[1].mark == SourceMark(line: 2, column: 10))
+    }
+
+    @Test func syntaxErrorsHavePlaces() {
+        #expect(
+            problems("a: [1, 2\nb: 3\n").first?.hasPrefix("f.yaml:2:2: invalid YAML") == true,
+            "\(problems("a: [1, 2\nb: 3\n"))")
+        #expect(problems("a: \"x").first?.hasPrefix("f.yaml:") == true)
+        #expect(problems("\ta: 1").first?.hasPrefix("f.yaml:1:1: invalid YAML") == true, "\(problems("\ta: 1"))")
+        #expect(problems("a: *nowhere") == ["f.yaml:1:4: invalid YAML: found undefined alias"])
+        #expect(problems("a: \u{0}").first?.hasPrefix("f.yaml:1:4: invalid YAML") == true, "\(problems("a: \u{0}"))")
+    }
+
+    @Test func duplicateKeysAreRefused() {
+        #expect(problems("a: 1\nb: 2\na: 3") == ["f.yaml:1:1: duplicate key \"a\"; expected every key once"])
+        // The parser takes these for two keys; as JSON they are one.
+        #expect(problems("1: a\n\"1\": b") == ["f.yaml:2:1: 1: duplicate key \"1\"; expected every key once"])
+    }
+
+    @Test func messagesHoldNoControlCharacters() {
+        let said = problems(#""\e[2J": {"\a": .inf}"#)
+        #expect(said.count == 1)
+        #expect(said.allSatisfy { !Text.containsControlCharacter($0) }, "\(said)")
+    }
+
+    @Test func whatJSONCannotHoldIsRefused() {
+        #expect(problems("a: .inf") == ["f.yaml:1:4: a: .inf has no place in JSON; expected a finite number"])
+        #expect(problems("[.nan]") == ["f.yaml:1:2: [0]: .nan has no place in JSON; expected a finite number"])
+        #expect(problems("a: !!binary aGk=").first?.hasPrefix("f.yaml:1:4: a: the tag ") == true)
+        #expect(problems("a: !mine {b: 1}") == ["f.yaml:1:4: a: the tag !mine is not supported"])
+        #expect(problems("[a]: 1") == ["f.yaml:1:1: a key that is a list or a mapping; expected a string"])
+    }
+
+    @Test func aliasesCannotMultiplyWithoutBound() {
+        var bomb = "a0: &a0 [x,x,x,x,x,x,x,x,x,x]\n"
+        for level in 1...9 {
+            let aliases = Array(repeating: "*a\(level - 1)", count: 10).joined(separator: ",")
+            bomb += "a\(level): &a\(level) [\(aliases)]\n"
+        }
+        let found = problems(bomb)
+        #expect(found.count == 1)
+        #expect(
+            found.first?.hasSuffix("too many values once the aliases are expanded; expected at most 200000") == true)
+        // As a key it would be the parser that multiplies them.
+        for key in ["? *a9\n: 1\n", "*a9 : 1\n", "[*a9]: 1\n", "{*a9: 1}: 1\n", "z: {[*a9]\n : 1}\n"] {
+            #expect(
+                problems(bomb + key) == [
+                    "f.yaml:2:10: aliases together with keys that are not plain strings; "
+                        + "expected the aliased value written out"
+                ], "\(key)")
+        }
+    }
+
+    @Test func depthAndSizeAreBounded() {
+        let deep = String(repeating: "[", count: 500) + String(repeating: "]", count: 500)
+        #expect(problems(deep).count == 1)
+        #expect(problems(deep).first?.hasSuffix("nested too deeply; expected at most 64 levels") == true)
+        // The parser itself gives up before its stack does.
+        #expect(problems(String(repeating: "[", count: 1_000_000)).count == 1)
+        #expect(
+            problems(String(repeating: "#", count: LocatedYAML.maximumBytes + 1)) == [
+                "f.yaml: the file has 4194305 bytes; expected at most 4194304"
+            ])
+    }
+
+    @Test("No nesting that the parser allows uses up the stack, however small that of the caller is")
+    func deepOnASmallStack() async {
+        let texts = [
+            String(repeating: "[", count: 999) + String(repeating: "]", count: 999),
+            String(repeating: "{a: ", count: 999) + String(repeating: "}", count: 999),
+            String(repeating: "- ", count: 999) + "a", String(repeating: "? ", count: 999) + "a",
+            (0..<500).map { String(repeating: " ", count: $0) + "a:" }.joined(separator: "\n"),
+        ]
+        let counts = await withCheckedContinuation { (done: CheckedContinuation<[Int], Never>) in
+            let thread = Thread { done.resume(returning: texts.map { problems($0).count }) }
+            thread.stackSize = 128 * 1024
+            thread.start()
+        }
+        #expect(counts.allSatisfy { $0 == 1 }, "\(counts)")
+    }
+
+    @Test func aNumberThatIsTooLongIsQuotedInPart() {
+        let digits = String(repeating: "9", count: 5_000)
+        let manifest = "app: com.example.a\nkinds:\n  - name: K\n    maxBatch: \(digits)\n"
+        #expect(throws: ManifestError.self) { try Manifest.read(text: manifest, file: "m", environment: nil) }
+        do {
+            _ = try Manifest.read(text: manifest, file: "m", environment: nil)
+        } catch {
+            #expect(error.problems.allSatisfy { $0.description.utf8.count < 500 }, "\(error)")
+        }
+    }
+
+    @Test func aStarInTextIsNoAlias() throws {
+        let text = "a: &x 1\nb: see [this]: *bold* and * star, is this ok ? yes\nc: *x"
+        // A colon after a bracket makes no key of plain text, but cannot be told from one here: refused, and said.
+        #expect(problems(text).count == 1)
+        #expect(try json("a: &x 1\nb: \"*bold* [x] text\"\nc: *x") == #"{"a":1,"b":"*bold* [x] text","c":1}"#)
+        #expect(try json("a: [x, {b: c}] # list: of *things*\n") == #"{"a":["x",{"b":"c"}]}"#)
+    }
+}

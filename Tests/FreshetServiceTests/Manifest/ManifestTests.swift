@@ -1,0 +1,202 @@
+import Foundation
+import TestSupport
+import Testing
+import WidgetModel
+
+@testable import FreshetService
+@testable import SampleProvider
+
+@Suite("Manifest", .timeLimit(.patience))
+struct ManifestTests {
+    @Test func readsEveryField() throws {
+        let manifest = try Manifest.read(
+            text: """
+                app: com.example.bank
+                developerMode: true
+                provider: {url: "https://widgets.example.com/bank/"}
+                kinds:
+                  - name: RecentPurchases
+                    displayName: Recent purchases
+                    description: What you bought last.
+                    families: [systemMedium, systemSmall]
+                    sharing: shared
+                    variesBy: [timeZone, family]
+                    provider: {url: http://other.example.com:9000}
+                    maxBatch: 50
+                    timeout: 250ms
+                    minimumSpacing: 1m
+                    budget: {minimum: 4, maximum: 40}
+                    placeholder: {card: "Acme", amounts: [1, 2.5, -3e2], paid: true, note: null}
+                    volatileFields: [/generatedAt, /a~1b/0]
+                    accentColor: AccentGreen
+                    backgroundColor: WidgetBackground
+                    dormantAfter: 7d
+                """,
+            file: "kinds.yaml", environment: nil)
+        let app = try #require(manifest.apps.first)
+        #expect(manifest.apps.count == 1)
+        #expect(app.definition.name == "com.example.bank")
+        #expect(app.definition.developerMode)
+        #expect(app.signingSecret == nil)
+        #expect(app.signingSecretReference == nil)
+        let kind = try #require(app.definition.kinds.first)
+        #expect(app.definition.kinds.count == 1)
+        #expect(kind.name == "RecentPurchases")
+        #expect(kind.displayName == "Recent purchases")
+        #expect(kind.description == "What you bought last.")
+        #expect(kind.families == [.systemSmall, .systemMedium])
+        #expect(kind.sharing == .shared)
+        #expect(kind.variesBy == [.family, .timeZone])
+        #expect(kind.providerURL == "http://other.example.com:9000")
+        #expect(kind.maxBatch == 50)
+        #expect(kind.timeout == .milliseconds(250))
+        #expect(kind.minimumSpacing == .seconds(60))
+        #expect(kind.dailyBudget == DailyBudget(minimum: 4, maximum: 40))
+        #expect(kind.volatileFields == ["/generatedAt", "/a~1b/0"])
+        #expect(kind.accentColor == "AccentGreen")
+        #expect(kind.backgroundColor == "WidgetBackground")
+        #expect(kind.dormantAfter == .seconds(7 * 86_400))
+        #expect(KindDefinition.validate(kind.json()) == .success(kind))
+        let placeholder = try JSONValue.parse(#"{"card":"Acme","amounts":[1,2.5,-3e2],"paid":true,"note":null}"#)
+        #expect(kind.placeholder == placeholder)
+    }
+
+    @Test func leavesDefaultsToTheModel() throws {
+        let manifest = try Manifest.read(
+            text: """
+                app: com.example.bank
+                provider: {url: "https://widgets.example.com/bank/"}
+                kinds:
+                  - {name: DueDate, placeholder: {}}
+                """,
+            file: "kinds.yaml", environment: nil)
+        let app = try #require(manifest.apps.first?.definition)
+        let kind = try #require(app.kinds.first)
+        #expect(!app.developerMode)
+        #expect(kind.displayName == "DueDate")
+        #expect(kind.description.isEmpty)
+        #expect(kind.families == WidgetFamily.allCases)
+        #expect(kind.sharing == .perUser)
+        #expect(kind.variesBy == .all)
+        #expect(kind.providerURL == "https://widgets.example.com/bank")
+        #expect(kind.maxBatch == 100)
+        #expect(kind.timeout == .seconds(10))
+        #expect(kind.minimumSpacing == .seconds(300))
+        #expect(kind.dailyBudget == nil)
+        #expect(kind.volatileFields.isEmpty)
+        #expect(kind.dormantAfter == .seconds(14 * 86_400))
+    }
+
+    @Test func everyDocumentIsAnApp() throws {
+        let manifest = try Manifest.read(
+            text: """
+                app: com.example.one
+                provider: {url: "http://one.example.com"}
+                kinds: [{name: A, placeholder: {}}]
+                ---
+                app: com.example.two
+                provider: {url: "http://two.example.com"}
+                kinds: [{name: A, placeholder: {}}, {name: B, variesBy: [], placeholder: [1]}]
+                ---
+                """,
+            file: "kinds.yaml", environment: nil)
+        #expect(manifest.apps.map(\.definition.name) == ["com.example.one", "com.example.two"])
+        #expect(manifest.apps[1].definition.kinds.map(\.name) == ["A", "B"])
+        #expect(manifest.apps[1].definition.kinds[1].variesBy == [])
+    }
+
+    @Test func theSamplesAreWhatTheSampleProviderServes() throws {
+        let path = try #require(Repository.path("deploy/samples/kinds.yaml"))
+        let manifest = try Manifest.read(path: path, environment: [:])
+        let kinds = manifest.apps.flatMap(\.definition.kinds)
+        #expect(
+            manifest.apps.map(\.definition.name) == ["com.example.bank", "com.example.rangers", "com.example.weather"])
+        #expect(kinds.map(\.name) == SampleApp.allCases.flatMap(\.kinds))
+        #expect(
+            manifest.apps.flatMap { app in app.definition.kinds.map(\.providerURL) }
+                == SampleApp.allCases.flatMap { app in
+                    app.kinds.map { _ in "http://127.0.0.1:8090/\(app.rawValue)" }
+                })
+        #expect(manifest.apps.allSatisfy { $0.definition.developerMode })
+        #expect(kinds.allSatisfy { $0.minimumSpacing == .zero })
+        let weather = try #require(kinds.last)
+        #expect(weather.sharing == .shared)
+        #expect(weather.variesBy == [])
+    }
+
+    @Test func fileThatIsNotThereIsOneProblem() {
+        let path = "/nowhere/kinds.yaml"
+        let error = #expect(throws: ManifestError.self) { try Manifest.read(path: path, environment: nil) }
+        #expect(error?.description == "\(path): the file \(path) cannot be read: there is no such file")
+    }
+
+    // MARK: Signing secrets
+
+    private static let secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+
+    private func read(secret: String, environment: [String: String]?, folder: String = ".") throws -> Manifest {
+        try Manifest.read(
+            text: """
+                app: com.example.bank
+                provider: {url: "http://one.example.com"}
+                signingSecret: \(secret)
+                kinds: [{name: A, placeholder: {}}]
+                """,
+            file: "kinds.yaml", folder: folder, environment: environment)
+    }
+
+    @Test func secretComesFromTheEnvironment() throws {
+        let manifest = try read(secret: "{environment: BANK}", environment: ["BANK": Self.secret + "\n"])
+        #expect(manifest.apps[0].signingSecretReference == .environment("BANK"))
+        #expect(manifest.apps[0].signingSecret?.exposed == Self.secret)
+        #expect(manifest.apps[0].signingSecret?.bytes.count == 24)
+    }
+
+    @Test func secretComesFromAFileBesideTheManifest() throws {
+        try TemporaryFolder.with { folder in
+            try Data(Self.secret.utf8).write(to: folder.appending(path: "bank.secret"))
+            let manifest = try read(secret: "{file: bank.secret}", environment: [:], folder: folder.path)
+            #expect(manifest.apps[0].signingSecretReference == .file("bank.secret"))
+            #expect(manifest.apps[0].signingSecret == SigningSecret(Self.secret))
+        }
+    }
+
+    @Test func secretsStayUnresolvedWhenNobodyNeedsThem() throws {
+        let manifest = try read(secret: "{environment: BANK}", environment: nil)
+        #expect(manifest.apps[0].signingSecretReference == .environment("BANK"))
+        #expect(manifest.apps[0].signingSecret == nil)
+    }
+
+    @Test func secretIsNeverPrinted() throws {
+        let manifest = try read(secret: "{environment: BANK}", environment: ["BANK": Self.secret])
+        let secret = try #require(manifest.apps[0].signingSecret)
+        var dumped = ""
+        dump(manifest, to: &dumped)
+        for text in ["\(secret)", String(reflecting: secret), "\(manifest)", dumped] {
+            #expect(!text.contains("MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"))
+            #expect(!text.contains("\(secret.bytes[0]), \(secret.bytes[1])"))
+        }
+    }
+
+    @Test(arguments: [
+        ("{environment: BANK}", [:], "the environment variable BANK is not set"),
+        (
+            "{environment: BANK}", ["BANK": "whsec_short"],
+            "the environment variable BANK holds no signing secret"
+        ),
+        ("{environment: BANK}", ["BANK": "plain text"], "the environment variable BANK holds no signing secret"),
+        ("{file: nowhere}", [:], "cannot be read: there is no such file"),
+        ("{file: a, environment: B}", [:], "names not exactly one place"),
+        ("{}", [:], "names not exactly one place"),
+        (secret, [:], "the secret itself does not belong into a manifest"),
+    ])
+    func secretThatCannotBeUsed(text: String, environment: [String: String], expected: String) {
+        let error = #expect(throws: ManifestError.self) { try read(secret: text, environment: environment) }
+        #expect(error?.problems.count == 1)
+        #expect(error?.problems.first?.mark == SourceMark(line: 3, column: 16))
+        #expect(error?.description.contains("kinds.yaml:3:16: signingSecret: ") == true)
+        #expect(error?.description.contains(expected) == true, "\(error?.description ?? "")")
+        #expect(error?.description.contains(Self.secret) == false)
+        for value in environment.values { #expect(error?.description.contains(value) == false) }
+    }
+}

@@ -1,0 +1,25 @@
+import KafkaClient
+import TestSupport
+import Testing
+
+@testable import FreshetService
+
+@Suite("The setting kafka.routes", .timeLimit(.patience))
+struct KafkaRoutesTests {
+    @Test("is read from the environment and handed to the clients")
+    func routes() throws {
+        let environment = [
+            "FRESHET_KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:9092", "FRESHET_KAFKA_ROUTES": "41001=52001,41002=52002",
+        ]
+        let loaded = try Settings.load(environment: environment)
+        #expect(loaded.warnings.isEmpty)
+        #expect(loaded.settings.namedKafka?.routes == [41_001: 52_001, 41_002: 52_002])
+    }
+
+    @Test("refuses what is not a pair of ports", arguments: ["41001", "x=1", "2=70000"])
+    func problem(text: String) {
+        #expect(throws: SettingsError.self) {
+            try Settings.load(environment: ["FRESHET_KAFKA_ROUTES": text])
+        }
+    }
+}

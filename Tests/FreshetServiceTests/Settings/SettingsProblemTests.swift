@@ -1,0 +1,168 @@
+import Foundation
+import TestSupport
+import Testing
+
+@testable import FreshetService
+
+/// What is said of settings that are wrong; `DIR` stands for the folder of the files.
+@Suite("Settings problems", .timeLimit(.patience))
+struct SettingsProblemTests {
+    private func problems(
+        flags: [String: String] = [:], files: [String: String] = [:], configurationFile: String? = nil,
+        environment: [String: String] = [:], requiring required: [String] = []
+    ) throws -> [String] {
+        try TemporaryFolder.with { folder in
+            for (name, text) in files { try Data(text.utf8).write(to: folder.appending(path: name)) }
+            do throws(SettingsError) {
+                _ = try Settings.load(
+                    flags: flags, configurationFile: configurationFile.map { folder.appending(path: $0).path },
+                    environment: environment, requiring: required)
+                return []
+            } catch {
+                return error.description.replacing(folder.path, with: "DIR").split(separator: "\n").map(String.init)
+            }
+        }
+    }
+
+    @Test func everythingIsSaidAtOnce() throws {
+        let file = """
+            api: {port: 99999}
+            workers:
+              leese: 1s
+              concurrency: [1, 2]
+              lease: 5 minutes
+            log: loud
+            role: wrokers
+            """
+        let said = try problems(
+            flags: ["log.level": "loud"], files: ["f.yaml": file], configurationFile: "f.yaml",
+            environment: ["FRESHET_TOPICS_PUSHES": "a b", "FRESHET_INGEST_MAXIMUM_BATCH": "many"],
+            requiring: ["postgres.url", "kafka.bootstrapServers"])
+        #expect(
+            said == [
+                "workers.leese: unknown setting; expected \"workers.lease\" (did you mean it?) (from DIR/f.yaml:3:3)",
+                "workers.concurrency: is a list; expected one value (from DIR/f.yaml:4:16)",
+                "log: is a string; expected a mapping of settings (from DIR/f.yaml:6:6)",
+                "role: \"wrokers\" is not allowed; expected ingest, workers, api, all (from DIR/f.yaml:7:7)",
+                "topics.pushes: \"a b\" is not allowed; expected 1 to 249 letters, digits, dots, underscores or "
+                    + "hyphens (from FRESHET_TOPICS_PUSHES)",
+                "ingest.maximumBatch: \"many\" is not a whole number; expected 1 to 100000 "
+                    + "(from FRESHET_INGEST_MAXIMUM_BATCH)",
+                "workers.lease: \"5 minutes\" is not a duration such as 250ms, 10s, 5m, 1h or 14d; expected 1s to 1h "
+                    + "(from DIR/f.yaml:5:10)",
+                "api.port: \"99999\" is out of range; expected 0 to 65535 (from DIR/f.yaml:1:13)",
+                "log.level: \"loud\" is not allowed; expected trace, debug, info, notice, warning, error, critical "
+                    + "(from the option for log.level)",
+                "postgres.url: is not set: give it as FRESHET_POSTGRES_URL, or in the configuration file; expected "
+                    + "a libpq URI or keyword=value string, such as postgresql://freshet@db.example.com/freshet",
+                "kafka.bootstrapServers: is not set: give it as FRESHET_KAFKA_BOOTSTRAP_SERVERS, or in the "
+                    + "configuration file; expected host:port, separated by commas",
+            ])
+    }
+
+    @Test func whatIsOverriddenNeedNotBeRight() throws {
+        let said = try problems(
+            flags: ["api.port": "1"], files: ["f.yaml": "api.port: none"], configurationFile: "f.yaml")
+        #expect(said.isEmpty)
+    }
+
+    @Test(arguments: [
+        ("f.toml", "", "unknown format of the configuration file; expected a name that ends in .yaml, .yml or .json"),
+        ("f.json", "{\"a\": 1,}", "invalid JSON: "),
+        ("f.json", "[1]", "is a list; expected a mapping of settings"),
+        ("f.json", "{\"api\": {\"prot\": 1}}", "api.prot: unknown setting; expected \"api.port\" (did you mean it?)"),
+        ("f.yaml", "a: [", "invalid YAML"),
+        ("f.yaml", "api.port: 1\n---\napi.port: 2", "a second YAML document; expected one document"),
+        ("f.yaml", "api: {port: 1}\napi.port: 2", "api.port: is set twice; expected every setting once"),
+        ("f.yaml", "whatever: 1", "expected one of those that `freshet config keys` lists"),
+        ("f.yaml", "kafka: {properties: [a]}", "kafka.properties: is a list; expected a mapping of names to values"),
+        ("f.yaml", "providers: {allowPrivateNetworks: {a: b}}", "is a mapping; expected a list of values"),
+        ("f.yaml", "postgres: {urlFile: nowhere}", "postgres.urlFile: the file DIR/nowhere cannot be read: there is"),
+        (
+            "f.yaml", "postgres: {url: a, urlFile: b}",
+            "postgres.url: is given both itself and as a file; expected one of them"
+        ),
+    ])
+    func fileThatIsWrong(name: String, text: String, expected: String) throws {
+        let said = try problems(files: [name: text], configurationFile: name)
+        #expect(said.count == 1, "\(said)")
+        #expect(said.first?.contains(expected) == true, "\(said)")
+        #expect(said.first?.contains("DIR") == true, "\(said)")
+    }
+
+    @Test func syntaxErrorsOfJSONHavePlaces() throws {
+        let said = try problems(files: ["f.json": "{\n  \"api\": nul\n}"], configurationFile: "f.json")
+        #expect(said.count == 1)
+        #expect(said.first?.hasSuffix("(from DIR/f.json:2:10)") == true, "\(said)")
+    }
+
+    @Test func fileThatIsNotThere() throws {
+        #expect(
+            try problems(configurationFile: "f.yaml") == [
+                "the file DIR/f.yaml cannot be read: there is no such file"
+            ])
+    }
+
+    @Test func secretsAreNotRepeated() throws {
+        let said = try problems(
+            files: ["f.yaml": "kafka: {propertiesFile: p}", "p": "hunter2"], configurationFile: "f.yaml",
+            environment: ["FRESHET_POSTGRES_URL": "hunter2" + String(repeating: "x", count: 20_000)])
+        #expect(said.count == 2)
+        #expect(said.first?.hasPrefix("postgres.url: is not allowed") == true)
+        #expect(said.last?.hasPrefix("kafka.properties: has a part that is not name=value") == true)
+        #expect(!said.joined().contains("hunter2"))
+    }
+
+    @Test func rulesBetweenSettings() throws {
+        #expect(
+            try problems(environment: ["FRESHET_WORKERS_LEASE": "5s"]) == [
+                "kafka.deliveryTimeout: \"10s\" is not under the lease; expected less than workers.lease, "
+                    + "which is 5s (from FRESHET_WORKERS_LEASE)"
+            ])
+        #expect(
+            try problems(environment: ["FRESHET_TOPICS_WIDGETS": "freshet.pushes"]) == [
+                "topics.widgets: \"freshet.pushes\" is also topics.pushes; expected a topic of its own "
+                    + "(from FRESHET_TOPICS_WIDGETS)"
+            ])
+    }
+
+    @Test func unknownOptionIsSaid() throws {
+        let said = try problems(flags: ["api.prot": "1"])
+        #expect(said == ["api.prot: unknown setting; expected api.port (from the options)"])
+    }
+
+    @Test(arguments: [
+        "10.0.0.0/8", "127.0.0.1", "127.0.0.1/32", "::1", "fd00::/8", "localhost", "*.internal.example.com",
+        "db_1.local",
+    ])
+    func networkPatterns(text: String) {
+        #expect(NetworkPattern.isValid(text))
+    }
+
+    @Test(arguments: [
+        "", "10.0.0.0/33", "::1/129", "10.0.0/8", "10.0.0.0/-1", "10.0.0.0/8/8", "10.0.0.999", "-a.example.com", "a..b",
+        "http://localhost", "*", "a b", "10.0.0.0/",
+    ])
+    func notNetworkPatterns(text: String) {
+        #expect(!NetworkPattern.isValid(text))
+    }
+
+    @Test(arguments: [
+        ("localhost:9092", true), ("a:1,b:2", true), ("broker", true), ("[::1]:9092", true), ("SSL://a:1", true),
+        ("a:0", false), ("a:99999", false), ("a:b", false), (",", false), ("a b:1", false), (":9092", false),
+    ])
+    func bootstrapServers(text: String, isValid: Bool) throws {
+        let said = try problems(environment: ["FRESHET_KAFKA_BOOTSTRAP_SERVERS": text])
+        #expect(said.isEmpty == isValid, "\(said)")
+    }
+
+    @Test(arguments: [
+        ("a,b", ["a", "b"]), (" a , b ,", ["a", "b"]), ("", []), (#"a\,b,c"#, ["a,b", "c"]),
+        (#"a\\,b"#, [#"a\"#, "b"]),
+        (#"C:\x"#, [#"C:\x"#]), (#"a\"#, [#"a\"#]),
+    ])
+    func listsSplit(text: String, items: [String]) {
+        #expect(SettingText.split(text) == items)
+        #expect(SettingText.split(SettingText.join(items)) == items)
+    }
+}

@@ -1,0 +1,197 @@
+import Configuration
+import Foundation
+import TestSupport
+import Testing
+
+@testable import FreshetService
+
+@Suite("Settings", .timeLimit(.patience))
+struct SettingsTests {
+    /// Loads settings with `files` in a folder of their own; `configurationFile` is one of their names.
+    private func load(
+        flags: [String: String] = [:], files: [String: String] = [:], configurationFile: String? = nil,
+        environment: [String: String] = [:], requiring required: [String] = []
+    ) throws -> LoadedSettings {
+        try TemporaryFolder.with { folder in
+            for (name, text) in files { try Data(text.utf8).write(to: folder.appending(path: name)) }
+            return try Settings.load(
+                flags: flags, configurationFile: configurationFile.map { folder.appending(path: $0).path },
+                environment: environment, requiring: required)
+        }
+    }
+
+    @Test func nothingGivenMeansDefaults() throws {
+        let loaded = try load()
+        #expect(loaded.settings == Settings())
+        #expect(loaded.places.isEmpty)
+        #expect(loaded.warnings.isEmpty)
+        #expect(loaded.rows.count == SettingKey.all.count)
+        #expect(loaded.rows.allSatisfy { $0.place == "default" })
+    }
+
+    @Test func defaultsAreSafe() {
+        let settings = Settings()
+        #expect(settings.api.host == "127.0.0.1")
+        #expect(settings.providers.allowPrivateNetworks.isEmpty)
+        #expect(settings.kafka.deliveryTimeout < settings.workers.lease)
+        #expect(settings.topics.inputs == ["freshet.pushes", "freshet.app-changes", "freshet.widgets"])
+    }
+
+    @Test func defaultsPassTheirOwnChecks() throws {
+        for key in SettingKey.all {
+            guard let text = key.defaultText, !text.isEmpty else { continue }
+            var settings = Settings()
+            #expect(throws: Never.self, "\(key.name)") { try key.assign(&settings, text) }
+            #expect(settings == Settings(), "\(key.name)")
+        }
+    }
+
+    @Test func namesOfVariablesAreThoseOfSwiftConfiguration() {
+        for name in SettingKey.knownNames {
+            let variable = SettingNames.environmentName(of: name)
+            let reader = ConfigReader(
+                provider: EnvironmentVariablesProvider(environmentVariables: [variable: "x"])
+                    .prefixKeys(with: "freshet"))
+            #expect(reader.string(forKey: ConfigKey(name)) == "x", "\(name)")
+        }
+        #expect(SettingNames.environmentName(of: "postgres.url") == "FRESHET_POSTGRES_URL")
+        #expect(SettingNames.environmentName(of: "workers.graceTime") == "FRESHET_WORKERS_GRACE_TIME")
+        #expect(Set(SettingKey.knownNames).count == SettingKey.knownNames.count)
+    }
+
+    @Test func laterSourcesOverrideEarlierOnes() throws {
+        let file = """
+            api: {host: file, port: 1}
+            kafka.group: file
+            workers:
+              lease: 40s
+              concurrency: 7
+            """
+        let loaded = try load(
+            flags: ["api.port": "3"], files: ["f.yaml": file], configurationFile: "f.yaml",
+            environment: ["FRESHET_API_PORT": "2", "FRESHET_KAFKA_GROUP": "environment", "FRESHET_API_HOST": ""])
+        let settings = loaded.settings
+        #expect(settings.api.port == 3)
+        #expect(settings.kafka.group == "environment")
+        #expect(settings.workers.lease == .seconds(40))
+        #expect(settings.workers.concurrency == 7)
+        // An empty variable is none.
+        #expect(settings.api.host == "file")
+        #expect(settings.workers.graceTime == .seconds(20))
+        #expect(loaded.places["api.port"] == "the option for api.port")
+        #expect(loaded.places["kafka.group"] == "FRESHET_KAFKA_GROUP")
+        #expect(loaded.places["workers.lease"]?.hasSuffix("f.yaml:4:10") == true)
+        #expect(loaded.places["workers.graceTime"] == nil)
+    }
+
+    @Test func jsonAndYAMLSayTheSame() throws {
+        let yaml = """
+            role: workers
+            log: {level: debug, format: json}
+            providers:
+              allowPrivateNetworks: [10.0.0.0/8, "*.internal"]
+            kafka:
+              bootstrapServers: "a:1,b:2"
+              properties:
+                security.protocol: SASL_SSL
+                sasl: {username: me, password: "x,y\\\\z"}
+                socket.keepalive.enable: true
+            """
+        let json = """
+            {"role": "workers", "log": {"level": "debug", "format": "json"},
+             "providers": {"allowPrivateNetworks": ["10.0.0.0/8", "*.internal"]},
+             "kafka": {"bootstrapServers": "a:1,b:2", "properties": {
+               "security.protocol": "SASL_SSL", "sasl.username": "me", "sasl.password": "x,y\\\\z",
+               "socket.keepalive.enable": true}}}
+            """
+        let fromYAML = try load(files: ["f.yml": yaml], configurationFile: "f.yml").settings
+        let fromJSON = try load(files: ["f.json": json], configurationFile: "f.json").settings
+        #expect(fromYAML == fromJSON)
+        #expect(fromYAML.role == .workers)
+        #expect(fromYAML.log == LogSettings(level: .debug, format: .json))
+        #expect(fromYAML.providers.allowPrivateNetworks == ["10.0.0.0/8", "*.internal"])
+        #expect(
+            fromYAML.kafka.properties == [
+                "security.protocol": "SASL_SSL", "sasl.username": "me", "sasl.password": #"x,y\z"#,
+                "socket.keepalive.enable": "true",
+            ])
+    }
+
+    @Test func fileIsNamedByTheEnvironmentUnlessByAnOption() throws {
+        try TemporaryFolder.with { folder in
+            let one = folder.appending(path: "one.yaml")
+            let two = folder.appending(path: "two.yaml")
+            try Data("api.port: 1".utf8).write(to: one)
+            try Data("api.port: 2".utf8).write(to: two)
+            let environment = ["FRESHET_CONFIG_FILE": one.path]
+            let named = try Settings.load(environment: environment)
+            #expect(named.settings.api.port == 1)
+            #expect(named.configurationFile == one.path)
+            #expect(named.warnings.isEmpty)
+            let option = try Settings.load(configurationFile: two.path, environment: environment)
+            #expect(option.settings.api.port == 2)
+        }
+    }
+
+    @Test func propertiesOfAllSourcesAddUp() throws {
+        let loaded = try load(
+            flags: ["kafka.properties": "c=flag"],
+            files: ["f.yaml": "kafka: {properties: {a: file, b: file, c: file}}"], configurationFile: "f.yaml",
+            environment: ["FRESHET_KAFKA_PROPERTIES": #"b=environment, d=1\,2=3"#])
+        #expect(
+            loaded.settings.kafka.properties == ["a": "file", "b": "environment", "c": "flag", "d": "1,2=3"])
+    }
+
+    @Test func secretsComeFromFiles() throws {
+        let loaded = try load(
+            files: [
+                "f.yaml": "postgres: {urlFile: url.txt}\nkafka: {propertiesFile: kafka.properties}",
+                "url.txt": "postgresql://me:secret@db/freshet\n",
+                "kafka.properties": "# comment\n\nsasl.password = a=b,c \nsasl.username=me\n",
+            ], configurationFile: "f.yaml")
+        #expect(loaded.settings.postgres.url == "postgresql://me:secret@db/freshet")
+        #expect(loaded.settings.kafka.properties["sasl.username"] == "me")
+        #expect(loaded.settings.kafka.properties["sasl.password"] == "a=b,c")
+        #expect(loaded.places["postgres.url"]?.hasSuffix("f.yaml:1:21") == true)
+    }
+
+    @Test func secretsAreNotShown() throws {
+        let loaded = try load(
+            flags: ["kafka.properties": "sasl.password=hunter2,ssl.ca.location=x"],
+            environment: ["FRESHET_POSTGRES_URL": "postgresql://me:hunter2@db/freshet"])
+        let rows = loaded.rows
+        #expect(rows.first { $0.name == "postgres.url" }?.value == "<redacted>")
+        #expect(
+            rows.first { $0.name == "kafka.properties" }?.value == "sasl.password=<redacted>,ssl.ca.location=<redacted>"
+        )
+        #expect(!rows.contains { $0.value?.contains("hunter2") == true })
+        var dumped = ""
+        dump(loaded.settings, to: &dumped)
+        #expect(!dumped.contains("hunter2"))
+        #expect(!"\(loaded.settings)".contains("hunter2"))
+        // Not given is not the same as hidden.
+        let nothing = try load().rows
+        #expect(nothing.first { $0.name == "postgres.url" }?.value == nil)
+        #expect(nothing.first { $0.name == "kafka.properties" }?.value?.isEmpty == true)
+    }
+
+    @Test func warnsOfVariablesThatNameNothing() throws {
+        let loaded = try load(environment: [
+            "FRESHET_KAFKA_BOOTSTRAPSERVERS": "x", "FRESHET_TEST_DATABASE": "x", "FRESHET_SWIFT_BIN": "x", "HOME": "/",
+            "FRESHET_POSTGRES_BIN": "x",
+        ])
+        #expect(
+            loaded.warnings == [
+                "the environment variable FRESHET_KAFKA_BOOTSTRAPSERVERS names no setting; "
+                    + "did you mean FRESHET_KAFKA_BOOTSTRAP_SERVERS?"
+            ])
+    }
+
+    @Test func theSampleFileIsValid() throws {
+        let path = try #require(Repository.path("deploy/samples/freshet.yaml"))
+        let loaded = try Settings.load(
+            configurationFile: path, environment: [:], requiring: ["postgres.url", "kafka.bootstrapServers"])
+        #expect(loaded.settings.providers.allowPrivateNetworks == ["127.0.0.1/32", "::1"])
+        #expect(loaded.settings.kafka.bootstrapServers == "127.0.0.1:9092")
+    }
+}

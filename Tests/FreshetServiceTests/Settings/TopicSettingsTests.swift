@@ -1,0 +1,43 @@
+import Testing
+import WidgetEvents
+
+@testable import FreshetService
+
+/// Topics of their own for producers, and the apps that they may carry.
+struct TopicSettingsTests {
+    private func problems(_ flags: [String: String]) -> [String] {
+        do throws(SettingsError) {
+            _ = try Settings.load(flags: flags, environment: [:])
+            return []
+        } catch {
+            return error.problems.map(\.description)
+        }
+    }
+
+    @Test("further topics are input topics, in the order of their names, each with what it carries")
+    func more() throws {
+        let settings = try Settings.load(
+            flags: [
+                "topics.more": "z.widgets=widgets,bank.pushes=pushes",
+                "topics.allowedApps": "bank.pushes=com.example.bank|com.example.shop",
+            ], environment: [:]
+        ).settings
+        #expect(settings.topics.inputs.suffix(2) == ["bank.pushes", "z.widgets"])
+        #expect(settings.topics.inputSorts == [.pushes, .appChanges, .widgets, .pushes, .widgets])
+        #expect(settings.topics.all.contains("bank.pushes") && settings.topics.embedded.contains("z.widgets"))
+        #expect(settings.topics.allowedApps == ["bank.pushes": "com.example.bank|com.example.shop"])
+    }
+
+    @Test("what cannot be is told")
+    func problems() {
+        for flags in [
+            ["topics.more": "a=timelines"], ["topics.more": "a"], ["topics.more": "a b=pushes"],
+            ["topics.more": "freshet.timelines=pushes"], ["topics.more": "freshet.pushes=pushes"],
+            ["topics.allowedApps": "other=a"], ["topics.allowedApps": "freshet.pushes="],
+            ["topics.allowedApps": "freshet.pushes=a||b"],
+        ] {
+            let found = problems(flags)
+            #expect(found.count == 1 && found[0].contains("topics."), "\(flags): \(found)")
+        }
+    }
+}

@@ -1,0 +1,199 @@
+import Crypto
+import Foundation
+import Logging
+import ServiceLifecycle
+import TestSupport
+import Testing
+import WidgetModel
+
+@testable import SampleProvider
+
+#if canImport(FoundationNetworking)
+import FoundationNetworking
+#endif
+
+@Suite("Sample provider over HTTP", .timeLimit(.patience))
+struct SampleProviderTests {
+    private static let quiet = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+
+    /// Runs a provider on a port that the system chooses for as long as the body takes.
+    private func withProvider(
+        keys: [SampleApp: [UInt8]] = [:], faults: SampleProvider.Faults = .init(),
+        time: Timestamp? = nil, _ body: (SampleProvider, String) async throws -> Void
+    ) async throws {
+        let (ports, listening) = AsyncStream.makeStream(of: Int.self)
+        let provider = SampleProvider(
+            seed: 1, keys: keys, faults: faults, now: { time ?? WallClock.now() }, logger: Self.quiet,
+            onListening: { listening.yield($0) })
+        let group = ServiceGroup(services: [provider], logger: Self.quiet)
+        try await withThrowingTaskGroup(of: Void.self) { tasks in
+            tasks.addTask {
+                defer { listening.finish() }
+                try await group.run()
+            }
+            let port = try #require(await ports.first { _ in true })
+            #expect(port > 0)
+            do {
+                try await body(provider, "http://127.0.0.1:\(port)")
+            } catch {
+                tasks.cancelAll()
+                throw error
+            }
+            await group.triggerGracefulShutdown()
+            try await tasks.waitForAll()
+        }
+    }
+
+    private func post(
+        _ url: String, _ body: String, headers: [(String, String)] = []
+    ) async throws -> (status: Int, json: JSONValue) {
+        var request = URLRequest(url: try #require(URL(string: url)))
+        request.httpMethod = "POST"
+        request.setValue("application/json", forHTTPHeaderField: "Content-Type")
+        for (name, value) in headers { request.setValue(value, forHTTPHeaderField: name) }
+        request.httpBody = Data(body.utf8)
+        return try await send(request)
+    }
+
+    private func get(_ url: String) async throws -> (status: Int, json: JSONValue) {
+        try await send(URLRequest(url: try #require(URL(string: url))))
+    }
+
+    private func send(_ request: URLRequest) async throws -> (status: Int, json: JSONValue) {
+        let session = URLSession(configuration: .ephemeral)
+        defer { session.finishTasksAndInvalidate() }
+        let (body, response) = try await session.data(for: request)
+        let http = try #require(response as? HTTPURLResponse)
+        #expect(http.value(forHTTPHeaderField: "Content-Type") == "application/json")
+        return (http.statusCode, try JSONValue.parse(Array(body)))
+    }
+
+    @Test func answersTimelinesAndCountsThem() async throws {
+        try await withProvider { provider, url in
+            let ids = ["018f0000-0000-7000-8000-000000000001", "018f0000-0000-7000-8000-000000000002"]
+            let requests = ids.map {
+                #"{"id":"\#($0)","kind":"Weather","configuration":{"city":"\#($0)"}}"#
+            }.joined(separator: ",")
+            let first = try await post("\(url)/weather/timelines", #"{"requests":[\#(requests)]}"#)
+            #expect(first.status == 200)
+            #expect(first.json["timelines"]?.arrayValue?.map { $0["id"] } == ids.map { .string($0) })
+            _ = try await post(
+                "\(url)/weather/timelines",
+                #"{"requests":[{"id":"\#(ids[0])","kind":"Weather","configuration":{"city":"\#(ids[0])"}}]}"#)
+
+            let statistics = provider.statistics()
+            #expect(statistics.requests == 2)
+            #expect(statistics.timelines == 3)
+            #expect(statistics.largestBatch == 2)
+            #expect(statistics.kinds.map(\.kind) == ["Weather"])
+            #expect(provider.fetches(of: ids[0])?.count == 2)
+            #expect(provider.fetches(of: ids[0])?.lastRevision == 2)
+
+            let stats = try await get("\(url)/stats")
+            #expect(stats.status == 200)
+            #expect(stats.json["requests"] == 2)
+            #expect(stats.json["timelines"] == 3)
+            #expect(stats.json["meanBatch"]?.numberValue?.double == 1.5)
+            #expect(stats.json["kinds"]?.arrayValue?.first?["largestBatch"] == 2)
+            let one = try await get("\(url)/stats/timelines/\(ids[1])")
+            #expect(one.json["fetches"] == 1)
+            let none = try await get("\(url)/stats/timelines/nobody")
+            #expect(none.status == 404)
+        }
+    }
+
+    @Test func answersTheOtherQuestions() async throws {
+        try await withProvider { provider, url in
+            let snapshot = try await post("\(url)/rangers/snapshot", #"{"requests":[{"id":"a","kind":"EmojiRanger"}]}"#)
+            let entry = snapshot.json["snapshots"]?.arrayValue?.first?["entry"]
+            #expect(entry?["content"]?["hero"]?["name"] == "Power Panda")
+            #expect(entry?["date"]?.stringValue.flatMap { Timestamp(rfc3339: $0) } != nil)
+
+            let placeholder = try await post("\(url)/bank/placeholder", #"{"kind":"DueDate","requests":[{"id":"a"}]}"#)
+            #expect(placeholder.json["placeholders"]?.arrayValue?.first?["content"]?["daysLeft"] == 0)
+
+            let options = try await post(
+                "\(url)/bank/options",
+                """
+                {"kind":"RecentPurchases","requests":[{"id":"a","parameter":"card"},
+                 {"id":"b","parameter":"card","term":"SOUP"},{"id":"c","parameter":"hero"}]}
+                """)
+            let answers = try #require(options.json["options"]?.arrayValue)
+            #expect(answers.first?["sections"]?.arrayValue?.map { $0["title"] } == ["Credit", "Debit"])
+            let found = try #require(answers[1]["sections"]?.arrayValue)
+            #expect(found.count == 1)
+            #expect(found[0]["options"] == [["identifier": "soup", "display": "Soup Pay"]])
+            #expect(answers[2]["error"]?["code"] == "unknownParameter")
+
+            #expect(provider.statistics().otherRequests == 3)
+            #expect(provider.statistics().requests == 0)
+        }
+    }
+
+    @Test func whatItCannotAnswerIsRefused() async throws {
+        try await withProvider { provider, url in
+            let garbage = try await post("\(url)/bank/timelines", "{")
+            #expect(garbage.status == 400)
+            #expect(garbage.json["error"]?["code"] == "malformed")
+            let pointed = try await post("\(url)/bank/timelines", #"{"requests":[{"id":7}]}"#)
+            #expect(pointed.json["error"]?["pointer"] == "/requests/0/id")
+            let unknown = try await post("\(url)/bank/timelines", #"{"requests":[{"id":"a","kind":"Weather"}]}"#)
+            #expect(unknown.status == 404)
+            #expect(unknown.json["error"]?["code"] == "unknownKind")
+            let padding = String(repeating: " ", count: SampleProvider.maximumRequestBytes + 1)
+            let large = try await post("\(url)/bank/timelines", padding)
+            #expect(large.status == 413)
+            #expect(provider.statistics().rejectedRequests == 4)
+            #expect(provider.statistics().requests == 0)
+        }
+    }
+
+    @Test func appsWithASecretTakeOnlySignedRequests() async throws {
+        let key = Array("thirty-two bytes of a known key!".utf8)
+        let seconds = 1_614_265_330
+        let now = Timestamp(microseconds: Int64(seconds) * 1_000_000)
+        try await withProvider(keys: [.bank: key], time: now) { provider, url in
+            let body = #"{"kind":"DueDate","requests":[{"id":"a"}]}"#
+            let unsigned = try await post("\(url)/bank/timelines", body)
+            #expect(unsigned.status == 401)
+            let signed = Data("m1.\(seconds).\(body)".utf8)
+            let code = HMAC<SHA256>.authenticationCode(for: signed, using: SymmetricKey(data: key))
+            let headers = [
+                ("Webhook-Id", "m1"), ("Webhook-Timestamp", "\(seconds)"),
+                ("Webhook-Signature", "v1," + Data(code).base64EncodedString()),
+            ]
+            let trusted = try await post("\(url)/bank/timelines", body, headers: headers)
+            #expect(trusted.status == 200)
+            let changed = try await post("\(url)/bank/timelines", body + " ", headers: headers)
+            #expect(changed.status == 401)
+            // So are the other questions.
+            for endpoint in SampleEndpoint.allCases {
+                let unsigned = try await post("\(url)/bank/\(endpoint.rawValue)", body)
+                #expect(unsigned.status == 401, "\(endpoint)")
+                let trusted = try await post("\(url)/bank/\(endpoint.rawValue)", body, headers: headers)
+                #expect(trusted.status == 200, "\(endpoint)")
+            }
+            // An app without a secret takes everything.
+            let other = try await post("\(url)/weather/timelines", #"{"requests":[]}"#)
+            #expect(other.status == 200)
+            #expect(provider.statistics().rejectedRequests == 2 + SampleEndpoint.allCases.count)
+        }
+    }
+
+    @Test func failedRequestsAre503() async throws {
+        try await withProvider(faults: .init(requestFailures: 1)) { provider, url in
+            let answer = try await post("\(url)/bank/timelines", #"{"requests":[{"id":"a","kind":"DueDate"}]}"#)
+            #expect(answer.status == 503)
+            #expect(provider.statistics().failedRequests == 1)
+            #expect(provider.statistics().timelines == 0)
+        }
+    }
+
+    @Test func portThatIsTakenEndsTheProvider() async throws {
+        try await withProvider { _, url in
+            let port = try #require(Int(url.split(separator: ":").last ?? ""))
+            let second = SampleProvider(seed: 1, port: port, logger: Self.quiet)
+            await #expect(throws: (any Error).self) { try await second.run() }
+        }
+    }
+}

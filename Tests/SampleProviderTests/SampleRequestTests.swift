@@ -1,0 +1,151 @@
+import TestSupport
+import Testing
+import WidgetModel
+
+@testable import SampleProvider
+
+@Suite("Sample requests", .timeLimit(.patience))
+struct SampleRequestTests {
+    private func parse(_ text: String, app: SampleApp = .bank) throws(SampleBatch.Malformed) -> SampleBatch {
+        try SampleBatch.parse(Array(text.utf8), app: app)
+    }
+
+    @Test func readsWhatItNeedsAndPassesOverTheRest() throws {
+        let batch = try parse(
+            """
+            {"version": [1, {"x": null}], "kind": "RecentPurchases", "requests": [
+              {"id": "a", "kind": "DueDate", "family": "systemSmall", "configuration": {"card": "acme", "limit": 5, "tags": ["x"]},
+               "environment": {"locale": "de"}, "user": "u1", "later": {}},
+              {"id": "b", "family": null, "configuration": null, "user": null, "parameter": "card", "term": "So"}]}
+            """)
+        #expect(batch.requests.map(\.kind) == ["DueDate", "RecentPurchases"])
+        #expect(batch.requests.map(\.id) == ["a", "b"])
+        #expect(batch.requests[0].family == "systemSmall")
+        #expect(batch.requests[0].parameters == ["card": "acme"])
+        #expect(batch.requests[1].parameters.isEmpty)
+        #expect(batch.requests[1].parameter == "card")
+        #expect(batch.requests[1].term == "So")
+    }
+
+    @Test func identityIsWhatIsAskedForAndNothingElse() throws {
+        func identity(_ request: String, kind: String = "A", app: SampleApp = .bank) throws -> UInt64 {
+            try #require(try parse(#"{"requests":[\#(request)],"kind":"\#(kind)"}"#, app: app).requests.first).identity
+        }
+        #expect(
+            try parse(#"{"requests":[{"id":"1","kind":"A"}]}"#).requests[0].identity == identity(#"{"id":"2"}"#))
+        let base = try identity(#"{"id":"1","family":"f","configuration":{"a":"x","b":2},"user":"u"}"#)
+        #expect(try identity(#"{"user":"u","configuration":{"b":2,"a":"x"},"family":"f","id":"2"}"#) == base)
+        let others = [
+            try identity(#"{"id":"1","family":"g","configuration":{"a":"x","b":2},"user":"u"}"#),
+            try identity(#"{"id":"1","family":"f","configuration":{"a":"y","b":2},"user":"u"}"#),
+            try identity(#"{"id":"1","family":"f","configuration":{"a":"x","b":3},"user":"u"}"#),
+            try identity(#"{"id":"1","family":"f","configuration":{"a":"x","b":2},"user":"v"}"#),
+            try identity(#"{"id":"1","family":"f","configuration":{"a":"x","b":2}}"#),
+            try identity(#"{"id":"1","family":"f","configuration":{"a":"x","b":2},"user":"u"}"#, kind: "B"),
+            try identity(#"{"id":"1","family":"f","configuration":{"a":"x","b":2},"user":"u"}"#, app: .weather),
+            try identity(#"{"id":"1","family":"u","configuration":{"a":"x","b":2},"user":"f"}"#),
+            try identity(
+                #"{"id":"1","family":"f","configuration":{"a":"x","b":2},"user":"u","environment":{"locale":"de"}}"#),
+        ]
+        #expect(!others.contains(base))
+        #expect(Set(others).count == others.count)
+    }
+
+    @Test(arguments: [
+        ("", ""), ("[]", ""), ("{\"requests\": [}", "/requests/0"),
+        ("{\"requests\": [{\"id\": \"a\"}]}", "/requests/0/kind"),
+        ("{\"requests\": [{\"id\": \"a\", \"kind\": 5}]}", "/requests/0/kind"),
+        ("{\"kind\": 1}", "/kind"), ("{\"kind\": \"A\", \"requests\": {}}", "/requests"),
+        ("{\"kind\": \"A\", \"requests\": [1]}", "/requests/0"),
+        ("{\"kind\": \"A\", \"requests\": [{\"family\": \"f\"}]}", "/requests/0/id"),
+        ("{\"kind\": \"A\", \"requests\": [{\"id\": 1}]}", "/requests/0/id"),
+        ("{\"kind\": \"A\", \"requests\": [{\"id\": \"a\", \"configuration\": []}]}", "/requests/0/configuration"),
+        ("{\"kind\": \"A\"} x", ""),
+    ])
+    func malformedIsRefusedWithItsPlace(text: String, pointer: String) {
+        let error = #expect(throws: SampleBatch.Malformed.self) { try parse(text) }
+        #expect(error?.pointer == pointer)
+        #expect(error?.message.isEmpty == false)
+    }
+
+    @Test func batchesAreBounded() throws {
+        func body(_ count: Int) -> String {
+            let requests = (0..<count).map { "{\"id\":\"\($0)\"}" }.joined(separator: ",")
+            return "{\"kind\":\"A\",\"requests\":[\(requests)]}"
+        }
+        #expect(try parse(body(1_000)).requests.count == 1_000)
+        let error = #expect(throws: SampleBatch.Malformed.self) { try parse(body(1_001)) }
+        #expect(error?.pointer == "/requests")
+    }
+
+    @Test func writerWritesJSON() throws {
+        var writer = SampleWriter(reserving: 16)
+        writer.beginObject()
+        writer.key("text")
+        writer.string("a \"b\"\n")
+        writer.key("list")
+        writer.beginArray()
+        writer.integer(-5)
+        writer.hundredths(-5)
+        writer.hundredths(12_345)
+        writer.amount(1_005)
+        writer.bool(true)
+        writer.beginObject()
+        writer.endObject()
+        writer.endArray()
+        writer.key("date")
+        writer.beginArray()
+        for text in ["1970-01-01T00:00:00Z", "2020-06-22T23:59:59Z", "2020-06-22T08:05:09Z", "1969-12-31T23:59:59.5Z"] {
+            writer.date(try #require(Timestamp(rfc3339: text)))
+        }
+        writer.endArray()
+        writer.key("raw")
+        writer.raw(Array("[1]".utf8))
+        writer.endObject()
+        #expect(
+            String(decoding: writer.bytes, as: UTF8.self)
+                == #"{"text":"a \"b\"\n","list":[-5,-0.05,123.45,"10.05",true,{}],"date":["1970-01-01T00:00:00Z","#
+                + #""2020-06-22T23:59:59Z","2020-06-22T08:05:09Z","1969-12-31T23:59:59.5Z"],"raw":[1]}"#)
+        #expect(throws: Never.self) { try JSONValue.parse(writer.bytes) }
+    }
+
+    @Test func revisionsGrowEvenWhenCountersAreShared() {
+        let counters = RevisionCounters(bits: 1)
+        #expect(counters.next(of: [0, 2, 1]) == [1, 2, 1])
+        #expect(counters.next(of: [2, 0]) == [3, 4])
+    }
+
+    @Test func countsAreBoundedOneByOneAndExactInSum() {
+        let statistics = SampleStatistics(maximumTracked: 2)
+        func answer(_ ids: [String], revision: Int) {
+            statistics.answered(
+                app: .bank,
+                answers: ids.map {
+                    SampleStatistics.Answer(
+                        id: $0, kind: $0 == "b" ? "B" : "A", revision: revision, isFailed: $0 == "c")
+                },
+                at: Timestamp(microseconds: Int64(revision)))
+        }
+        answer(["a", "b", "c"], revision: 1)
+        answer(["a"], revision: 2)
+        let snapshot = statistics.snapshot
+        #expect(snapshot.requests == 2)
+        #expect(snapshot.timelines == 4)
+        #expect(snapshot.failedTimelines == 1)
+        #expect(snapshot.largestBatch == 3)
+        #expect(snapshot.meanBatch == 2)
+        #expect(snapshot.trackedTimelines == 2)
+        #expect(
+            snapshot.kinds == [
+                SampleStatistics.Kind(
+                    app: "bank", kind: "A", requests: 2, timelines: 3, failedTimelines: 1, largestBatch: 2),
+                SampleStatistics.Kind(
+                    app: "bank", kind: "B", requests: 1, timelines: 1, failedTimelines: 0, largestBatch: 1),
+            ])
+        #expect(
+            statistics.fetches(of: "a")
+                == SampleStatistics.Fetches(count: 2, lastFetchedAt: Timestamp(microseconds: 2), lastRevision: 2))
+        #expect(statistics.fetches(of: "b")?.count == 1)
+        #expect(statistics.fetches(of: "c") == nil)
+    }
+}

@@ -1,0 +1,116 @@
+import Foundation
+import Synchronization
+package import WidgetModel
+
+/// A process of a built program; killed when the test lets go of it.
+package final class FreshetProcess: Sendable {
+    /// How it ended.
+    package struct Exit: Sendable, Equatable {
+        package let status: Int32
+        /// Ended by a signal, whose number the status is.
+        package let isSignal: Bool
+
+        package init(status: Int32, isSignal: Bool) {
+            self.status = status
+            self.isSignal = isSignal
+        }
+    }
+
+    /// It has ended while the test waited for what it says.
+    package struct EndedEarly: Error, CustomStringConvertible {
+        package let description: String
+
+        package init(description: String) {
+            self.description = description
+        }
+    }
+
+    private let process: Process
+    private let folder: URL
+    private let exit: Ending
+
+    /// Set on a thread of Foundation's.
+    private final class Ending: Sendable {
+        let value = Mutex<Exit?>(nil)
+    }
+
+    /// - Parameters:
+    ///   - program: `freshet` or `freshet-load`.
+    ///   - environment: besides `PATH`; nothing of the tests' own environment is handed on. The API listens on a free port
+    ///     unless something else is set.
+    ///   - input: what standard input holds.
+    package init(
+        _ arguments: [String], program: String = "freshet", environment: [String: String] = [:], input: String = ""
+    ) throws {
+        folder = FileManager.default.temporaryDirectory.appendingPathComponent("freshet-test-\(UUID().uuidString)")
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+        let exit = Ending()
+        self.exit = exit
+        process = Process()
+        process.executableURL = try BuiltProgram.find(program)
+        process.arguments = arguments
+        process.environment = environment.merging([
+            "PATH": ProcessInfo.processInfo.environment["PATH"] ?? "/usr/bin:/bin", "FRESHET_API_PORT": "0",
+        ]) { given, _ in given }
+        // Files, not pipes: nobody has to read them for the process to go on.
+        try Data(input.utf8).write(to: folder.appendingPathComponent("in"))
+        for name in ["out", "err"] { try Data().write(to: folder.appendingPathComponent(name)) }
+        process.standardInput = try FileHandle(forReadingFrom: folder.appendingPathComponent("in"))
+        process.standardOutput = try FileHandle(forWritingTo: folder.appendingPathComponent("out"))
+        process.standardError = try FileHandle(forWritingTo: folder.appendingPathComponent("err"))
+        process.terminationHandler = { process in
+            exit.value.withLock {
+                $0 = Exit(status: process.terminationStatus, isSignal: process.terminationReason == .uncaughtSignal)
+            }
+        }
+        try process.run()
+    }
+
+    deinit {
+        if process.isRunning { kill(process.processIdentifier, SIGKILL) }
+        try? FileManager.default.removeItem(at: folder)
+    }
+
+    package var pid: Int32 { process.processIdentifier }
+    package var isRunning: Bool { exit.value.withLock { $0 } == nil }
+
+    /// What it has printed so far.
+    package var standardOutput: String { text("out") }
+    package var standardError: String { text("err") }
+
+    private func text(_ name: String) -> String {
+        (try? String(contentsOf: folder.appendingPathComponent(name), encoding: .utf8)) ?? ""
+    }
+
+    package func send(signal: Int32) {
+        kill(process.processIdentifier, signal)
+    }
+
+    /// Waits for the end.
+    package func end() async throws -> Exit {
+        try await eventually("\(process.arguments ?? []) ends; so far: \(standardError.suffix(2_000))") {
+            exit.value.withLock { $0 } != nil
+        }
+        return exit.value.withLock { $0 } ?? Exit(status: -1, isSignal: false)
+    }
+
+    /// Waits for the first line on standard output, which is JSON.
+    package func firstLine() async throws -> JSONValue {
+        try await eventually("the first line of \(process.arguments ?? [])") {
+            if let exit = exit.value.withLock({ $0 }) {
+                throw EndedEarly(description: "ended with \(exit): \(standardError.suffix(2_000))")
+            }
+            return standardOutput.contains("\n")
+        }
+        return try JSONValue.parse(String(standardOutput.prefix { $0 != "\n" }))
+    }
+
+    /// Runs a command to its end.
+    package static func run(
+        _ arguments: [String], program: String = "freshet", environment: [String: String] = [:], input: String = ""
+    ) async throws -> (status: Int32, out: String, err: String) {
+        let process = try FreshetProcess(arguments, program: program, environment: environment, input: input)
+        let exit = try await process.end()
+        return (exit.status, process.standardOutput, process.standardError)
+    }
+}

@@ -1,0 +1,52 @@
+import KafkaClient
+import Logging
+import TestSupport
+import Testing
+import WidgetEvents
+import WidgetModel
+import WidgetRepresentation
+import WidgetStore
+
+@Suite("looking up the events that explain something", .timeLimit(.patience))
+struct EventLookupTests {
+    @Test("so many are looked up at a time; the others say so, and the places are free again afterwards")
+    func bounded() async throws {
+        // Nobody answers there: each look-up takes the whole of its time.
+        let reader = KafkaReader(
+            configuration: KafkaConfiguration(bootstrapServers: "127.0.0.1:1"),
+            logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
+        let lookup = EventLookup(
+            reader: reader, topics: ["freshet.pushes"], sorts: [.pushes], timeout: .seconds(3))
+        func causes(_ count: Int) -> [ExplainedCause] {
+            (0..<count).map { offset in
+                ExplainedCause(
+                    role: .request, position: EventPosition(topic: 0, partition: 0, offset: Int64(offset)),
+                    reason: .push, appliedAt: nil)
+            }
+        }
+        func refused(_ events: [ExplainedEvent]) -> Int {
+            events.count { $0.lookup == .notLookedUp("too many look-ups at a time") }
+        }
+        let events = await lookup.events(causes(20), of: "a")
+        #expect(events.count == 20 && refused(events) == 4)
+        for event in events {
+            guard case .notLookedUp = event.lookup else {
+                Issue.record("nothing can be found: \(event)")
+                continue
+            }
+        }
+        #expect(refused(await lookup.events(causes(16), of: "a")) == 0)
+    }
+
+    @Test("what cannot be looked up takes no place")
+    func without() async {
+        let lookup = EventLookup(reader: nil, topics: ["freshet.pushes"], sorts: [.pushes])
+        let cause = ExplainedCause(
+            role: .request, position: EventPosition(topic: 0, partition: 0, offset: 1), reason: .push, appliedAt: nil)
+        for _ in 0..<40 {
+            #expect(
+                await lookup.events([cause], of: "a").first?.lookup
+                    == .notLookedUp("kafka.bootstrapServers is not set"))
+        }
+    }
+}
