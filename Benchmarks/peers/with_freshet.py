@@ -2,7 +2,7 @@
 but for names and addresses, and what the environment has beside them (FRESHET_WORKERS_CONCURRENCY, ...).
 It keeps its state in tables of its own and goes on by itself when a policy's time comes, so setup registers
 the kinds (developer mode: no budget, no spacing), imports the widgets and lets the workers render each once;
-what these publish goes to the Kafka cluster that Freshet embeds when it is told of none, and is gone with it."""
+what these publish goes to a topic that nobody reads."""
 import json
 import os
 import subprocess
@@ -88,7 +88,7 @@ def setup():
                                     "environment": {"locale": "en-US", "timeZone": "Europe/Berlin"}}) + "\n")
         freshet("widgets", "import", f.name)
         service = subprocess.Popen([E["FRESHET"], "run", "--role", "workers"], stdout=sys.stderr,
-                                   env=settings(FRESHET_KAFKA_BOOTSTRAP_SERVERS="", FRESHET_LOG_LEVEL="warning"))
+                                   env=settings(FRESHET_TOPICS_TIMELINES=f"{E['UPDATES']}-setup", FRESHET_LOG_LEVEL="warning"))
         deadline = time.time() + 300
         while service.poll() is None and time.time() < deadline and c.execute(HOOKS["pending"]).fetchone():
             time.sleep(0.5)

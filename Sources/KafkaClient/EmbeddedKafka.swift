@@ -53,6 +53,9 @@ package final class EmbeddedKafka: Sendable {
         "max.in.flight": "1",
     ]
 
+    /// Whether a cluster with this id is one of librdkafka's, whose logs end with its process.
+    package static func isID(_ id: String) -> Bool { id.hasPrefix("mockCluster") }
+
     /// - Throws: `topicAlreadyExists`, or if the cluster is closed.
     package func createTopic(_ name: String, partitions: Int) throws(KafkaError) {
         try cluster.createTopic(name, partitions: partitions)

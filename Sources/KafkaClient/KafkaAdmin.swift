@@ -60,6 +60,11 @@ package struct KafkaAdmin: Sendable {
         }
     }
 
+    /// Id of the cluster; nil if the brokers tell none.
+    package func clusterID() async throws(KafkaError) -> String? {
+        try await perform("ask for the cluster's id") { client throws(KafkaError) in try client.clusterID() }
+    }
+
     /// A topic's configuration, defaults included.
     package func configuration(ofTopic name: String) async throws(KafkaError) -> [String: String] {
         try await perform("describe configuration") { client throws(KafkaError) in

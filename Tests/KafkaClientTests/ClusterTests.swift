@@ -6,6 +6,19 @@ import Testing
 /// The embedded cluster's faults, administration, and logs.
 @Suite(.tags(.integration), .timeLimit(.patience))
 struct ClusterTests {
+    @Test("a cluster tells its id; brokers that are not there are an error")
+    func clusterID() async throws {
+        try await withKafka { kafka in
+            let id = try await KafkaAdmin(configuration: kafka.configuration, logger: quiet).clusterID()
+            let known = try #require(id)
+            #expect(!known.isEmpty && EmbeddedKafka.isID(known) == (kafka.embedded != nil))
+        }
+        let nobody = KafkaAdmin(
+            configuration: KafkaConfiguration(bootstrapServers: "127.0.0.1:1"), timeout: .milliseconds(300),
+            logger: quiet)
+        await #expect(throws: KafkaError.self) { try await nobody.clusterID() }
+    }
+
     @Test("topics have the partitions asked for; brokers have their ids; describing creates nothing")
     func describe() async throws {
         try await withKafka(brokers: 3) { kafka in

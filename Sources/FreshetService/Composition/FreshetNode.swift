@@ -25,7 +25,7 @@ package final class FreshetNode: Sendable {
     package let store: WidgetStore
     /// How Kafka is reached: the brokers of the settings, or the embedded ones.
     package let kafka: KafkaConfiguration
-    /// Runs in the process when the settings name no brokers.
+    /// Runs in the process with `kafka.embedded`.
     let embeddedKafka: EmbeddedKafka?
     /// For what the node itself sends; nil when it sends nothing.
     package let producer: KafkaProducer?
@@ -33,6 +33,7 @@ package final class FreshetNode: Sendable {
     /// Counts of the workers; nil when the node runs none.
     let workerStatistics: WorkerStatistics?
     private let preparation: NodePreparation
+    private let cluster: ClusterCheck
     private let apiPort: ListeningPort?
     private let healthPort: ListeningPort?
     private let phase: NodePhase
@@ -66,6 +67,7 @@ package final class FreshetNode: Sendable {
         store = WidgetStore(pool: pool)
         (kafka, embeddedKafka) = try Self.kafka(settings, logger)
         preparation = NodePreparation(pool: pool, logger: logger)
+        cluster = ClusterCheck(pool: pool, kafka: kafka, isNew: embeddedKafka != nil, logger: logger)
         self.logger = logger
         unprepared = prepared.mark(.timelines)
 
@@ -155,8 +157,8 @@ package final class FreshetNode: Sendable {
 
     private static func kafka(
         _ settings: Settings, _ logger: Logger
-    ) throws(KafkaError) -> (KafkaConfiguration, EmbeddedKafka?) {
-        if let named = settings.namedKafka { return (named, nil) }
+    ) throws -> (KafkaConfiguration, EmbeddedKafka?) {
+        guard settings.kafka.embedded else { return (try settings.requiredKafka(), nil) }
         let embedded = try EmbeddedCluster.start(
             topics: settings.topics.embedded, partitions: settings.kafka.embeddedPartitions, logger: logger)
         var configuration = embedded.configuration
@@ -164,9 +166,10 @@ package final class FreshetNode: Sendable {
         return (configuration, embedded)
     }
 
-    /// Waits for PostgreSQL, and checks or applies its migrations.
+    /// Waits for PostgreSQL and Kafka, checks or applies the migrations, and checks that it is the Kafka of before.
     package func prepare(migrate: Bool) async throws {
         try await preparation.prepareDatabase(migrate: migrate)
+        try await preparation.require(cluster)
         prepared.signal(.timelines)
     }
 
@@ -209,7 +212,7 @@ enum EmbeddedCluster {
         let embedded = try EmbeddedKafka(logger: logger)
         for topic in topics { try embedded.createTopic(topic, partitions: partitions) }
         logger.notice(
-            "kafka.bootstrapServers is not set: an embedded cluster runs in this process and keeps nothing",
+            "kafka.embedded: a Kafka cluster runs in this process and keeps nothing",
             metadata: ["bootstrapServers": "\(embedded.bootstrapServers)", "partitions": "\(partitions)"])
         return embedded
     }

@@ -5,7 +5,7 @@ import Synchronization
 /// How far a node has come, for readiness.
 final class NodePhase: Sendable {
     enum Phase: Sendable {
-        /// The database is waited for, or migrated. → `running`, `stopping`
+        /// The database and Kafka are waited for. → `running`, `stopping`
         case starting
         /// → `stopping`
         case running
@@ -24,7 +24,7 @@ final class NodePhase: Sendable {
     /// Why the node does not do its work; nil when it does.
     var missing: String? {
         switch phase.withLock({ $0 }) {
-        case .starting: "the process is starting: it waits for PostgreSQL and its migrations"
+        case .starting: "the process is starting: it waits for PostgreSQL, its migrations and Kafka"
         case .running: nil
         case .stopping: "the process is stopping"
         }

@@ -35,6 +35,14 @@ package struct NodePreparation: Sendable {
             "migrations applied", metadata: ["migrations": .array(applied.map { "\($0.version) \($0.name)" })])
     }
 
+    /// Waits for Kafka as long as it takes, saying so; then checks that the positions are of this cluster.
+    ///
+    /// - Throws: ``CommandFailure`` when they are of another.
+    func require(_ cluster: ClusterCheck) async throws {
+        let id = try await cluster.awaitID()
+        try await waitingForDatabase { try await cluster.require(id) }
+    }
+
     private func waitingForDatabase<Value: Sendable>(_ body: () async throws -> Value) async throws -> Value {
         var attempt = 0
         while true {

@@ -43,6 +43,17 @@ extension Settings {
         return configuration
     }
 
+    /// - Throws: ``CommandFailure`` when the settings name no brokers.
+    package func requiredKafka() throws(CommandFailure) -> KafkaConfiguration {
+        guard let named = namedKafka else {
+            throw CommandFailure(
+                .configuration,
+                "kafka.bootstrapServers is not set"
+                    + (kafka.embedded ? ": name the address that the process with the embedded cluster logs" : ""))
+        }
+        return named
+    }
+
     package var ingestConfiguration: IngestConfiguration {
         var configuration = IngestConfiguration()
         configuration.topics.pushes = topics.pushes

@@ -38,7 +38,11 @@ extension SettingKey {
         .optionalText(
             "kafka.bootstrapServers", \.kafka.bootstrapServers, expectation: "host:port, separated by commas",
             isValid: BootstrapServers.isValid,
-            "Kafka brokers to begin with."),
+            "Kafka brokers to begin with; required unless kafka.embedded."),
+        .flag(
+            "kafka.embedded", \.kafka.embedded,
+            "Run a Kafka cluster in the process, on one machine and in memory, in place of brokers; only for the role all."
+        ),
         .text("kafka.group", \.kafka.group, "Consumer group that shares the partitions of the input topics."),
         .optionalText(
             "kafka.groupInstanceID", \.kafka.groupInstanceID,
@@ -55,7 +59,7 @@ extension SettingKey {
             "Longest wait for the brokers to acknowledge a message; under workers.lease."),
         .integer(
             "kafka.embeddedPartitions", \.kafka.embeddedPartitions, 1...256,
-            "Partitions of each topic when no brokers are named and the process runs an embedded cluster."),
+            "Partitions of each topic of an embedded cluster."),
     ]
 
     #if DEBUG

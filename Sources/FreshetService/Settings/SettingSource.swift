@@ -17,9 +17,13 @@ struct SettingSource: Sendable {
 
     /// The text of `key`; nil if the source does not set it.
     func text(of key: String) -> String? {
-        let text = reader.string(forKey: ConfigKey(key), isSecret: true)
-        // Shells and container files cannot unset a variable, so an empty one counts as unset.
-        return kind == .environment && text == "" ? nil : text
+        isBlank(key) ? nil : reader.string(forKey: ConfigKey(key), isSecret: true)
+    }
+
+    /// Whether `key` is an environment variable without a value, which is an error.
+    func isBlank(_ key: String) -> Bool {
+        kind == .environment
+            && reader.string(forKey: ConfigKey(key), isSecret: true)?.allSatisfy(\.isWhitespace) == true
     }
 
     /// Place of `key` in the source: a line of the file, a variable, a flag.

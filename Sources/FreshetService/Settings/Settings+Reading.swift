@@ -49,6 +49,7 @@ extension Settings {
         var reading = SettingsReading()
         var sources: [SettingSource] = []
         let variables = SettingSource.environment(environment)
+        reading.checkVariables(variables, names: SettingKey.knownNames + [fileKey])
         let path = configurationFile ?? variables.text(of: fileKey)
         if let path {
             let file = SettingsFile(path: path)
@@ -90,6 +91,16 @@ private struct SettingsReading {
     var settings = Settings()
     var places: [String: String] = [:]
     var problems: [SettingProblem] = []
+
+    /// Reports variables without a value: a deployment that lost a value must not go on with the default.
+    mutating func checkVariables(_ variables: SettingSource, names: [String]) {
+        for name in names where variables.isBlank(name) {
+            problems.append(
+                SettingProblem(
+                    key: name, source: variables.place(of: name), value: nil, reason: "is set to nothing",
+                    expectation: "a value, or no such variable"))
+        }
+    }
 
     mutating func read(_ key: SettingKey, from sources: [SettingSource]) {
         var found: [(text: String, place: String)] = []
@@ -158,6 +169,7 @@ private struct SettingsReading {
     mutating func checkTogether(required: [String]) {
         for name in required {
             guard let key = SettingKey.byName[name], key.write(settings) == nil else { continue }
+            if settings.kafka.embedded, name == "kafka.bootstrapServers" { continue }
             // It may be set and have been reported as wrong.
             guard !problems.contains(where: { $0.key == name || $0.key == key.fileKeyName }) else { continue }
             problems.append(
@@ -173,7 +185,26 @@ private struct SettingsReading {
                     value: DurationText.write(settings.kafka.deliveryTimeout), reason: "is not under the lease",
                     expectation: "less than workers.lease, which is \(DurationText.write(settings.workers.lease))"))
         }
+        checkEmbedded()
         checkTopics()
+    }
+
+    private mutating func checkEmbedded() {
+        guard settings.kafka.embedded else { return }
+        func report(_ reason: String, _ expectation: String) {
+            problems.append(
+                SettingProblem(
+                    key: "kafka.embedded", source: places["kafka.embedded"], value: "true", reason: reason,
+                    expectation: expectation))
+        }
+        if settings.kafka.bootstrapServers != nil {
+            report("contradicts kafka.bootstrapServers", "one of them")
+        }
+        if settings.role != .all {
+            report(
+                "is for the role all: other processes cannot share the cluster (role is \(settings.role.rawValue))",
+                "kafka.bootstrapServers, perhaps of `freshet kafka`")
+        }
     }
 
     private mutating func checkTopics() {

@@ -37,6 +37,8 @@ package struct PostgresSettings: Sendable, Equatable {
 
 package struct KafkaSettings: Sendable, Equatable {
     package var bootstrapServers: String?
+    /// Whether the process runs a cluster of its own, which keeps nothing.
+    package var embedded = false
     package var group = "freshet"
     /// Name that makes ingest a static member of the group.
     package var groupInstanceID: String?
@@ -48,7 +50,7 @@ package struct KafkaSettings: Sendable, Equatable {
     #endif
     /// Longest wait for the acknowledgement of a message; well under the lease.
     package var deliveryTimeout = Duration.seconds(10)
-    /// Partitions of each topic of the embedded cluster, which is used if no brokers are named.
+    /// Partitions of each topic of the embedded cluster.
     package var embeddedPartitions = 8
 }
 

@@ -144,3 +144,10 @@ package struct SetPosition: PostgresStatement {
         parameters = PostgresParameters(topic, partition, nextOffset)
     }
 }
+
+/// Forgets all positions: each partition goes on at its earliest message.
+package struct ForgetPositions: PostgresStatement {
+    package static let sql = "UPDATE consumer_position SET epoch = epoch + 1, next_offset = NULL, updated_at = now()"
+
+    package init() {}
+}

@@ -11,6 +11,12 @@ CREATE TABLE consumer_position (
 
 COMMENT ON COLUMN consumer_position.next_offset IS 'NULL: nothing applied yet, start at the earliest';
 
+-- The Kafka cluster whose positions these are: one row, once a process has started.
+CREATE TABLE kafka_cluster (
+    is_only bool PRIMARY KEY DEFAULT true CHECK (is_only),
+    id text NOT NULL
+);
+
 -- Fails the transaction when not every position could be moved: another process has taken a partition over.
 CREATE FUNCTION require_positions(moved bigint, expected bigint) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN

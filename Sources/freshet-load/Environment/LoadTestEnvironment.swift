@@ -209,13 +209,11 @@ final class LoadTestEnvironment: Sendable {
         }
         let properties = kafka.properties.sorted { $0.key < $1.key }.map { "\($0.key)=\($0.value)" }
         // Values that may hold a secret stay out of the list of processes.
+        var environment = ["FRESHET_KAFKA_BOOTSTRAP_SERVERS": kafka.bootstrapServers]
+        environment["FRESHET_POSTGRES_URL"] = settings.postgres.url
+        if !properties.isEmpty { environment["FRESHET_KAFKA_PROPERTIES"] = properties.joined(separator: ",") }
         let service = try await ChildProcess.start(
-            role == .all ? "service" : "\(role.rawValue) service", arguments,
-            environment: [
-                "FRESHET_POSTGRES_URL": settings.postgres.url ?? "",
-                "FRESHET_KAFKA_BOOTSTRAP_SERVERS": kafka.bootstrapServers,
-                "FRESHET_KAFKA_PROPERTIES": properties.joined(separator: ","),
-            ],
+            role == .all ? "service" : "\(role.rawValue) service", arguments, environment: environment,
             onStart: { [parts] id in parts.state.withLock { $0.serviceIDs.append(id) } })
         parts.state.withLock { $0.services.append(service) }
         return service

@@ -8,7 +8,7 @@ struct PositionsCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "positions",
         abstract: "Shows and sets the applied position of each Kafka partition.",
-        subcommands: [Show.self, Assign.self])
+        subcommands: [Show.self, Assign.self, AcceptCluster.self])
 
     struct Show: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
@@ -70,6 +70,36 @@ struct PositionsCommand: AsyncParsableCommand {
                 }
                 _ = try await store.pool.execute(
                     SetPosition(topic: topic, partition: partition, nextOffset: Int64(offset)))
+            }
+        }
+    }
+}
+
+extension PositionsCommand {
+    struct AcceptCluster: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Accepts another Kafka cluster than the one whose positions are stored.",
+            discussion: """
+                Offsets of one cluster mean nothing in another, so the stored positions are forgotten: each partition goes on \
+                at its earliest message, and events that the new cluster still has are applied again. --keep-positions is for \
+                the same logs under a new id, such as brokers restored with their disks. Processes that were refused start \
+                afterwards; stop those that still use the old cluster first.
+
+                Examples:
+                  freshet positions accept-cluster
+                  freshet positions accept-cluster --keep-positions
+                """)
+
+        @Flag(help: "Keep the stored positions: the new cluster has the same messages at the same offsets.")
+        var keepPositions = false
+
+        @OptionGroup var settings: SettingsOptions
+
+        func run() async throws {
+            try await settings.withStore { [keepPositions] store, settings in
+                let check = ClusterCheck(
+                    pool: store.pool, kafka: try settings.requiredKafka(), logger: LogSettings.ofCommands)
+                try await check.accept(keepingPositions: keepPositions)
             }
         }
     }

@@ -55,6 +55,7 @@ struct DemoCommand: AsyncParsableCommand {
         values.role = .all
         // Its own cluster, so that what is counted is what the demo has published.
         values.kafka.bootstrapServers = nil
+        values.kafka.embedded = true
         values.api.port = 0
         values.providers.allowPrivateNetworks = ["127.0.0.0/8"]
         if !settings.assignments.contains(where: { $0.hasPrefix("log.level=") }) { values.log.level = .warning }

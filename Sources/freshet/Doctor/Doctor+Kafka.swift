@@ -1,14 +1,20 @@
 import FreshetService
 import KafkaClient
+import PostgresClient
 import WidgetModel
+import WidgetStore
 
 extension Doctor {
     func checkKafka() async -> [Finding] {
         guard let kafka = settings.namedKafka else {
             return [
-                .warning(
-                    "kafka", "kafka.bootstrapServers is not set: an embedded cluster would run in the process",
-                    "name the brokers: the embedded cluster is for one machine and keeps nothing")
+                settings.kafka.embedded
+                    ? .warning(
+                        "kafka", "kafka.embedded: the process runs a cluster in its memory, which ends with it",
+                        "name brokers in kafka.bootstrapServers wherever events must not be lost")
+                    : .problem(
+                        "kafka", "neither kafka.bootstrapServers nor kafka.embedded is set: nothing starts",
+                        "name the brokers in kafka.bootstrapServers")
             ]
         }
         let admin = KafkaAdmin(configuration: kafka, timeout: timeLimit / 3, logger: logger)
@@ -27,6 +33,28 @@ extension Doctor {
         found += topics(plan)
         found += await reading(plan, kafka)
         return found
+    }
+
+    /// Checks that the stored positions are of the cluster that the settings lead to.
+    func checkCluster(_ pool: PostgresPool) async -> [Finding] {
+        guard let kafka = settings.namedKafka else { return [] }
+        do {
+            let id = try await KafkaAdmin(configuration: kafka, timeout: timeLimit / 3, logger: logger).clusterID()
+            guard let id else {
+                return [.skipped("kafka.cluster", "the brokers tell no id of their cluster")]
+            }
+            let recorded = try await pool.query(ReadCluster()).first ?? id
+            guard recorded != id, !EmbeddedKafka.isID(recorded) else {
+                return [.ok("kafka.cluster", "\(id) is the cluster of the positions")]
+            }
+            return [
+                .problem(
+                    "kafka.cluster", ClusterCheck.message(recorded: recorded, found: id),
+                    "correct kafka.bootstrapServers, or accept the cluster: no process starts")
+            ]
+        } catch {
+            return [.skipped("kafka.cluster", "could not be compared: \(error)")]
+        }
     }
 
     private func topics(_ plan: TopicPlan) -> [Finding] {

@@ -93,6 +93,7 @@ struct Doctor: Sendable {
                 })
             return checks
         }
+        checks.append(Check(name: "kafka.cluster") { await checkCluster(pool) })
         checks.append(Check(name: "postgres") { await checkPostgres(pool) })
         checks.append(Check(name: "clock") { await checkClock(pool) })
         checks.append(Check(name: "ingest") { await checkIngest(pool) })

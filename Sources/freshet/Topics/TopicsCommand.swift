@@ -143,10 +143,7 @@ struct TopicOptions: ParsableArguments {
     }
 
     func admin() throws -> KafkaAdmin {
-        guard let kafka = try load().namedKafka else {
-            throw CommandFailure(.configuration, "kafka.bootstrapServers is not set")
-        }
-        return KafkaAdmin(configuration: kafka, logger: LogSettings.ofCommands)
+        KafkaAdmin(configuration: try load().requiredKafka(), logger: LogSettings.ofCommands)
     }
 
     func plan() async throws -> TopicPlan {

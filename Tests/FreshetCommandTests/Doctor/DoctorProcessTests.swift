@@ -26,7 +26,8 @@ import WidgetModel
             let found = try Self.findings(doctor.out)
             let checks = Set(found.map(\.check))
             for check in [
-                "settings", "keys", "kafka", "kafka.topics", "kafka.acls", "postgres", "postgres.settings",
+                "settings", "keys", "kafka", "kafka.cluster", "kafka.topics", "kafka.acls", "postgres",
+                "postgres.settings",
                 "postgres.connections", "postgres.migrations", "clock", "ingest", "providers", "audit",
             ] {
                 #expect(checks.contains(check), "\(check) is missing in \(doctor.out)")
@@ -42,6 +43,15 @@ import WidgetModel
             let text = try await installation.freshet("doctor", "--set", "topics.partitions=9")
             #expect(text.out.contains("has 8 partitions; expected 9"))
             #expect(text.out.contains("→ run `freshet topics apply --add-partitions`"))
+        }
+    }
+
+    @Test("no brokers and no embedded cluster: a problem; with one, a warning")
+    func brokers() async throws {
+        for (embedded, severity) in [("false", "problem"), ("true", "warning")] {
+            let doctor = try await FreshetProcess.run(["doctor", "--json", "--set", "kafka.embedded=\(embedded)"])
+            let found = try Self.findings(doctor.out)
+            #expect(found.contains { $0.check == "kafka" && $0.severity == severity }, "\(doctor.out)")
         }
     }
 

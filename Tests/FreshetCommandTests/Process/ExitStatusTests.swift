@@ -1,7 +1,9 @@
 import Foundation
+import PostgresClient
 import TestSupport
 import Testing
 import WidgetModel
+import WidgetStore
 
 @Suite(.tags(.process), .timeLimit(.patience))
 struct ExitStatusTests {
@@ -37,7 +39,7 @@ struct ExitStatusTests {
         #expect(status == 78)
         for part in [
             "api.port", "no.such", "workers.lease", "log.level", "FRESHET_LOG_LEVEL", "postgres.url",
-            "kafka.properties",
+            "kafka.properties", "kafka.bootstrapServers: is not set",
         ] {
             #expect(err.contains(part), "\(part) in \(err)")
         }
@@ -47,7 +49,9 @@ struct ExitStatusTests {
     @Test(
         "settings whose form is right and whose content is not are configuration too",
         arguments: [
-            ["postgres.url=host=x nonsense=geheim"], ["postgres.url=host=localhost", "api.keys=/nowhere/keys.json"],
+            ["kafka.embedded=true", "postgres.url=host=x nonsense=geheim"],
+            ["postgres.url=host=localhost", "kafka.embedded=true", "api.keys=/nowhere/keys.json"],
+            ["postgres.url=host=localhost", "role=workers", "kafka.embedded=true"],
             [
                 "postgres.url=host=localhost", "kafka.bootstrapServers=127.0.0.1:1",
                 "kafka.properties=no.such.property=geheim",
@@ -59,6 +63,14 @@ struct ExitStatusTests {
         #expect(status == 78, "\(err)")
         #expect(err.contains(settings.last?.prefix { $0 != "=" } ?? ""))
         #expect(!err.contains("geheim"))
+    }
+
+    @Test("a variable that has lost its value starts nothing", arguments: ["run", "doctor"])
+    func emptyVariable(_ command: String) async throws {
+        let (status, _, err) = try await FreshetProcess.run(
+            [command],
+            environment: ["FRESHET_POSTGRES_URL": "host=localhost", "FRESHET_KAFKA_BOOTSTRAP_SERVERS": ""])
+        #expect(status == 78 && err.contains("(from FRESHET_KAFKA_BOOTSTRAP_SERVERS)"), "\(err)")
     }
 
     @Test("a database or a broker that cannot be reached is unavailable, and the password is not told")
@@ -103,7 +115,9 @@ struct ExitStatusTests {
             func freshet(_ arguments: String...) async throws -> (status: Int32, out: String, err: String) {
                 try await FreshetProcess.run(arguments, environment: environment)
             }
-            for arguments in [["run", "--role", "api"], ["kinds", "list"], ["migrate", "--check"]] {
+            for arguments in [
+                ["run", "--set", "kafka.embedded=true"], ["kinds", "list"], ["migrate", "--check"],
+            ] {
                 let (status, _, err) = try await FreshetProcess.run(arguments, environment: environment)
                 #expect(status == 78, "\(arguments)")
                 #expect(err.contains("freshet migrate"))
@@ -117,34 +131,46 @@ struct ExitStatusTests {
         }
     }
 
-    @Test("run --migrate applies them, starts an embedded cluster, and says where it can be reached")
+    @Test("run --migrate applies them, starts an embedded cluster, says where it can be reached, and can do so again")
     func embedded() async throws {
         try await withDatabase { database in
-            let process = try FreshetProcess(
-                ["run", "--migrate", "--print-ready", "--set", "kafka.embeddedPartitions=2"],
-                environment: ["FRESHET_POSTGRES_URL": database.connectionString])
-            let ready = try await process.firstLine()
-            #expect(ready["pid"]?.numberValue?.int64 == Int64(process.pid))
-            let servers = try #require(ready["bootstrapServers"]?.stringValue)
-            #expect((ready["apiPort"]?.numberValue?.int64 ?? 0) > 0)
-            let published = try await FreshetProcess.run(
-                ["publish", "push", "--app", "a", "--everyone", "--json"],
-                environment: ["FRESHET_KAFKA_BOOTSTRAP_SERVERS": servers])
-            #expect(published.status == 0, "\(published.err)")
-            #expect(try JSONValue.parse(published.out)["topic"] == "freshet.pushes")
-            process.send(signal: SIGINT)
-            #expect(try await process.end() == FreshetProcess.Exit(status: 0, isSignal: false))
+            for _ in 0..<2 { try await runEmbedded(database) }
         }
+    }
+
+    private func runEmbedded(_ database: TestDatabase) async throws {
+        let process = try FreshetProcess(
+            [
+                "run", "--migrate", "--print-ready", "--set", "kafka.embedded=true", "--set",
+                "kafka.embeddedPartitions=2",
+            ],
+            environment: ["FRESHET_POSTGRES_URL": database.connectionString])
+        let ready = try await process.firstLine()
+        #expect(ready["pid"]?.numberValue?.int64 == Int64(process.pid))
+        let servers = try #require(ready["bootstrapServers"]?.stringValue)
+        #expect((ready["apiPort"]?.numberValue?.int64 ?? 0) > 0)
+        let published = try await FreshetProcess.run(
+            ["publish", "push", "--app", "a", "--everyone", "--json"],
+            environment: ["FRESHET_KAFKA_BOOTSTRAP_SERVERS": servers])
+        #expect(published.status == 0, "\(published.err)")
+        let place = try JSONValue.parse(published.out)
+        #expect(place["topic"] == "freshet.pushes" && place["offset"] == 0, "\(published.out)")
+        try await eventually("it is applied") {
+            let rows = try await database.pool.query(ListPositions())
+            return rows.compactMap(\.nextOffset).reduce(0, +) == 1
+        }
+        process.send(signal: SIGINT)
+        #expect(try await process.end() == FreshetProcess.Exit(status: 0, isSignal: false))
     }
 
     @Test("a port that is taken is a failure that names the setting")
     func portTaken() async throws {
         try await withStore { store in
-            let environment = ["FRESHET_POSTGRES_URL": store.connectionString]
-            let first = try FreshetProcess(["run", "--role", "api", "--print-ready"], environment: environment)
+            let environment = ["FRESHET_POSTGRES_URL": store.connectionString, "FRESHET_KAFKA_EMBEDDED": "true"]
+            let first = try FreshetProcess(["run", "--print-ready"], environment: environment)
             let port = try #require(try await first.firstLine()["apiPort"]?.numberValue?.int64)
             let second = try await FreshetProcess.run(
-                ["run", "--role", "api", "--set", "api.port=\(port)"], environment: environment)
+                ["run", "--set", "api.port=\(port)"], environment: environment)
             #expect(second.status == 1)
             #expect(second.err.contains("127.0.0.1:\(port) (api.host, api.port)"))
             first.send(signal: SIGTERM)

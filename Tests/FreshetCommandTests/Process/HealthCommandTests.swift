@@ -19,7 +19,7 @@ struct HealthCommandTests {
         // Its database is not there, so it is live and not ready.
         let nowhere = try HealthProbe.freePort()
         let process = try FreshetProcess(
-            ["run"],
+            ["run", "--set", "kafka.embedded=true"],
             environment: environment.merging([
                 "FRESHET_POSTGRES_URL": "host=127.0.0.1 port=\(nowhere) dbname=x", "FRESHET_API_PORT": "0",
             ]) { $1 })

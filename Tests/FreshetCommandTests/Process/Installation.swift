@@ -31,14 +31,14 @@ struct Installation: Sendable {
         var environment = [
             "FRESHET_POSTGRES_URL": store.connectionString,
             "FRESHET_KAFKA_BOOTSTRAP_SERVERS": kafka.configuration.bootstrapServers,
-            "FRESHET_KAFKA_PROPERTIES": kafka.configuration.properties.sorted { $0.key < $1.key }
-                .map { "\($0.key)=\($0.value)" }.joined(separator: ","),
             "FRESHET_KAFKA_GROUP": group,
             "FRESHET_PROVIDERS_ALLOW_PRIVATE_NETWORKS": "127.0.0.1",
             // What a killed process leaves behind is taken over soon.
             "FRESHET_WORKERS_LEASE": "6s",
             "FRESHET_KAFKA_DELIVERY_TIMEOUT": "2s",
         ]
+        let properties = kafka.configuration.properties.map { "\($0.key)=\($0.value)" }.sorted()
+        if !properties.isEmpty { environment["FRESHET_KAFKA_PROPERTIES"] = properties.joined(separator: ",") }
         for (variable, topic) in [
             ("PUSHES", "freshet.pushes"), ("APP_CHANGES", "freshet.app-changes"), ("WIDGETS", "freshet.widgets"),
             ("TIMELINES", "freshet.timelines"), ("DEAD_LETTERS", "freshet.dead-letters"),

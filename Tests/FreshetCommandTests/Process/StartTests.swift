@@ -81,7 +81,9 @@ struct StartTests {
     @Test("a signal ends it in order while it still waits for PostgreSQL")
     func stoppedWhileWaiting() async throws {
         let port = try HealthProbe.freePort()
-        let process = try FreshetProcess(["run", "--set", "postgres.url=host=127.0.0.1 port=\(port) dbname=x"])
+        let process = try FreshetProcess([
+            "run", "--set", "kafka.embedded=true", "--set", "postgres.url=host=127.0.0.1 port=\(port) dbname=x",
+        ])
         try await eventually("it waits") { process.standardError.contains("waiting for PostgreSQL") }
         process.send(signal: SIGTERM)
         #expect(try await process.end() == FreshetProcess.Exit(status: 0, isSignal: false))

@@ -20,7 +20,7 @@ struct UpgradeProcessTests {
             let environment = ["FRESHET_POSTGRES_URL": database.connectionString]
             let missing = "the database lacks migrations (\(all.count) \(all[all.count - 1].name))"
 
-            let run = try await FreshetProcess.run(["run", "--set", "api.port=0"], environment: environment)
+            let run = try await FreshetProcess.run(["run", "--set", "kafka.embedded=true"], environment: environment)
             #expect(run.status == 78 && run.err.contains(missing), "\(run.err)")
             let look = try await FreshetProcess.run(["migrate", "--check", "--wait", "10ms"], environment: environment)
             #expect(look.status == 78 && look.err.contains(missing), "\(look.err)")

@@ -113,6 +113,43 @@ struct SettingsProblemTests {
         #expect(!said.joined().contains("hunter2"))
     }
 
+    @Test("a variable without a value is an error, and is told once", arguments: ["", " \n"])
+    func emptyVariables(blank: String) throws {
+        let said = try problems(
+            files: ["f.yaml": "kafka: {bootstrapServers: a}"], configurationFile: "f.yaml",
+            environment: [
+                "FRESHET_KAFKA_BOOTSTRAP_SERVERS": blank, "FRESHET_POSTGRES_URL_FILE": blank,
+                "FRESHET_PROVIDERS_ALLOW_PRIVATE_NETWORKS": blank, "FRESHET_CONFIG_FILE": blank,
+            ], requiring: ["postgres.url", "kafka.bootstrapServers"])
+        #expect(
+            said == [
+                "postgres.urlFile: is set to nothing; expected a value, or no such variable "
+                    + "(from FRESHET_POSTGRES_URL_FILE)",
+                "kafka.bootstrapServers: is set to nothing; expected a value, or no such variable "
+                    + "(from FRESHET_KAFKA_BOOTSTRAP_SERVERS)",
+                "providers.allowPrivateNetworks: is set to nothing; expected a value, or no such variable "
+                    + "(from FRESHET_PROVIDERS_ALLOW_PRIVATE_NETWORKS)",
+                "config.file: is set to nothing; expected a value, or no such variable (from FRESHET_CONFIG_FILE)",
+            ])
+    }
+
+    @Test("an embedded cluster is for the role all, and takes the place of brokers")
+    func embedded() throws {
+        let required = ["kafka.bootstrapServers"]
+        #expect(try problems(flags: ["kafka.embedded": "true"], requiring: required).isEmpty)
+        #expect(try problems(flags: ["kafka.embedded": "false"], requiring: required).count == 1)
+        #expect(
+            try problems(
+                flags: ["kafka.embedded": "true", "kafka.bootstrapServers": "a:1", "role": "workers"],
+                requiring: required) == [
+                    "kafka.embedded: \"true\" contradicts kafka.bootstrapServers; expected one of them "
+                        + "(from the option for kafka.embedded)",
+                    "kafka.embedded: \"true\" is for the role all: other processes cannot share the cluster (role is "
+                        + "workers); expected kafka.bootstrapServers, perhaps of `freshet kafka` "
+                        + "(from the option for kafka.embedded)",
+                ])
+    }
+
     @Test func rulesBetweenSettings() throws {
         #expect(
             try problems(environment: ["FRESHET_WORKERS_LEASE": "5s"]) == [

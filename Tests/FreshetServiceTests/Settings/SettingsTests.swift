@@ -69,13 +69,12 @@ struct SettingsTests {
             """
         let loaded = try load(
             flags: ["api.port": "3"], files: ["f.yaml": file], configurationFile: "f.yaml",
-            environment: ["FRESHET_API_PORT": "2", "FRESHET_KAFKA_GROUP": "environment", "FRESHET_API_HOST": ""])
+            environment: ["FRESHET_API_PORT": "2", "FRESHET_KAFKA_GROUP": "environment"])
         let settings = loaded.settings
         #expect(settings.api.port == 3)
         #expect(settings.kafka.group == "environment")
         #expect(settings.workers.lease == .seconds(40))
         #expect(settings.workers.concurrency == 7)
-        // An empty variable is none.
         #expect(settings.api.host == "file")
         #expect(settings.workers.graceTime == .seconds(20))
         #expect(loaded.places["api.port"] == "the option for api.port")

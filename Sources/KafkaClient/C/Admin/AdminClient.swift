@@ -167,6 +167,14 @@ struct AdminClient: ~Copyable {
         return KafkaTopicDescription(name: name, partitions: partitions.sorted { $0.id < $1.id })
     }
 
+    func clusterID() throws(KafkaError) -> String? {
+        // The id comes with the answer to any request for metadata: without one, no brokers answer.
+        _ = try describe(topics: nil)
+        guard let text = unsafe rd_kafka_clusterid(client.pointer, milliseconds) else { return nil }
+        defer { unsafe rd_kafka_mem_free(client.pointer, text) }
+        return unsafe String(cString: text)
+    }
+
     func bounds(of partition: TopicPartition) throws(KafkaError) -> KafkaLogBounds {
         var low: Int64 = 0
         var high: Int64 = 0

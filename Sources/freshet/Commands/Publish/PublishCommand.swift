@@ -221,9 +221,8 @@ extension Settings {
     func withPublisher<Value: Sendable>(
         _ body: (EventPublisher) async throws -> Value
     ) async throws -> Value {
-        let kafka = namedKafka ?? KafkaConfiguration(bootstrapServers: "")
         let producer = try KafkaProducer(
-            configuration: kafka, deliveryTimeout: self.kafka.deliveryTimeout, logger: LogSettings.ofCommands)
+            configuration: requiredKafka(), deliveryTimeout: self.kafka.deliveryTimeout, logger: LogSettings.ofCommands)
         let publisher = EventPublisher(producer: producer, topics: topicNames, source: EventLines.source)
         do {
             let value = try await body(publisher)

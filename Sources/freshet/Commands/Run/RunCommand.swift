@@ -13,14 +13,14 @@ struct RunCommand: AsyncParsableCommand {
             Roles: ingest applies the input topics to PostgreSQL; workers regenerate and publish due timelines; api serves \
             HTTP; all does everything. Any number of processes of each role share the work.
 
-            Waits for PostgreSQL and Kafka with back-off and serves health meanwhile. Without kafka.bootstrapServers it \
-            runs an embedded Kafka cluster, which is for one machine and not durable. SIGTERM or SIGINT stops it \
-            gracefully, with status 0; a second one at once, with status 1.
+            Waits for PostgreSQL and Kafka with back-off and serves health meanwhile. With kafka.embedded it runs a \
+            Kafka cluster in its memory, for one machine. SIGTERM or SIGINT stops it gracefully, with status 0; a second \
+            one at once, with status 1.
 
             Examples:
               freshet run --config freshet.yaml
               freshet run --role workers --set workers.concurrency=64
-              freshet run --migrate --set postgres.url=postgresql:///freshet --print-ready
+              freshet run --migrate --set postgres.url=postgresql:///freshet --set kafka.embedded=true --print-ready
             """)
 
     @Option(help: "ingest, workers, api, or all (setting role).")
@@ -41,7 +41,7 @@ struct RunCommand: AsyncParsableCommand {
     func run() async throws {
         var options: [String: String] = [:]
         if let role { options["role"] = role.rawValue }
-        let loaded = try settings.load(options: options, requiring: ["postgres.url"])
+        let loaded = try settings.load(options: options, requiring: ["postgres.url", "kafka.bootstrapServers"])
         let values = loaded.settings
         let logger = values.log.logger()
         logger.notice(

@@ -1,0 +1,94 @@
+package import KafkaClient
+package import Logging
+package import PostgresClient
+import WidgetModel
+import WidgetStore
+
+/// Check that Kafka is the cluster that the stored positions are of: offsets mean nothing in another.
+///
+/// An embedded cluster ends with its process, so its positions are forgotten by the next cluster.
+package struct ClusterCheck: Sendable {
+    private let pool: PostgresPool
+    private let kafka: KafkaConfiguration
+    private let isNew: Bool
+    private let logger: Logger
+    private let backoff = Backoff(base: .milliseconds(200), cap: .seconds(10))
+
+    /// How an operator accepts another cluster.
+    package static let command = "freshet positions accept-cluster"
+
+    /// - Parameter isNew: whether the cluster was started with this process.
+    package init(pool: PostgresPool, kafka: KafkaConfiguration, isNew: Bool = false, logger: Logger) {
+        self.pool = pool
+        self.kafka = kafka
+        self.isNew = isNew
+        self.logger = logger
+    }
+
+    /// The cluster's id; nil if the brokers tell none.
+    package func id() async throws(KafkaError) -> String? {
+        try await KafkaAdmin(configuration: kafka, timeout: .seconds(5), logger: logger).clusterID()
+    }
+
+    /// The same, and waits for brokers that do not answer.
+    ///
+    /// - Throws: `CancellationError`.
+    func awaitID() async throws -> String? {
+        var attempt = 0
+        while true {
+            let answer = try await answerOrCancellation { () -> Result<String?, KafkaError> in
+                do throws(KafkaError) { return .success(try await id()) } catch { return .failure(error) }
+            }
+            switch answer {
+            case .success(let id): return id
+            case .failure(let error):
+                attempt += 1
+                logger.warning("waiting for Kafka", metadata: ["attempt": "\(attempt)", "error": "\(error)"])
+                try await Task.sleep(for: backoff.bound(attempt: attempt))
+            }
+        }
+    }
+
+    /// Records the first cluster's id.
+    ///
+    /// - Throws: ``CommandFailure`` for another cluster than the recorded one.
+    func require(_ id: String?) async throws {
+        guard let id else {
+            logger.warning("the brokers tell no cluster id: the positions may be of another cluster")
+            return
+        }
+        // A standby, from which the API may read, takes no writes.
+        if !isNew, try await pool.query(ReadCluster()).first == id { return }
+        try await pool.withTransaction { connection in
+            let recorded = try await connection.query(RecordCluster(id)).first ?? id
+            if recorded == id, !isNew { return }
+            guard EmbeddedKafka.isID(recorded) else {
+                throw CommandFailure(.configuration, Self.message(recorded: recorded, found: id))
+            }
+            try await Self.replace(by: id, keepingPositions: false, on: connection)
+        }
+    }
+
+    /// Makes the cluster that answers the recorded one.
+    package func accept(keepingPositions: Bool) async throws {
+        guard let id = try await id() else {
+            throw CommandFailure(.failure, "the brokers tell no cluster id: there is nothing to accept")
+        }
+        try await pool.withTransaction { connection in
+            guard try await connection.query(RecordCluster(id)).first != id else { return }
+            try await Self.replace(by: id, keepingPositions: keepingPositions, on: connection)
+        }
+    }
+
+    private static func replace(
+        by id: String, keepingPositions: Bool, on connection: PostgresConnection
+    ) async throws {
+        _ = try await connection.execute(ReplaceCluster(id))
+        if !keepingPositions { _ = try await connection.execute(ForgetPositions()) }
+    }
+
+    package static func message(recorded: String, found: String) -> String {
+        "the positions in the database are of the Kafka cluster \(Text.quoted(recorded)), and kafka.bootstrapServers "
+            + "leads to \(Text.quoted(found)): correct it, or accept the cluster with `\(command)`"
+    }
+}

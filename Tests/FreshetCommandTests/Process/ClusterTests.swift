@@ -1,0 +1,58 @@
+import Foundation
+import FreshetClient
+import PostgresClient
+import TestSupport
+import Testing
+import WidgetEvents
+import WidgetModel
+import WidgetStore
+
+/// The Kafka cluster is the one that the stored positions are of.
+@Suite(.tags(.process), .timeLimit(.patience))
+struct ClusterTests {
+    @Test(
+        "another cluster is refused until it is accepted; its positions are forgotten, or kept if it has the same logs",
+        arguments: [false, true])
+    func another(keeps: Bool) async throws {
+        try await withInstallation { installation in
+            func positions() async throws -> [ListPositions.Row] {
+                try await installation.store.pool.query(ListPositions())
+            }
+            let (first, _) = try await installation.run()
+            try await installation.publish([
+                OutgoingEvent(
+                    .push(ReloadRequest(app: Installation.app, audience: .everyone, kinds: .all, reason: .push)),
+                    time: WallClock.now()
+                )
+            ])
+            try await eventually("the event is applied") { try await positions().contains { $0.nextOffset == 1 } }
+            first.send(signal: SIGTERM)
+            #expect(try await first.end() == FreshetProcess.Exit(status: 0, isSignal: false))
+            let (again, _) = try await installation.run("--role", "workers")
+            again.send(signal: SIGTERM)
+            #expect(try await again.end() == FreshetProcess.Exit(status: 0, isSignal: false))
+
+            let id = try #require(try await installation.store.pool.query(ReadCluster()).first)
+            try await installation.store.sql("UPDATE kafka_cluster SET id = 'elsewhere'")
+            for role in ["all", "ingest", "workers", "api"] {
+                let refused = try await installation.freshet("run", "--role", role)
+                #expect(refused.status == 78, "\(refused.err)")
+                for part in ["elsewhere", id, "freshet positions accept-cluster"] {
+                    #expect(refused.err.contains(part), "\(refused.err)")
+                }
+            }
+            let doctor = try await installation.freshet("doctor")
+            #expect(doctor.status == 1 && doctor.out.contains("PROBLEM  kafka.cluster"), "\(doctor.out)")
+            let stored = try await positions()
+            #expect(stored.contains { $0.nextOffset == 1 })
+
+            let arguments = ["positions", "accept-cluster"] + (keeps ? ["--keep-positions"] : [])
+            let accepted = try await FreshetProcess.run(arguments, environment: installation.environment)
+            #expect(accepted.status == 0, "\(accepted.err)")
+            let kept = try await positions()
+            #expect(kept.contains { $0.nextOffset == 1 } == keeps)
+            #expect(zip(kept, stored).allSatisfy { $0.epoch == $1.epoch + (keeps ? 0 : 1) })
+            _ = try await installation.run()
+        }
+    }
+}
