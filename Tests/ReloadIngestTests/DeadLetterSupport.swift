@@ -58,9 +58,10 @@ extension IngestHarness {
     }
 
     /// Publishes bytes that are no event.
-    func publishGarbage(_ count: Int) async throws {
+    func publishGarbage(_ count: Int, to topic: String? = nil) async throws {
         let messages = (0..<count).map { index in
-            KafkaMessage(topic: configuration.topics.pushes, key: Array("k\(index)".utf8), value: Array("{".utf8))
+            KafkaMessage(
+                topic: topic ?? configuration.topics.pushes, key: Array("k\(index)".utf8), value: Array("{".utf8))
         }
         for result in await producer.send(messages) { _ = try result.get() }
     }

@@ -83,7 +83,7 @@ struct DiversionTests {
         try await withStore { store in
             let app = try #require(try await store.directory().apps[good])
             _ = try await store.pool.query(
-                CountFailures([.init(appID: app.id, letters: 9, events: 9)], limits: .few()))
+                CountFailures([.init(appID: app.id, topic: "t", letters: 9, events: 9)], limits: .few()))
             func end() async throws -> Int {
                 try await store.pool.withTransaction { connection in
                     _ = try await connection.query(LockDiversion(app: good))
@@ -91,7 +91,7 @@ struct DiversionTests {
                 }
             }
             let ending = try await store.pool.withTransaction { connection in
-                _ = try await connection.query(RequireFlow(apps: [app.id], diverted: [app.id]))
+                _ = try await connection.query(RequireFlow(topics: ["t"], apps: [app.id], diverted: [app.id]))
                 let ending = Task { try await end() }
                 try await store.waitUntilBlocked()
                 let letter = DeadLetter(
@@ -105,7 +105,7 @@ struct DiversionTests {
             #expect(try await end() == 1)
             // Whoever still believes in it is told.
             await #expect {
-                _ = try await store.pool.query(RequireFlow(apps: [app.id], diverted: [app.id]))
+                _ = try await store.pool.query(RequireFlow(topics: ["t"], apps: [app.id], diverted: [app.id]))
             } throws: { error in
                 (error as? PostgresError)?.sqlState == RequireFlow.diversionsState
             }
@@ -126,79 +126,6 @@ struct DiversionTests {
             #expect(try await ingest.letters("cause = 'unknownKind'") == 10)
             #expect(try await !ingest.isDiverted())
             #expect(try await ingest.generation(of: good) == 990)
-        }
-    }
-
-    @Test("Several apps over their limit halt ingest; no offset moves until an operator says so; nothing is lost")
-    func haltForApps() async throws {
-        try await IngestHarness.lend(deadLetters: .few(haltingApps: 2)) { ingest in
-            let service = ingest.service()
-            try await ingest.running([service]) {
-                try await ingest.publish((0..<6).map { _ in ingest.bad(good) })
-                try await ingest.waitUntilApplied(6)
-                #expect(service.halt == nil)
-                try await ingest.publish((0..<6).map { _ in ingest.bad(other) })
-                try await eventually("ingest is halted") { service.halt != nil }
-                let halt = try #require(service.halt)
-                #expect(halt.cause == .apps && halt.apps == [good, other])
-                #expect("\(halt)".contains(#"has no kind "Later""#) && "\(halt)".contains("freshet ingest resume"))
-                let before = try await ingest.applied()
-                try await ingest.publish((0..<10).map { _ in ingest.everyone(other) })
-                try await eventually("some of them have been taken") {
-                    service.current.withLock { $0 }.map { $0.counters.messages > 12 } ?? false
-                }
-                try await eventually("halted is alive, however long it takes") { service.heartbeat.silence == nil }
-                #expect(try await ingest.applied() == before)
-
-                _ = try await ingest.store.pool.execute(ResumeIngest())
-                try await ingest.waitUntilApplied(22)
-                try await eventually("it says so") { service.halt == nil }
-            }
-            #expect(try await ingest.letters("cause = 'unknownKind'") == 12)
-            #expect(try await ingest.letters("cause = 'diverted'") == 10)
-        }
-    }
-
-    @Test("Messages that name no app halt ingest when they are too many; resuming lets it go on")
-    func haltForNameless() async throws {
-        try await IngestHarness.lend(deadLetters: .few()) { ingest in
-            let service = ingest.service()
-            try await ingest.running([service]) {
-                try await ingest.publishGarbage(6)
-                try await eventually("ingest is halted") { service.halt?.cause == .nameless }
-                #expect(service.halt?.detail.contains("missingAttribute") == true)
-                try await ingest.publish([ingest.everyone(good)])
-                var pipeline = PostgresPipeline()
-                _ = pipeline.append(ForgetFailures(app: nil))
-                _ = pipeline.append(ResumeIngest())
-                _ = try await ingest.store.pool.transaction(pipeline)
-                try await ingest.waitUntilApplied(7)
-            }
-            #expect(try await ingest.generation(of: good) == 1)
-            #expect(try await ingest.letters("cause = 'invalid' AND app IS NULL") == 6)
-        }
-    }
-
-    @Test("More that waits than may halts ingest, instead of filling the database or dropping anything")
-    func full() async throws {
-        var limits = DeadLetterLimits.few()
-        limits.waiting = 10
-        try await IngestHarness.lend(deadLetters: limits) { [limits] ingest in
-            try await ingest.running([ingest.service()]) {
-                try await ingest.publish((0..<6).map { _ in ingest.bad() })
-                try await ingest.waitUntilApplied(6)
-                try await ingest.publish((0..<11).map { _ in ingest.everyone(good) })
-                try await ingest.waitUntilApplied(17)
-            }
-            let flow = IngestFlow(
-                pool: ingest.store.pool, limits: limits, interval: .seconds(1), logger: IngestHarness.quiet)
-            try await flow.haltIfFull()
-            #expect(flow.halt?.cause == .full && flow.halt?.apps == [good])
-            _ = try await ingest.replayer.resume(app: good)
-            _ = try await ingest.store.pool.execute(ResumeIngest())
-            try await flow.refresh()
-            try await flow.haltIfFull()
-            #expect(flow.halt == nil)
         }
     }
 }

@@ -37,7 +37,7 @@ final class NodeMetrics: Sendable {
             poolMetrics.follow(pool.statistics, maximum: pool.configuration.maximumConnections)
             if let ingest {
                 ingestMetrics?.follow(
-                    ingest.statistics.snapshot, isHalted: ingest.halt != nil,
+                    ingest.statistics.snapshot, halted: ingest.halts.count, quotaUse: ingest.quotaUse,
                     standing: ingest.status.standingPartitions)
             }
             if let workers { workerMetrics?.follow(workers.snapshot) }
@@ -91,9 +91,10 @@ private struct IngestTotals {
     private let partitions = Meter(label: MetricCatalogue.ingestPartitions.name)
     private let blocked = Meter(label: MetricCatalogue.ingestBlocked.name)
     private let halted = Meter(label: MetricCatalogue.ingestHalted.name)
+    private let quotaUse = Meter(label: MetricCatalogue.deadLetterQuotaUse.name)
     private let standing = Meter(label: MetricCatalogue.ingestStanding.name)
 
-    func follow(_ ingest: IngestStatistics.Snapshot, isHalted: Bool, standing count: Int) {
+    func follow(_ ingest: IngestStatistics.Snapshot, halted topics: Int, quotaUse use: Double, standing count: Int) {
         batches.follow(ingest.batches)
         marked.follow(ingest.marked)
         retries.follow(ingest.retries)
@@ -103,7 +104,8 @@ private struct IngestTotals {
         restarts.follow(ingest.restarts)
         partitions.set(ingest.assignedPartitions)
         blocked.set(ingest.blockedBy == nil ? 0 : 1)
-        halted.set(isHalted ? 1 : 0)
+        halted.set(topics)
+        quotaUse.set(use)
         standing.set(count)
     }
 }

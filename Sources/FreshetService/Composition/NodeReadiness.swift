@@ -25,7 +25,6 @@ struct NodeReadiness {
         if let ingest {
             checks.append(
                 ReadinessCheck(name: "ingest") {
-                    if let halt = ingest.halt { return "\(halt)" }
                     let obstacles = ingest.obstacles
                     guard obstacles.isEmpty else { return obstacles.joined(separator: "; ") }
                     return ingest.statistics.snapshot.blockedBy.map { "the database does not take a batch: \($0)" }

@@ -73,7 +73,8 @@ extension Settings {
         configuration.deadLetters.letters = deadLetters.limit
         configuration.deadLetters.share = deadLetters.share
         configuration.deadLetters.haltingApps = deadLetters.haltingApps
-        configuration.deadLetters.waiting = deadLetters.waitingLimit
+        configuration.deadLetters.quota = .init(letters: deadLetters.quota, bytes: deadLetters.quotaBytes)
+        configuration.deadLetters.waiting = .init(letters: deadLetters.waitingLimit, bytes: deadLetters.waitingBytes)
         configuration.retention = deadLetters.retention
         configuration.offsetOutOfRange = ingest.offsetOutOfRange
         return configuration

@@ -132,10 +132,19 @@ extension SettingKey {
             "Least per cent of its events that must have failed for that."),
         .integer(
             "deadLetters.haltingApps", \.deadLetters.haltingApps, 1...1_000_000,
-            "So many apps diverted within ten windows halt ingest."),
+            "So many apps diverted on one topic within ten windows halt the topic."),
+        .integer(
+            "deadLetters.quota", \.deadLetters.quota, 1...1_000_000_000,
+            "Most failed events of one app that wait; more divert it."),
+        .integer(
+            "deadLetters.quotaBytes", \.deadLetters.quotaBytes, 1_024...(1 << 50),
+            "Most bytes of failed events of one app that wait; more divert it."),
         .integer(
             "deadLetters.waitingLimit", \.deadLetters.waitingLimit, 1...1_000_000_000,
-            "Most events that wait for a diverted app, and for all apps that are not registered; more halt ingest."),
+            "Most events that wait for a diverted app, and on one topic for no registered app; more halt the topic."),
+        .integer(
+            "deadLetters.waitingBytes", \.deadLetters.waitingBytes, 1_024...(1 << 50),
+            "Most bytes of such events; more halt the topic."),
         .duration(
             "deadLetters.retention", \.deadLetters.retention, .seconds(60)...(.seconds(86_400 * 3_650)),
             "How long dead letters are kept that were replayed, discarded or forwarded."),

@@ -101,10 +101,14 @@ package struct DeadLetterSettings: Sendable, Equatable {
     package var limit = 100
     /// …if they are also at least this many per cent of its events.
     package var share = 10
-    /// Number of apps over their limit that halts ingest.
+    /// Number of apps over their limit on one topic that halts it.
     package var haltingApps = 3
-    /// Most events that may wait for a diverted app, and for all apps that are not registered.
+    /// Most failed events of one app that may wait before it is diverted, and their bytes.
+    package var quota = 100_000
+    package var quotaBytes = 256 << 20
+    /// Most events that may wait for a diverted app, and on one topic for no registered app, and their bytes.
     package var waitingLimit = 500_000
+    package var waitingBytes = 2 << 30
     /// Retention of dead letters that were replayed, discarded or forwarded.
     package var retention = Duration.seconds(30 * 86_400)
 }

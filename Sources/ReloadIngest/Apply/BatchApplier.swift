@@ -20,8 +20,6 @@ struct BatchApplier: Sendable {
         var marks: [MarkedTimeline] = []
         /// Failures within the current window, of the apps with failures in the batch.
         var failures: [CountFailures.Row] = []
-        /// Whether the batch halts ingest.
-        var isHalting = false
         /// Lists that were appended with a lease of this process; nil for none.
         var claim: Claim?
     }
@@ -46,17 +44,20 @@ struct BatchApplier: Sendable {
     ) async throws -> Outcome {
         var first = PostgresPipeline()
         _ = first.append(AdvancePositions(advances))
-        _ = first.append(RequireFlow(apps: fold.events.keys, diverted: fold.divertedAppsOfBatch))
+        _ = first.append(
+            RequireFlow(
+                topics: Set(advances.map(\.topic)).sorted(), apps: fold.events.keys,
+                diverted: fold.divertedAppsOfBatch))
         appendTraces(of: fold, to: &first)
         guard !fold.isPlain else { return try await applyAtOnce(fold, behind: first, handOver) }
         let pipeline = first
         return try await pool.withTransaction { connection in
-            var outcome = try await write(fold, behind: pipeline, on: connection) { rejected, pipeline in
+            let outcome = try await write(fold, behind: pipeline, on: connection) { rejected, pipeline in
                 for event in fold.diverted + rejected { _ = pipeline.append(InsertDeadLetter(deadLetter(event))) }
                 let counts = failures(rejected)
                 return counts.isEmpty ? nil : pipeline.append(CountFailures(counts, limits: limits))
             }
-            outcome.isHalting = try await halt(after: outcome, deadLetter, on: connection)
+            try await halt(after: outcome, deadLetter, on: connection)
             return outcome
         }
     }
@@ -79,21 +80,25 @@ struct BatchApplier: Sendable {
         return outcome
     }
 
-    /// Halts ingest in the transaction of the batch that exceeds a limit.
+    /// Halts the topics on which the batch exceeds a limit, in its transaction.
     private func halt(
         after outcome: Outcome, _ deadLetter: (RejectedEvent) -> DeadLetter, on connection: PostgresConnection
-    ) async throws -> Bool {
-        let isNameless = outcome.failures.contains { $0.isOver && $0.appID == CountFailures.nameless }
-        guard isNameless || outcome.failures.contains(where: \.isDiverted) else { return false }
-        let last = outcome.rejected.last { !isNameless || $0.app == nil }.map(deadLetter)
-        let detail = last.map { "the last: \($0.error), \($0.topic)/\($0.partition) offset \($0.offset)" } ?? ""
+    ) async throws {
+        let nameless = Set(outcome.failures.filter { $0.isOver && $0.appID == CountFailures.nameless }.map(\.topic))
+        let topics = nameless.union(outcome.failures.filter(\.isDiverted).map(\.topic))
+        guard !topics.isEmpty else { return }
         var pipeline = PostgresPipeline()
-        _ = pipeline.append(LockIngestState())
-        let halts =
-            isNameless
-            ? pipeline.append(HaltIngest(cause: .nameless, detail: detail))
-            : pipeline.append(HaltForApps(limits: limits, detail: detail))
-        return try await connection.run(pipeline).affected(halts) > 0
+        for topic in topics.sorted() {
+            let last = outcome.rejected.reversed().lazy.map(deadLetter).first { $0.topic == topic }
+            let detail = last.map { "the last: \($0.code): \($0.error), at \($0.partition)@\($0.offset)" } ?? ""
+            _ = pipeline.append(LockTopicState(topic: topic))
+            if nameless.contains(topic) {
+                _ = pipeline.append(HaltTopic(topic: topic, cause: .nameless, detail: detail))
+            } else {
+                _ = pipeline.append(HaltForApps(topic: topic, limits: limits, detail: detail))
+            }
+        }
+        _ = try await connection.run(pipeline)
     }
 
     /// Writes a fold in the caller's transaction.

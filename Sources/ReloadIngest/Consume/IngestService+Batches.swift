@@ -29,6 +29,7 @@ extension IngestService {
     ) async throws {
         var progress = BatchProgress(
             items: items, folder: BatchFolder(configuration: configuration, directory: directory, flow: flow))
+        leaveHalted(&positions, consumer)
         while true {
             progress.items = batch.due(
                 progress.items, from: batch.places.map { positions.firstDue(of: $0, receivedUnder: epochs[$0]) })
@@ -87,7 +88,8 @@ extension IngestService {
             guard (try? await flow.refresh()) == nil else { return }
             try await retryLater(&progress)
         case .halted:
-            try await waitWhileHalted(Array(epochs.keys), consumer)
+            guard (try? await flow.refresh()) != nil else { return try await retryLater(&progress) }
+            leaveHalted(&positions, consumer)
         case .directoryIsBehind:
             _ = try? await directory.refresh()
             try await retryLater(&progress)
@@ -155,7 +157,8 @@ extension IngestService {
         do {
             let outcome = try await applier.apply(
                 fold, advancing: advances, handOver: grant?.statement,
-                failures: { [tally] in tally.counts($0, in: fold) }, deadLetter: { batch.deadLetter($0) })
+                failures: { [tally] in tally.counts($0, in: fold) { batch.batch.topic($0.record) } },
+                deadLetter: { batch.deadLetter($0) })
             if let grant { workers?.accept(grant, outcome.claim) }
             return outcome
         } catch {
@@ -180,19 +183,16 @@ extension IngestService {
         guard await pause(attempt: attempt) else { throw CancellationError() }
     }
 
-    /// Pauses the partitions until an operator resumes ingest.
-    ///
-    /// - Parameter held: the process's partitions when the batch was polled.
-    private func waitWhileHalted(_ held: [TopicPartition], _ consumer: KafkaConsumer) async throws {
-        consumer.pause(held)
-        // A halted process is live: a restart would not help. Readiness reports the halt.
-        heartbeat.rest()
-        defer {
-            heartbeat.beat()
-            consumer.resume(held)
-        }
-        try await cancelWhenGracefulShutdown { [flow] in try await flow.waitUntilResumed() }
-        guard !Task.isShuttingDownGracefully else { throw CancellationError() }
+    /// Pauses the partitions of halted topics and forgets their positions, so that what was polled of them is not applied.
+    /// A new consumer reads them again once they are resumed.
+    private func leaveHalted(_ positions: inout PartitionPositions, _ consumer: KafkaConsumer) {
+        let halted = Set(flow.halts.map(\.topic))
+        guard !halted.isEmpty else { return }
+        let partitions = positions.positions.keys.filter { halted.contains($0.topic) }
+        guard !partitions.isEmpty else { return }
+        consumer.pause(partitions)
+        positions.drop(partitions)
+        flow.leave(partitions.map(\.topic))
     }
 
     private func committed(
@@ -228,7 +228,8 @@ extension IngestService {
                 ])
             onDeadLetters()
         }
-        tally.committed(fold, counted: outcome.failures.lazy.map(\.appID))
+        if !outcome.rejected.isEmpty || !fold.diverted.isEmpty { flow.lettersCame() }
+        tally.committed(fold, counted: outcome.failures)
     }
 
     private func decisions(

@@ -60,7 +60,8 @@ package final class IngestService: Service {
             limits: configuration.deadLetters)
         flow = IngestFlow(
             pool: pool, limits: configuration.deadLetters, interval: configuration.flowInterval, logger: logger)
-        tally = EventTally(window: configuration.deadLetters.window)
+        tally = EventTally(
+            window: configuration.deadLetters.window, allowedApps: configuration.topics.allowedApps)
         meter = IngestMeter(topics: configuration.topics.all)
         decoder = EventDecoder(maximumEventBytes: configuration.maximumEventBytes)
     }
@@ -79,8 +80,11 @@ package final class IngestService: Service {
         return { RecordReader(topics: configuration.topics, decoder: decoder) }
     }
 
-    /// The current halt; nil while events are applied.
-    package var halt: IngestHalt? { flow.halt }
+    /// The topics that are not applied until an operator resumes them.
+    package var halts: [IngestHalt] { flow.halts }
+
+    /// Largest part of a quota of dead letters that an app or a topic uses.
+    package var quotaUse: Double { flow.quotaUse }
 
     /// Names of the apps whose events wait in the database.
     package var divertedApps: [String] { flow.divertedNames }
@@ -99,7 +103,7 @@ package final class IngestService: Service {
                     statistics.update { $0.assignedPartitions = 0 }
                 }
                 guard try await consume(consumer) else { return }
-                logger.notice("a position was set from outside; starting a consumer from there")
+                logger.notice("a position was set or a topic resumed; starting a consumer from the stored positions")
             } catch is CancellationError {
                 return
             } catch {
@@ -120,8 +124,9 @@ package final class IngestService: Service {
 
     /// Handles a consumer's events until it ends, and leaves its group.
     ///
-    /// - Returns: whether a position was set from outside, so that a new consumer must start there.
+    /// - Returns: whether a position was set or a topic resumed, so that a new consumer must start there.
     private func consume(_ consumer: KafkaConsumer) async throws -> Bool {
+        flow.begin()
         let watch = PositionWatch(pool: pool, interval: configuration.positionInterval)
         return try await withThrowingTaskGroup(of: Bool.self) { group in
             group.addTask {
@@ -137,8 +142,9 @@ package final class IngestService: Service {
                 return true
             }
             group.addTask { [flow] in
-                try? await flow.watch()
-                return false
+                guard (try? await flow.watch()) != nil else { return false }
+                await consumer.shutdown()
+                return true
             }
             group.addTask {
                 await self.watchObstacles(consumer)

@@ -3,16 +3,24 @@ import PostgresClient
 import Synchronization
 import WidgetStore
 
-/// The diverted apps and the halt of ingest as last read (design, section 4). Every batch's transaction checks them in the
+/// The diverted apps and the halted topics as last read (design, section 4). Every batch's transaction checks them in the
 /// database.
 final class IngestFlow: Sendable {
     private struct State {
         var diverted: [Int32: String] = [:]
-        var halt: IngestHalt?
+        var halts: [IngestHalt] = []
+        /// Halted topics that the consumer has left.
+        var left: Set<String> = []
+        /// Whether dead letters came since they were counted.
+        var hasNewLetters = true
+        var quotaUse = 0.0
     }
 
-    /// Interval of counts of waiting events.
+    /// Interval of counts of waiting events while new ones come, and otherwise.
     private static let countInterval = Duration.seconds(10)
+    private static let quietInterval = Duration.seconds(300)
+    /// Least part of an app's waiting events, in percent, for which a topic is halted when the app has too many.
+    private static let haltedShare: Int64 = 10
 
     private let pool: PostgresPool
     private let limits: DeadLetterLimits
@@ -33,18 +41,31 @@ final class IngestFlow: Sendable {
     /// Names of the diverted apps.
     var divertedNames: [String] { state.withLock { $0.diverted.values.sorted() } }
 
-    var halt: IngestHalt? { state.withLock { $0.halt } }
+    /// The halted topics.
+    var halts: [IngestHalt] { state.withLock { $0.halts } }
+
+    /// Largest part of a quota that an app or a topic used at the last count.
+    var quotaUse: Double { state.withLock { $0.quotaUse } }
+
+    /// Notes that dead letters were stored.
+    func lettersCame() { state.withLock { $0.hasNewLetters = true } }
+
+    /// Notes that a new consumer reads all topics.
+    func begin() { state.withLock { $0.left = [] } }
+
+    /// Notes the topics that the consumer has left because they are halted.
+    func leave(_ topics: some Sequence<String>) { state.withLock { $0.left.formUnion(topics) } }
 
     /// Reads both and logs changes.
     ///
     /// - Throws: `PostgresError`.
     func refresh() async throws {
         var pipeline = PostgresPipeline()
-        let halts = pipeline.append(ReadIngestHalt())
+        let halts = pipeline.append(ListHalts())
         let diversions = pipeline.append(ListDiversions(countLimit: 0))
         let results = try await pool.run(pipeline)
         let diverted = Dictionary(results.rows(diversions).map { ($0.appID, $0.app) }) { $1 }
-        set(halt: results.rows(halts).first)
+        set(halts: results.rows(halts))
         let old = state.withLock { state in
             let old = state.diverted
             state.diverted = diverted
@@ -60,65 +81,91 @@ final class IngestFlow: Sendable {
         }
     }
 
-    private func set(halt: IngestHalt?) {
+    private func set(halts: [IngestHalt]) {
         let old = state.withLock { state in
-            let old = state.halt
-            state.halt = halt
+            let old = state.halts
+            state.halts = halts
             return old
         }
-        if let halt, halt != old {
+        for halt in halts where !old.contains(halt) {
             logger.critical(
-                "ingest is halted until an operator resumes it",
-                metadata: ["error": "\(halt)", "command": "\(IngestHalt.command)"])
-        } else if halt == nil, old != nil {
-            logger.notice("ingest is resumed")
+                "a topic is halted until an operator resumes it",
+                metadata: ["topic": "\(halt.topic)", "error": "\(halt)", "command": "\(halt.command)"])
+        }
+        for halt in old where !halts.contains(where: { $0.topic == halt.topic }) {
+            logger.notice("a topic is resumed", metadata: ["topic": "\(halt.topic)"])
         }
     }
 
-    /// Refreshes at intervals, and halts ingest if too many events wait.
+    /// Refreshes at intervals and enforces the quotas; returns when a topic that the consumer has left is resumed.
     ///
     /// - Throws: `CancellationError`.
     func watch() async throws {
         var counted: ContinuousClock.Instant?
         while true {
             try? await refresh()
-            if counted.map({ $0.duration(to: .now) >= Self.countInterval }) ?? true {
-                try? await haltIfFull()
+            let (isResumed, hasNewLetters) = state.withLock { state in
+                (!state.left.isSubset(of: state.halts.map(\.topic)), state.hasNewLetters)
+            }
+            if isResumed { return }
+            let interval = hasNewLetters ? Self.countInterval : Self.quietInterval
+            if counted.map({ $0.duration(to: .now) >= interval }) ?? true {
+                try? await enforceQuotas()
                 counted = .now
             }
-            try await Task.sleep(for: interval)
+            try await Task.sleep(for: self.interval)
         }
     }
 
-    /// Halts ingest if more events wait than allowed, so that the database does not fill.
-    func haltIfFull() async throws {
-        guard halt == nil else { return }
-        let full = try await pool.query(ListDiversions(countLimit: limits.waiting + 1))
-            .filter { $0.waiting > Int64(limits.waiting) }.map(\.app)
-        let unregistered = try await pool.query(CountUnregistered(limit: limits.waiting + 1)).first ?? 0
-        guard !full.isEmpty || unregistered > Int64(limits.waiting) else { return }
-        let whose = full.isEmpty ? "of apps that are not registered" : "of a diverted app"
-        _ = try await pool.execute(
-            HaltIngest(
-                cause: .full, apps: full,
-                detail: "over \(limits.waiting) \(whose): `freshet dead-letters resume` or `replay` or `discard` them"))
-        try await refresh()
+    /// Diverts apps and halts topics of which more events wait than may, so that the database does not fill.
+    func enforceQuotas() async throws {
+        state.withLock { $0.hasNewLetters = false }
+        do {
+            guard try await enforceQuotas(on: try await pool.query(WaitingLetters())) else { return }
+            try await refresh()
+        } catch {
+            lettersCame()
+            throw error
+        }
     }
 
-    /// Waits until ingest is no longer halted.
-    ///
-    /// - Throws: `CancellationError`.
-    func waitUntilResumed() async throws {
-        while true {
-            do {
-                try await refresh()
-                if halt == nil { return }
-            } catch is CancellationError {
-                throw CancellationError()
-            } catch {
-                // Tried again below.
+    /// - Returns: whether something was diverted or halted.
+    private func enforceQuotas(on waiting: [WaitingLetters.Row]) async throws -> Bool {
+        var (pipeline, largest) = (PostgresPipeline(), 0.0)
+        func halt(_ topic: String, _ apps: [String], _ whose: String) {
+            _ = pipeline.append(LockTopicState(topic: topic))
+            _ = pipeline.append(
+                HaltTopic(
+                    topic: topic, cause: .full, apps: apps,
+                    detail: "\(whose): `freshet dead-letters resume` or `replay` or `discard` them"))
+        }
+        for rows in Dictionary(grouping: waiting, by: \.appID).values.sorted(by: { $0[0].topic < $1[0].topic }) {
+            guard let id = rows[0].appID, let app = rows[0].app else {
+                for row in rows {
+                    let use = limits.waiting.use(letters: row.count, bytes: row.bytes)
+                    largest = max(largest, use)
+                    if use > 1 { halt(row.topic, [], "they are of no registered app") }
+                }
+                continue
             }
-            try await Task.sleep(for: interval)
+            let letters = rows.reduce(0) { $0 + $1.count }
+            let bytes = rows.reduce(0) { $0 + $1.bytes }
+            let isDiverted = rows[0].isDiverted
+            let use = (isDiverted ? limits.waiting : limits.quota).use(letters: letters, bytes: bytes)
+            largest = max(largest, use)
+            guard use > 1 else { continue }
+            if !isDiverted {
+                _ = pipeline.append(BeginDiversion(appID: id, letters: letters))
+                continue
+            }
+            for row in rows.sorted(by: { $0.topic < $1.topic })
+            where row.count * 100 >= letters * Self.haltedShare || row.bytes * 100 >= bytes * Self.haltedShare {
+                halt(row.topic, [app], "they are of a diverted app")
+            }
         }
+        state.withLock { $0.quotaUse = largest }
+        guard !pipeline.isEmpty else { return false }
+        _ = try await pool.transaction(pipeline)
+        return true
     }
 }

@@ -71,6 +71,9 @@ struct BatchFold: Sendable {
         divertedApps.isEmpty ? [] : appSlots.filter { $0.isDiverted && $0.events > 0 }.compactMap(\.id)
     }
 
+    /// Whether the fold diverts the app's events.
+    func isDiverted(_ appID: Int32) -> Bool { divertedApps.contains(appID) }
+
     /// Whether the batch has only accepted reload requests and views: no lifecycle events and no dead letters.
     var isPlain: Bool { lifecycle.isEmpty && rejected.isEmpty && diverted.isEmpty }
 

@@ -86,7 +86,10 @@ package enum MetricCatalogue {
     package static let ingestBlocked = MetricDefinition(
         "freshet_ingest_blocked", .gauge, "1 while the database does not take the batch at hand.")
     package static let ingestHalted = MetricDefinition(
-        "freshet_ingest_halted", .gauge, "1 while ingest waits for an operator.")
+        "freshet_ingest_halted", .gauge, "Topics that are not applied until an operator resumes them.")
+    package static let deadLetterQuotaUse = MetricDefinition(
+        "freshet_dead_letter_quota_use_ratio", .gauge,
+        "Largest part of a quota of dead letters that an app or a topic uses.")
     package static let ingestStanding = MetricDefinition(
         "freshet_ingest_standing_partitions", .gauge,
         "Partitions of this process that stand still until somebody sets their position.")
@@ -94,7 +97,8 @@ package enum MetricCatalogue {
     private static let ingest = [
         ingestEvents, ingestDeadLetters, ingestBatches, ingestBatchEvents, ingestApplySeconds, ingestEventAge,
         ingestMarked, ingestLag, ingestOldest, ingestRetries, ingestFenced, ingestOutOfRange, ingestLost,
-        ingestRestarts, ingestPartitions, ingestBlocked, ingestHalted, ingestStanding,
+        ingestRestarts, ingestPartitions, ingestBlocked, ingestHalted, deadLetterQuotaUse,
+        ingestStanding,
     ]
 
     // MARK: Workers

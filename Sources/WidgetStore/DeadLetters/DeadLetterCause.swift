@@ -42,7 +42,7 @@ package enum DeadLetterCause: String, CaseIterable, Hashable, Sendable, Postgres
     }
 }
 
-/// Limits of dead letters beyond which an app is diverted, and ingest halts (design, section 4).
+/// Limits of dead letters beyond which an app is diverted, and a topic is halted (design, section 4).
 package struct DeadLetterLimits: Hashable, Sendable {
     /// Time over which failed events are counted.
     package var window: Duration = .seconds(60)
@@ -50,10 +50,27 @@ package struct DeadLetterLimits: Hashable, Sendable {
     package var letters = 100
     /// …which are also at least this share of its events, in percent.
     package var share = 10
-    /// Apps over their limit within ten windows that halt ingest.
+    /// Apps over their limit on one topic within ten windows that halt it.
     package var haltingApps = 3
-    /// Most waiting events of one diverted app, and of all unregistered apps together; more halt ingest.
-    package var waiting = 500_000
+    /// Most failed events of one app that wait; more divert it.
+    package var quota = Quota(letters: 100_000, bytes: 256 << 20)
+    /// Most waiting events of one diverted app, and on one topic of no registered app; more halt the topic.
+    package var waiting = Quota(letters: 500_000, bytes: 2 << 30)
+
+    package struct Quota: Hashable, Sendable {
+        package var letters: Int
+        package var bytes: Int
+
+        package init(letters: Int, bytes: Int) {
+            self.letters = letters
+            self.bytes = bytes
+        }
+
+        /// Part of the quota that is used; above 1, it is exceeded.
+        package func use(letters: Int64, bytes: Int64) -> Double {
+            max(Double(letters) / Double(self.letters), Double(bytes) / Double(self.bytes))
+        }
+    }
 
     package init() {}
 }

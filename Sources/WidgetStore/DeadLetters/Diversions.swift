@@ -1,7 +1,7 @@
 package import PostgresClient
 package import WidgetModel
 
-/// Fails the transaction of a batch with `FR003` while ingest is halted, and with `FR002` when other of its apps are
+/// Fails the transaction of a batch with `FR003` while one of its topics is halted, and with `FR002` when other of its apps are
 /// diverted than the process believes; until the transaction ends, none of these diversions does.
 package struct RequireFlow: PostgresStatement {
     package static let diversionsState = "FR002"
@@ -9,18 +9,20 @@ package struct RequireFlow: PostgresStatement {
 
     /// The function is called only where there is something to look at and to lock: as a rule there is nothing.
     package static let sql = """
-        SELECT require_flow($1::int4[], $2::int4[])
-        WHERE $2::int4[] <> '{}'
-           OR EXISTS (SELECT FROM ingest_state WHERE halted_at IS NOT NULL)
-           OR EXISTS (SELECT FROM diversion d WHERE d.app_id = ANY ($1::int4[]))
+        SELECT require_flow($1::text[], $2::int4[], $3::int4[])
+        WHERE $3::int4[] <> '{}'
+           OR EXISTS (SELECT FROM topic_state s WHERE s.halted_at IS NOT NULL AND s.topic = ANY ($1::text[]))
+           OR EXISTS (SELECT FROM diversion d WHERE d.app_id = ANY ($2::int4[]))
         """
 
     package var parameters = PostgresParameters()
 
     /// - Parameters:
+    ///   - topics: the topics of the batch.
     ///   - apps: the apps of the batch.
     ///   - diverted: those of them whose events the batch diverts.
-    package init(apps: some Sequence<Int32>, diverted: some Sequence<Int32>) {
+    package init(topics: some Sequence<String>, apps: some Sequence<Int32>, diverted: some Sequence<Int32>) {
+        parameters.append(array: Array(topics))
         parameters.append(array: Array(apps))
         parameters.append(array: diverted.sorted())
     }
@@ -28,18 +30,21 @@ package struct RequireFlow: PostgresStatement {
 
 /// Counts failed events of the current window, and begins the diversion of every app that is over its limit.
 package struct CountFailures: PostgresStatement {
-    /// Stands for the events that name no app.
+    /// Stands for the events that no app can be charged with.
     package static let nameless: Int32 = 0
 
     package struct Count: Hashable, Sendable {
         package var appID: Int32
+        /// Topic of the events, of an app the latest.
+        package var topic: String
         /// Events that failed.
         package var letters: Int64
         /// Events that these are among.
         package var events: Int64
 
-        package init(appID: Int32, letters: Int64, events: Int64) {
+        package init(appID: Int32, topic: String, letters: Int64, events: Int64) {
             self.appID = appID
+            self.topic = topic
             self.letters = letters
             self.events = events
         }
@@ -47,6 +52,8 @@ package struct CountFailures: PostgresStatement {
 
     package struct Row: Hashable, Sendable {
         package let appID: Int32
+        /// As in the count.
+        package let topic: String
         /// Of the window so far.
         package let letters: Int64
         package let events: Int64
@@ -56,7 +63,8 @@ package struct CountFailures: PostgresStatement {
     }
 
     private static let input = InputColumns<Count>([
-        .init("app_id") { $0.appID }, .init("letters") { $0.letters }, .init("events") { $0.events },
+        .init("app_id") { $0.appID }, .init("topic") { $0.topic }, .init("letters") { $0.letters },
+        .init("events") { $0.events },
     ])
 
     /// Whether the window `w` is not over.
@@ -64,25 +72,26 @@ package struct CountFailures: PostgresStatement {
 
     package static let sql = """
         WITH counted AS (
-            INSERT INTO dead_letter_window AS w (app_id, began_at, letters, events)
-            SELECT i.app_id, now(), i.letters, i.events FROM \(input.rows("i"))
-            ORDER BY i.app_id
-            ON CONFLICT (app_id) DO UPDATE SET
+            INSERT INTO dead_letter_window AS w (app_id, topic, began_at, letters, events)
+            SELECT i.app_id, CASE WHEN i.app_id = 0 THEN i.topic ELSE '' END, now(), i.letters, i.events
+            FROM \(input.rows("i"))
+            ORDER BY i.app_id, i.topic
+            ON CONFLICT (app_id, topic) DO UPDATE SET
                 began_at = CASE WHEN \(isCurrent) THEN w.began_at ELSE now() END,
                 letters = excluded.letters + CASE WHEN \(isCurrent) THEN w.letters ELSE 0 END,
                 events = excluded.events + CASE WHEN \(isCurrent) THEN w.events ELSE 0 END
-            RETURNING w.app_id, w.letters, w.events
+            RETURNING w.app_id, w.topic, w.letters, w.events
         ), judged AS (
-            SELECT c.*, c.letters > $\(input.count + 2)::int8
+            SELECT c.app_id, i.topic, c.letters, c.events, c.letters > $\(input.count + 2)::int8
                 AND c.letters * 100 >= c.events * $\(input.count + 3)::int8 AS is_over
-            FROM counted c
+            FROM counted c JOIN \(input.rows("i")) ON i.app_id = c.app_id AND c.topic IN ('', i.topic)
         ), begun AS (
-            INSERT INTO diversion (app_id, letters, events)
-            SELECT j.app_id, j.letters, j.events FROM judged j WHERE j.is_over AND j.app_id <> 0 ORDER BY j.app_id
+            INSERT INTO diversion (app_id, letters, events, topic)
+            SELECT j.app_id, j.letters, j.events, j.topic FROM judged j WHERE j.is_over AND j.app_id <> 0 ORDER BY j.app_id
             ON CONFLICT (app_id) DO NOTHING
             RETURNING app_id
         )
-        SELECT j.app_id, j.letters, j.events, j.is_over,
+        SELECT j.app_id, j.topic, j.letters, j.events, j.is_over,
                EXISTS (SELECT FROM begun b WHERE b.app_id = j.app_id) AS is_diverted
         FROM judged j
         """
@@ -98,8 +107,56 @@ package struct CountFailures: PostgresStatement {
 
     package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row {
         Row(
-            appID: try row.value("app_id"), letters: try row.value("letters"), events: try row.value("events"),
-            isOver: try row.value("is_over"), isDiverted: try row.value("is_diverted"))
+            appID: try row.value("app_id"), topic: try row.value("topic"), letters: try row.value("letters"),
+            events: try row.value("events"), isOver: try row.value("is_over"),
+            isDiverted: try row.value("is_diverted"))
+    }
+}
+
+/// Dead letters that wait, by the registered app that they are charged to, or by topic alone.
+package struct WaitingLetters: PostgresStatement {
+    package struct Row: Sendable {
+        /// Nil for letters that name no registered app, or one whose events the topic may not carry.
+        package let appID: Int32?
+        package let app: String?
+        package let topic: String
+        package let isDiverted: Bool
+        package let count: Int64
+        /// As stored.
+        package let bytes: Int64
+    }
+
+    package static let sql = """
+        SELECT a.id AS app_id, a.name AS app, d.topic, v.app_id IS NOT NULL AS is_diverted, count(*) AS count,
+               sum(coalesce(pg_column_size(d.payload), 0) + coalesce(pg_column_size(d.key), 0)
+                   + pg_column_size(d.header_names) + pg_column_size(d.header_values)) AS bytes
+        FROM dead_letter d
+        LEFT JOIN app a ON a.name = d.app AND d.cause <> 'notAllowed'
+        LEFT JOIN diversion v ON v.app_id = a.id
+        WHERE \(DeadLetterFilter.waiting)
+        GROUP BY a.id, a.name, d.topic, v.app_id
+        """
+
+    package init() {}
+
+    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row {
+        Row(
+            appID: try row.optional("app_id"), app: try row.optional("app"), topic: try row.value("topic"),
+            isDiverted: try row.value("is_diverted"), count: try row.value("count"), bytes: try row.value("bytes"))
+    }
+}
+
+/// Begins the diversion of an app that is over its quota.
+package struct BeginDiversion: PostgresStatement {
+    package static let sql = """
+        INSERT INTO diversion (app_id, letters, events) VALUES ($1::int4, $2::int8, $2::int8)
+        ON CONFLICT (app_id) DO NOTHING
+        """
+
+    package let parameters: PostgresParameters
+
+    package init(appID: Int32, letters: Int64) {
+        parameters = PostgresParameters(appID, letters)
     }
 }
 

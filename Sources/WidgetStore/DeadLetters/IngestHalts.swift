@@ -1,17 +1,18 @@
 package import PostgresClient
 package import WidgetModel
 
-/// Halt of ingest until an operator resumes it.
+/// Halt of a topic until an operator resumes it.
 package struct IngestHalt: Hashable, Sendable, CustomStringConvertible {
     package enum Cause: String, Hashable, Sendable, PostgresConvertible {
         /// Several apps came over their limit of dead letters at a time.
         case apps
-        /// Too many events that name no app failed.
+        /// Too many events failed that no app can be charged with.
         case nameless
         /// More events wait than may.
         case full
     }
 
+    package let topic: String
     package let cause: Cause
     /// The apps that caused it, by name; none for events that name none.
     package let apps: [String]
@@ -19,111 +20,110 @@ package struct IngestHalt: Hashable, Sendable, CustomStringConvertible {
     package let detail: String
     package let haltedAt: Timestamp
 
-    package init(cause: Cause, apps: [String], detail: String, haltedAt: Timestamp) {
+    package init(topic: String, cause: Cause, apps: [String], detail: String, haltedAt: Timestamp) {
+        self.topic = topic
         self.cause = cause
         self.apps = apps
         self.detail = detail
         self.haltedAt = haltedAt
     }
 
-    /// How an operator lets ingest go on.
-    package static let command = "freshet ingest resume"
+    /// How an operator lets the topic go on.
+    package var command: String { "freshet ingest resume --topic \(topic)" }
 
     package var description: String {
         let names = apps.map { Text.quoted($0) }.joined(separator: ", ")
         let what =
             switch cause {
             case .apps: "\(apps.count) apps came over their limit of dead letters at a time: \(names)"
-            case .nameless: "too many events that name no app failed"
+            case .nameless: "too many events failed that no app can be charged with"
             case .full: "more events wait in the database than may\(names.isEmpty ? "" : ": \(names)")"
             }
-        return "ingest is halted since \(haltedAt.rfc3339): \(what) (\(detail)); "
-            + "nothing is lost; look with `freshet dead-letters list`, go on with `\(Self.command)`"
+        return "the topic \(topic) is halted since \(haltedAt.rfc3339): \(what) (\(detail)); "
+            + "nothing is lost; look with `freshet dead-letters list`, go on with `\(command)`"
     }
 }
 
-/// Whether ingest is halted; no row: it is not.
-package struct ReadIngestHalt: PostgresStatement {
+/// The halted topics.
+package struct ListHalts: PostgresStatement {
     package static let sql = """
-        SELECT cause, apps, detail, halted_at FROM ingest_state WHERE halted_at IS NOT NULL
+        SELECT topic, cause, apps, detail, halted_at FROM topic_state WHERE halted_at IS NOT NULL ORDER BY topic
         """
 
     package init() {}
 
     package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> IngestHalt {
         IngestHalt(
-            cause: try row.optional("cause") ?? .apps, apps: try row.array("apps"),
+            topic: try row.value("topic"), cause: try row.optional("cause") ?? .apps, apps: try row.array("apps"),
             detail: try row.optional("detail") ?? "", haltedAt: try row.value("halted_at"))
     }
 }
 
-/// Locks the state of ingest, so that concurrent decisions to halt see each other.
-package struct LockIngestState: PostgresStatement {
-    package static let sql = "SELECT 1 FROM ingest_state FOR UPDATE"
-
-    package init() {}
-}
-
-/// Halts ingest if too many apps came over their limit within ten windows and since the last resumption. Runs after
-/// ``LockIngestState``.
-package struct HaltForApps: PostgresStatement {
+/// Locks the state of a topic, so that concurrent decisions to halt it see each other.
+package struct LockTopicState: PostgresStatement {
     package static let sql = """
-        WITH recent AS (
-            SELECT coalesce(array_agg(a.name ORDER BY a.name), '{}') AS apps
-            FROM ingest_state s, diversion d JOIN app a ON a.id = d.app_id
-            WHERE d.diverted_at > greatest(s.resumed_at, now() - $1::int8 * 10 * interval '1 millisecond')
-        )
-        UPDATE ingest_state s SET halted_at = now(), cause = 'apps', apps = r.apps, detail = $3::text
-        FROM recent r
-        WHERE s.halted_at IS NULL AND cardinality(r.apps) >= $2::int8
+        INSERT INTO topic_state AS s (topic) VALUES ($1::text) ON CONFLICT (topic) DO UPDATE SET topic = s.topic
         """
 
     package let parameters: PostgresParameters
 
-    package init(limits: DeadLetterLimits, detail: String) {
-        parameters = PostgresParameters(limits.window.wholeMilliseconds, limits.haltingApps, detail)
+    package init(topic: String) {
+        parameters = PostgresParameters(topic)
     }
 }
 
-/// Halts ingest, unless it is halted already.
-package struct HaltIngest: PostgresStatement {
+/// Halts a topic if too many apps came over their limit on it within ten windows and since its last resumption. Runs after
+/// ``LockTopicState``.
+package struct HaltForApps: PostgresStatement {
     package static let sql = """
-        UPDATE ingest_state SET halted_at = now(), cause = $1::text, apps = $2::text[], detail = $3::text
-        WHERE halted_at IS NULL
+        WITH recent AS (
+            SELECT coalesce(array_agg(a.name ORDER BY a.name), '{}') AS apps
+            FROM topic_state s JOIN diversion d ON d.topic = s.topic JOIN app a ON a.id = d.app_id
+            WHERE s.topic = $1::text
+              AND d.diverted_at > greatest(s.resumed_at, now() - $2::int8 * 10 * interval '1 millisecond')
+        )
+        UPDATE topic_state s SET halted_at = now(), cause = 'apps', apps = r.apps, detail = $4::text
+        FROM recent r
+        WHERE s.topic = $1::text AND s.halted_at IS NULL AND cardinality(r.apps) >= $3::int8
+        """
+
+    package let parameters: PostgresParameters
+
+    package init(topic: String, limits: DeadLetterLimits, detail: String) {
+        parameters = PostgresParameters(topic, limits.window.wholeMilliseconds, limits.haltingApps, detail)
+    }
+}
+
+/// Halts a topic, unless it is halted already. Runs after ``LockTopicState``.
+package struct HaltTopic: PostgresStatement {
+    package static let sql = """
+        UPDATE topic_state SET halted_at = now(), cause = $2::text, apps = $3::text[], detail = $4::text
+        WHERE topic = $1::text AND halted_at IS NULL
         """
 
     package var parameters = PostgresParameters()
 
-    package init(cause: IngestHalt.Cause, apps: [String] = [], detail: String) {
+    package init(topic: String, cause: IngestHalt.Cause, apps: [String] = [], detail: String) {
+        parameters.append(topic)
         parameters.append(cause)
         parameters.append(array: apps)
         parameters.append(detail)
     }
 }
 
-/// Lets ingest go on; no row is changed when it was not halted.
-package struct ResumeIngest: PostgresStatement {
+/// Lets a topic go on, or all (nil); answers those that were halted.
+package struct ResumeTopics: PostgresStatement {
     package static let sql = """
-        UPDATE ingest_state SET halted_at = NULL, cause = NULL, apps = '{}', detail = NULL, resumed_at = now()
-        WHERE halted_at IS NOT NULL
-        """
-
-    package init() {}
-}
-
-/// How many events of apps that are not registered wait, counted up to a limit.
-package struct CountUnregistered: PostgresStatement {
-    package static let sql = """
-        SELECT count(*) AS count FROM (
-            SELECT FROM dead_letter d WHERE d.cause = 'unknownApp' AND \(DeadLetterFilter.waiting)
-            LIMIT $1::int8) w
+        UPDATE topic_state SET halted_at = NULL, cause = NULL, apps = '{}', detail = NULL, resumed_at = now()
+        WHERE halted_at IS NOT NULL AND ($1::text IS NULL OR topic = $1::text)
+        RETURNING topic
         """
 
     package let parameters: PostgresParameters
 
-    package init(limit: Int) {
-        parameters = PostgresParameters(limit)
+    package init(topic: String? = nil) {
+        parameters = PostgresParameters(topic)
     }
 
-    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int64 { try row.value("count") }
+    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> String { try row.value("topic") }
 }

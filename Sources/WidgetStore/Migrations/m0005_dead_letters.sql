@@ -44,40 +44,46 @@ CREATE INDEX dead_letter_to_forward ON dead_letter (id)
 CREATE INDEX dead_letter_done ON dead_letter ((coalesce(replayed_at, discarded_at, forwarded_at)))
     WHERE coalesce(replayed_at, discarded_at, forwarded_at) IS NOT NULL;
 
--- Events that failed within the current window, by registered app; 0: events that name no app.
+-- Events that failed within the current window, by registered app, or by topic (app_id 0) if no app can be charged.
 CREATE TABLE dead_letter_window (
-    app_id int PRIMARY KEY,
+    app_id int NOT NULL,
+    topic text NOT NULL,
     began_at timestamptz NOT NULL,
     letters bigint NOT NULL,
-    events bigint NOT NULL
+    events bigint NOT NULL,
+    PRIMARY KEY (app_id, topic)
 ) WITH (fillfactor = 50);
+
+COMMENT ON COLUMN dead_letter_window.topic IS 'empty for an app';
 
 -- Apps whose events all wait as dead letters, until their backlog has been replayed.
 CREATE TABLE diversion (
     app_id int PRIMARY KEY REFERENCES app (id),
     diverted_at timestamptz NOT NULL DEFAULT now(),
     letters bigint NOT NULL,
-    events bigint NOT NULL
+    events bigint NOT NULL,
+    topic text
 );
 
--- Whether ingest is halted: one row.
-CREATE TABLE ingest_state (
-    is_only bool PRIMARY KEY DEFAULT true CHECK (is_only),
+COMMENT ON COLUMN diversion.topic IS 'where its events failed; NULL: it was over its quota';
+
+-- Topics that are halted, or have been.
+CREATE TABLE topic_state (
+    topic text PRIMARY KEY,
     halted_at timestamptz,
     cause text,
     apps text[] NOT NULL DEFAULT '{}',
     detail text,
     resumed_at timestamptz NOT NULL DEFAULT '-infinity'
 );
-INSERT INTO ingest_state DEFAULT VALUES;
 
--- Fails the transaction while ingest is halted, and when other of these apps are diverted than its process believes. The
+-- Fails the transaction while one of the topics is halted, and when other of these apps are diverted than its process believes. The
 -- diversions are locked until it ends: none of them ends between, so that no later event overtakes what this one diverts.
-CREATE FUNCTION require_flow(apps int[], expected int[]) RETURNS void LANGUAGE plpgsql AS $$
+CREATE FUNCTION require_flow(topics text[], apps int[], expected int[]) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE found int[];
 BEGIN
-    IF EXISTS (SELECT 1 FROM ingest_state WHERE halted_at IS NOT NULL) THEN
-        RAISE EXCEPTION 'ingest is halted' USING ERRCODE = 'FR003';
+    IF EXISTS (SELECT 1 FROM topic_state s WHERE s.halted_at IS NOT NULL AND s.topic = ANY (topics)) THEN
+        RAISE EXCEPTION 'a topic is halted' USING ERRCODE = 'FR003';
     END IF;
     SELECT coalesce(array_agg(l.app_id ORDER BY l.app_id), '{}') INTO found
     FROM (SELECT d.app_id FROM diversion d WHERE d.app_id = ANY (apps) ORDER BY d.app_id FOR SHARE) l;

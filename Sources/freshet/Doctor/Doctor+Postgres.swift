@@ -196,9 +196,8 @@ extension Doctor {
                 return [.skipped("ingest", "not checked before the migrations are applied")]
             }
             var found: [Finding] = []
-            if let halt = try await pool.query(ReadIngestHalt()).first {
-                found.append(
-                    .problem("ingest", "is halted: \(halt)", "fix the producers, then `freshet ingest resume`"))
+            for halt in try await pool.query(ListHalts()) {
+                found.append(.problem("ingest", "\(halt)", "fix the producers, then `\(halt.command)`"))
             }
             for diversion in try await pool.query(ListDiversions(countLimit: 0)) {
                 found.append(
@@ -208,7 +207,7 @@ extension Doctor {
             }
             let partitions = try await pool.query(ListPositions()).count
             if found.isEmpty {
-                found.append(.ok("ingest", "not halted; positions of \(partitions) partitions are kept"))
+                found.append(.ok("ingest", "no topic is halted; positions of \(partitions) partitions are kept"))
             }
             return found
         } catch {

@@ -1,8 +1,5 @@
-import AsyncHTTPClient
 import Foundation
 import KafkaClient
-import NIOCore
-import NIOHTTP1
 import PostgresClient
 import TestSupport
 import Testing
@@ -142,19 +139,12 @@ struct DeadLetterProcessTests {
         }
     }
 
-    @Test("garbage halts ingest: not ready, with the command to go on; that command lets it go on without a restart")
+    @Test("garbage halts its topic: doctor and `ingest show` tell the command to go on, and that needs no restart")
     func halting() async throws {
         try await withInstallation { installation in
             let freshet = Shell(installation, ["FRESHET_DEAD_LETTERS_LIMIT": "5"])
             let (process, ready) = try await freshet.run()
             let port = try #require(ready["apiPort"]?.numberValue?.int64)
-            func health() async throws -> (Int, String) {
-                let response = try await HTTPClient.shared.execute(
-                    HTTPClientRequest(url: "http://127.0.0.1:\(port)/health/ready"), timeout: TimeAmount(Patience.limit)
-                )
-                let body = try await response.body.collect(upTo: 65_536)
-                return (Int(response.status.code), String(buffer: body))
-            }
             let garbage = try KafkaProducer(
                 configuration: installation.kafka.configuration, deliveryTimeout: Patience.delivery, logger: quietLogger
             )
@@ -163,16 +153,17 @@ struct DeadLetterProcessTests {
                 _ = try result.get()
             }
             await garbage.shutdown()
-            try await eventually("it is not ready") {
-                let (status, text) = try await health()
-                return status == 503 && text.contains("freshet ingest resume") && text.contains("name no app")
+            try await eventually("it is halted") { try await freshet("ingest", "show").out.contains("is halted since") }
+            let command = "freshet ingest resume --topic \(topic)"
+            #expect(try await freshet("ingest", "show").out.contains(command))
+            #expect(try await freshet("doctor").out.contains("→ fix the producers, then `\(command)`"))
+            // Others' topics flow, so the process has work to do.
+            try await eventually("it is ready") {
+                try await freshet("health", "--ready", "--url", "http://127.0.0.1:\(port)").status == 0
             }
-            let shown = try await freshet("ingest", "show")
-            #expect(shown.out.contains("ingest is halted since"))
-            let resumed = try await freshet("ingest", "resume")
-            #expect(resumed.status == 0 && resumed.out == "ingest goes on\n")
-            try await eventually("it is ready") { try await health().0 == 200 }
-            #expect(try await freshet("ingest", "resume").out == "ingest was not halted\n")
+            let resumed = try await freshet("ingest", "resume", "--topic", topic)
+            #expect(resumed.status == 0 && resumed.out == "resumed: \(topic)\n")
+            #expect(try await freshet("ingest", "resume").out == "nothing was halted\n")
             process.send(signal: SIGTERM)
             #expect(try await process.end().status == 0)
         }

@@ -7,32 +7,33 @@ import WidgetStore
 struct IngestCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "ingest",
-        abstract: "Shows whether ingest is halted, and resumes it.",
+        abstract: "Shows halted topics, and resumes them.",
         discussion: """
-            Ingest halts if several apps at a time exceed their limit of dead letters, if too many events without an app \
-            fail, or if too many events wait. Nothing is lost: dead letters are kept, and other events wait in Kafka.
+            A topic is halted if several apps at a time exceed their limit of dead letters on it, if too many of its events \
+            fail that no app can be charged with, or if too many wait. Nothing is lost: dead letters are kept, and other \
+            events of the topic wait in Kafka.
             """,
         subcommands: [Show.self, Resume.self])
 
     struct Show: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Shows whether ingest is halted and why, and which apps are diverted.")
+            abstract: "Shows which topics are halted and why, and which apps are diverted.")
 
         @OptionGroup var output: OutputOptions
 
         func run() async throws {
             try await output.settings.withStore { store, _ in
-                let halt = try await store.pool.query(ReadIngestHalt()).first
+                let halts = try await store.pool.query(ListHalts())
                 let diversions = try await store.pool.query(
                     ListDiversions(countLimit: DeadLettersCommand.countLimit))
                 if output.json {
                     Terminal.print([
-                        "halted": .bool(halt != nil), "halt": halt?.json ?? .null,
-                        "diverted": .array(diversions.map(\.json)),
+                        "halted": .array(halts.map(\.json)), "diverted": .array(diversions.map(\.json)),
                     ])
                     return
                 }
-                Terminal.print(halt.map { "\($0)" } ?? "ingest is not halted")
+                for halt in halts { Terminal.print("\(halt)") }
+                if halts.isEmpty { Terminal.print("no topic is halted") }
                 for diversion in diversions {
                     Terminal.print(
                         "diverted: \(diversion.app) since \(diversion.divertedAt.rfc3339), "
@@ -45,27 +46,32 @@ struct IngestCommand: AsyncParsableCommand {
 
     struct Resume: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Resumes ingest where it halted.",
+            abstract: "Resumes halted topics where they were halted.",
             discussion: """
                 Running processes notice within seconds. Diverted apps stay diverted until `freshet dead-letters \
-                resume`. Ingest halts again if the cause persists.
+                resume`. A topic is halted again if the cause persists.
 
-                Example:
+                Examples:
                   freshet ingest resume
+                  freshet ingest resume --topic freshet.pushes
                 """)
+
+        @Option(help: "The topic to resume; all if none is given.")
+        var topic: String?
 
         @OptionGroup var output: OutputOptions
 
         func run() async throws {
-            try await output.settings.withStore { store, _ in
+            try await output.settings.withStore { [topic] store, _ in
                 var pipeline = PostgresPipeline()
                 _ = pipeline.append(ForgetFailures(app: nil))
-                let resumed = pipeline.append(ResumeIngest())
-                let changed = try await store.pool.transaction(pipeline).affected(resumed) > 0
+                let handle = pipeline.append(ResumeTopics(topic: topic))
+                let resumed = try await store.pool.transaction(pipeline).rows(handle).sorted()
                 if output.json {
-                    Terminal.print(["resumed": .bool(changed)])
+                    Terminal.print(["resumed": .array(resumed.map { .string($0) })])
                 } else {
-                    Terminal.print(changed ? "ingest goes on" : "ingest was not halted")
+                    let names = resumed.joined(separator: ", ")
+                    Terminal.print(resumed.isEmpty ? "nothing was halted" : "resumed: \(names)")
                 }
             }
         }
@@ -75,8 +81,8 @@ struct IngestCommand: AsyncParsableCommand {
 extension IngestHalt {
     fileprivate var json: JSONValue {
         [
-            "cause": .string(cause.rawValue), "apps": .array(apps.map { .string($0) }), "detail": .string(detail),
-            "haltedAt": .string(haltedAt.rfc3339), "command": .string(IngestHalt.command),
+            "topic": .string(topic), "cause": .string(cause.rawValue), "apps": .array(apps.map { .string($0) }),
+            "detail": .string(detail), "haltedAt": .string(haltedAt.rfc3339), "command": .string(command),
         ]
     }
 }

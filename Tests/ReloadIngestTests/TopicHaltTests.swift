@@ -1,0 +1,169 @@
+import PostgresClient
+import TestSupport
+import Testing
+import WidgetEvents
+import WidgetModel
+import WidgetStore
+
+@testable import ReloadIngest
+
+@Suite("Failures that are charged to an app or a topic hold up no other", .timeLimit(.patience))
+struct TopicHaltTests {
+    private let good = TestKinds.app
+    private let other = TestKinds.otherApp
+
+    /// A change in an app, which goes to another topic than pushes.
+    private func change(_ app: String, kinds: KindScope = .all) -> FreshetEvent {
+        .appChange(ReloadRequest(app: app, audience: .everyone, kinds: kinds, reason: .background))
+    }
+
+    @Test("Several apps over their limit halt the topic; none of its offsets moves until an operator says so")
+    func haltForApps() async throws {
+        try await IngestHarness.lend(deadLetters: .few(haltingApps: 2)) { ingest in
+            let service = ingest.service()
+            try await ingest.running([service]) {
+                try await ingest.publish((0..<6).map { _ in ingest.bad(good) })
+                try await ingest.waitUntilApplied(6)
+                #expect(service.halts.isEmpty)
+                try await ingest.publish((0..<6).map { _ in ingest.bad(other) })
+                try await eventually("the topic is halted") { !service.halts.isEmpty }
+                let halt = try #require(service.halts.first)
+                #expect(halt.cause == .apps && halt.apps == [good, other])
+                #expect(halt.topic == ingest.configuration.topics.pushes)
+                #expect("\(halt)".contains(#"has no kind "Later""#))
+                #expect("\(halt)".contains("freshet ingest resume --topic \(halt.topic)"))
+                try await ingest.publish((0..<10).map { _ in ingest.everyone(other) })
+                try await ingest.publish([change(other)])
+                try await ingest.waitUntilApplied(13)
+                #expect(try await ingest.letters("topic <> '\(halt.topic)' AND cause = 'diverted'") == 1)
+
+                #expect(try await ingest.store.pool.query(ResumeTopics(topic: halt.topic)) == [halt.topic])
+                try await ingest.waitUntilApplied(23)
+                try await eventually("it says so") { service.halts.isEmpty }
+            }
+            #expect(try await ingest.letters("cause = 'unknownKind'") == 12)
+            #expect(try await ingest.letters("cause = 'diverted'") == 11)
+        }
+    }
+
+    @Test("Messages that name no app halt their topic when they are too many, and it alone; resuming lets it go on")
+    func haltForNameless() async throws {
+        try await IngestHarness.lend(deadLetters: .few()) { ingest in
+            let service = ingest.service()
+            try await ingest.running([service]) {
+                try await ingest.publishGarbage(6)
+                try await eventually("the topic is halted") { service.halts.first?.cause == .nameless }
+                #expect(service.halts.first?.detail.contains("missingAttribute") == true)
+                try await ingest.publish([ingest.everyone(good), change(good)])
+                try await ingest.waitUntilApplied(7)
+                #expect(try await ingest.generation(of: good) == 1)
+
+                // Another process knows it from the start.
+                let second = ingest.service()
+                try await ingest.running([second]) {
+                    try await ingest.publish((0..<8).map { _ in change(good) })
+                    try await ingest.waitUntilApplied(15)
+                }
+                var pipeline = PostgresPipeline()
+                _ = pipeline.append(ForgetFailures(app: nil))
+                _ = pipeline.append(ResumeTopics())
+                _ = try await ingest.store.pool.transaction(pipeline)
+                try await ingest.waitUntilApplied(16)
+            }
+            #expect(try await ingest.generation(of: good) == 10)
+            #expect(try await ingest.letters("cause = 'invalid' AND app IS NULL") == 6)
+        }
+    }
+
+    @Test(
+        "Garbage on a topic that one app may use diverts that app, then halts that topic; the other app flows",
+        arguments: [false, true])
+    func ownTopic(namesAnother: Bool) async throws {
+        try await IngestHarness.lend(deadLetters: .few(haltingApps: 1)) { ingest in
+            let own = ingest.configuration.topics.appChanges
+            let service = ingest.service(configure: { $0.topics.allowedApps = [own: [good]] })
+            func garbage() async throws {
+                if namesAnother {
+                    try await ingest.publish((0..<6).map { _ in change(other) })
+                } else {
+                    try await ingest.publishGarbage(6, to: own)
+                }
+            }
+            try await ingest.running([service]) {
+                try await garbage()
+                try await ingest.waitUntilApplied(6)
+                try await eventually("the app is diverted, and its topic halted as one of one app") {
+                    service.divertedApps == [good] && service.halts.map(\.topic) == [own]
+                }
+                #expect(try await !ingest.isDiverted(other))
+                _ = try await ingest.store.pool.query(ResumeTopics())
+                try await eventually("the topic goes on") { service.halts.isEmpty }
+                try await garbage()
+                try await eventually("the topic is halted") { service.halts.map(\.topic) == [own] }
+                #expect(service.halts.first?.cause == .nameless)
+                try await ingest.publish((0..<20).map { _ in ingest.everyone(other) })
+                try await ingest.waitUntilApplied(32)
+                #expect(try await ingest.generation(of: other) == 20)
+            }
+        }
+    }
+
+    @Test(
+        "An app with more failed events than its quota is diverted, by their number or their bytes",
+        arguments: [false, true])
+    func quota(ofBytes: Bool) async throws {
+        var limits = DeadLetterLimits()
+        limits.quota = ofBytes ? .init(letters: 1_000, bytes: 500) : .init(letters: 3, bytes: 1 << 30)
+        try await IngestHarness.lend(deadLetters: limits) { [limits] ingest in
+            try await ingest.running([ingest.service(configure: Self.unlimited)]) {
+                try await ingest.publish((0..<4).map { _ in ingest.bad() } + [ingest.bad(other)])
+                try await ingest.waitUntilApplied(5)
+            }
+            let flow = IngestFlow(
+                pool: ingest.store.pool, limits: limits, interval: .seconds(1), logger: IngestHarness.quiet)
+            try await flow.enforceQuotas()
+            #expect(try await ingest.isDiverted() && flow.quotaUse > 1)
+            #expect(try await !ingest.isDiverted(other))
+            #expect(flow.halts.isEmpty && flow.divertedNames == [good])
+        }
+    }
+
+    @Test(
+        "More that waits than may halts the topics that it came on, instead of filling the database or dropping anything"
+    )
+    func full() async throws {
+        var limits = DeadLetterLimits.few()
+        limits.waiting.letters = 10
+        try await IngestHarness.lend(deadLetters: limits) { [limits] ingest in
+            try await ingest.running([ingest.service(configure: Self.unlimited)]) {
+                try await ingest.publish((0..<6).map { _ in ingest.bad() })
+                try await ingest.waitUntilApplied(6)
+                try await ingest.publish((0..<20).map { _ in ingest.everyone(good) } + [change(good)])
+                try await ingest.publish((0..<11).map { _ in change(Self.nobody) })
+                try await ingest.waitUntilApplied(38)
+            }
+            let topics = ingest.configuration.topics
+            let flow = IngestFlow(
+                pool: ingest.store.pool, limits: limits, interval: .seconds(1), logger: IngestHarness.quiet)
+            try await flow.enforceQuotas()
+            #expect(flow.halts.map(\.topic) == [topics.appChanges, topics.pushes].sorted())
+            #expect(flow.halts.first { $0.topic == topics.pushes }?.apps == [good])
+            #expect(flow.halts.first { $0.topic == topics.appChanges }?.apps == [])
+            #expect(flow.halts.allSatisfy { $0.cause == .full })
+            try await ingest.store.sql("UPDATE dead_letter SET discarded_at = now() WHERE app = '\(Self.nobody)'")
+            _ = try await ingest.replayer.resume(app: good)
+            _ = try await ingest.store.pool.query(ResumeTopics())
+            try await flow.enforceQuotas()
+            try await flow.refresh()
+            #expect(flow.halts.isEmpty && flow.quotaUse < 1)
+        }
+    }
+
+    private static let nobody = "com.example.nobody"
+
+    /// For a service whose quotas the test enforces itself.
+    private static func unlimited(_ configuration: inout IngestConfiguration) {
+        let defaults = DeadLetterLimits()
+        (configuration.deadLetters.quota, configuration.deadLetters.waiting) = (defaults.quota, defaults.waiting)
+    }
+}
