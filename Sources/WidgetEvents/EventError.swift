@@ -60,6 +60,11 @@ package struct EventError: Error, Hashable, Sendable, CustomStringConvertible {
             pointer: error.pointer)
     }
 
+    /// The message with its place and without the code, which is told beside it.
+    package var placedMessage: String {
+        pointer.map { $0.isEmpty ? message : "\($0): \(message)" } ?? message
+    }
+
     package var description: String {
         let place = pointer.map { $0.isEmpty ? "" : " at \($0)" } ?? ""
         return "\(code.rawValue)\(place): \(message)"

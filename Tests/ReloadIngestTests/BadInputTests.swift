@@ -69,6 +69,8 @@ struct BadInputTests {
             KafkaHeader(name: "ce_source", value: "/tests"),
             KafkaHeader(name: "content-type", value: "application/json"),
             KafkaHeader(name: "x-null", value: nil as [UInt8]?),
+            // As nobody but Freshet may say it.
+            KafkaHeader(name: "freshet-app", value: "com.example.forged"),
         ]
         if let type = bad.type { headers.append(KafkaHeader(name: "ce_type", value: type)) }
         return KafkaMessage(
@@ -141,7 +143,13 @@ struct BadInputTests {
                         headers.last { $0.name == name }?.value.map { String(decoding: $0, as: UTF8.self) } ?? ""
                     }
                     let letter = try #require(letters.first { "\($0.offset)" == text("freshet-offset") })
-                    #expect(text("freshet-error").hasPrefix(letter.code))
+                    let error = text("freshet-error")
+                    #expect(error == "\(letter.code): \(letter.error)")
+                    #expect(error.split(separator: letter.code).count == 1, "the code is told once: \(error)")
+                    #expect(text("freshet-cause") == letter.cause.rawValue)
+                    #expect(text("freshet-pointer") == letter.pointer ?? "")
+                    #expect(text("freshet-app") == letter.app ?? "")
+                    #expect(headers.count { $0.name == "freshet-app" } == (letter.app == nil ? 0 : 1))
                     #expect(text("freshet-topic") == ingest.configuration.topics.pushes)
                     #expect(text("freshet-partition") == "0")
                     // With the limits of any producer, what is too large goes out without its payload, and says so.

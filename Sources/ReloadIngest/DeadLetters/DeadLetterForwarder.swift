@@ -105,22 +105,21 @@ package final class DeadLetterForwarder: Service {
         }
     }
 
-    /// The original message with its error and place in additional headers.
+    /// The original message with its error and place in additional headers, in place of any with their names.
     ///
     /// - Parameter isTruncated: leaves the payload out, with the header `freshet-truncated`.
     static func message(_ letter: DeadLetter, topic: String, isTruncated: Bool = false) -> KafkaMessage {
-        var headers = letter.headers.map { KafkaHeader(name: $0.name, value: $0.value) }
-        for (name, value) in [
-            ("freshet-error", "\(letter.code): \(letter.error)"), ("freshet-topic", letter.topic),
+        let added: [(name: String, value: String?)] = [
+            ("freshet-error", "\(letter.code): \(letter.error)"), ("freshet-cause", letter.cause.rawValue),
+            ("freshet-pointer", letter.pointer), ("freshet-app", letter.app), ("freshet-topic", letter.topic),
             ("freshet-partition", "\(letter.partition)"), ("freshet-offset", "\(letter.offset)"),
-        ] {
-            headers.append(KafkaHeader(name: name, value: Array(value.utf8)))
-        }
-        if isTruncated {
-            headers.append(KafkaHeader(name: "freshet-truncated", value: "\(letter.payload?.count ?? 0) bytes"))
-        }
+            ("freshet-truncated", isTruncated ? "\(letter.payload?.count ?? 0) bytes" : nil),
+        ]
+        let original = letter.headers.filter { header in !added.contains { $0.name == header.name } }
         return KafkaMessage(
-            topic: topic, key: letter.key, value: isTruncated ? nil : letter.payload, headers: headers)
+            topic: topic, key: letter.key, value: isTruncated ? nil : letter.payload,
+            headers: original.map { KafkaHeader(name: $0.name, value: $0.value) }
+                + added.compactMap { name, value in value.map { KafkaHeader(name: name, value: $0) } })
     }
 }
 

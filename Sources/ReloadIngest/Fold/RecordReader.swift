@@ -148,7 +148,7 @@ final class RecordReader: KafkaMessageReader {
             } else {
                 .rejected(
                     RejectedEvent(
-                        record: index, app: error.app, code: error.code.rawValue, message: error.description,
+                        record: index, app: error.app, code: error.code.rawValue, message: error.placedMessage,
                         pointer: error.pointer))
             }
         }

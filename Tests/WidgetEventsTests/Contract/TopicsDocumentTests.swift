@@ -185,8 +185,10 @@ struct TopicsDocumentTests {
         let topic = try #require(example.headers.first { $0.name == "freshet-topic" }?.value)
         let sort = try #require(EventTopic.allCases.first { $0.defaultName == topic })
         let error = try #require(example.message().decode(sort).error)
-        let told = example.headers.first { $0.name == "freshet-error" }?.value
-        #expect(told == "\(error.code.rawValue): \(error.description)")
+        func told(_ name: String) -> String? { example.headers.first { $0.name == name }?.value }
+        #expect(told("freshet-error") == "\(error.code.rawValue): \(error.placedMessage)")
+        #expect(told("freshet-pointer") == error.pointer)
+        #expect(told("freshet-app") == error.app)
     }
 
     @Test("the example in structured mode is decoded")
