@@ -142,6 +142,7 @@ final class LoadTestEnvironment: Sendable {
             kafka.properties.merge(EmbeddedKafka.clientProperties) { given, _ in given }
         }
         settings.kafka.bootstrapServers = kafka.bootstrapServers
+        settings.kafka.embedded = false
         settings.kafka.properties = kafka.properties
         var providerURL = options.provider ?? ""
         if options.provider == nil {
