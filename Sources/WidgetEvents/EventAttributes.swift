@@ -8,11 +8,14 @@ package struct EventAttributes: Sendable {
     var cloudTraceparent: Range<Int>?
     var plainTraceparent: Range<Int>?
     var contentType: Range<Int>?
+    var order: Range<Int>?
+    var user: Range<Int>?
+    var outcome: Range<Int>?
 
     package init() {}
 
-    /// Whether the message has a trace context.
-    package var hasTraceparent: Bool { traceparent != nil }
+    /// Whether the message has a trace context, or asks for a special handling.
+    package var isSpecial: Bool { traceparent != nil || order != nil || user != nil || outcome != nil }
 
     var traceparent: Range<Int>? { cloudTraceparent ?? plainTraceparent }
 
@@ -61,8 +64,11 @@ package struct EventAttributes: Sendable {
         case 9 where Self.matches(name, "ce_source", in: bytes): source = value
         case 11 where Self.matches(name, "traceparent", in: bytes): plainTraceparent = value
         case 12 where Self.matches(name, "content-type", in: bytes): contentType = value
+        case 12 where Self.matches(name, "freshet-user", in: bytes): user = value
+        case 13 where Self.matches(name, "freshet-order", in: bytes): order = value
         case 14 where Self.matches(name, "ce_specversion", in: bytes): specversion = value
         case 14 where Self.matches(name, "ce_traceparent", in: bytes): cloudTraceparent = value
+        case 15 where Self.matches(name, "freshet-outcome", in: bytes): outcome = value
         default: break
         }
     }

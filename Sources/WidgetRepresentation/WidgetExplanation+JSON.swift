@@ -8,7 +8,10 @@ extension WidgetExplanation {
     /// - Parameters:
     ///   - events: what Kafka knows of the causes.
     ///   - refused: requests for the widget that became dead letters, the latest first.
-    package func json(events: [ExplainedEvent], refused: [RefusedRequests.Row] = []) -> JSONValue {
+    ///   - ignored: lifecycle events of the widget without effect, the latest first.
+    package func json(
+        events: [ExplainedEvent], refused: [RefusedRequests.Row] = [], ignored: [EventOutcome] = []
+    ) -> JSONValue {
         var object = JSONObject()
         object["app"] = .string(app)
         object["widget"] = .string(widget)
@@ -39,6 +42,7 @@ extension WidgetExplanation {
             object["status"] = .string(isRemoved ? "removed" : "replaced")
         }
         object["refused"] = .array(refused.map(\.json))
+        object["ignored"] = .array(ignored.map(\.json))
         object["readAt"] = .time(readAt)
         return .object(object)
     }
@@ -169,6 +173,16 @@ extension ExplainedEvent {
         case nil: break
         }
         return .object(object)
+    }
+}
+
+extension EventOutcome {
+    fileprivate var json: JSONValue {
+        [
+            "result": .string(result.rawValue), "code": .text(code), "detail": .text(detail), "id": .string(event),
+            "type": .string(type), "time": .time(time), "topic": .string(topic), "partition": .count(Int64(partition)),
+            "offset": .count(offset),
+        ]
     }
 }
 

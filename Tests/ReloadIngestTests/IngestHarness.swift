@@ -112,13 +112,18 @@ struct IngestHarness: Sendable {
     }
 
     /// Publishes in binary mode; each event must be acknowledged.
-    func publish(_ events: [FreshetEvent], at time: Timestamp? = nil, key: String? = nil) async throws {
+    ///
+    /// - Parameter id: id of a single event; random if nil.
+    func publish(
+        _ events: [FreshetEvent], at time: Timestamp? = nil, key: String? = nil,
+        handling: EventHandling = EventHandling(), id: String? = nil
+    ) async throws {
         let messages = events.map { event in
             let encoded = EventEncoder.encode(
-                event, id: "e\(UInt64.random(in: 0...UInt64.max))", source: "/tests", time: time, key: key)
+                event, id: id ?? "e\(UInt64.random(in: 0...UInt64.max))", source: "/tests", time: time, key: key)
             return KafkaMessage(
                 topic: topic(of: event), key: encoded.key, value: encoded.value,
-                headers: encoded.headers.map { KafkaHeader(name: $0.name, value: $0.value) })
+                headers: (encoded.headers + handling.headers).map { KafkaHeader(name: $0.name, value: $0.value) })
         }
         for result in await producer.send(messages) { _ = try result.get() }
     }

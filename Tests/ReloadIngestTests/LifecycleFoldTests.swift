@@ -59,7 +59,7 @@ struct LifecycleFoldTests {
     @Test("An older event never overrides a newer one; nothing is written for it")
     func older() throws {
         let stored = StoredWidget.sample("w1", changedAt: at(10))
-        let (writes, rejected) = try fold([stored], [.widget("w1", .removed(at: at(9)))])
+        let (writes, rejected) = try fold([stored], [.widget("w1", .removed("w1", at: at(9)))])
         #expect(writes.updates.isEmpty && writes.inserts.isEmpty && writes.departures.isEmpty)
         #expect(rejected.isEmpty)
     }
@@ -70,7 +70,7 @@ struct LifecycleFoldTests {
         let (writes, _) = try fold(
             [stored],
             [
-                .widget("w1", .removed(at: at(5))),
+                .widget("w1", .removed("w1", at: at(5))),
                 .widget("w1", .placed(.sample("w1"), at: at(4))),
             ])
         #expect(writes.updates.count == 1)
@@ -85,7 +85,7 @@ struct LifecycleFoldTests {
     func replaced() throws {
         let stored = StoredWidget.sample("w1", changedAt: at(1))
         let (writes, _) = try fold(
-            [stored], [.widget("w1", .removed(at: at(5))), .widget("w1", .placed(.sample("w1"), at: at(6)))])
+            [stored], [.widget("w1", .removed("w1", at: at(5))), .widget("w1", .placed(.sample("w1"), at: at(6)))])
         #expect(writes.updates.map(\.write.isBack) == [true])
         #expect(writes.updates.first?.write.timelineID == stored.timeline?.row)
         #expect(writes.placements.map(\.id) == [stored.timeline?.id] && writes.departures.isEmpty)
@@ -98,7 +98,7 @@ struct LifecycleFoldTests {
     @Test("Placed and removed in one batch is stored as a tombstone at once")
     func placedAndRemoved() throws {
         let (writes, _) = try fold(
-            [], [.widget("w1", .placed(.sample("w1"), at: at(1))), .widget("w1", .removed(at: at(2)))])
+            [], [.widget("w1", .placed(.sample("w1"), at: at(1))), .widget("w1", .removed("w1", at: at(2)))])
         #expect(writes.inserts.count == 1)
         #expect(writes.inserts.first?.timeline == nil && writes.inserts.first?.write.timelineID == nil)
         #expect(writes.placements.isEmpty && writes.departures.isEmpty)
@@ -123,10 +123,10 @@ struct LifecycleFoldTests {
         #expect(environments["w2"] != environment)
     }
 
-    @Test("Configuring a widget that was never placed is a dead letter; one that was removed is not")
+    @Test("Configuring a widget that was never placed or that was removed has no effect, and is no dead letter")
     func unknownWidget() throws {
-        let (_, rejected) = try fold([], [.widget("w9", .configured(.empty, at: at(1)))])
-        #expect(rejected.map(\.code) == ["unknownWidget"])
+        let (nothing, rejected) = try fold([], [.widget("w9", .configured(.empty, at: at(1)))])
+        #expect(rejected.isEmpty && nothing.inserts.isEmpty)
         let removed = StoredWidget.sample("w1", isRemoved: true, changedAt: at(1))
         let (writes, none) = try fold([removed], [.widget("w1", .configured(.empty, at: at(2)))])
         #expect(none.isEmpty)
@@ -150,7 +150,7 @@ struct LifecycleFoldTests {
         #expect(rejected.map(\.code) == ["unknownKind"] && rejected[0].record == 0)
         #expect(writes.updates.isEmpty && writes.placements.isEmpty)
 
-        let (removal, none) = try fold([stored], [.widget("w1", .removed(at: at(2)))])
+        let (removal, none) = try fold([stored], [.widget("w1", .removed("w1", at: at(2)))])
         #expect(none.isEmpty)
         #expect(removal.updates.map(\.write.timelineID) == [nil] && removal.departures == [stored.timeline?.row])
 

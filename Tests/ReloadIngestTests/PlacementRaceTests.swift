@@ -117,6 +117,25 @@ struct PlacementRaceTests {
         }
     }
 
+    @Test("an unknown widget is removed and placed in two transactions at once: the later removal is not lost")
+    func unknown() async throws {
+        try await withStore { store in
+            let ingest = IngestRetry(store: store)
+            for number in 0..<20 {
+                let widget = "w\(number)"
+                async let removed: Void = ingest.untilApplied {
+                    try await apply([removal(widget)], at: at + .seconds(1), in: store)
+                }
+                async let placed: Void = ingest.untilApplied {
+                    try await apply([.placed(.test(widget))], at: at, in: store)
+                }
+                _ = try await (removed, placed)
+            }
+            #expect(try await store.integer("SELECT count(*) FROM widget WHERE timeline_id IS NULL") == 20)
+            #expect(try await store.unappointed() == 0)
+        }
+    }
+
     @Test("a placement that comes first keeps the timeline from being collected")
     func protected() async throws {
         try await withStore { store in
@@ -147,7 +166,7 @@ private actor IngestRetry {
         while true {
             do {
                 return try await body()
-            } catch let error as PostgresError where error.isRetriable && failures.count < 10 {
+            } catch let error as PostgresError where error.isRetriable && failures.count < 100 {
                 failures.append(error.sqlState ?? "?")
             }
         }

@@ -28,10 +28,10 @@ struct LifecycleTests {
                 .configured(try Self.configuration("late"), at: Self.at(2)),
                 .environment(german, at: Self.at(4)),
                 .environment(german, at: Self.at(5)),
-                .removed(at: Self.at(6)),
+                .removed("w", at: Self.at(6)),
                 .configured(try Self.configuration("c"), at: Self.at(7)),
                 .environment(german, at: Self.at(7)),
-                .removed(at: Self.at(8)),
+                .removed("w", at: Self.at(8)),
                 .placed(try Self.placement("old"), at: Self.at(7)),
                 .placed(try Self.placement("d"), at: Self.at(9)),
                 .placed(try Self.placement("d"), at: Self.at(10)),
@@ -85,17 +85,18 @@ struct LifecycleTests {
             [
                 .placed(try Self.placement("a"), at: Self.at(1)),
                 .configured(try Self.configuration("b"), at: Self.at(2)),
-                .environment(environments[0], at: Self.at(3)), .removed(at: Self.at(4)),
+                .environment(environments[0], at: Self.at(3)), .removed("w", at: Self.at(4)),
                 .placed(try Self.placement("c"), at: Self.at(5)),
             ],
             [
                 .placed(try Self.placement("a"), at: Self.at(1)),
                 .configured(try Self.configuration("b"), at: Self.at(1)),
-                .removed(at: Self.at(1)), .placed(try Self.placement("c"), at: Self.at(1)),
+                .removed("w", at: Self.at(1)), .placed(try Self.placement("c"), at: Self.at(1)),
                 .environment(environments[1], at: Self.at(2)),
             ],
             [
-                .placed(try Self.placement("a"), at: Self.at(3)), .removed(at: Self.at(2)), .removed(at: Self.at(4)),
+                .placed(try Self.placement("a"), at: Self.at(3)), .removed("w", at: Self.at(2)),
+                .removed("w", at: Self.at(4)),
                 .configured(try Self.configuration("b"), at: Self.at(5)),
                 .configured(try Self.configuration("c"), at: Self.at(3)),
             ],
@@ -125,29 +126,66 @@ struct LifecycleTests {
     }
 
     private static func expected(_ changes: [WidgetChange]) -> WidgetRecord? {
-        guard let first = changes.firstIndex(where: { if case .placed = $0 { true } else { false } }) else {
-            return nil
-        }
         var latest = Timestamp.distantPast
         var record: WidgetRecord?
-        for change in changes[first...] where change.at >= latest {
-            let isRemoved = record?.removed ?? false
+        for change in changes where change.at >= latest {
+            let isShown = record.map { !$0.removed } ?? false
             switch change {
             case .placed(let placement, let time):
                 record = WidgetRecord(placement, changedAt: time)
             case .configured(let configuration, _):
-                if isRemoved { continue }
+                guard isShown else { continue }
                 record?.configuration = configuration
             case .environment(let environment, _):
-                if isRemoved { continue }
+                guard isShown else { continue }
                 record?.environment = environment
-            case .removed:
+            case .removed(let widget, let time):
+                record = record ?? WidgetRecord(unplaced: widget, user: "", changedAt: time)
                 record?.removed = true
             }
             record?.changedAt = change.at
             latest = change.at
         }
         return record
+    }
+
+    @Test("A removal that comes before the placement is remembered: an older placement brings nothing back")
+    func removedFirst() throws {
+        let tombstone = try #require(WidgetLifecycle.apply(.removed("w", at: Self.at(5)), to: nil).record)
+        #expect(tombstone.isUnplaced && tombstone.removed)
+        let placement = try Self.placement("a")
+        #expect(WidgetLifecycle.apply(.placed(placement, at: Self.at(4)), to: tombstone) == .ignored(.older))
+        #expect(
+            WidgetLifecycle.apply(.placed(placement, at: Self.at(5)), to: tombstone)
+                == .placed(WidgetRecord(placement, changedAt: Self.at(5))))
+        let configured = WidgetChange.configured(try Self.configuration("b"), at: Self.at(9))
+        #expect(WidgetLifecycle.apply(configured, to: tombstone) == .ignored(.unknown))
+        #expect(WidgetLifecycle.apply(.removed("w", at: Self.at(3)), to: tombstone) == .ignored(.older))
+    }
+
+    @Test("A change in the name of one user changes nothing of another's, neither widgets nor tombstones")
+    func limited() throws {
+        let placement = try Self.placement("a")
+        let record = WidgetRecord(placement, changedAt: Self.at(1))
+        var foreign = placement
+        foreign.user = "u2"
+        for change: WidgetChange in [
+            .placed(foreign, at: Self.at(9)), .removed("w", at: Self.at(9)),
+            .configured(try Self.configuration("b"), at: Self.at(9)),
+        ] {
+            #expect(WidgetLifecycle.apply(change, to: record, limitedTo: "u2") == .ignored(.foreign))
+            #expect(WidgetLifecycle.apply(change, to: record, limitedTo: "u").record != nil)
+        }
+        let removal = WidgetChange.removed("w", at: Self.at(5))
+        let tombstone = WidgetLifecycle.apply(removal, to: nil, limitedTo: "u2").record
+        let older = WidgetChange.placed(placement, at: Self.at(4))
+        #expect(WidgetLifecycle.apply(older, to: tombstone).record == WidgetRecord(placement, changedAt: Self.at(4)))
+        #expect(WidgetLifecycle.apply(.placed(foreign, at: Self.at(4)), to: tombstone) == .ignored(.older))
+        // A removal for all outlasts that of one user, whichever comes first.
+        let all = WidgetLifecycle.apply(removal, to: tombstone).record
+        #expect(WidgetLifecycle.apply(older, to: all) == .ignored(.older))
+        let later = WidgetLifecycle.apply(.removed("w", at: Self.at(9)), to: all, limitedTo: "u2").record
+        #expect(later == all)
     }
 
     private static func permutations(of changes: [WidgetChange]) -> [[WidgetChange]] {

@@ -41,7 +41,9 @@ struct StatementTests {
         InsertTimelines.self, LockPlacedTimelines.self, OrphanTimelines.self, SettleTimelines.self,
         StoreTimelines.self, ReadTimelinesAgain.self,
         DeleteWidgetsOfUser.self, DeleteContentOfUser.self, DeleteDeadLettersOfUser.self, LockWidgets.self,
-        ReadWidgets.self, InsertWidgets.self, UpdateWidgets.self,
+        ReadWidgets.self, InsertWidgets.self, UpdateWidgets.self, DeleteUnplacedWidgets.self, InsertEventOutcomes.self,
+        ReadEventOutcome.self, FindEventOutcomes.self, IgnoredEvents.self, DeleteOldEventOutcomes.self,
+        DeleteOutcomesOfUser.self,
     ]
 
     @Test("utility statements, which PREPARE does not take, can be run")

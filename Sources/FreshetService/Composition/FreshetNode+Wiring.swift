@@ -106,7 +106,7 @@ extension FreshetNode {
                 services: [
                     BackgroundService("notifier") { await notifier.run() }, forwarder, retention,
                     RowRetention.eventTraces(pool: pool, logger: logger), service,
-                ],
+                ] + RowRetention.outcomes(pool: pool, logger: logger),
                 assignment: assignment)
         }
 

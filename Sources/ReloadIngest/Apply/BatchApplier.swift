@@ -16,6 +16,8 @@ struct BatchApplier: Sendable {
         /// Recorded or raised sweeps.
         var sweeps = 0
         var rejected: [RejectedEvent] = []
+        /// Lifecycle events without effect.
+        var ignored: [IgnoredEvent] = []
         /// Marked timelines, if decisions are recorded.
         var marks: [MarkedTimeline] = []
         /// Failures within the current window, of the apps with failures in the batch.
@@ -23,6 +25,9 @@ struct BatchApplier: Sendable {
         /// Lists that were appended with a lease of this process; nil for none.
         var claim: Claim?
     }
+
+    /// Makes the outcomes to be stored from the events that had no effect and those that were rejected.
+    typealias Outcomes = @Sendable ([IgnoredEvent], [RejectedEvent]) -> [EventOutcome]
 
     let pool: PostgresPool
     let audienceLimit: Int
@@ -35,11 +40,13 @@ struct BatchApplier: Sendable {
     /// - Parameters:
     ///   - handOver: room of this process's workers, for a plain batch.
     ///   - failures: counts the rejected events by app.
+    ///   - outcomes: makes the outcomes to be stored.
     ///   - deadLetter: makes the dead letter of a rejected event.
     /// - Throws: `PostgresError`, ``LifecycleFoldError``.
     func apply(
         _ fold: BatchFold, advancing advances: [AdvancePositions.Advance], handOver: HandOver? = nil,
         failures: @Sendable ([RejectedEvent]) -> [CountFailures.Count] = { _ in [] },
+        outcomes: @escaping Outcomes = { _, _ in [] },
         deadLetter: @Sendable (RejectedEvent) -> DeadLetter
     ) async throws -> Outcome {
         var first = PostgresPipeline()
@@ -49,10 +56,13 @@ struct BatchApplier: Sendable {
                 topics: Set(advances.map(\.topic)).sorted(), apps: fold.events.keys,
                 diverted: fold.divertedAppsOfBatch))
         appendTraces(of: fold, to: &first)
-        guard !fold.isPlain else { return try await applyAtOnce(fold, behind: first, handOver) }
+        guard !fold.isPlain else {
+            appendOutcomes(outcomes([], []), to: &first)
+            return try await applyAtOnce(fold, behind: first, handOver)
+        }
         let pipeline = first
         return try await pool.withTransaction { connection in
-            let outcome = try await write(fold, behind: pipeline, on: connection) { rejected, pipeline in
+            let outcome = try await write(fold, behind: pipeline, on: connection, outcomes) { rejected, pipeline in
                 for event in fold.diverted + rejected { _ = pipeline.append(InsertDeadLetter(deadLetter(event))) }
                 let counts = failures(rejected)
                 return counts.isEmpty ? nil : pipeline.append(CountFailures(counts, limits: limits))
@@ -105,10 +115,12 @@ struct BatchApplier: Sendable {
     ///
     /// - Parameters:
     ///   - pipeline: statements to run first, in the same round trip.
+    ///   - outcomes: makes the outcomes to be stored.
     ///   - settle: appends the statements for the rejected events once all of them are known.
     /// - Throws: `PostgresError`, ``LifecycleFoldError``.
     func write(
         _ fold: BatchFold, behind pipeline: PostgresPipeline, on connection: PostgresConnection,
+        _ outcomes: Outcomes,
         settle: ([RejectedEvent], inout PostgresPipeline) -> PostgresPipeline.Handle<CountFailures.Row>?
     ) async throws -> Outcome {
         var (last, outcome) = (pipeline, Outcome())
@@ -119,6 +131,8 @@ struct BatchApplier: Sendable {
             let lifecycle = try await read(fold, behind: last, on: connection)
             writes = try lifecycle.writes()
             outcome.rejected += lifecycle.rejected
+            outcome.ignored = lifecycle.ignored
+            input.views += lifecycle.views
             outcome.widgets = writes.inserts.count + writes.updates.count
             last = PostgresPipeline()
             try await place(writes, on: connection, followedBy: &last, &input, &outcome)
@@ -127,6 +141,7 @@ struct BatchApplier: Sendable {
         let marks = appendMarks(input, to: &last)
         let orphaned = input.departed.isEmpty ? nil : last.append(OrphanTimelines(input.departed))
         let failures = settle(outcome.rejected, &last)
+        appendOutcomes(outcomes(outcome.ignored, outcome.rejected), to: &last)
         // Last, so that a transaction that waits for one of these rows holds no lock that their owner still needs.
         if !writes.placeholders.isEmpty { _ = last.append(RecordPlaceholders(writes.placeholders)) }
         guard !last.isEmpty else { return outcome }
@@ -135,6 +150,10 @@ struct BatchApplier: Sendable {
         outcome.lists += orphaned.flatMap { results.rows($0).first }.map { Int($0) } ?? 0
         outcome.failures = failures.map { results.rows($0) } ?? []
         return outcome
+    }
+
+    private func appendOutcomes(_ outcomes: [EventOutcome], to pipeline: inout PostgresPipeline) {
+        if !outcomes.isEmpty { _ = pipeline.append(InsertEventOutcomes(outcomes)) }
     }
 
     /// Most trace contexts that are kept of one transaction, the newest ones.

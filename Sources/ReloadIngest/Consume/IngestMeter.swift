@@ -12,6 +12,7 @@ package final class IngestMeter: Sendable {
         let applied: Counter
         let deadLetters: Counter
         let diverted: Counter
+        let ignored: [WidgetIgnoredReason: Counter]
 
         init(_ type: String) {
             func counter(_ outcome: String) -> Counter {
@@ -19,6 +20,11 @@ package final class IngestMeter: Sendable {
                     label: MetricCatalogue.ingestEvents.name, dimensions: [("type", type), ("outcome", outcome)])
             }
             (applied, deadLetters, diverted) = (counter("applied"), counter("dead_letter"), counter("diverted"))
+            ignored = Dictionary(
+                uniqueKeysWithValues: WidgetIgnoredReason.allCases.map {
+                    let dimensions = [("type", type), ("reason", $0.rawValue)]
+                    return ($0, Counter(label: MetricCatalogue.ingestIgnored.name, dimensions: dimensions))
+                })
         }
     }
 
@@ -89,9 +95,10 @@ package final class IngestMeter: Sendable {
     /// - Parameters:
     ///   - items: the batch's items in the transaction.
     ///   - rejected: events that became dead letters.
+    ///   - ignored: applied events without effect.
     func committed(
         _ items: ArraySlice<Int32>, of batch: PreparedBatch, rejected: [RejectedEvent], diverted: [RejectedEvent],
-        took time: Duration
+        ignored: [IgnoredEvent], took time: Duration
     ) {
         var applied = Array(repeating: 0, count: events.count)
         var oldest = Int64.max
@@ -111,6 +118,7 @@ package final class IngestMeter: Sendable {
             applied[type] -= 1
             events[type].diverted.increment()
         }
+        for event in ignored { events[batch.typeIndex(event.record)].ignored[event.reason]?.increment() }
         for (type, count) in applied.enumerated() where count > 0 { events[type].applied.increment(by: count) }
         batchEvents.record(items.count)
         applySeconds.recordNanoseconds(time.wholeNanoseconds)

@@ -65,7 +65,8 @@ extension IngestService {
         progress.ahead = await next
         committed(fold, outcome, progress.advances, &positions, consumer, batch)
         meter.committed(
-            applied, of: batch, rejected: outcome.rejected, diverted: fold.diverted, took: begun.duration(to: .now))
+            applied, of: batch, rejected: outcome.rejected, diverted: fold.diverted, ignored: outcome.ignored,
+            took: begun.duration(to: .now))
         onDecisions?(decisions(fold, outcome, batch))
     }
 
@@ -158,7 +159,7 @@ extension IngestService {
             let outcome = try await applier.apply(
                 fold, advancing: advances, handOver: grant?.statement,
                 failures: { [tally] in tally.counts($0, in: fold) { batch.batch.topic($0.record) } },
-                deadLetter: { batch.deadLetter($0) })
+                outcomes: { batch.outcomes(of: fold, $0, $1) }, deadLetter: { batch.deadLetter($0) })
             if let grant { workers?.accept(grant, outcome.claim) }
             return outcome
         } catch {
@@ -227,6 +228,14 @@ extension IngestService {
                     "app": "\(first.app ?? "?")", "event": "\(batch.place(first.record))",
                 ])
             onDeadLetters()
+        }
+        if let first = outcome.ignored.first {
+            logger.debug(
+                "lifecycle events had no effect",
+                metadata: [
+                    "count": "\(outcome.ignored.count)", "first": "\(first.reason.rawValue)",
+                    "event": "\(batch.place(first.record))",
+                ])
         }
         if !outcome.rejected.isEmpty || !fold.diverted.isEmpty { flow.lettersCame() }
         tally.committed(fold, counted: outcome.failures)

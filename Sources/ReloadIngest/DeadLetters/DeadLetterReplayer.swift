@@ -182,7 +182,10 @@ package struct DeadLetterReplayer: Sendable {
         var (fold, _) = prepared.fold(prepared.items, known)
         if fold.hasUnknownNames { (fold, _) = prepared.fold(prepared.items, try await directory.refresh()) }
         var outcome = Outcome()
-        let applied = try await applier.write(fold, behind: PostgresPipeline(), on: connection) { rejected, pipeline in
+        let outcomes: BatchApplier.Outcomes = { [fold] in prepared.outcomes(of: fold, $0, $1) }
+        let applied = try await applier.write(
+            fold, behind: PostgresPipeline(), on: connection, outcomes
+        ) { rejected, pipeline in
             let failures = rejected.map { event in
                 DeadLettersFailedAgain.Failure(
                     id: rows[event.record].id, app: event.app, code: event.code, error: event.message,
@@ -230,9 +233,11 @@ package struct DeadLetterReplayer: Sendable {
 }
 
 extension DeadLetter {
-    /// The original message in its place.
+    /// The original message in its place. Ordered by its arrival it is replayed only after a diversion, which holds back all
+    /// of the app's events: otherwise it has been overtaken, and its time decides.
     fileprivate var placed: KafkaBatch.Placed {
-        KafkaBatch.Placed(
+        let headers = cause == .diverted ? headers : headers.filter { $0.name != EventHandling.orderHeader }
+        return KafkaBatch.Placed(
             partition: partition, offset: offset,
             message: KafkaMessage(
                 topic: topic, key: key, value: payload,

@@ -49,6 +49,22 @@ package final class RowRetention: Service {
         }
     }
 
+    /// Retention of the outcomes of events, and of the tombstones of widgets that were removed before they were placed: an hour
+    /// and a day, and at most a million of each.
+    package static func outcomes(pool: PostgresPool, logger: Logger) -> [RowRetention] {
+        let (chunk, count) = (5_000, 1_000_000)
+        return [
+            RowRetention("outcomes", interval: .seconds(60), pace: .zero, chunk: chunk, logger: logger) {
+                try await pool.execute(
+                    DeleteOldEventOutcomes(olderThan: .seconds(3_600), keeping: count, limit: chunk))
+            },
+            RowRetention("tombstones", interval: .seconds(60), pace: .zero, chunk: chunk, logger: logger) {
+                try await pool.execute(
+                    DeleteUnplacedWidgets(olderThan: .seconds(86_400), keeping: count, limit: chunk))
+            },
+        ]
+    }
+
     package func run() async throws {
         try? await cancelWhenGracefulShutdown {
             while !Task.isCancelled {

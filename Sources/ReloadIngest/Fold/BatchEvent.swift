@@ -12,6 +12,9 @@ struct BatchEvent: Sendable {
     var event: FreshetEvent
     /// Trace of the event.
     var trace: TraceParent?
+    /// The attribute `id`.
+    var id = ""
+    var handling = EventHandling()
 }
 
 /// A message of the batch that becomes a dead letter.
@@ -24,6 +27,15 @@ struct RejectedEvent: Hashable, Sendable {
     var message: String
     /// JSON pointer to the error.
     var pointer: String?
+    /// Whether the outcome is kept.
+    var keepsOutcome = false
+}
+
+/// A lifecycle event of the batch without effect.
+struct IgnoredEvent: Hashable, Sendable {
+    /// Index in the polled batch.
+    var record: Int
+    var reason: WidgetIgnoredReason
 }
 
 extension RejectedEvent {

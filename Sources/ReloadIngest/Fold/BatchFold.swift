@@ -28,6 +28,8 @@ struct BatchFold: Sendable {
     private(set) var rejected: [RejectedEvent] = []
     /// Events of diverted apps, which are only kept in the database.
     private(set) var diverted: [RejectedEvent] = []
+    /// Records of events whose outcome is kept, whatever it is.
+    private(set) var kept: [Int] = []
     /// Number of events of any outcome.
     private(set) var eventCount: Int64 = 0
     /// Number of events that were not rejected.
@@ -74,7 +76,7 @@ struct BatchFold: Sendable {
     /// Whether the fold diverts the app's events.
     func isDiverted(_ appID: Int32) -> Bool { divertedApps.contains(appID) }
 
-    /// Whether the batch has only accepted reload requests and views: no lifecycle events and no dead letters.
+    /// Whether the batch has only accepted reload requests and views: no other lifecycle events and no dead letters.
     var isPlain: Bool { lifecycle.isEmpty && rejected.isEmpty && diverted.isEmpty }
 
     /// Number of rows of SQL input for targeted requests.
@@ -112,6 +114,7 @@ struct BatchFold: Sendable {
     mutating func reject(_ event: RejectedEvent) {
         eventCount += 1
         if let name = event.app { appSlots[slot(of: name)].events += 1 }
+        if event.keepsOutcome { kept.append(event.record) }
         rejected.append(event)
     }
 
@@ -119,6 +122,7 @@ struct BatchFold: Sendable {
         eventCount += 1
         let slot = slot(of: event.event.app)
         appSlots[slot].events += 1
+        if event.handling.keepsOutcome { kept.append(event.record) }
         if appSlots[slot].isDiverted, let app = apps[slot] {
             diverted.append(.diverted(event.record, app: app.name))
             return
@@ -134,7 +138,7 @@ struct BatchFold: Sendable {
                     .widget(widget, .configured(configuration, at: time))
                 }
             case .removed(let app, let widget):
-                try addLifecycle(app, event) { time in .widget(widget, .removed(at: time)) }
+                try addLifecycle(app, event) { time in .widget(widget, .removed(widget, at: time)) }
             case .viewed(let app, let widget):
                 try addView(app, widget, event)
             case .environmentChanged(let app, let device, let environment, let isSignificant):
@@ -282,7 +286,9 @@ extension BatchFold {
         let app = try app(appName)
         guard let time = event.time else { throw .missingTime(app: appName) }
         lifecycle.append(
-            LifecycleStep(record: event.record, position: event.position, app: app, operation: operation(time)))
+            LifecycleStep(
+                record: event.record, position: event.position, app: app, operation: operation(time),
+                handling: event.handling))
     }
 
     private mutating func addView(
@@ -290,6 +296,10 @@ extension BatchFold {
     ) throws(RejectedEvent.Reason) {
         let app = try app(appName)
         guard let time = event.time else { throw .missingTime(app: appName) }
+        if event.handling.user != nil || event.handling.keepsOutcome {
+            // Whether it counts depends on the widget.
+            return try addLifecycle(appName, event) { time in .view(widget, at: time) }
+        }
         // A view that is not later than another of the widget never counts. Whether a later one counts depends on the
         // timeline's row.
         let key = ScopedIdentifier(app.id, widget)

@@ -1,3 +1,4 @@
+import WidgetEvents
 import WidgetModel
 import WidgetStore
 
@@ -6,12 +7,14 @@ struct LifecycleStep: Sendable {
     enum Operation: Sendable {
         case widget(String, WidgetChange)
         case device(String, WidgetEnvironment, at: Timestamp)
+        case view(String, at: Timestamp)
     }
 
     let record: Int
     let position: EventPosition
     let app: RegisteredApp
     let operation: Operation
+    var handling = EventHandling()
 }
 
 /// Error of folding lifecycle events.
@@ -45,6 +48,9 @@ struct LifecycleFold {
     /// Widgets by device.
     private var devices: [ScopedIdentifier: Set<ScopedIdentifier>] = [:]
     private(set) var rejected: [RejectedEvent] = []
+    private(set) var ignored: [IgnoredEvent] = []
+    /// Views whose widget has been looked at, in log order.
+    private(set) var views: [WidgetView] = []
 
     init(stored: [StoredWidget], directory: KindDirectory) throws(LifecycleFoldError) {
         self.directory = directory
@@ -68,7 +74,7 @@ struct LifecycleFold {
         var devices: Set<ScopedIdentifier> = []
         for step in steps {
             switch step.operation {
-            case .widget(let id, _): widgets.insert(ScopedIdentifier(step.app.id, id))
+            case .widget(let id, _), .view(let id, _): widgets.insert(ScopedIdentifier(step.app.id, id))
             case .device(let id, _, _): devices.insert(ScopedIdentifier(step.app.id, id))
             }
         }
@@ -88,13 +94,13 @@ struct LifecycleFold {
                         pointer: "/widget"))
                 return
             }
-            let outcome = apply(change, to: key, at: step.position)
-            if outcome == .ignored(.unknown) {
-                rejected.append(
-                    RejectedEvent(
-                        record: step.record, app: step.app.name, code: "unknownWidget",
-                        message: "/widget: app \(Text.quoted(step.app.name)) has never placed a widget "
-                            + "\(Text.quoted(id)); expected freshet.widget.placed.v1 first", pointer: "/widget"))
+            if case .ignored(let reason) = apply(change, to: key, step) { ignore(step, reason) }
+        case .view(let id, let time):
+            let record = widgets[ScopedIdentifier(step.app.id, id)]?.record
+            if let reason = WidgetLifecycle.ignores(viewOf: record, by: step.handling.user) {
+                ignore(step, reason)
+            } else {
+                views.append(WidgetView(appID: step.app.id, widget: id, time: time))
             }
         case .device(let id, let environment, let time):
             let moved = devices[ScopedIdentifier(step.app.id, id)] ?? []
@@ -106,12 +112,22 @@ struct LifecycleFold {
                         pointer: "/device"))
                 return
             }
+            var (reason, isApplied) = (WidgetIgnoredReason.unknown, false)
             for key in moved where retiredKind(of: key, step.app) == nil {
-                if case .changed = apply(.environment(environment, at: time), to: key, at: step.position) {
+                switch apply(.environment(environment, at: time), to: key, step) {
+                case .changed:
                     widgets[key]?.isMoved = true
+                    isApplied = true
+                case .ignored(let found): reason = found
+                default: isApplied = true
                 }
             }
+            if !isApplied { ignore(step, reason) }
         }
+    }
+
+    private mutating func ignore(_ step: LifecycleStep, _ reason: WidgetIgnoredReason) {
+        ignored.append(IgnoredEvent(record: step.record, reason: reason))
     }
 
     /// The widget's kind if it was retired; nil otherwise.
@@ -123,15 +139,17 @@ struct LifecycleFold {
     }
 
     private mutating func apply(
-        _ change: WidgetChange, to key: ScopedIdentifier, at position: EventPosition
+        _ change: WidgetChange, to key: ScopedIdentifier, _ step: LifecycleStep
     ) -> WidgetOutcome {
         var state = widgets[key] ?? State(record: nil, stored: nil)
-        let outcome = WidgetLifecycle.apply(change, to: state.record)
+        var change = change
+        if step.handling.isOrderedByArrival, let latest = state.record?.changedAt { change = change.notBefore(latest) }
+        let outcome = WidgetLifecycle.apply(change, to: state.record, limitedTo: step.handling.user)
         if let record = outcome.record {
             move(key, from: state.record, to: record)
             state.record = record
             state.isWritten = true
-            state.cause = position
+            state.cause = step.position
             state.reason = change.reason
             if case .placed = change { state.isPlaced = true }
             if case .placed = outcome { state.isBack = true }
@@ -181,7 +199,12 @@ extension LifecycleFold {
         let apps = Dictionary(directory.apps.values.map { ($0.id, $0) }, uniquingKeysWith: { $1 })
         for (key, state) in widgets where state.isWritten {
             guard let record = state.record else { continue }
-            guard let app = apps[key.appID], let kind = kind(of: record, state, app) else { throw .directoryIsBehind }
+            guard let app = apps[key.appID] else { throw .directoryIsBehind }
+            guard let kind = kind(of: record, state, app) else {
+                // An app without kinds has never placed a widget.
+                if record.isUnplaced { continue }
+                throw .directoryIsBehind
+            }
             var id: TimelineID?
             if !record.removed {
                 let identity = TimelineIdentity(
@@ -222,8 +245,12 @@ extension LifecycleFold {
         return writes
     }
 
-    /// The kind of the record's name; for a retired kind, that of the stored row.
+    /// The kind of the record's name; for a retired kind, that of the stored row; any for a widget that was never placed.
     private func kind(of record: WidgetRecord, _ state: State, _ app: RegisteredApp) -> RegisteredKind? {
+        if record.isUnplaced {
+            return state.stored.flatMap { directory.kinds[$0.kindID] }
+                ?? directory.kinds(of: app).values.min { $0.id < $1.id }
+        }
         if let kind = directory.kind(record.kind, of: app) { return kind }
         guard let stored = state.stored, let kind = directory.kinds[stored.kindID] else { return nil }
         return kind.definition.name == record.kind ? kind : nil

@@ -132,15 +132,25 @@ struct PreparedBatch: Sendable {
         ReloadReason(rawValue: Int16($0)).map { EventType($0).index } ?? EventType.allCases.count
     }
 
+    /// Event of a message; nil if it cannot be decoded.
+    func event(_ index: Int) -> BatchEvent? {
+        switch RecordReader.content(index, of: batch, topics: topics, decoder: decoder) {
+        case .event(let event): event
+        case .rejected: nil
+        }
+    }
+
     /// Turns a message into a rejected one.
     mutating func reject(_ index: Int, code: String, message: String) {
-        let app =
+        let rejected =
             switch content(index) {
-            case .event(let event): Optional(event.event.app)
-            case .rejected(let event): event.app
+            case .event(let event):
+                RejectedEvent(
+                    record: index, app: event.event.app, code: code, message: message,
+                    keepsOutcome: event.handling.keepsOutcome)
+            case .rejected(let event): RejectedEvent(record: index, app: event.app, code: code, message: message)
             }
-        read.replace(
-            index, by: .rejected(RejectedEvent(record: index, app: app, code: code, message: message)))
+        read.replace(index, by: .rejected(rejected))
     }
 
     /// The dead letter of a message.

@@ -93,8 +93,8 @@ final class RecordReader: KafkaMessageReader {
         KafkaBatch.forEachHeader(of: record, in: bytes) { name, value in
             attributes.note(name: name, value: value, in: bytes)
         }
-        // Traced events are rare and fully decoded.
-        if !attributes.hasTraceparent,
+        // Traced events and those of the API are rare and fully decoded.
+        if !attributes.isSpecial,
             let request = QuickRequest(
                 bytes: bytes, value: record.valueRange, attributes: attributes, topic: sort.topic,
                 maximumBytes: decoder.maximumEventBytes), sort.allows(bytes[request.app.range])
@@ -140,7 +140,8 @@ final class RecordReader: KafkaMessageReader {
                     record: index,
                     position: EventPosition(topic: sort.index, partition: record.partition, offset: record.offset),
                     time: time(of: decoded.envelope, record), event: decoded.event,
-                    trace: decoded.envelope.traceparent.flatMap { TraceParent($0) }))
+                    trace: decoded.envelope.traceparent.flatMap { TraceParent($0) }, id: decoded.envelope.id,
+                    handling: EventHandling(attributes, in: bytes)))
         case .failure(let error):
             // A broken event counts towards the limit of its app, unless the topic may not carry the app's events.
             if let app = error.app, !sort.allows(app.utf8) {

@@ -3,23 +3,36 @@ package enum WidgetChange: Hashable, Sendable {
     case placed(WidgetPlacement, at: Timestamp)
     case configured(WidgetConfiguration, at: Timestamp)
     case environment(WidgetEnvironment, at: Timestamp)
-    case removed(at: Timestamp)
+    case removed(_ widget: String, at: Timestamp)
 
     package var at: Timestamp {
         switch self {
-        case .placed(_, let time), .configured(_, let time), .environment(_, let time), .removed(let time): time
+        case .placed(_, let time), .configured(_, let time), .environment(_, let time), .removed(_, let time): time
+        }
+    }
+
+    /// The change with a time that is not before another one.
+    package func notBefore(_ time: Timestamp) -> WidgetChange {
+        guard at < time else { return self }
+        return switch self {
+        case .placed(let placement, _): .placed(placement, at: time)
+        case .configured(let configuration, _): .configured(configuration, at: time)
+        case .environment(let environment, _): .environment(environment, at: time)
+        case .removed(let widget, _): .removed(widget, at: time)
         }
     }
 }
 
 /// Why a change had no effect.
-package enum WidgetIgnoredReason: Hashable, Sendable {
+package enum WidgetIgnoredReason: String, CaseIterable, Hashable, Sendable {
     /// A newer change of the widget has been applied.
-    case older
+    case older = "outdated"
     /// The widget was never placed.
     case unknown
     /// The widget has been removed.
     case removed
+    /// The change is limited to the widgets of a user, and the widget is another user's.
+    case foreign
 }
 
 /// Effect of a change on a widget.
@@ -45,14 +58,17 @@ package enum WidgetOutcome: Hashable, Sendable {
 
 /// Applies lifecycle changes to a widget: pure, so that ingest can fold a batch in memory before it writes.
 ///
-/// A change that is older than the latest applied one has no effect; of equal times the later in the log wins.
+/// A change that is older than the latest applied one has no effect; of equal times the later in the log wins. The removal of
+/// a widget that was never placed leaves a tombstone, which an older placement does not override.
 package enum WidgetLifecycle {
-    /// - Parameter record: the widget as it is; nil when it is unknown.
-    package static func apply(_ change: WidgetChange, to record: WidgetRecord?) -> WidgetOutcome {
-        guard let record else {
-            guard case .placed(let placement, let time) = change else { return .ignored(.unknown) }
-            return .placed(WidgetRecord(placement, changedAt: time))
-        }
+    /// - Parameters:
+    ///   - record: the widget as it is; nil when it is unknown.
+    ///   - user: the user whose widgets alone the change may concern; nil for any.
+    package static func apply(
+        _ change: WidgetChange, to record: WidgetRecord?, limitedTo user: String? = nil
+    ) -> WidgetOutcome {
+        guard let record, !record.isUnplaced else { return apply(change, toUnplaced: record, user) }
+        if let user, !Text.equal(user, record.user) { return .ignored(.foreign) }
         guard change.at >= record.changedAt else { return .ignored(.older) }
         var next = record
         next.changedAt = change.at
@@ -71,6 +87,40 @@ package enum WidgetLifecycle {
             next.environment = environment
         }
         return next.showsSame(as: record) ? .confirmed(next) : .changed(next)
+    }
+
+    /// The reason why a view of a widget does not count; nil if it may.
+    package static func ignores(viewOf record: WidgetRecord?, by user: String?) -> WidgetIgnoredReason? {
+        guard let record, !record.isUnplaced else { return .unknown }
+        if let user, !Text.equal(user, record.user) { return .foreign }
+        return record.removed ? .removed : nil
+    }
+
+    /// Applies a change to a widget that was never placed.
+    ///
+    /// - Parameter tombstone: the tombstone of a removal, if there is one.
+    private static func apply(
+        _ change: WidgetChange, toUnplaced tombstone: WidgetRecord?, _ user: String?
+    ) -> WidgetOutcome {
+        // A removal in the name of one user does not concern a widget of another.
+        func concerns(_ user: String?) -> Bool {
+            tombstone.map { $0.user.isEmpty || Text.equal($0.user, user) } ?? false
+        }
+        switch change {
+        case .placed(let placement, let time):
+            if let tombstone, concerns(placement.user), time < tombstone.changedAt { return .ignored(.older) }
+            return .placed(WidgetRecord(placement, changedAt: time))
+        case .removed(let widget, let time):
+            guard var next = tombstone else {
+                return .removed(WidgetRecord(unplaced: widget, user: user ?? "", changedAt: time))
+            }
+            if user != nil, next.user.isEmpty { return .confirmed(next) }
+            if concerns(user), time < next.changedAt { return .ignored(.older) }
+            if !concerns(user) { next.user = user ?? "" }
+            next.changedAt = user == nil ? max(time, next.changedAt) : time
+            return .confirmed(next)
+        case .configured, .environment: return .ignored(.unknown)
+        }
     }
 
     /// Applies changes in log order; answers the widget afterwards and what each change did.

@@ -59,6 +59,18 @@ package struct WidgetRecord: Hashable, Sendable {
             changedAt: changedAt)
     }
 
+    /// The tombstone of a widget that was removed before it was placed.
+    ///
+    /// - Parameter user: the user whose widget alone was to be removed; empty for any.
+    package init(unplaced widget: String, user: String, changedAt: Timestamp) {
+        self.init(
+            widget: widget, user: user, device: "", kind: "", family: .systemSmall, configuration: .empty,
+            environment: WidgetEnvironment(storedLocale: "", timeZone: ""), changedAt: changedAt, removed: true)
+    }
+
+    /// Whether it is the tombstone of a widget that was never placed. Placed widgets have a device.
+    package var isUnplaced: Bool { device.isEmpty }
+
     /// Whether two records show the same timeline to the same person on the same device.
     func showsSame(as other: WidgetRecord) -> Bool {
         removed == other.removed && Text.equal(user, other.user) && Text.equal(device, other.device)

@@ -51,6 +51,9 @@ package enum MetricCatalogue {
         "Events of committed batches: applied, dead_letter, or diverted (they wait, because their app is diverted).")
     package static let ingestDeadLetters = MetricDefinition(
         "freshet_ingest_dead_letters_total", .counter, labels: ["cause"], "Events that became dead letters.")
+    package static let ingestIgnored = MetricDefinition(
+        "freshet_ingest_ignored_events_total", .counter, labels: ["type", "reason"],
+        "Applied lifecycle events without effect: outdated, or their widget is unknown, removed or another user's.")
     package static let ingestBatches = MetricDefinition(
         "freshet_ingest_batches_total", .counter, "Transactions that applied events.")
     package static let ingestBatchEvents = MetricDefinition(
@@ -95,7 +98,8 @@ package enum MetricCatalogue {
         "Partitions of this process that stand still until somebody sets their position.")
 
     private static let ingest = [
-        ingestEvents, ingestDeadLetters, ingestBatches, ingestBatchEvents, ingestApplySeconds, ingestEventAge,
+        ingestEvents, ingestDeadLetters, ingestIgnored, ingestBatches, ingestBatchEvents, ingestApplySeconds,
+        ingestEventAge,
         ingestMarked, ingestLag, ingestOldest, ingestRetries, ingestFenced, ingestOutOfRange, ingestLost,
         ingestRestarts, ingestPartitions, ingestBlocked, ingestHalted, deadLetterQuotaUse,
         ingestStanding,

@@ -33,7 +33,7 @@ package struct ReadExplanation: PostgresStatement {
         LEFT JOIN LATERAL (
             SELECT count(*) AS widgets FROM (SELECT FROM widget o WHERE o.timeline_id = t.id LIMIT \(widgets)) c
         ) v ON t.id IS NOT NULL
-        WHERE a.name = $1::text AND w.id = $2::text
+        WHERE a.name = $1::text AND w.id = $2::text AND w.device_id <> ''
         """
 
     package let parameters: PostgresParameters

@@ -52,7 +52,7 @@ package struct ListWidgets: PostgresStatement {
         """
         (SELECT w.* FROM widget w
          WHERE \(condition) AND w.app_id = (SELECT a.id FROM app a WHERE a.name = $1::text) AND w.id > $6::text
-             AND w.kind_id NOT IN (SELECT k.id FROM kind k WHERE k.retired_at IS NOT NULL)
+             AND w.device_id <> '' AND w.kind_id NOT IN (SELECT k.id FROM kind k WHERE k.retired_at IS NOT NULL)
              AND ($4::text IS NULL OR w.kind_id = (
                  SELECT k.id FROM kind k JOIN app a ON a.id = k.app_id WHERE a.name = $1::text AND k.name = $4::text))
          ORDER BY w.id LIMIT $7::int8)

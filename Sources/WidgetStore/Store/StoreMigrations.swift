@@ -9,6 +9,7 @@ package enum StoreMigrations {
         migration(4, "ingest", PackageResources.m0004_ingest_sql),
         migration(5, "dead_letters", PackageResources.m0005_dead_letters_sql),
         migration(6, "placeholders_and_statistics", PackageResources.m0006_placeholders_and_statistics_sql),
+        migration(7, "event_outcomes", PackageResources.m0007_event_outcomes_sql),
     ]
 
     private static func migration(_ version: Int, _ name: String, _ text: [UInt8]) -> PostgresMigration {

@@ -49,13 +49,28 @@ package struct DeleteContentOfUser: PostgresStatement {
     }
 }
 
-/// Deletes the dead letters of an app whose key is the user.
+/// Deletes the dead letters of an app whose key is the user, or whose data names the user as the API's placements do.
 package struct DeleteDeadLettersOfUser: PostgresStatement {
-    package static let sql = "DELETE FROM dead_letter WHERE app = $1::text AND key = $2::bytea"
+    package static let sql = """
+        DELETE FROM dead_letter
+        WHERE app = $1::text AND (key = $2::bytea OR position($3::bytea IN payload) > 0)
+        """
 
     package let parameters: PostgresParameters
 
     package init(app: String, user: String) {
-        parameters = PostgresParameters(app, Array(user.utf8))
+        let member = Array(#""user":"#.utf8) + JSONValue.string(user).encoded
+        parameters = PostgresParameters(app, Array(user.utf8), member)
+    }
+}
+
+/// Deletes the outcomes of events that a user's tokens have published.
+package struct DeleteOutcomesOfUser: PostgresStatement {
+    package static let sql = "DELETE FROM event_outcome WHERE app_id = $1::int4 AND user_id = $2::text"
+
+    package let parameters: PostgresParameters
+
+    package init(appID: Int32, user: String) {
+        parameters = PostgresParameters(appID, user)
     }
 }

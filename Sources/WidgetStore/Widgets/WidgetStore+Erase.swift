@@ -46,6 +46,7 @@ extension WidgetStore {
                 _ = pipeline.append(DeleteContentOfUser(timelines, user: user))
                 _ = try await connection.run(pipeline)
             }
+            _ = try await connection.execute(DeleteOutcomesOfUser(appID: app.id, user: user))
             let letters = try await connection.execute(DeleteDeadLettersOfUser(app: app.name, user: user))
             return Erasure(widgets: deleted.count, timelines: timelines.count, deadLetters: letters)
         }

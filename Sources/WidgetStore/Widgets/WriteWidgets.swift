@@ -41,7 +41,8 @@ package struct WidgetWrite: Sendable {
     ])
 }
 
-/// Writes widgets that the transaction found absent. If one has appeared since, the transaction fails as a
+/// Writes widgets that the transaction found absent, tombstones of those that were removed before they were placed among
+/// them. If one has appeared since, the transaction fails as a
 /// serialization failure (SQLSTATE 40001) and is to be tried again as a whole.
 package struct InsertWidgets: PostgresStatement {
     package static let sql = """
@@ -53,6 +54,9 @@ package struct InsertWidgets: PostgresStatement {
             FROM input ORDER BY app_id, id
             ON CONFLICT (app_id, id) DO NOTHING
             RETURNING 1
+        ), unplaced AS (
+            INSERT INTO unplaced_widget (app_id, id)
+            SELECT app_id, id FROM input WHERE device_id = '' ORDER BY app_id, id
         )
         SELECT require_widgets((SELECT count(*) FROM written), (SELECT count(*) FROM input))
         """
@@ -80,5 +84,32 @@ package struct UpdateWidgets: PostgresStatement {
 
     package init(_ writes: [WidgetWrite]) {
         parameters = WidgetWrite.input.parameters(writes)
+    }
+}
+
+/// Deletes a chunk of the tombstones of widgets that were never placed and that are old, or more than are kept.
+package struct DeleteUnplacedWidgets: PostgresStatement {
+    package static let sql = """
+        WITH old AS (
+            DELETE FROM unplaced_widget u USING (
+                SELECT e.seq FROM unplaced_widget e ORDER BY e.seq LIMIT $3::int8
+            ) first
+            WHERE u.seq = first.seq
+              AND (u.recorded_at < now() - $1::int8 * interval '1 millisecond'
+                   OR u.seq <= (SELECT max(m.seq) FROM unplaced_widget m) - $2::int8)
+            RETURNING u.app_id, u.id
+        ), locked AS (
+            SELECT w.app_id, w.id FROM widget w JOIN old o ON w.app_id = o.app_id AND w.id = o.id
+            WHERE w.device_id = ''
+            ORDER BY w.app_id, w.id
+            FOR UPDATE OF w
+        )
+        DELETE FROM widget w USING locked l WHERE w.app_id = l.app_id AND w.id = l.id AND w.device_id = ''
+        """
+
+    package let parameters: PostgresParameters
+
+    package init(olderThan age: Duration, keeping count: Int, limit: Int) {
+        parameters = PostgresParameters(age.wholeMilliseconds, count, limit)
     }
 }

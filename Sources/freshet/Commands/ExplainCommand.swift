@@ -35,16 +35,16 @@ struct ExplainCommand: AsyncParsableCommand {
             }
             let keys = [explanation.widget, explanation.user, explanation.device]
             let refused = try await store.pool.query(RefusedRequests(app: app, keys: keys))
+            let ignored = try await store.pool.query(IgnoredEvents(app: app, widget: widget))
             let reader = settings.namedKafka.map { KafkaReader(configuration: $0, logger: LogSettings.ofCommands) }
             let events = await EventLookup(
                 reader: reader, topics: settings.topics.inputs, sorts: settings.topics.inputSorts
             ).events(explanation.timeline?.causes ?? [], of: app)
             if output.json {
-                Terminal.print(explanation.json(events: events, refused: refused))
+                Terminal.print(explanation.json(events: events, refused: refused, ignored: ignored))
             } else {
-                for line in ExplanationText(explanation, events: events, refused: refused).lines {
-                    Terminal.print(line)
-                }
+                let text = ExplanationText(explanation, events: events, refused: refused, ignored: ignored)
+                for line in text.lines { Terminal.print(line) }
             }
         }
     }

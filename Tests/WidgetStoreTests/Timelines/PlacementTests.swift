@@ -124,6 +124,35 @@ struct PlacementTests {
         }
     }
 
+    @Test("Erasing a user takes the API's placements among the dead letters, tombstones and outcomes too")
+    func erasedTraces() async throws {
+        try await withStore { store in
+            let kind = try await store.kind()
+            func letter(_ offset: Int64, _ user: String) -> DeadLetter {
+                let data = #"{"widget":"w","user":"\#(user)"}"#
+                return DeadLetter(
+                    topic: "t", partition: 0, offset: offset, app: TestKinds.app, code: "invalidValue", error: "e",
+                    key: Array("w\(offset)".utf8), headers: [], payload: Array(data.utf8))
+            }
+            for (offset, user) in [(0, "me"), (1, "me too")] as [(Int64, String)] {
+                _ = try await store.pool.execute(InsertDeadLetter(letter(offset, user)))
+            }
+            let outcome = EventOutcome(
+                appID: kind.appID, event: "e1", type: "t", topic: "t", partition: 0, offset: 0, user: "me")
+            _ = try await store.pool.execute(InsertEventOutcomes([outcome]))
+            let tombstone = WidgetWrite(
+                appID: kind.appID, id: "w9", kindID: kind.id, family: .systemSmall, timelineID: nil, user: "me",
+                device: "", environment: WidgetPlacement.test("w9").environment, changedAt: Timestamp(microseconds: 1))
+            _ = try await store.pool.query(InsertWidgets([tombstone]))
+            let erasure = try #require(try await store.store.erase(user: "me", of: TestKinds.app))
+            #expect(erasure.deadLetters == 1)
+            #expect(try await store.integer("SELECT count(*) FROM dead_letter") == 1)
+            for table in ["widget", "event_outcome"] {
+                #expect(try await store.integer("SELECT count(*) FROM \(table)") == 0)
+            }
+        }
+    }
+
     @Test("An import places, moves and leaves older events alone, in the bulk lane")
     func imported() async throws {
         try await withStore { store in

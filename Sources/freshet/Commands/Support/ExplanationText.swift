@@ -8,12 +8,17 @@ struct ExplanationText {
     private let widget: WidgetExplanation
     private let events: [ExplainedEvent]
     private let refused: [RefusedRequests.Row]
+    private let ignored: [EventOutcome]
     private var now: Timestamp { widget.readAt }
 
-    init(_ widget: WidgetExplanation, events: [ExplainedEvent], refused: [RefusedRequests.Row] = []) {
+    init(
+        _ widget: WidgetExplanation, events: [ExplainedEvent], refused: [RefusedRequests.Row] = [],
+        ignored: [EventOutcome] = []
+    ) {
         self.widget = widget
         self.events = events
         self.refused = refused
+        self.ignored = ignored
     }
 
     var lines: [String] {
@@ -51,6 +56,11 @@ struct ExplanationText {
     }
 
     private func addRefused(_ add: (String, String) -> Void) {
+        for event in ignored {
+            let time = event.time.map { " of \($0.words(from: now))" } ?? ""
+            let place = "\(event.topic) partition \(event.partition) offset \(event.offset)"
+            add("ignored", "\(event.type)\(time): \(event.detail ?? event.result.rawValue) (\(place))")
+        }
         for letter in refused {
             let place = "\(letter.topic) partition \(letter.partition) offset \(letter.offset)"
             let sentence = Explanation.Sentence(

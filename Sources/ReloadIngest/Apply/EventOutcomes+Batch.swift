@@ -1,0 +1,60 @@
+import KafkaClient
+import WidgetEvents
+import WidgetModel
+import WidgetStore
+
+extension PreparedBatch {
+    /// Most outcomes of events that are stored in one transaction although nobody asks for them, the newest ones.
+    private static let maximumIgnored = 1_000
+
+    /// Outcomes to be stored: of the events whose publishers want to know them, and of lifecycle events without effect.
+    func outcomes(of fold: BatchFold, _ ignored: [IgnoredEvent], _ rejected: [RejectedEvent]) -> [EventOutcome] {
+        guard !fold.kept.isEmpty || !ignored.isEmpty else { return [] }
+        let reasons = Dictionary(ignored.map { ($0.record, $0.reason) }) { $1 }
+        let errors = Dictionary((rejected + fold.diverted).map { ($0.record, $0) }) { $1 }
+        let records = Set(fold.kept).union(ignored.suffix(Self.maximumIgnored).map(\.record))
+        // One of each id, the latest.
+        var outcomes: [ScopedIdentifier: EventOutcome] = [:]
+        for record in records.sorted() {
+            guard let event = event(record), let app = fold.registeredApp(event.event.app) else { continue }
+            var outcome = outcome(event, app)
+            if let reason = reasons[record] { outcome.ignore(reason) }
+            if let error = errors[record] { outcome.reject(error) }
+            outcomes[ScopedIdentifier(app.id, event.id)] = outcome
+        }
+        return Array(outcomes.values)
+    }
+
+    private func outcome(_ event: BatchEvent, _ app: RegisteredApp) -> EventOutcome {
+        let widget: String? =
+            switch event.event {
+            case .placed(let placement): placement.widget
+            case .configured(_, let widget, _), .removed(_, let widget), .viewed(_, let widget): widget
+            case .push, .appChange, .operatorReload, .environmentChanged: nil
+            }
+        return EventOutcome(
+            appID: app.id, event: event.id, type: event.event.type.rawValue, topic: batch.topic(event.record),
+            partition: event.position.partition, offset: event.position.offset, user: event.handling.user,
+            widget: widget, time: event.time)
+    }
+}
+
+extension EventOutcome {
+    fileprivate mutating func ignore(_ reason: WidgetIgnoredReason) {
+        switch reason {
+        case .older:
+            (result, detail) = (.outdated, "a newer change of the widget had been applied")
+        case .removed:
+            (result, code, detail) = (.ignored, "removedWidget", "the widget has been removed")
+        // Whether another user has a widget of this id is not disclosed.
+        case .unknown, .foreign:
+            (result, code) = (.ignored, "unknownWidget")
+            detail = widget == nil ? "the device has no widgets" : "no such widget was placed"
+        }
+    }
+
+    fileprivate mutating func reject(_ error: RejectedEvent) {
+        result = error.code == DeadLetterCause.diverted.rawValue ? .diverted : .deadLetter
+        (code, detail, pointer) = (error.code, error.message, error.pointer)
+    }
+}

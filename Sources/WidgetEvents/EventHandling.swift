@@ -1,0 +1,38 @@
+/// Requests of a publisher on how its event is applied. They are headers of the message, in either mode.
+package struct EventHandling: Hashable, Sendable {
+    /// Whether a lifecycle event is ordered by its arrival: it counts as not older than what has been applied before it.
+    package var isOrderedByArrival = false
+    /// The user whose widgets alone the event may change; nil for any.
+    package var user: String?
+    /// Whether the outcome is kept for an hour, so that the publisher can ask for it.
+    package var keepsOutcome = false
+
+    package init(isOrderedByArrival: Bool = false, user: String? = nil, keepsOutcome: Bool = false) {
+        self.isOrderedByArrival = isOrderedByArrival
+        self.user = user
+        self.keepsOutcome = keepsOutcome
+    }
+
+    /// Name of the header that orders an event by its arrival.
+    package static let orderHeader = "freshet-order"
+    private static let arrival = "arrival"
+    private static let kept = "kept"
+
+    package var headers: [(name: String, value: [UInt8])] {
+        var headers: [(name: String, value: [UInt8])] = []
+        if isOrderedByArrival { headers.append((Self.orderHeader, Array(Self.arrival.utf8))) }
+        if let user { headers.append(("freshet-user", Array(user.utf8))) }
+        if keepsOutcome { headers.append(("freshet-outcome", Array(Self.kept.utf8))) }
+        return headers
+    }
+
+    /// The handling that a message's headers ask for.
+    package init(_ attributes: EventAttributes, in bytes: [UInt8]) {
+        func says(_ range: Range<Int>?, _ text: String) -> Bool {
+            range.map { bytes[$0].elementsEqual(text.utf8) } ?? false
+        }
+        isOrderedByArrival = says(attributes.order, Self.arrival)
+        user = attributes.user.map { String(decoding: bytes[$0], as: UTF8.self) }
+        keepsOutcome = says(attributes.outcome, Self.kept)
+    }
+}

@@ -1,0 +1,187 @@
+package import PostgresClient
+package import WidgetModel
+
+/// What became of an event.
+package struct EventOutcome: Hashable, Sendable {
+    package enum Result: String, CaseIterable, Sendable, PostgresConvertible {
+        case applied
+        /// A newer change of the widget had been applied.
+        case outdated
+        /// The widget or device is not known.
+        case ignored
+        case deadLetter
+        /// The app is diverted: the event is kept, and applied later.
+        case diverted
+    }
+
+    package var appID: Int32
+    /// The attribute `id`.
+    package var event: String
+    package var type: String
+    package var topic: String
+    package var partition: Int32
+    package var offset: Int64
+    /// The user that the event was limited to.
+    package var user: String?
+    package var widget: String?
+    package var time: Timestamp?
+    package var result: Result
+    /// Class of the error, or the reason why the event had no effect; nil if it was applied.
+    package var code: String?
+    package var detail: String?
+    /// JSON pointer to the error.
+    package var pointer: String?
+
+    package init(
+        appID: Int32, event: String, type: String, topic: String, partition: Int32, offset: Int64, user: String? = nil,
+        widget: String? = nil, time: Timestamp? = nil, result: Result = .applied, code: String? = nil,
+        detail: String? = nil, pointer: String? = nil
+    ) {
+        self.appID = appID
+        self.event = event
+        self.type = type
+        self.topic = topic
+        self.partition = partition
+        self.offset = offset
+        self.user = user
+        self.widget = widget
+        self.time = time
+        self.result = result
+        self.code = code
+        self.detail = detail
+        self.pointer = pointer
+    }
+
+    fileprivate static let columns = """
+        o.app_id, o.event_id, o.type, o.topic, o.partition, o."offset", o.user_id, o.widget, o.event_time, o.result, o.code,
+        o.detail, o.pointer
+        """
+
+    fileprivate init(_ row: borrowing PostgresRow) throws(PostgresError) {
+        self.init(
+            appID: try row.value("app_id"), event: try row.value("event_id"), type: try row.value("type"),
+            topic: try row.value("topic"), partition: try row.value("partition"), offset: try row.value("offset"),
+            user: try row.optional("user_id"), widget: try row.optional("widget"),
+            time: try row.optional("event_time"), result: try row.value("result"), code: try row.optional("code"),
+            detail: try row.optional("detail"), pointer: try row.optional("pointer"))
+    }
+}
+
+/// Stores outcomes in the transaction that applies the events. The latest event of an id replaces an earlier one.
+package struct InsertEventOutcomes: PostgresStatement {
+    private static let input = InputColumns<EventOutcome>([
+        .init("app_id") { $0.appID }, .init("event_id") { $0.event }, .init("type") { $0.type },
+        .init("topic") { $0.topic }, .init("partition") { $0.partition }, .init("place") { $0.offset },
+        .init("user_id") { $0.user }, .init("widget") { $0.widget }, .init("event_time") { $0.time },
+        .init("result") { $0.result }, .init("code") { $0.code }, .init("detail") { $0.detail },
+        .init("pointer") { $0.pointer },
+    ])
+
+    package static let sql = """
+        INSERT INTO event_outcome (app_id, event_id, type, topic, partition, "offset", user_id, widget, event_time, result,
+                                   code, detail, pointer)
+        SELECT i.app_id, i.event_id, i.type, i.topic, i.partition, i.place, i.user_id, i.widget, i.event_time, i.result,
+               i.code, i.detail, i.pointer
+        FROM \(input.rows("i"))
+        ORDER BY i.app_id, i.event_id
+        ON CONFLICT (app_id, event_id) DO UPDATE
+            SET type = excluded.type, topic = excluded.topic, partition = excluded.partition, "offset" = excluded."offset",
+                user_id = excluded.user_id, widget = excluded.widget, event_time = excluded.event_time,
+                result = excluded.result, code = excluded.code, detail = excluded.detail, pointer = excluded.pointer,
+                recorded_at = excluded.recorded_at
+        """
+
+    package let parameters: PostgresParameters
+
+    /// - Parameter outcomes: one of each app and id.
+    package init(_ outcomes: [EventOutcome]) {
+        parameters = Self.input.parameters(outcomes)
+    }
+}
+
+/// The outcome of an app's event.
+package struct ReadEventOutcome: PostgresStatement {
+    package static let sql = """
+        SELECT \(EventOutcome.columns)
+        FROM event_outcome o JOIN app a ON a.id = o.app_id
+        WHERE a.name = $1::text AND o.event_id = $2::text AND ($3::text IS NULL OR o.user_id = $3::text)
+        """
+
+    package let parameters: PostgresParameters
+
+    /// - Parameter user: find events of this user's tokens only.
+    package init(app: String, event: String, user: String?) {
+        parameters = PostgresParameters(app, event, user)
+    }
+
+    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> EventOutcome {
+        try EventOutcome(row)
+    }
+}
+
+/// Tells which of some events have outcomes.
+package struct FindEventOutcomes: PostgresStatement {
+    /// An event of this user's tokens, or of any.
+    package typealias Event = (app: String, id: String, user: String?)
+
+    private static let input = InputColumns<Event>([
+        .init("app") { $0.app }, .init("event_id") { $0.id }, .init("user_id") { $0.user },
+    ])
+
+    package static let sql = """
+        SELECT i.app, i.event_id, i.user_id
+        FROM \(input.rows("i"))
+        JOIN app a ON a.name = i.app
+        JOIN event_outcome o ON o.app_id = a.id AND o.event_id = i.event_id
+            AND (i.user_id IS NULL OR o.user_id = i.user_id)
+        """
+
+    package let parameters: PostgresParameters
+
+    package init(_ events: [Event]) {
+        parameters = Self.input.parameters(events)
+    }
+
+    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Event {
+        (app: try row.value("app"), id: try row.value("event_id"), user: try row.optional("user_id"))
+    }
+}
+
+/// The latest lifecycle events of a widget that had no effect, of the last hour.
+package struct IgnoredEvents: PostgresStatement {
+    package static let sql = """
+        SELECT \(EventOutcome.columns)
+        FROM event_outcome o JOIN app a ON a.id = o.app_id
+        WHERE a.name = $1::text AND o.widget = $2::text AND o.result IN ('outdated', 'ignored')
+        ORDER BY o.seq DESC
+        LIMIT 5
+        """
+
+    package let parameters: PostgresParameters
+
+    package init(app: String, widget: String) {
+        parameters = PostgresParameters(app, widget)
+    }
+
+    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> EventOutcome {
+        try EventOutcome(row)
+    }
+}
+
+/// Deletes a chunk of the outcomes that are old, or more than are kept.
+package struct DeleteOldEventOutcomes: PostgresStatement {
+    package static let sql = """
+        DELETE FROM event_outcome o USING (
+            SELECT e.seq FROM event_outcome e ORDER BY e.seq LIMIT $3::int8
+        ) old
+        WHERE o.seq = old.seq
+          AND (o.recorded_at < now() - $1::int8 * interval '1 millisecond'
+               OR o.seq <= (SELECT max(m.seq) FROM event_outcome m) - $2::int8)
+        """
+
+    package let parameters: PostgresParameters
+
+    package init(olderThan age: Duration, keeping count: Int, limit: Int) {
+        parameters = PostgresParameters(age.wholeMilliseconds, count, limit)
+    }
+}

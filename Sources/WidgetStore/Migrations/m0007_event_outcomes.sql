@@ -1,0 +1,38 @@
+-- Widgets that were removed before they were placed, in the order in which their tombstones were written: rows of widget
+-- without a device. Kept for a day.
+CREATE TABLE unplaced_widget (
+    seq bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    app_id int NOT NULL,
+    id text COLLATE "C" NOT NULL,
+    recorded_at timestamptz NOT NULL DEFAULT now()
+);
+
+-- What became of events: of those whose publishers want to know it, such as the HTTP API's, and of lifecycle events without
+-- effect. Kept for an hour.
+CREATE TABLE event_outcome (
+    app_id int NOT NULL,
+    event_id text COLLATE "C" NOT NULL,
+    seq bigint GENERATED ALWAYS AS IDENTITY,
+    type text NOT NULL,
+    topic text NOT NULL,
+    partition int NOT NULL,
+    "offset" bigint NOT NULL,
+    user_id text COLLATE "C",
+    widget text COLLATE "C",
+    event_time timestamptz,
+    result text NOT NULL,
+    code text,
+    detail text,
+    pointer text,
+    recorded_at timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (app_id, event_id)
+);
+
+COMMENT ON COLUMN event_outcome.user_id IS 'the user whose token published it; NULL: an app''s';
+COMMENT ON COLUMN event_outcome.result IS 'applied, outdated, ignored, deadLetter or diverted';
+
+-- For deleting what is old.
+CREATE UNIQUE INDEX event_outcome_age ON event_outcome (seq);
+
+-- What had no effect on a widget, for explanations.
+CREATE INDEX event_outcome_ignored ON event_outcome (app_id, widget, seq) WHERE result IN ('outdated', 'ignored');

@@ -1,0 +1,212 @@
+import KafkaClient
+import PostgresClient
+import TestSupport
+import Testing
+import WidgetEvents
+import WidgetModel
+import WidgetStore
+
+@testable import ReloadIngest
+
+@Suite("The order of lifecycle events, and what becomes of them", .timeLimit(.patience))
+struct OrderTests {
+    private let at = Timestamp(microseconds: 1_700_000_000_000_000)
+    private let api = EventHandling(isOrderedByArrival: true, keepsOutcome: true)
+    private let removal = FreshetEvent.removed(app: TestKinds.app, widget: "w1")
+
+    private func outcome(_ id: String, _ ingest: IngestHarness, user: String? = nil) async throws -> EventOutcome? {
+        try await ingest.store.pool.query(ReadEventOutcome(app: TestKinds.app, event: id, user: user)).first
+    }
+
+    private func shown(_ ingest: IngestHarness) async throws -> Int {
+        try await ingest.store.integer("SELECT count(*) FROM widget WHERE timeline_id IS NOT NULL")
+    }
+
+    @Test("A removal under another key that comes first is remembered: an older placement brings nothing back")
+    func removedFirst() async throws {
+        try await IngestHarness.lend { ingest in
+            let service = ingest.service()
+            try await ingest.running([service]) {
+                try await ingest.publish([removal], at: at + .seconds(5), key: "other")
+                try await ingest.waitUntilApplied(1)
+                try await ingest.publish([.placed(.test("w1"))], at: at, key: "u1")
+                try await ingest.waitUntilApplied(2)
+                #expect(try await shown(ingest) == 0)
+                // It is told as outdated, and the tombstone is no widget for readers.
+                let ignored = try await ingest.store.pool.query(IgnoredEvents(app: TestKinds.app, widget: "w1"))
+                #expect(ignored.map(\.result) == [.outdated])
+                let filter = WidgetFilter(app: TestKinds.app, widget: "w1")
+                #expect(try await ingest.store.pool.query(ListWidgets(filter, limit: 1)).isEmpty)
+                try await ingest.publish([.placed(.test("w1"))], at: at + .seconds(6), key: "u1")
+                try await ingest.waitUntilApplied(3)
+            }
+            #expect(try await shown(ingest) == 1)
+            #expect(try await ingest.store.integer("SELECT count(*) FROM unplaced_widget") == 1)
+            #expect(service.statistics.snapshot.deadLetters == 0)
+        }
+    }
+
+    @Test("Tombstones of unknown widgets and outcomes are bounded by age and number")
+    func collected() async throws {
+        try await IngestHarness.lend(partitions: 1) { ingest in
+            try await ingest.running([ingest.service()]) {
+                for widget in ["a", "b", "c"] {
+                    try await ingest.publish([.removed(app: TestKinds.app, widget: widget)], handling: api, id: widget)
+                }
+                try await ingest.waitUntilApplied(3)
+            }
+            let pool = ingest.store.pool
+            func count(_ table: String) async throws -> Int {
+                try await ingest.store.integer("SELECT count(*) FROM \(table)")
+            }
+            let day = Duration.seconds(86_400)
+            #expect(try await pool.execute(DeleteUnplacedWidgets(olderThan: day, keeping: 3, limit: 10)) == 0)
+            #expect(try await pool.execute(DeleteOldEventOutcomes(olderThan: day, keeping: 3, limit: 10)) == 0)
+            #expect(try await pool.execute(DeleteUnplacedWidgets(olderThan: day, keeping: 2, limit: 10)) == 1)
+            #expect(try await pool.execute(DeleteOldEventOutcomes(olderThan: day, keeping: 2, limit: 10)) == 1)
+            try await ingest.store.sql(
+                """
+                UPDATE unplaced_widget SET recorded_at = recorded_at - interval '25 hours';
+                UPDATE event_outcome SET recorded_at = recorded_at - interval '25 hours'
+                """)
+            #expect(try await pool.execute(DeleteUnplacedWidgets(olderThan: day, keeping: 9, limit: 10)) == 2)
+            #expect(try await pool.execute(DeleteOldEventOutcomes(olderThan: day, keeping: 9, limit: 10)) == 2)
+            for table in ["widget", "unplaced_widget", "event_outcome"] { #expect(try await count(table) == 0) }
+        }
+    }
+
+    @Test("Events ordered by arrival win over earlier ones, whatever the clocks say")
+    func arrival() async throws {
+        try await IngestHarness.lend(partitions: 1) { ingest in
+            let service = ingest.service()
+            try await ingest.running([service]) {
+                // From a clock four minutes ahead.
+                try await ingest.publish([.placed(.test("w1"))], at: WallClock.now() + .seconds(240))
+                try await ingest.waitUntilApplied(1)
+                try await ingest.publish([removal], at: WallClock.now())
+                try await ingest.waitUntilApplied(2)
+                #expect(try await shown(ingest) == 1)
+                try await ingest.publish([removal], at: WallClock.now(), handling: api, id: "gone")
+                try await ingest.waitUntilApplied(3)
+                #expect(try await shown(ingest) == 0)
+                #expect(try await outcome("gone", ingest)?.result == .applied)
+                // One of the API's processes has a slow clock: placed and removed in one batch or in two.
+                let early = WallClock.now() - .seconds(600)
+                try await ingest.publish([.placed(.test("w1"))], at: early, handling: api)
+                try await ingest.publish([removal], at: early - .seconds(60), handling: api)
+                try await ingest.publish([.placed(.test("w1"))], at: early - .seconds(120), handling: api, id: "back")
+                try await ingest.waitUntilApplied(6)
+            }
+            #expect(try await shown(ingest) == 1)
+            #expect(try await outcome("back", ingest)?.result == .applied)
+            // The stored time does not go back.
+            #expect(
+                try await ingest.store.integer(
+                    "SELECT count(*) FROM widget WHERE changed_at > now() + interval '100 s'") == 1)
+        }
+    }
+
+    @Test("Unknown widgets are alike: configured, viewed and removed become no dead letters")
+    func unknown() async throws {
+        try await IngestHarness.lend(partitions: 1) { ingest in
+            let service = ingest.service()
+            let configured = FreshetEvent.configured(app: TestKinds.app, widget: "w1", configuration: .empty)
+            let viewed = FreshetEvent.viewed(app: TestKinds.app, widget: "w1")
+            let environment = FreshetEvent.environmentChanged(
+                app: TestKinds.app, device: "d1", environment: WidgetPlacement.test("w1").environment,
+                significantTimeChange: false)
+            try await ingest.running([service]) {
+                for (id, event) in [("c", configured), ("v", viewed), ("e", environment), ("r", removal)] {
+                    try await ingest.publish([event], at: at, handling: api, id: id)
+                    try await ingest.publish([event], at: at)
+                }
+                try await ingest.waitUntilApplied(8)
+                for id in ["c", "v"] {
+                    let outcome = try #require(try await outcome(id, ingest))
+                    #expect(outcome.result == .ignored && outcome.code == "unknownWidget")
+                }
+                #expect(try await outcome("e", ingest)?.result == .ignored)
+                #expect(try await outcome("r", ingest)?.result == .applied)
+                try await ingest.publish([configured], at: at + .seconds(1), handling: api, id: "late")
+                try await ingest.waitUntilApplied(9)
+                #expect(try await outcome("late", ingest)?.code == "unknownWidget")
+            }
+            #expect(service.statistics.snapshot.deadLetters == 0)
+        }
+    }
+
+    @Test("In the name of one user nothing of another's changes, and it is told as if the widget were not there")
+    func limited() async throws {
+        try await IngestHarness.lend(partitions: 1) { ingest in
+            try await ingest.running([ingest.service()]) {
+                try await ingest.publish([.placed(.test("w1", user: "u1"))], at: at)
+                try await ingest.waitUntilApplied(1)
+                var handling = api
+                handling.user = "u2"
+                let events: [FreshetEvent] = [
+                    .placed(.test("w1", user: "u2")), removal, .viewed(app: TestKinds.app, widget: "w1"),
+                    .configured(app: TestKinds.app, widget: "w1", configuration: .empty),
+                ]
+                for (index, event) in events.enumerated() {
+                    try await ingest.publish([event], handling: handling, id: "\(index)")
+                }
+                try await ingest.waitUntilApplied(5)
+                for index in events.indices {
+                    let outcome = try #require(try await outcome("\(index)", ingest, user: "u2"))
+                    #expect(outcome.result == .ignored && outcome.code == "unknownWidget")
+                    #expect(try await self.outcome("\(index)", ingest, user: "u1") == nil)
+                }
+            }
+            #expect(
+                try await ingest.store.integer(
+                    "SELECT count(*) FROM widget WHERE user_id = 'u1' AND timeline_id IS NOT NULL") == 1)
+            #expect(try await ingest.store.integer("SELECT count(*) FROM timeline WHERE views > 0") == 0)
+        }
+    }
+
+    @Test("Outcomes of requests, dead letters and diverted events; a replay tells the outcome anew")
+    func outcomes() async throws {
+        try await IngestHarness.lend(partitions: 1) { ingest in
+            try await ingest.store.place([.test("w1")])
+            try await ingest.running([ingest.service()]) {
+                try await ingest.publish([ingest.push("u1")], handling: api, id: "push")
+                try await ingest.publish([ingest.push("u1", kinds: ["Nothing"])], handling: api, id: "refused")
+                try await ingest.waitUntilApplied(2)
+                let push = try #require(try await outcome("push", ingest))
+                #expect(push.result == .applied && push.type == "freshet.push.received.v1")
+                #expect(push.topic == ingest.configuration.topics.pushes && push.offset == 0)
+                let refused = try #require(try await outcome("refused", ingest))
+                #expect(refused.result == .deadLetter && refused.code == "unknownKind" && refused.pointer == "/kinds")
+                // What the database refuses is found by halving.
+                try await ingest.store.sql("ALTER TABLE widget ADD CONSTRAINT no_poison CHECK (id <> 'poison')")
+                try await ingest.publish([.placed(.test("poison"))], handling: api, id: "poison")
+                try await ingest.waitUntilApplied(3)
+                #expect(try await outcome("poison", ingest)?.code == "databaseRefused")
+                try await ingest.store.sql("ALTER TABLE widget DROP CONSTRAINT no_poison")
+                var filter = DeadLetterFilter(owner: .app(TestKinds.app))
+                filter.causes = [.refused]
+                #expect(try await ingest.replayer.replay(filter).replayed == 1)
+                #expect(try await outcome("poison", ingest)?.result == .applied)
+            }
+        }
+    }
+
+    @Test("A dead letter that is replayed is ordered by its time, since it has been overtaken")
+    func replayed() async throws {
+        try await IngestHarness.lend(partitions: 1) { ingest in
+            try await ingest.store.sql("ALTER TABLE widget ADD CONSTRAINT no_d9 CHECK (device_id <> 'd9')")
+            try await ingest.running([ingest.service()]) {
+                try await ingest.publish(
+                    [.placed(.test("w1", device: "d9"))], at: WallClock.now() - .seconds(60), handling: api)
+                try await ingest.waitUntilApplied(1)
+                try await ingest.publish([.placed(.test("w1"))], handling: api)
+                try await ingest.waitUntilApplied(2)
+            }
+            try await ingest.store.sql("ALTER TABLE widget DROP CONSTRAINT no_d9")
+            var filter = DeadLetterFilter(owner: .app(TestKinds.app))
+            filter.causes = [.refused]
+            #expect(try await ingest.replayer.replay(filter).replayed == 1)
+            #expect(try await ingest.store.integer("SELECT count(*) FROM widget WHERE device_id = 'd1'") == 1)
+        }
+    }
+}
