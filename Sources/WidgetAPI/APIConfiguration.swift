@@ -24,6 +24,8 @@ package struct APIConfiguration: Sendable {
     /// Refused tokens of one address per minute before its tokens are not verified any more; nil for no limit.
     package var failuresPerMinute: Int?
     package var times: ConnectionTimes
+    /// Longest wait for the outcome of an event.
+    package var outcomeWait = Duration.seconds(10)
     /// Origins whose pages may call the API from a browser; none by default.
     package var corsOrigins: Set<String>
 

@@ -75,6 +75,7 @@ package final class APIService: Service {
             logger: logger, onListening: onListening)
         try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask { [resources] in await resources.keys?.run() }
+            if resources.keys != nil { group.addTask { [outcomePoll] in await outcomePoll.run() } }
             // Waiting requests end at once, so that the server can stop.
             try await withGracefulShutdownHandler {
                 try await application.run()
@@ -120,6 +121,9 @@ package final class APIService: Service {
         APIRoutes(
             APIParts(
                 store: store, directory: DirectoryCache(pool: store.pool), events: resources.events,
-                lookup: resources.lookup, changes: resources.changes, providerProblem: resources.providerProblem))
+                lookup: resources.lookup, changes: resources.changes, providerProblem: resources.providerProblem,
+                outcomeWait: configuration.outcomeWait))
     }
+
+    var outcomePoll: OutcomePoll { OutcomePoll(pool: store.pool, changes: resources.changes) }
 }

@@ -25,11 +25,29 @@ final class PublishedMessages: Sendable {
     var all: [KafkaMessage] { messages.withLock { $0 } }
 
     func outlet() -> EventOutlet {
-        EventOutlet(topics: [:]) { message throws(KafkaError) in
+        EventOutlet(topics: [:]) { sent in
             self.messages.withLock { messages in
-                messages.append(message)
-                return KafkaDelivery(partition: 0, offset: Int64(messages.count - 1))
+                sent.map { message in
+                    messages.append(message)
+                    return .success(KafkaDelivery(partition: 0, offset: Int64(messages.count - 1)))
+                }
             }
+        }
+    }
+
+    /// What the events ask of ingest.
+    func handlings() -> [EventHandling] {
+        all.map { message in
+            var bytes: [UInt8] = []
+            var attributes = EventAttributes()
+            for header in message.headers {
+                let start = bytes.count
+                bytes += Array(header.name.utf8)
+                let middle = bytes.count
+                bytes += header.value ?? []
+                attributes.note(name: start..<middle, value: middle..<bytes.count, in: bytes)
+            }
+            return EventHandling(attributes, in: bytes)
         }
     }
 
@@ -161,9 +179,14 @@ func withAPI(
         readiness: Readiness(checks: checks), logger: logger)
     let application = Application(router: service.router(), logger: quiet)
     let token = try await tokens.token()
-    try await application.test(.router) { client in
-        try await body(
-            TestAPI(client: client, tokens: tokens, token: token, published: published, changes: changes))
+    let poll = service.outcomePoll
+    try await withThrowingTaskGroup(of: Void.self) { group in
+        group.addTask { await poll.run() }
+        try await application.test(.router) { client in
+            try await body(
+                TestAPI(client: client, tokens: tokens, token: token, published: published, changes: changes))
+        }
+        group.cancelAll()
     }
 }
 

@@ -42,8 +42,14 @@ struct WriteRoutesTests {
                             environment: WidgetEnvironment(storedLocale: "en-GB", timeZone: "Europe/London"),
                             significantTimeChange: false),
                     ])
-                // All of them stay in order behind the placement: the person's key.
-                #expect(api.published.all.allSatisfy { $0.key == Array("u1".utf8) })
+                // The API's events of one widget stay in order.
+                #expect(
+                    api.published.all.map { String(decoding: $0.key ?? [], as: UTF8.self) } == [
+                        "w2", "w1", "w1", "w1", "d1",
+                    ])
+                let handling = EventHandling(isOrderedByArrival: true, keepsOutcome: true)
+                #expect(api.published.handlings().allSatisfy { $0 == handling })
+                #expect(placed.headers[.freshetPosition] == "freshet.widgets/0@0")
                 #expect(events[0].envelope.source == "/freshet/api")
                 #expect(events[0].envelope.traceparent == trace)
                 #expect(placed.document["event"]?["id"] == .string(events[0].envelope.id))
@@ -217,8 +223,8 @@ struct WriteRoutesTests {
                 #expect(kinds.status == 200 && !kinds.text.contains("providerURL"))
                 let events = try api.published.events()
                 #expect(events.count == 3)
-                // That of another person's widget is older than any, and changes nothing.
-                #expect(events.map { $0.envelope.time == WidgetRoutes.beforeAll } == [false, true, false])
+                // Another person's widget is out of their reach.
+                #expect(api.published.handlings().allSatisfy { $0.user == "u2" && $0.keepsOutcome })
             }
         }
     }

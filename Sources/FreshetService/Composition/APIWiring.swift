@@ -39,7 +39,7 @@ struct APIWiring: Sendable {
         let events = producer.map { producer in
             EventOutlet(
                 topics: [.pushes: topics.pushes, .appChanges: topics.appChanges, .widgets: topics.widgets],
-                send: { message throws(KafkaError) in try await producer.send(message) })
+                send: { await producer.send($0) })
         }
         return APIService.Resources(
             keys: settings.api.keys.map { path in

@@ -10,6 +10,8 @@ package enum TokenScope: String, CaseIterable, Sendable {
     case widgetsWrite = "widgets:write"
     /// Request reloads.
     case reload
+    /// Publish events of any type but requests for reloads without budget and spacing, which need `operate` too.
+    case publish
     /// Explanations, pausing, forecasts, dead letters, and reloads without budget and spacing.
     case operate
 }

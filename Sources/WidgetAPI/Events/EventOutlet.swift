@@ -1,58 +1,91 @@
 package import KafkaClient
 package import WidgetEvents
 import WidgetModel
+import WidgetStore
 
 /// An event acknowledged by the brokers.
 struct PublishedEvent: Hashable, Sendable {
     let id: String
-    let type: EventType
+    let type: String
     let topic: String
-    let delivery: KafkaDelivery
+    let partition: Int32
+    let offset: Int64?
 
-    /// `{"event": {"id", "type", "topic", "partition", "offset"}}`
+    /// `{"id", "type", "topic", "partition", "offset"}`
     var json: JSONValue {
         [
-            "event": [
-                "id": .string(id), "type": .string(type.rawValue), "topic": .string(topic),
-                "partition": .number(JSONNumber(Int(delivery.partition))),
-                "offset": delivery.offset.map { .number(JSONNumber(Int($0))) } ?? .null,
-            ]
+            "id": .string(id), "type": .string(type), "topic": .string(topic),
+            "partition": .number(JSONNumber(Int(partition))),
+            "offset": offset.map { .number(JSONNumber(Int($0))) } ?? .null,
         ]
     }
+
+    /// The position: `freshet.widgets/3@1742`.
+    var position: String { "\(topic)/\(partition)" + (offset.map { "@\($0)" } ?? "") }
 }
 
 /// Publishes the changes that the API is asked for as events, like any other producer.
 package struct EventOutlet: Sendable {
-    package typealias Send = @Sendable (KafkaMessage) async throws(KafkaError) -> KafkaDelivery
+    package typealias Send = @Sendable ([KafkaMessage]) async -> [Result<KafkaDelivery, KafkaError>]
+
+    /// An event to publish.
+    struct Outgoing: Sendable {
+        let event: FreshetEvent
+        var id = RandomID.make()
+        var source = EventOutlet.source
+        /// Time of the event; nil for now. Without a time, lifecycle events are ordered by their arrival.
+        var time: Timestamp?
+        var traceparent: String?
+        /// The user whose widgets alone it may change; nil for any.
+        var user: String?
+    }
 
     private let topics: [EventTopic: String]
     private let send: Send
 
-    /// The `source` of the events.
+    /// The `source` of events without another one.
     static let source = "/freshet/api"
 
     /// - Parameters:
     ///   - topics: Kafka topic of each sort of event.
-    ///   - send: sends a message and returns once the brokers have acknowledged it.
+    ///   - send: sends messages in order, and returns once the brokers have acknowledged or refused each.
     package init(topics: [EventTopic: String], send: @escaping Send) {
         self.topics = topics
         self.send = send
     }
 
-    /// - Parameters:
-    ///   - user: the user whose key keeps the events of its widgets in order; nil for the event's own key.
-    ///   - time: time of the event; nil for now.
-    func publish(
-        _ event: FreshetEvent, of user: String? = nil, traceparent: String? = nil, time: Timestamp? = nil
-    ) async throws(KafkaError) -> PublishedEvent {
-        let id = RandomID.make()
-        let topic = topics[event.type.topic] ?? event.type.topic.defaultName
+    /// Publishes events in order. The outcome of each is kept, so that callers can ask for it.
+    func publish(_ events: [Outgoing]) async -> [Result<PublishedEvent, KafkaError>] {
+        let results = await send(events.map(message))
+        return zip(events, results).map { outgoing, result in
+            result.map { delivery in
+                PublishedEvent(
+                    id: outgoing.id, type: outgoing.event.type.rawValue, topic: topic(of: outgoing.event),
+                    partition: delivery.partition, offset: delivery.offset)
+            }
+        }
+    }
+
+    private func topic(of event: FreshetEvent) -> String {
+        topics[event.type.topic] ?? event.type.topic.defaultName
+    }
+
+    /// The partition key, which keeps the API's events of one widget in order. Only a placement names the widget's user.
+    private static func key(of event: FreshetEvent) -> String {
+        guard case .placed(let placement) = event else { return EventEncoder.key(of: event) }
+        return placement.widget
+    }
+
+    private func message(_ outgoing: Outgoing) -> KafkaMessage {
+        let event = outgoing.event
         let encoded = EventEncoder.encode(
-            event, id: id, source: Self.source, time: time ?? WallClock.now(), traceparent: traceparent, key: user)
-        let delivery = try await send(
-            KafkaMessage(
-                topic: topic, key: encoded.key, value: encoded.value,
-                headers: encoded.headers.map { KafkaHeader(name: $0.name, value: $0.value) }))
-        return PublishedEvent(id: id, type: event.type, topic: topic, delivery: delivery)
+            event, id: outgoing.id, source: outgoing.source, time: outgoing.time ?? WallClock.now(),
+            traceparent: outgoing.traceparent, key: Self.key(of: event))
+        let handling = EventHandling(
+            isOrderedByArrival: outgoing.time == nil && event.type.topic == .widgets, user: outgoing.user,
+            keepsOutcome: true)
+        return KafkaMessage(
+            topic: topic(of: event), key: encoded.key, value: encoded.value,
+            headers: (encoded.headers + handling.headers).map { KafkaHeader(name: $0.name, value: $0.value) })
     }
 }

@@ -1,26 +1,5 @@
 import HTTPTypes
 import Hummingbird
-import Logging
-import WidgetModel
-import WidgetRepresentation
-import WidgetStore
-
-/// Dependencies of the routes.
-struct APIParts: Sendable {
-    let store: WidgetStore
-    let directory: DirectoryCache
-    /// Publisher of events; without it, changes are refused.
-    let events: EventOutlet?
-    let lookup: EventLookup
-    let changes: TimelineChanges
-    /// Reason why a provider must not be called; nil if it may be.
-    var providerProblem: @Sendable (ProviderURL) async -> String? = { _ in nil }
-
-    func outlet() throws(Problem) -> EventOutlet {
-        guard let events else { throw .eventsUnavailable }
-        return events
-    }
-}
 
 /// The table of all routes under `/v1`.
 struct APIRoutes: Sendable {
@@ -30,6 +9,7 @@ struct APIRoutes: Sendable {
         all =
             KindRoutes(parts: parts).all + WidgetRoutes(parts: parts).all + TimelineRoutes(parts: parts).all
             + DeviceRoutes(parts: parts).all + ReloadRoutes(parts: parts).all + OperatorRoutes(parts: parts).all
+            + EventRoutes(parts: parts).all
     }
 
     func add(to router: Router<APIContext>, behind gate: APIGate) {
@@ -63,9 +43,4 @@ enum PageCursor {
         else { throw .unknownCursor }
         return id
     }
-}
-
-extension APICall {
-    /// The party that the call's places among waiting readers count for.
-    var holder: TimelineChanges.Holder { TimelineChanges.Holder(app: app, user: user) }
 }

@@ -27,19 +27,14 @@ struct DeviceRoutes: Sendable {
     }
 
     private func environment(_ call: APICall) async throws -> Response {
-        try call.allowQuery()
+        try call.allowQuery("wait")
         let device = try call.path("device")
         var body = EventBody(
             try await call.body(), members: ["app", "device", "environment", "significantTimeChange"])
         body.bind("app", to: call.app)
         body.bind("device", to: device)
         let event = try body.event(of: .deviceEnvironmentChanged)
-        let filter = WidgetFilter(app: call.app, user: call.user, device: device)
-        guard let widget = try await parts.store.pool.query(ListWidgets(filter, limit: 1)).first else {
-            throw Problem.notFound
-        }
-        return try await parts.outlet().publish(event, of: widget.user, traceparent: call.traceparent).json
-            .response(.accepted)
+        return try await parts.publish(event, for: call)
     }
 
     // MARK: Stream

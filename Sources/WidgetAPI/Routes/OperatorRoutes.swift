@@ -31,8 +31,9 @@ struct OperatorRoutes: Sendable {
         }
         let keys = [explanation.widget, explanation.user, explanation.device]
         let refused = try await pool.query(RefusedRequests(app: call.app, keys: keys))
+        let ignored = try await pool.query(IgnoredEvents(app: call.app, widget: widget))
         let events = await parts.lookup.events(explanation.timeline?.causes ?? [], of: call.app)
-        return explanation.json(events: events, refused: refused).response()
+        return explanation.json(events: events, refused: refused, ignored: ignored).response()
     }
 
     private func forecast(_ call: APICall) async throws -> Response {

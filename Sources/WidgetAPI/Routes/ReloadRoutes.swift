@@ -17,7 +17,7 @@ struct ReloadRoutes: Sendable {
     ]
 
     private func post(_ call: APICall) async throws -> Response {
-        try call.allowQuery()
+        try call.allowQuery("wait")
         var body = EventBody(
             try await call.body(), members: ["app", "audience", "kinds", "matching", "reason"])
         let reason = body["reason"] ?? "push"
@@ -28,28 +28,10 @@ struct ReloadRoutes: Sendable {
         body.bind("app", to: call.app)
         if type == .appChanged { body["state"] = reason }
         let event = try body.event(of: type)
-        let request: ReloadRequest
-        switch event {
-        case .push(let asked), .appChange(let asked), .operatorReload(let asked): request = asked
-        default: throw Problem.internal
+        let asked = body["kinds"]?.arrayValue ?? []
+        try await EventRules(directory: parts.directory).check(event, call) { name in
+            "/kinds/\(asked.firstIndex(of: .string(name)) ?? 0)"
         }
-        if type == .reloadRequested {
-            guard call.principal.has(.operate) else { throw Problem.insufficientScope(.operate) }
-            guard call.user == nil else {
-                throw Problem.forbidden("a token of one user cannot request operator reloads")
-            }
-        }
-        if let user = call.user {
-            guard case .user(let asked) = request.audience, Text.equal(asked, user) else {
-                throw Problem.forbidden("a token of one user requests reloads of this user only: audience {\"user\"}")
-            }
-        }
-        if case .kinds(let names) = request.kinds {
-            let asked = body["kinds"]?.arrayValue ?? []
-            try await KindCheck(parts: parts).check(
-                names, of: call.app
-            ) { name in "/kinds/\(asked.firstIndex(of: .string(name)) ?? 0)" }
-        }
-        return try await parts.outlet().publish(event, traceparent: call.traceparent).json.response(.accepted)
+        return try await parts.publish(event, for: call)
     }
 }

@@ -143,13 +143,15 @@ struct APICall: Sendable {
         }
     }
 
-    /// The body as a JSON object.
-    func body() async throws -> JSONObject {
-        if let type = request.headers[.contentType] {
-            let essence = type.prefix { $0 != ";" }.lowercased().filter { $0 != " " }
-            guard essence == "application/json" || essence.hasSuffix("+json") else {
-                throw Problem.unsupportedMediaType
-            }
+    /// The media type of the body, without parameters.
+    var mediaType: String? {
+        request.headers[.contentType].map { $0.prefix { $0 != ";" }.lowercased().filter { $0 != " " } }
+    }
+
+    /// The body, which must be JSON by its media type.
+    func bytes() async throws -> [UInt8] {
+        if let type = mediaType {
+            guard type == "application/json" || type.hasSuffix("+json") else { throw Problem.unsupportedMediaType }
         }
         if let encoding = request.headers[.contentEncoding], encoding.lowercased() != "identity" {
             throw Problem.unsupportedEncoding
@@ -164,14 +166,17 @@ struct APICall: Sendable {
             throw Problem.tooLarge(Self.maximumBodyBytes)
         }
         guard buffer.readableBytes > 0 else { throw Problem.badRequest("expected a body of application/json") }
+        return Array(buffer.readableBytesView)
+    }
+
+    /// The body as a JSON object.
+    func body() async throws -> JSONObject {
+        let bytes = try await bytes()
         let value: JSONValue
         do throws(JSONError) {
-            value = try JSONValue.parse(Array(buffer.readableBytesView))
+            value = try JSONValue.parse(bytes)
         } catch {
-            guard error.kind != .numberOutOfRange else { throw Problem.unprocessable(error.pointer, error.message) }
-            throw Problem.badRequest(
-                "the body is not JSON: \(error.message) at byte \(error.byteOffset)",
-                [Problem.Item(detail: error.message, pointer: error.pointer)])
+            throw Problem(parsing: error)
         }
         guard case .object(let object) = value else {
             throw Problem.unprocessable("", "expected an object, found \(value.kind.name)")

@@ -7,7 +7,9 @@ struct CORSMiddleware<Context: RequestContext>: RouterMiddleware {
 
     private static var methods: String { "GET, PUT, POST, DELETE" }
     private static var requestHeaders: String { "Authorization, Content-Type, If-None-Match, X-Request-Id" }
-    private static var exposed: String { "ETag, Age, Retry-After, X-Request-Id, Freshet-Stale, Freshet-Revision" }
+    private static var exposed: String {
+        "ETag, Age, Location, Retry-After, X-Request-Id, Freshet-Stale, Freshet-Revision, Freshet-Position"
+    }
 
     func handle(
         _ request: Request, context: Context, next: @concurrent (Request, Context) async throws -> Response

@@ -207,10 +207,22 @@ extension Problem {
         status: .internalServerError, name: "internal", title: "Internal error",
         detail: "the request failed; see the log")
 
+    /// The problem with a body that cannot be parsed.
+    init(parsing error: JSONError) {
+        guard error.kind != .numberOutOfRange else {
+            self = .unprocessable(error.pointer, error.message)
+            return
+        }
+        self = .badRequest(
+            "the body is not JSON: \(error.message) at byte \(error.byteOffset)",
+            [Item(detail: error.message, pointer: error.pointer)])
+    }
+
     /// The problem with an event's data.
     init(_ error: EventError) {
         let item = Item(detail: error.message, pointer: error.pointer)
         switch error.code {
+        case .unsupportedContentType: self = .unsupportedMediaType
         case .malformedJSON, .invalidUTF8: self = .badRequest("the body is not JSON: \(error.message)", [item])
         default: self = .unprocessable([item])
         }

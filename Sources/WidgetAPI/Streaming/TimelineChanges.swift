@@ -1,6 +1,7 @@
 package import Metrics
 import Synchronization
 import WidgetModel
+import WidgetStore
 
 /// Wakes requests that wait for timelines to change. The process has one, fed by one reader of the timelines topic.
 ///
@@ -13,6 +14,8 @@ package final class TimelineChanges: Sendable {
         case timeline(TimelineID)
         /// Any timeline of a user.
         case user(app: String, user: String)
+        /// The outcome of an event, of this user's tokens or of any.
+        case event(app: String, id: String, user: String?)
     }
 
     /// Limits on waiters by sort.
@@ -68,6 +71,7 @@ package final class TimelineChanges: Sendable {
         /// Waits by app and by user.
         var held: [Place: Int] = [:]
         var userKeys = 0
+        var eventKeys = 0
         var next: UInt64 = 0
         var isClosed = false
         var isLive = false
@@ -81,6 +85,8 @@ package final class TimelineChanges: Sendable {
     private let limits: Limits
     private let state = Mutex(State())
     private let waiting: [Sort: Meter]
+    /// Signalled when a request begins to wait for an outcome.
+    let eventsAwaited = WorkSignal()
 
     /// Interval of checks of a waiting request without a change: whether the client is there and its token still valid.
     package let patience: Duration
@@ -122,6 +128,7 @@ package final class TimelineChanges: Sendable {
         }
         guard let id else { return nil }
         waiting[sort]?.increment(by: 1.0)
+        if state.withLock({ $0.eventKeys > 0 }) { eventsAwaited.signal(.timelines) }
         return Watch(changes: self, id: id)
     }
 
@@ -132,6 +139,17 @@ package final class TimelineChanges: Sendable {
 
     /// Whether any client waits for all timelines of a user, which requires reading the owner of each changed timeline.
     var wantsUsers: Bool { state.withLock { $0.userKeys > 0 } }
+
+    /// Events whose outcome requests wait for.
+    var awaitedEvents: [FindEventOutcomes.Event] {
+        state.withLock { state in
+            guard state.eventKeys > 0 else { return [] }
+            return state.byKey.keys.compactMap { key in
+                guard case .event(let app, let id, let user) = key else { return nil }
+                return (app, id, user)
+            }
+        }
+    }
 
     /// Whether the topic is being read. While it is not, waiters poll.
     var isLive: Bool { state.withLock { $0.isLive } }
@@ -307,10 +325,12 @@ extension TimelineChanges.State {
             byKey[key]?.remove(id)
             if byKey[key]?.isEmpty == true { byKey[key] = nil }
             if case .user = key { userKeys -= 1 }
+            if case .event = key { eventKeys -= 1 }
         }
         for key in keys.subtracting(old) {
             byKey[key, default: []].insert(id)
             if case .user = key { userKeys += 1 }
+            if case .event = key { eventKeys += 1 }
         }
         waiters[id]?.keys = keys
     }

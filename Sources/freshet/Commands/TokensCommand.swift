@@ -42,7 +42,7 @@ struct TokensCommand: AsyncParsableCommand {
                 Only the token is printed to standard output. Its audience and issuer are api.audience and api.issuer, if \
                 they are set.
 
-                Scopes: kinds:write, widgets:read, widgets:write, reload, operate.
+                Scopes: kinds:write, widgets:read, widgets:write, reload, publish, operate.
 
                 Examples:
                   freshet tokens issue --keys keys.json --app com.example.bank --scope widgets:read --scope reload

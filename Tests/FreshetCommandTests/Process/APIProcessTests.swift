@@ -73,6 +73,51 @@ struct APIProcessTests {
         return issued.out.trimmingCharacters(in: .whitespacesAndNewlines)
     }
 
+    @Test("what was placed a moment ago is removed, and each write tells what became of it")
+    func atOnce() async throws {
+        try await withInstallation { installation in
+            try await keys(installation) { keys in
+                let token = try await token(
+                    installation, keys, "--scope", "widgets:read", "--scope", "widgets:write", "--scope", "operate")
+                let api = try await installation.run("--role", "api", "--set", "api.keys=\(keys)")
+                let ingest = try await installation.run("--role", "ingest")
+                let port = try #require(api.ready["apiPort"]?.numberValue?.int64)
+                let probe = APIProbe(port: Int(port), token: token)
+                let body: JSONValue = [
+                    "user": "u1", "device": "d1", "kind": "RecentPurchases", "family": "systemSmall",
+                    "environment": ["locale": "en-GB", "timeZone": "Europe/London"],
+                ]
+                func settled(_ answer: APIProbe.Answer) async throws -> JSONValue {
+                    let id = try #require(answer.document["event"]?["id"]?.stringValue)
+                    try await eventually("applied") { try await probe.ask(.get, "events/\(id)").status == 200 }
+                    let event = try await probe.ask(.get, "events/\(id)?wait=applied")
+                    return event.document["outcome"]?["result"] ?? .null
+                }
+                var last: [APIProbe.Answer] = []
+                for number in 0..<20 {
+                    let widget = "widgets/w\(number)"
+                    #expect(try await probe.ask(.put, widget, body: body).status == 202)
+                    let removed = try await probe.ask(.delete, widget)
+                    #expect(removed.status == 202, "\(removed.text)")
+                    last.append(removed)
+                }
+                for answer in last { #expect(try await settled(answer) == "applied") }
+                let left = try await probe.ask(.get, "widgets").document["widgets"]?.arrayValue
+                #expect(left?.isEmpty == true)
+
+                let configured = try await probe.ask(
+                    .put, "widgets/w0/configuration?wait=applied", body: ["configuration": [:]])
+                if configured.status != 200 { #expect(try await settled(configured) == "ignored") }
+                let explained = try await probe.ask(.get, "widgets/w0/explanation").document["ignored"]?.arrayValue
+                #expect(explained?.first?["code"] == "removedWidget")
+                for process in [ingest, api] {
+                    process.process.send(signal: SIGTERM)
+                    _ = try await process.process.end()
+                }
+            }
+        }
+    }
+
     @Test("a token of the command; place, read, wait for the reload that was asked for, and be told of it")
     func journey() async throws {
         try await withInstallation { installation in

@@ -1,0 +1,36 @@
+import HTTPTypes
+import Hummingbird
+import WidgetModel
+import WidgetRepresentation
+import WidgetStore
+
+/// Dependencies of the routes.
+struct APIParts: Sendable {
+    let store: WidgetStore
+    let directory: DirectoryCache
+    /// Publisher of events; without it, changes are refused.
+    let events: EventOutlet?
+    let lookup: EventLookup
+    let changes: TimelineChanges
+    /// Reason why a provider must not be called; nil if it may be.
+    var providerProblem: @Sendable (ProviderURL) async -> String? = { _ in nil }
+    /// Longest wait for the outcome of an event.
+    let outcomeWait: Duration
+
+    func outlet() throws(Problem) -> EventOutlet {
+        guard let events else { throw .eventsUnavailable }
+        return events
+    }
+}
+
+extension APICall {
+    /// The party that the call's places among waiting readers count for.
+    var holder: TimelineChanges.Holder { TimelineChanges.Holder(app: app, user: user) }
+
+    /// The caller's trace context, for the event.
+    var traceparent: String? {
+        HTTPField.Name("traceparent").flatMap { request.headers[$0] }.flatMap {
+            $0.utf8.count <= 256 && !Text.containsControlCharacter($0) ? $0 : nil
+        }
+    }
+}

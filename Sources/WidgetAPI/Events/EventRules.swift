@@ -1,0 +1,79 @@
+import PostgresClient
+import WidgetEvents
+import WidgetModel
+import WidgetStore
+
+/// Checks events before they are published: what their bearer may do, and that kinds exist, so that an event that ingest would
+/// refuse is refused at once.
+struct EventRules: Sendable {
+    let directory: DirectoryCache
+
+    /// - Parameter pointer: place of a kind of a reload request in the body; nil for its place among the kinds.
+    func check(
+        _ event: FreshetEvent, _ call: APICall, kindAt pointer: ((String) -> String)? = nil
+    ) async throws {
+        switch event {
+        case .placed(let placement):
+            if let user = call.user, !Text.equal(placement.user, user) {
+                throw Problem.forbidden("a token of one user places widgets of this user only")
+            }
+            let kind = try await kind(placement.kind, of: call.app)
+            guard kind.definition.families.contains(placement.family) else {
+                let families = kind.definition.families.map(\.name).joined(separator: ", ")
+                throw Problem.unprocessable("/family", "the kind has \(families)")
+            }
+        case .push(let request), .appChange(let request): try await check(request, call, pointer)
+        case .operatorReload(let request):
+            guard call.principal.has(.operate) else { throw Problem.insufficientScope(.operate) }
+            guard call.user == nil else {
+                throw Problem.forbidden("a token of one user cannot request operator reloads")
+            }
+            try await check(request, call, pointer)
+        case .environmentChanged:
+            guard call.user == nil else {
+                throw Problem.forbidden("a token of one user cannot change a device for all of its users")
+            }
+        // Of another user's widgets, ingest ignores them.
+        case .configured, .removed, .viewed: break
+        }
+    }
+
+    private func check(
+        _ request: ReloadRequest, _ call: APICall, _ pointer: ((String) -> String)?
+    ) async throws {
+        if let user = call.user {
+            guard case .user(let asked) = request.audience, Text.equal(asked, user) else {
+                throw Problem.forbidden("a token of one user requests reloads of this user only: audience {\"user\"}")
+            }
+        }
+        guard case .kinds(let names) = request.kinds else { return }
+        let directory = try await directory(with: names, of: call.app)
+        let unknown = names.enumerated().filter { find($1, call.app, directory) == nil }
+            .map { Self.unknown($1, at: pointer?($1) ?? "/kinds/\($0)") }
+        guard unknown.isEmpty else { throw Problem.unprocessable(unknown) }
+    }
+
+    // MARK: Kinds
+
+    private func kind(_ name: String, of app: String) async throws -> RegisteredKind {
+        if let kind = find(name, app, try await directory(with: [name], of: app)) { return kind }
+        throw Problem.unprocessable([Self.unknown(name, at: "/kind")])
+    }
+
+    private static func unknown(_ name: String, at pointer: String) -> Problem.Item {
+        Problem.Item(detail: "the app has no kind \(Text.quoted(name))", pointer: pointer)
+    }
+
+    private func directory(with names: [String], of app: String) async throws -> KindDirectory {
+        let known = try await directory.directory(maximumAge: .seconds(5))
+        // A kind may just have been registered.
+        return names.allSatisfy { find($0, app, known) != nil } ? known : try await directory.refresh()
+    }
+
+    private func find(_ name: String, _ app: String, _ directory: KindDirectory) -> RegisteredKind? {
+        guard let app = directory.apps[app], let kind = directory.kind(name, of: app),
+            Text.equal(kind.definition.name, name)
+        else { return nil }
+        return kind
+    }
+}

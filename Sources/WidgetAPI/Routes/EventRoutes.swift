@@ -1,0 +1,175 @@
+import Foundation
+import HTTPTypes
+import Hummingbird
+import WidgetEvents
+import WidgetModel
+import WidgetStore
+
+/// Routes of events: CloudEvents over HTTP, for producers without Kafka, and the outcomes of events.
+struct EventRoutes: Sendable {
+    let parts: APIParts
+
+    var all: [APIRoute] {
+        [
+            APIRoute("publishEvents", .post, "events", .own(.publish), handle: publish),
+            APIRoute("getEvent", .get, "events/{event}", .own(.widgetsRead), handle: get),
+        ]
+    }
+
+    private static let batchType = "application/cloudevents-batch+json"
+
+    private func get(_ call: APICall) async throws -> Response {
+        try call.allowQuery("wait")
+        let id = try call.path("event")
+        let watch = try call.waitsForOutcome ? parts.watch(id, for: call) : nil
+        guard let outcome = try await parts.outcome(of: id, for: call, watch) else { throw Problem.notFound }
+        return JSONValue.object(PublishedEvent(outcome).document(outcome)).response()
+    }
+
+    // MARK: Publishing
+
+    /// Content modes as in the HTTP protocol binding for CloudEvents 1.0.
+    private func publish(_ call: APICall) async throws -> Response {
+        try call.allowQuery("wait")
+        let isBatch = call.mediaType == Self.batchType
+        if isBatch, try call.waitsForOutcome {
+            throw Problem.parameter("wait", "a batch does not wait; ask for its events by their ids")
+        }
+        let body = try await call.bytes()
+        if isBatch { return try await publishBatch(body, call) }
+        let isStructured = call.mediaType == EventEncoder.structuredContentType
+        let message = CloudEventMessage(body, isStructured ? [] : call.cloudEventHeaders, contentType: call.mediaType)
+        let outgoing = try await outgoing(message, call, data: isStructured ? "/data" : "")
+        return try await parts.publish(outgoing, for: call)
+    }
+
+    /// Publishes the valid events of a batch, in order, and answers with a result for each.
+    private func publishBatch(_ body: [UInt8], _ call: APICall) async throws -> Response {
+        let outlet = try parts.outlet()
+        let value: JSONValue
+        do throws(JSONError) {
+            value = try JSONValue.parse(body)
+        } catch {
+            throw Problem(parsing: error)
+        }
+        guard case .array(let items) = value else {
+            throw Problem.unprocessable("", "expected an array of CloudEvents, found \(value.kind.name)")
+        }
+        var events: [EventOutlet.Outgoing] = []
+        var problems: [Int: Problem] = [:]
+        for (index, item) in items.enumerated() {
+            let message = CloudEventMessage(item.encoded, [], contentType: EventEncoder.structuredContentType)
+            do {
+                events.append(try await outgoing(message, call, data: "/data"))
+            } catch {
+                guard let problem = Problem(explaining: error), problem.status.kind == .clientError else { throw error }
+                problems[index] = problem.moved(below: "/\(index)")
+            }
+        }
+        var published = await outlet.publish(events).makeIterator()
+        let results = items.indices.map { index -> JSONValue in
+            if let problem = problems[index] { return problem.result }
+            guard let result = published.next() else { return Problem.internal.result }
+            switch result {
+            case .success(let event):
+                var object = event.document()
+                object["status"] = .number(JSONNumber(HTTPResponse.Status.accepted.code))
+                return .object(object)
+            case .failure: return Problem.eventsUnavailable.result
+            }
+        }
+        return (["results": .array(results)] as JSONValue).response()
+    }
+
+    /// The event of a message, if its bearer may publish it.
+    ///
+    /// - Parameter data: pointer to the data in the body.
+    private func outgoing(
+        _ message: CloudEventMessage, _ call: APICall, data: String
+    ) async throws -> EventOutlet.Outgoing {
+        let decoded = try message.decode()
+        let (event, envelope) = (decoded.event, decoded.envelope)
+        do {
+            guard Text.equal(event.app, call.app) else {
+                throw Problem.unprocessable("/app", "must equal the path's")
+            }
+            try await EventRules(directory: parts.directory).check(event, call)
+        } catch let problem as Problem {
+            throw problem.moved(below: data)
+        }
+        return EventOutlet.Outgoing(
+            event: event, id: envelope.id, source: envelope.source, time: envelope.time,
+            traceparent: envelope.traceparent ?? call.traceparent, user: call.user)
+    }
+}
+
+/// A CloudEvent as a message of Kafka has it, for the same decoder.
+private struct CloudEventMessage {
+    private var bytes: [UInt8]
+    private let value: Range<Int>
+    private var attributes = EventAttributes()
+
+    /// - Parameter headers: the attributes in binary mode.
+    init(_ body: [UInt8], _ headers: [(name: String, value: String)], contentType: String?) {
+        bytes = body
+        value = 0..<body.count
+        for header in headers { note(header.name, header.value) }
+        if let contentType { note("content-type", contentType) }
+    }
+
+    private mutating func note(_ name: String, _ value: String) {
+        let start = bytes.count
+        bytes += Array(name.utf8)
+        let middle = bytes.count
+        bytes += Array(value.utf8)
+        attributes.note(name: start..<middle, value: middle..<bytes.count, in: bytes)
+    }
+
+    /// Decodes the event, of whichever topic.
+    func decode() throws(EventError) -> DecodedEvent {
+        var last: EventError?
+        for topic in EventTopic.allCases {
+            switch EventDecoder().decode(bytes: bytes, value: value, attributes: attributes, topic: topic) {
+            case .success(let decoded): return decoded
+            case .failure(let error):
+                last = error
+                guard error.code == .wrongTopic else { throw error }
+            }
+        }
+        throw last ?? EventError(code: .unknownType, message: "unknown event type")
+    }
+}
+
+extension APICall {
+    /// The attributes of a CloudEvent in binary mode, named as in Kafka.
+    fileprivate var cloudEventHeaders: [(name: String, value: String)] {
+        request.headers.compactMap { field in
+            let name = field.name.canonicalName
+            guard name.hasPrefix("ce-") else { return nil }
+            var value = field.value
+            if value.count > 1, value.hasPrefix("\""), value.hasSuffix("\"") {
+                value = String(value.dropFirst().dropLast())
+                    .replacing("\\\"", with: "\"").replacing("\\\\", with: "\\")
+            }
+            return ("ce_" + name.dropFirst("ce-".count), value.removingPercentEncoding ?? value)
+        }
+    }
+}
+
+extension Problem {
+    /// The problem with pointers below another place.
+    fileprivate func moved(below pointer: String) -> Problem {
+        var problem = self
+        problem.errors = errors.map { item in
+            var item = item
+            item.pointer = item.pointer.map { pointer + $0 }
+            return item
+        }
+        return problem
+    }
+
+    /// The result of an event of a batch.
+    fileprivate var result: JSONValue {
+        ["status": .number(JSONNumber(status.code)), "problem": document]
+    }
+}

@@ -1,0 +1,223 @@
+import HTTPTypes
+import KafkaClient
+import PostgresClient
+import TestSupport
+import Testing
+import WidgetEvents
+import WidgetModel
+import WidgetStore
+
+@testable import WidgetAPI
+
+@Suite("Events over HTTP and their outcomes", .tags(.api), .timeLimit(.patience))
+struct EventRoutesTests {
+    private static let events = "\(TestAPI.base)/events"
+
+    private static func event(_ id: String, _ type: EventType, _ data: JSONValue, time: String? = nil) -> JSONValue {
+        var object = JSONObject()
+        object["specversion"] = "1.0"
+        object["id"] = .string(id)
+        object["source"] = "/shop"
+        object["type"] = .string(type.rawValue)
+        if let time { object["time"] = .string(time) }
+        object["data"] = data
+        return .object(object)
+    }
+
+    private static func placement(_ widget: String, user: String = "u1") -> JSONValue {
+        var object = TestAPI.placement.objectValue ?? JSONObject()
+        object["app"] = .string(TestKinds.app)
+        object["widget"] = .string(widget)
+        object["user"] = .string(user)
+        return .object(object)
+    }
+
+    private static func push(_ user: String, app: String = TestKinds.app) -> JSONValue {
+        ["app": .string(app), "audience": ["user": .string(user)], "kinds": ["Purchases"]]
+    }
+
+    private static func headers(_ type: String, _ more: [String: String] = [:]) throws -> HTTPFields {
+        var headers: HTTPFields = [.contentType: type]
+        for (name, value) in more { headers[try #require(HTTPField.Name(name))] = value }
+        return headers
+    }
+
+    @Test("Removing and configuring do not depend on what has been applied")
+    func beforeApplied() async throws {
+        try await withStore { store in
+            try await withAPI(store) { api in
+                let path = "\(TestAPI.base)/widgets/new"
+                #expect(try await api.ask(.put, path, body: TestAPI.placement).status == 202)
+                let configured = try await api.ask(.put, "\(path)/configuration", body: ["configuration": [:]])
+                #expect(configured.status == 202)
+                let removed = try await api.ask(.delete, path)
+                #expect(removed.status == 202, "\(removed.text)")
+                let id = removed.document["event"]?["id"]?.stringValue ?? ""
+                #expect(removed.headers[.location] == "\(Self.events)/\(id)")
+                #expect(Set(api.published.all.map(\.key)) == [Array("new".utf8)])
+            }
+        }
+    }
+
+    /// Stores the outcome of an event as ingest does.
+    private static func apply(
+        _ message: Int, _ result: EventOutcome.Result, _ api: TestAPI, _ store: TestStore
+    ) async throws {
+        try await eventually("published") { api.published.all.count > message }
+        let event = try api.published.events()[message]
+        let app = try #require(try await store.directory().apps[TestKinds.app])
+        let outcome = EventOutcome(
+            appID: app.id, event: event.envelope.id, type: event.envelope.type, topic: api.published.all[message].topic,
+            partition: 0, offset: Int64(message), user: api.published.handlings()[message].user, result: result,
+            code: result == .deadLetter ? "unknownKind" : nil)
+        _ = try await store.pool.query(InsertEventOutcomes([outcome]))
+    }
+
+    @Test("A write waits until it has been applied, and tells what became of it; later it can be asked for")
+    func waits() async throws {
+        try await withStore { store in
+            try await withAPI(store) { api in
+                let path = "\(TestAPI.base)/widgets/w1?wait=applied"
+                for (index, result) in EventOutcome.Result.allCases.enumerated() {
+                    async let waiting = api.ask(.delete, path)
+                    try await Self.apply(index, result, api, store)
+                    let answer = try await waiting
+                    #expect(answer.status == 200, "\(answer.text)")
+                    #expect(answer.document["outcome"]?["result"] == .string(result.rawValue))
+                    let location = try #require(answer.headers[.location])
+                    let later = try await api.json(location)
+                    #expect(later.status == 200 && later.document == answer.document)
+                }
+                #expect(api.changes.counts.polls == 0)
+                #expect(try await api.ask(.delete, "\(TestAPI.base)/widgets/w1?wait=5").status == 400)
+            }
+        }
+    }
+
+    @Test("A wait is bounded: an event that has not been applied in time is answered with its position alone")
+    func bounded() async throws {
+        var configuration = APIConfiguration(port: 0)
+        configuration.outcomeWait = .milliseconds(100)
+        try await withStore { [configuration] store in
+            try await withAPI(store, configuration: configuration) { api in
+                let answer = try await api.ask(.delete, "\(TestAPI.base)/widgets/w1?wait=applied")
+                #expect(answer.status == 202 && answer.document["outcome"] == nil)
+                let location = try #require(answer.headers[.location])
+                #expect(try await api.json("\(location)?wait=applied").status == 404)
+            }
+        }
+    }
+
+    @Test("Outcomes are told to their own app, and to the user whose token published the event")
+    func tenancy() async throws {
+        try await withStore { store in
+            try await withAPI(store) { api in
+                let own = TestAPI.Bearer.token(try await api.tokens.token(user: "u1"))
+                let published = try await api.ask(.delete, "\(TestAPI.base)/widgets/w1", as: own)
+                let location = try #require(published.headers[.location])
+                try await Self.apply(0, .applied, api, store)
+                #expect(try await api.json(location, as: own).status == 200)
+                #expect(try await api.json(location).status == 200)
+                let another = TestAPI.Bearer.token(try await api.tokens.token(user: "u2"))
+                #expect(try await api.json(location, as: another).status == 404)
+                let stranger = TestAPI.Bearer.token(try await api.tokens.token(app: TestKinds.otherApp))
+                let elsewhere = location.replacing(TestKinds.app, with: TestKinds.otherApp)
+                #expect(try await api.json(location, as: stranger).status == 404)
+                #expect(try await api.json(elsewhere, as: stranger).status == 404)
+            }
+        }
+    }
+
+    @Test("CloudEvents in binary and structured mode are published with their id, source and time")
+    func modes() async throws {
+        try await withStore { store in
+            try await withAPI(store) { api in
+                let structured = try await api.ask(
+                    .post, Self.events,
+                    body: Self.event("a 1", .widgetPlaced, Self.placement("w1"), time: "2026-01-01T00:00:00Z"),
+                    headers: Self.headers("application/cloudevents+json; charset=utf-8"))
+                #expect(structured.status == 202 && structured.document["event"]?["id"] == "a 1", "\(structured.text)")
+                #expect(structured.headers[.location] == "\(Self.events)/a%201")
+                let binary = try await api.ask(
+                    .post, Self.events, body: Self.push("u1"),
+                    headers: Self.headers(
+                        "application/json",
+                        [
+                            "ce-specversion": "1.0", "ce-id": "b", "ce-source": "\"/caf%C3%A9\"",
+                            "ce-type": EventType.pushReceived.rawValue,
+                        ]))
+                #expect(binary.status == 202, "\(binary.text)")
+                #expect(binary.document["event"]?["topic"] == "freshet.pushes")
+                let removal: JSONValue = ["app": .string(TestKinds.app), "widget": "w1"]
+                _ = try await api.ask(
+                    .post, Self.events, body: Self.event("c", .widgetRemoved, removal),
+                    headers: Self.headers("application/cloudevents+json"))
+                let events = try api.published.events()
+                #expect(events.map(\.envelope.id) == ["a 1", "b", "c"])
+                #expect(events.map(\.envelope.source) == ["/shop", "/café", "/shop"])
+                #expect(events[0].envelope.time?.rfc3339.hasPrefix("2026-01-01T00:00:00") == true)
+                // Without a time of their own, lifecycle events are ordered by their arrival.
+                #expect(api.published.handlings().map(\.isOrderedByArrival) == [false, false, true])
+            }
+        }
+    }
+
+    @Test("A batch is published in order, with a result for each event")
+    func batch() async throws {
+        try await withStore { store in
+            try await withAPI(store) { api in
+                let batch: JSONValue = [
+                    Self.event("1", .widgetPlaced, Self.placement("w1")),
+                    Self.event("2", .pushReceived, ["app": .string(TestKinds.app)]),
+                    Self.event("3", .pushReceived, Self.push("u1", app: TestKinds.otherApp)), 7,
+                    Self.event("5", .pushReceived, Self.push("u1")),
+                ]
+                let headers = try Self.headers("application/cloudevents-batch+json")
+                let answer = try await api.ask(.post, Self.events, body: batch, headers: headers)
+                let results = answer.document["results"]?.arrayValue ?? []
+                try #require(answer.status == 200 && results.count == 5, "\(answer.text)")
+                #expect(results.compactMap { $0["status"] } == [202, 422, 422, 422, 202], "\(answer.text)")
+                #expect(results.first?["event"]?["id"] == "1" && results.last?["event"]?["offset"] == 1)
+                #expect(results[1]["problem"]?["pointer"]?.stringValue?.hasPrefix("/1/data") == true)
+                #expect(results[2]["problem"]?["pointer"] == "/2/data/app")
+                #expect(try api.published.events().map(\.envelope.id) == ["1", "5"])
+                #expect(try await api.ask(.post, Self.events, body: [:], headers: headers).status == 422)
+                let waiting = try await api.ask(.post, "\(Self.events)?wait=applied", body: [], headers: headers)
+                #expect(waiting.status == 400)
+            }
+        }
+    }
+
+    @Test("Events over HTTP are refused by the same rules as others")
+    func refused() async throws {
+        try await withStore { store in
+            try await withAPI(store) { api in
+                func post(
+                    _ event: JSONValue, as bearer: TestAPI.Bearer = .everything,
+                    type: String = "application/cloudevents+json"
+                ) async throws -> (Int, JSONValue?) {
+                    let answer = try await api.ask(
+                        .post, Self.events, as: bearer, body: event, headers: Self.headers(type))
+                    return (answer.status, answer.document["pointer"])
+                }
+                var placement = Self.placement("w1").objectValue ?? JSONObject()
+                placement["kind"] = "Nothing"
+                let unknown = try await post(Self.event("1", .widgetPlaced, .object(placement)))
+                #expect(unknown.0 == 422 && unknown.1 == "/data/kind")
+                let missing = try await post(["specversion": "1.0"])
+                #expect(missing.0 == 422 && missing.1 == "/id")
+                #expect(try await post([:], type: "text/plain").0 == 415)
+                #expect(try await post([:], type: "application/cloudevents+avro").0 == 415)
+                // Binary mode without attributes.
+                #expect(try await post(Self.push("u1"), type: "application/json").0 == 422)
+                let device = TestAPI.Bearer.token(try await api.tokens.token(user: "u2"))
+                #expect(try await post(Self.event("1", .widgetPlaced, Self.placement("w1")), as: device).0 == 403)
+                #expect(try await post(Self.event("1", .pushReceived, Self.push("u1")), as: device).0 == 403)
+                let publisher = TestAPI.Bearer.token(try await api.tokens.token(scopes: [.publish]))
+                #expect(try await post(Self.event("1", .reloadRequested, Self.push("u1")), as: publisher).0 == 403)
+                #expect(api.published.all.isEmpty)
+                #expect(try await post(Self.event("1", .pushReceived, Self.push("u1")), as: publisher).0 == 202)
+            }
+        }
+    }
+}
