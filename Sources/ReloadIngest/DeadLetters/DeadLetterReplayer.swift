@@ -236,7 +236,8 @@ extension DeadLetter {
     /// The original message in its place. Ordered by its arrival it is replayed only after a diversion, which holds back all
     /// of the app's events: otherwise it has been overtaken, and its time decides.
     fileprivate var placed: KafkaBatch.Placed {
-        let headers = cause == .diverted ? headers : headers.filter { $0.name.lowercased() != EventHandling.orderHeader }
+        let headers =
+            cause == .diverted ? headers : headers.filter { $0.name.lowercased() != EventHandling.orderHeader }
         return KafkaBatch.Placed(
             partition: partition, offset: offset,
             message: KafkaMessage(
