@@ -96,7 +96,7 @@ let package = Package(
             name: "WidgetAPI",
             dependencies: [
                 "KafkaClient", "PostgresClient", "WidgetEvents", "WidgetModel", "WidgetStore", "WidgetRepresentation",
-                logging, lifecycle,
+                "ReloadIngest", logging, lifecycle,
                 hummingbird, nio, jwt, crypto, metrics, tracing, .product(name: "NIOHTTP1", package: "swift-nio"),
                 .product(name: "NIOHTTPCompression", package: "swift-nio-extras"),
                 .product(name: "NIOHTTPTypes", package: "swift-nio-extras"),
@@ -128,7 +128,7 @@ let package = Package(
             dependencies: [
                 "FreshetService", "SampleProvider", "KafkaClient", "PostgresClient", "WidgetModel", "WidgetEvents",
                 "WidgetStore", "WidgetRepresentation", "ReloadIngest", "ReloadWorkers", "WidgetAPI", "FreshetClient",
-                argumentParser, logging, lifecycle, httpClient, nio, crypto, jwt,
+                argumentParser, logging, lifecycle, httpClient, nio,
             ],
             swiftSettings: strict),
         .executableTarget(
@@ -219,7 +219,7 @@ let package = Package(
             name: "FreshetServiceTests",
             dependencies: [
                 "FreshetService", "SampleProvider", "KafkaClient", "PostgresClient", "ReloadWorkers", "WidgetModel",
-                "WidgetStore", "TestSupport", logging, metrics,
+                "WidgetStore", "WidgetRepresentation", "TestSupport", logging, metrics,
             ],
             swiftSettings: strict),
         .testTarget(

@@ -1,5 +1,6 @@
 import Hummingbird
 package import Logging
+package import ReloadIngest
 import ServiceLifecycle
 package import WidgetModel
 package import WidgetRepresentation
@@ -17,6 +18,12 @@ package final class APIService: Service {
         package var changes: TimelineChanges
         /// Reason why a provider must not be called, by the rules of egress; nil if it may be.
         package var providerProblem: @Sendable (ProviderURL) async -> String?
+        /// Sends a provider a test request, signed with the secrets.
+        package var askProvider: @Sendable (_ url: String, _ secrets: [[UInt8]]) async -> ProviderTrial = { _, _ in
+            ProviderTrial()
+        }
+        /// Rules by which dead letters are replayed.
+        package var ingest = IngestConfiguration()
 
         package init(
             keys: TokenKeyStore? = nil, events: EventOutlet? = nil,
@@ -122,6 +129,7 @@ package final class APIService: Service {
             APIParts(
                 store: store, directory: DirectoryCache(pool: store.pool), events: resources.events,
                 lookup: resources.lookup, changes: resources.changes, providerProblem: resources.providerProblem,
+                askProvider: resources.askProvider, ingest: resources.ingest,
                 outcomeWait: configuration.outcomeWait))
     }
 

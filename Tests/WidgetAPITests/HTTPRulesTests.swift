@@ -118,6 +118,10 @@ struct HTTPRulesTests {
         "what is not HTTP/1.1, or not implemented, is refused with a problem document",
         arguments: [
             ("GET /health/live HTTP/1.1\r\n\r\n", 400),
+            ("POST /x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 501),
+            ("POST /x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n", 501),
+            ("POST /x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding:\r\n\r\n0\r\n\r\n", 501),
+            ("POST /x HTTP/1.0\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 501),
             ("GET /health/live HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", 400),
             ("FOO /health/live HTTP/1.1\r\nHost: a\r\n\r\n", 501), ("CONNECT a:1 HTTP/1.1\r\nHost: a\r\n\r\n", 501),
             ("GET /health/live HTTP/1.1\r\nHost: a\r\nB\u{1}d: 1\r\n\r\n", 400),

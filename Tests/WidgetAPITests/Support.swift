@@ -164,6 +164,7 @@ func withAPI(
     configuration: APIConfiguration = APIConfiguration(port: 0), changes: TimelineChanges = TimelineChanges(),
     tokens given: TestTokens? = nil, keys file: TokenKeyStore? = nil, logger: Logger = quiet,
     providerProblem: @escaping @Sendable (ProviderURL) async -> String? = { _ in nil },
+    askProvider: @escaping @Sendable (String, [[UInt8]]) async -> ProviderTrial = { _, _ in ProviderTrial() },
     _ body: @Sendable (TestAPI) async throws -> Void
 ) async throws {
     let tokens: TestTokens
@@ -171,11 +172,11 @@ func withAPI(
     let keys = file ?? tokens.store()
     try await keys.load()
     let published = PublishedMessages()
+    var resources = APIService.Resources(
+        keys: hasKeys ? keys : nil, events: published.outlet(), changes: changes, providerProblem: providerProblem)
+    resources.askProvider = askProvider
     let service = APIService(
-        configuration: configuration, store: store.store,
-        resources: APIService.Resources(
-            keys: hasKeys ? keys : nil, events: published.outlet(), changes: changes,
-            providerProblem: providerProblem),
+        configuration: configuration, store: store.store, resources: resources,
         readiness: Readiness(checks: checks), logger: logger)
     let application = Application(router: service.router(), logger: quiet)
     let token = try await tokens.token()

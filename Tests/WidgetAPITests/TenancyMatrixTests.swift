@@ -72,6 +72,11 @@ struct TenancyMatrixTests {
         "requestReload": Rule(
             foreign: .forbidden, body: ["audience": ["user": "u1"], "kinds": ["Purchases"]], status: 202),
         "getForecast": Rule(foreign: .forbidden),
+        "eraseUser": Rule(foreign: .forbidden),
+        "getSigningSecret": Rule(foreign: .forbidden), "rotateSigningSecret": Rule(foreign: .forbidden),
+        "endSecretRotation": Rule(foreign: .forbidden), "testProvider": Rule(foreign: .forbidden),
+        "countDeadLetters": Rule(foreign: .forbidden), "replayDeadLetters": Rule(foreign: .forbidden),
+        "replayDeadLetter": Rule(foreign: .forbidden),
         "listDeadLetters": Rule(foreign: .forbidden),
         "getDeadLetter": Rule(foreign: .forbidden),
         "discardDeadLetter": Rule(foreign: .forbidden, status: 204),
@@ -125,6 +130,7 @@ struct TenancyMatrixTests {
         route.template.replacing("{app}", with: app).replacing("{kind}", with: "Purchases")
             .replacing("{widget}", with: "w1").replacing("{device}", with: "d1").replacing("{letter}", with: "1")
             .replacing("{event}", with: "e1")
+            .replacing("{user}", with: "u1")
     }
 
     private static func bearer(_ fault: Fault, _ route: APIRoute, _ api: TestAPI) async throws -> TestAPI.Bearer {

@@ -41,7 +41,7 @@ struct APIWiring: Sendable {
                 topics: [.pushes: topics.pushes, .appChanges: topics.appChanges, .widgets: topics.widgets],
                 send: { await producer.send($0) })
         }
-        return APIService.Resources(
+        var resources = APIService.Resources(
             keys: settings.api.keys.map { path in
                 TokenKeyStore(logger: logger) { () async throws(TokenKeyStore.Unreadable) in
                     try await TokenKeyFile.read(path: path)
@@ -52,6 +52,10 @@ struct APIWiring: Sendable {
                 reader: KafkaReader(configuration: kafka, logger: logger), topics: topics.inputs,
                 sorts: topics.inputSorts),
             changes: changes, providerProblem: ProviderCheck(settings.providers).problem)
+        let probe = ProviderProbe(settings)
+        resources.askProvider = { url, secrets in await probe.trial(url, secrets: secrets) }
+        resources.ingest = settings.ingestConfiguration
+        return resources
     }
 }
 

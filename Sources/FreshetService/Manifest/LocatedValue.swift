@@ -1,3 +1,5 @@
+package import WidgetModel
+
 /// A place in a text file; lines and columns start from 1, columns count Unicode scalars.
 package struct SourceMark: Hashable, Comparable, Sendable {
     package var line: Int
@@ -72,5 +74,12 @@ package struct FileProblem: Error, Hashable, Sendable, CustomStringConvertible {
         text += message
         if let expectation { text += "; expected " + expectation }
         return text
+    }
+    package var json: JSONValue {
+        [
+            "file": .string(file), "line": mark.map { .number(JSONNumber($0.line)) } ?? .null,
+            "column": mark.map { .number(JSONNumber($0.column)) } ?? .null, "path": .string(path),
+            "message": .string(message), "expected": expectation.map { .string($0) } ?? .null,
+        ]
     }
 }

@@ -1,5 +1,6 @@
 import Foundation
 package import WidgetModel
+package import WidgetRepresentation
 
 /// A manifest: one app with its kinds per YAML document.
 package struct Manifest: Sendable {

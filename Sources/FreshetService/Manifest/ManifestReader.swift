@@ -1,4 +1,5 @@
 import WidgetModel
+import WidgetRepresentation
 
 /// Turns the documents of a manifest into definitions and collects everything that is wrong with them.
 ///

@@ -1,7 +1,7 @@
 import KafkaClient
 import PostgresClient
 import WidgetEvents
-import WidgetModel
+package import WidgetModel
 package import WidgetStore
 
 /// Replays kept events: decodes, folds and applies them like a polled batch and marks them as replayed in the same
@@ -24,6 +24,18 @@ package struct DeadLetterReplayer: Sendable {
             sum.failed += right.failed
             sum.failures.merge(right.failures, uniquingKeysWith: +)
             return sum
+        }
+
+        package var json: JSONObject {
+            var object = JSONObject()
+            object["replayed"] = .number(JSONNumber(replayed))
+            object["failed"] = .number(JSONNumber(failed))
+            object["failures"] = .object(
+                JSONObject(
+                    failures.sorted { $0.key < $1.key }.map {
+                        JSONObject.Member(key: $0.key, value: .number(JSONNumber($0.value)))
+                    }))
+            return object
         }
     }
 

@@ -1,5 +1,6 @@
 import HTTPTypes
 import Hummingbird
+import ReloadIngest
 import WidgetModel
 import WidgetRepresentation
 import WidgetStore
@@ -14,12 +15,32 @@ struct APIParts: Sendable {
     let changes: TimelineChanges
     /// Reason why a provider must not be called; nil if it may be.
     var providerProblem: @Sendable (ProviderURL) async -> String? = { _ in nil }
+    /// Sends a provider a test request, signed with the secrets.
+    var askProvider: @Sendable (_ url: String, _ secrets: [[UInt8]]) async -> ProviderTrial = { _, _ in ProviderTrial()
+    }
+    /// Rules by which dead letters are replayed.
+    var ingest = IngestConfiguration()
     /// Longest wait for the outcome of an event.
     let outcomeWait: Duration
 
     func outlet() throws(Problem) -> EventOutlet {
         guard let events else { throw .eventsUnavailable }
         return events
+    }
+}
+
+/// Result of a test request to a provider.
+package struct ProviderTrial: Hashable, Sendable {
+    /// Class of the failure; nil if the provider accepts the request.
+    package var reason: String?
+    package var message: String?
+    /// Status of the answer, if the provider refuses the request by it.
+    package var status: Int?
+
+    package init(reason: String? = nil, message: String? = nil, status: Int? = nil) {
+        self.reason = reason
+        self.message = message
+        self.status = status
     }
 }
 

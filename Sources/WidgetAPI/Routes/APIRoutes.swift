@@ -10,6 +10,7 @@ struct APIRoutes: Sendable {
             KindRoutes(parts: parts).all + WidgetRoutes(parts: parts).all + TimelineRoutes(parts: parts).all
             + DeviceRoutes(parts: parts).all + ReloadRoutes(parts: parts).all + OperatorRoutes(parts: parts).all
             + EventRoutes(parts: parts).all
+            + DeadLetterRoutes(parts: parts).all + ProviderRoutes(parts: parts).all
     }
 
     func add(to router: Router<APIContext>, behind gate: APIGate) {

@@ -8,7 +8,8 @@ import WidgetModel
 /// Holds a connection to the rules of HTTP/1.1 (RFC 9110 and 9112) that the codec leaves to applications.
 ///
 /// - A response to `HEAD` has the head of the response to `GET`, and never a body.
-/// - A request without exactly one `Host` is refused, and so is one that cannot be parsed, with a problem document.
+/// - A request without exactly one `Host` is refused, and so is one that cannot be parsed or has a transfer coding other than
+///   `chunked`, with a problem document.
 /// - `100 Continue` is sent once a route reads the body, so that refused requests need not send one.
 /// - The connection closes after a request of HTTP/1.0, or with `Connection: close` among other options.
 final class HTTPRules: ChannelDuplexHandler, RemovableChannelHandler {
@@ -87,6 +88,11 @@ final class HTTPRules: ChannelDuplexHandler, RemovableChannelHandler {
             return .badRequest("expected one Host header, found \(head.headers["host"].count)")
         }
         if head.method == .CONNECT { return .notImplemented("CONNECT") }
+        // The parser takes a body for chunked if the last coding is; a proxy in front may see another end of it.
+        let codings = head.headers["transfer-encoding"]
+        guard codings.isEmpty || head.version == .http1_1 && codings.map({ $0.lowercased() }) == ["chunked"] else {
+            return .notImplemented("a transfer coding other than chunked in HTTP/1.1")
+        }
         let expectations = head.headers[canonicalForm: "expect"]
         guard expectations.allSatisfy({ $0.lowercased() == "100-continue" }) else { return .expectationFailed }
         return nil

@@ -1,28 +1,29 @@
 import ArgumentParser
-import Crypto
 import Foundation
 import FreshetService
 import PostgresClient
 import WidgetModel
+import WidgetRepresentation
 import WidgetStore
 
 struct AppsCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "apps",
-        abstract: "Shows the registered apps and replaces their signing secrets.",
-        subcommands: [Show.self, RotateSecret.self, EndRotation.self])
+        abstract: "Lists the registered apps and replaces their signing secrets.",
+        subcommands: [List.self, RotateSecret.self, EndRotation.self])
 
-    struct Show: AsyncParsableCommand {
+    struct List: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Shows apps and whether their secrets are being replaced.",
+            abstract: "Lists apps and whether their secrets are being replaced.",
             discussion: """
                 Secrets are not shown.
 
-                Example:
-                  freshet apps show --app com.example.bank
+                Examples:
+                  freshet apps list
+                  freshet apps list --app com.example.bank --json
                 """)
 
-        @Option(help: "The app's bundle identifier; all apps if none is given.")
+        @Option(help: "Only this app.")
         var app: String?
 
         @OptionGroup var output: OutputOptions
@@ -95,13 +96,7 @@ struct AppsCommand: AsyncParsableCommand {
         }
 
         private func newSecret() throws -> SigningSecret {
-            guard let secretFile else {
-                let bytes = SymmetricKey(size: .bits256).withUnsafeBytes { Array($0) }
-                guard let secret = SigningSecret(SigningSecret.prefix + Data(bytes).base64EncodedString()) else {
-                    throw CommandFailure(.failure, "no secret could be made")
-                }
-                return secret
-            }
+            guard let secretFile else { return .random() }
             do {
                 return try SigningSecretReference.file(secretFile)
                     .resolve(environment: [:], folder: FileManager.default.currentDirectoryPath)
@@ -113,10 +108,7 @@ struct AppsCommand: AsyncParsableCommand {
 
         private func report(_ rotation: WidgetStore.SecretRotation, _ secret: SigningSecret) {
             if output.json {
-                guard case .object(var object) = rotation.secrets.json else { return }
-                object["changed"] = .bool(rotation.isChanged)
-                if generate { object["secret"] = .string(secret.exposed) }
-                Terminal.print(.object(object))
+                Terminal.print(rotation.json(telling: generate ? secret : nil))
                 return
             }
             guard rotation.isChanged else {
@@ -165,18 +157,6 @@ struct AppsCommand: AsyncParsableCommand {
     }
 
     private static func unknown(_ app: String) -> CommandFailure {
-        CommandFailure(.failure, "no app \(Text.quoted(app)) is registered; `freshet apps show` shows all")
-    }
-}
-
-extension AppSecrets {
-    /// Without the secrets.
-    fileprivate var json: JSONValue {
-        var object = JSONObject()
-        object["app"] = .string(name)
-        object["developerMode"] = .bool(isDeveloperMode)
-        object["secretReplacedAt"] = replacedAt.map { .string($0.rfc3339) } ?? .null
-        object["previousSecretExpiresAt"] = previousExpiresAt.map { .string($0.rfc3339) } ?? .null
-        return .object(object)
+        CommandFailure(.failure, "no app \(Text.quoted(app)) is registered; `freshet apps list` shows all")
     }
 }

@@ -1,5 +1,4 @@
 import ArgumentParser
-import Crypto
 import Foundation
 import FreshetService
 import PostgresClient
@@ -18,7 +17,8 @@ struct KindsCommand: AsyncParsableCommand {
             abstract: "Registers the apps and kinds of a manifest.",
             discussion: """
                 The manifest is checked as a whole, errors are reported with their lines, and it is applied in one \
-                transaction. Kinds that it does not list stay as they are.
+                transaction. Kinds that it does not list stay as they are. A provider whose host has an address that is \
+                not public is refused, unless providers.allowPrivateNetworks lists it.
 
                 A new app without a signing secret gets a random one. A changed secret leaves the old one valid for 24 \
                 hours; `freshet apps rotate-secret` has other times.
@@ -41,14 +41,15 @@ struct KindsCommand: AsyncParsableCommand {
 
         func run() async throws {
             let manifest = try Manifest.read(path: file, environment: ProcessInfo.processInfo.environment)
-            try await output.settings.withStore { store, _ in
+            try await output.settings.withStore { store, settings in
                 let apps = manifest.apps.map(\.definition)
+                try await ProviderCheck(settings.providers).check(apps, file: file)
                 let changes: [KindChange]
                 if dryRun {
                     changes = try await store.difference(apps)
                 } else {
                     changes = try await store.apply(
-                        apps, secrets: manifest.secrets, freshSecret: { SymmetricKey(size: .bits256).bytes })
+                        apps, secrets: manifest.secrets, freshSecret: { SigningSecret.random().bytes })
                 }
                 KindsCommand.report(changes, json: output.json)
                 if !dryRun { try await KeptEvents.tell(of: apps.map(\.name), in: store) }
@@ -172,12 +173,6 @@ extension Manifest {
         Dictionary(
             apps.compactMap { app in app.signingSecret.map { (app.definition.name, $0.bytes) } },
             uniquingKeysWith: { $1 })
-    }
-}
-
-extension SymmetricKey {
-    fileprivate var bytes: [UInt8] {
-        withUnsafeBytes { Array($0) }
     }
 }
 

@@ -1,6 +1,7 @@
 import ArgumentParser
 import FreshetService
 import WidgetModel
+import WidgetRepresentation
 import WidgetStore
 
 struct UsersCommand: AsyncParsableCommand {
@@ -47,11 +48,7 @@ struct UsersCommand: AsyncParsableCommand {
                     throw CommandFailure(.failure, "no app \(Text.quoted(app)) is registered")
                 }
                 if output.json {
-                    Terminal.print([
-                        "widgets": .number(JSONNumber(erasure.widgets)),
-                        "timelines": .number(JSONNumber(erasure.timelines)),
-                        "deadLetters": .number(JSONNumber(erasure.deadLetters)),
-                    ])
+                    Terminal.print(erasure.json)
                 } else {
                     Terminal.print(
                         "erased \(erasure.widgets) widgets, \(erasure.timelines) timelines, "

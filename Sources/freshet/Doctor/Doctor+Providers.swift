@@ -1,4 +1,3 @@
-import AsyncHTTPClient
 import FreshetService
 import PostgresClient
 import ReloadWorkers
@@ -49,18 +48,14 @@ extension Doctor {
     }
 
     private func ask(_ targets: [Target]) async -> [Finding] {
-        let limits: ConnectionLimits
-        let egress: EgressGuard
         do {
-            limits = try settings.connectionLimits()
-            egress = EgressGuard(try EgressPolicy(allowing: settings.providers.allowPrivateNetworks))
+            return try await ProviderProbe(settings).withClient { await ask(targets, $0) }
         } catch {
             return [.problem("providers", "\(error)", "fix the settings providers.…")]
         }
-        let http = HTTPClient(
-            eventLoopGroupProvider: .singleton,
-            configuration: ProviderClient.configuration(egress: egress, limits: limits))
-        let client = ProviderClient(http: http, egress: egress)
+    }
+
+    private func ask(_ targets: [Target], _ client: ProviderClient) async -> [Finding] {
         let found = await withTaskGroup(of: (Int, Finding).self) { group in
             var found: [(Int, Finding)] = []
             for (index, target) in targets.enumerated() {
@@ -70,17 +65,13 @@ extension Doctor {
             for await done in group { found.append(done) }
             return found
         }
-        try? await http.shutdown()
         return found.sorted { $0.0 < $1.0 }.map(\.1)
     }
 
     private func probe(_ target: Target, _ client: ProviderClient) async -> Finding {
-        let body: JSONValue = ["requests": .array([])]
         do {
-            _ = try await client.fetch(
-                ProviderCall(
-                    url: target.url, secrets: target.secrets, body: body.encoded, timeout: timeLimit / 2,
-                    maximumResponseBytes: 1 << 20))
+            try await ProviderProbe.ask(
+                target.url, secrets: target.secrets, timeout: timeLimit / 2, with: client)
             return .ok("providers", "\(target.url) of \(target.app) answers, and accepts the signature")
         } catch let failure as ProviderFailure {
             return Self.judge(failure, of: target.url, app: target.app)

@@ -4,6 +4,7 @@ import ReloadWorkers
 import TestSupport
 import Testing
 import WidgetModel
+import WidgetRepresentation
 
 @testable import FreshetService
 @testable import SampleProvider

@@ -2,6 +2,7 @@ import Foundation
 import TestSupport
 import Testing
 import WidgetModel
+import WidgetRepresentation
 import WidgetStore
 
 @testable import FreshetService
@@ -37,15 +38,15 @@ struct AppsCommandTests {
             #expect(try await secrets(store) == [printed.bytes] + old)
             #expect(!rotated.err.contains("whsec_"))
 
-            let shown = try await freshet(store, "show", "--app", Self.app)
+            let shown = try await freshet(store, "list", "--app", Self.app)
             #expect(shown.out.contains("valid until 20") && !shown.out.contains("whsec_"))
-            let json = try JSONValue.parse(try await freshet(store, "show", "--app", Self.app, "--json").out)
+            let json = try JSONValue.parse(try await freshet(store, "list", "--app", Self.app, "--json").out)
             #expect(json.encoded.count > 0 && !String(decoding: json.encoded, as: UTF8.self).contains("whsec_"))
 
             #expect(try await freshet(store, "end-rotation", "--app", Self.app).out.contains("not valid any more"))
             #expect(try await secrets(store) == [printed.bytes])
             #expect(try await freshet(store, "end-rotation", "--app", Self.app).out.contains("no previous secret"))
-            #expect(try await freshet(store, "show").out.contains("none"))
+            #expect(try await freshet(store, "list").out.contains("none"))
         }
     }
 
@@ -74,7 +75,7 @@ struct AppsCommandTests {
     func wrong() async throws {
         try await withStore { store in
             let cases: [(status: Int32, arguments: [String])] = [
-                (1, ["rotate-secret", "--app", "no.such.app", "--generate"]), (1, ["show", "--app", "no.such.app"]),
+                (1, ["rotate-secret", "--app", "no.such.app", "--generate"]), (1, ["list", "--app", "no.such.app"]),
                 (1, ["end-rotation", "--app", "no.such.app"]), (64, ["rotate-secret", "--app", Self.app]),
                 (64, ["rotate-secret", "--app", Self.app, "--generate", "--secret-file", "x"]),
                 (64, ["rotate-secret", "--app", Self.app, "--generate", "--keep-old", "soon"]),

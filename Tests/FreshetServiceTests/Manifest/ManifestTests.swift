@@ -2,6 +2,7 @@ import Foundation
 import TestSupport
 import Testing
 import WidgetModel
+import WidgetRepresentation
 
 @testable import FreshetService
 @testable import SampleProvider

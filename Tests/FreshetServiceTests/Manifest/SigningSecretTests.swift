@@ -1,7 +1,6 @@
 import TestSupport
 import Testing
-
-@testable import FreshetService
+import WidgetRepresentation
 
 @Suite("Signing secrets", .timeLimit(.patience))
 struct SigningSecretTests {
@@ -14,5 +13,11 @@ struct SigningSecretTests {
     ])
     func secretsHaveOneForm(text: String, bytes: Int?) {
         #expect(SigningSecret(text)?.bytes.count == bytes)
+    }
+
+    @Test func newSecretsHaveTheFormAndDiffer() {
+        let secrets = (0..<16).map { _ in SigningSecret.random() }
+        #expect(Set(secrets.map(\.exposed)).count == 16)
+        #expect(secrets.allSatisfy { SigningSecret($0.exposed) == $0 && $0.bytes.count == 32 })
     }
 }

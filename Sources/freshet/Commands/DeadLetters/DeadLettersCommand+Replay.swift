@@ -154,17 +154,3 @@ enum ReplayReport {
             : "replayed \(outcome.replayed); \(outcome.failed) failed again\(why)"
     }
 }
-
-extension DeadLetterReplayer.Outcome {
-    fileprivate var json: JSONObject {
-        var object = JSONObject()
-        object["replayed"] = .number(JSONNumber(replayed))
-        object["failed"] = .number(JSONNumber(failed))
-        object["failures"] = .object(
-            JSONObject(
-                failures.sorted { $0.key < $1.key }.map {
-                    JSONObject.Member(key: $0.key, value: .number(JSONNumber($0.value)))
-                }))
-        return object
-    }
-}

@@ -4,6 +4,7 @@ import FreshetService
 import SampleProvider
 import ServiceLifecycle
 import WidgetModel
+import WidgetRepresentation
 
 struct ProviderCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(

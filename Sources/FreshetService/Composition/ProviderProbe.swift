@@ -1,0 +1,54 @@
+import AsyncHTTPClient
+package import ReloadWorkers
+import WidgetAPI
+import WidgetModel
+
+/// Sends providers signed requests for no timelines, by the rules of egress.
+package struct ProviderProbe: Sendable {
+    private let settings: Settings
+
+    package init(_ settings: Settings) {
+        self.settings = settings
+    }
+
+    /// Lends a client.
+    ///
+    /// - Throws: ``CommandFailure`` or `EgressPolicy.InvalidPattern` for settings that cannot be used; errors of `body`.
+    package func withClient<Value>(_ body: (ProviderClient) async throws -> Value) async throws -> Value {
+        let limits = try settings.connectionLimits()
+        let egress = EgressGuard(try EgressPolicy(allowing: settings.providers.allowPrivateNetworks))
+        let http = HTTPClient(
+            eventLoopGroupProvider: .singleton,
+            configuration: ProviderClient.configuration(egress: egress, limits: limits))
+        do {
+            let value = try await body(ProviderClient(http: http, egress: egress))
+            try? await http.shutdown()
+            return value
+        } catch {
+            try? await http.shutdown()
+            throw error
+        }
+    }
+
+    /// - Throws: `ProviderFailure`, `CancellationError`.
+    package static func ask(
+        _ url: String, secrets: [[UInt8]], timeout: Duration, with client: ProviderClient
+    ) async throws {
+        let body: JSONValue = ["requests": .array([])]
+        _ = try await client.fetch(
+            ProviderCall(
+                url: url, secrets: secrets, body: body.encoded, timeout: timeout, maximumResponseBytes: 1 << 20))
+    }
+
+    /// The result for the API.
+    func trial(_ url: String, secrets: [[UInt8]]) async -> ProviderTrial {
+        do {
+            try await withClient { try await Self.ask(url, secrets: secrets, timeout: .seconds(10), with: $0) }
+            return ProviderTrial()
+        } catch let failure as ProviderFailure {
+            return ProviderTrial(reason: failure.reason.rawValue, message: failure.message, status: failure.status)
+        } catch {
+            return ProviderTrial(reason: "settings", message: "the provider cannot be asked; see the log")
+        }
+    }
+}

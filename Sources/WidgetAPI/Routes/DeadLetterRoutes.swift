@@ -1,0 +1,119 @@
+import Hummingbird
+import PostgresClient
+import ReloadIngest
+import WidgetModel
+import WidgetRepresentation
+import WidgetStore
+
+/// Routes of the app's dead letters.
+struct DeadLetterRoutes: Sendable {
+    /// Most letters that a count tells.
+    private static let countLimit = 100_000
+    /// Most letters that one request replays.
+    private static let replayLimit = 10_000
+
+    let parts: APIParts
+
+    var all: [APIRoute] {
+        [
+            APIRoute("listDeadLetters", .get, "dead-letters", .app(.operate), handle: list),
+            APIRoute("countDeadLetters", .get, "dead-letter-counts", .app(.operate), handle: count),
+            APIRoute("replayDeadLetters", .post, "dead-letters/replay", .app(.operate), handle: replayAll),
+            APIRoute("getDeadLetter", .get, "dead-letters/{letter}", .app(.operate), handle: get),
+            APIRoute("discardDeadLetter", .delete, "dead-letters/{letter}", .app(.operate), handle: discard),
+            APIRoute("replayDeadLetter", .post, "dead-letters/{letter}/replay", .app(.operate), handle: replay),
+        ]
+    }
+
+    private func list(_ call: APICall) async throws -> Response {
+        try call.allowQuery("cause", "limit", "cursor")
+        let limit = try call.integer("limit", in: 1...1_000, default: 100)
+        var before: Int64?
+        if let cursor = try PageCursor.decode(call) {
+            guard let id = Int64(cursor) else { throw Problem.unknownCursor }
+            before = id
+        }
+        let statement = ListAppDeadLetters(app: call.app, causes: try causes(call), before: before, limit: limit)
+        let letters = try await parts.store.pool.query(statement)
+        let next = letters.count == limit ? letters.last.map { PageCursor.encode("\($0.id)") } : nil
+        return (["deadLetters": .array(letters.map(\.json)), "next": .text(next)] as JSONValue).response()
+    }
+
+    private func letterID(_ call: APICall) throws(Problem) -> Int64 {
+        let text = try call.path("letter")
+        guard text.utf8.allSatisfy({ (0x30...0x39).contains($0) }), let id = Int64(text) else { throw .notFound }
+        return id
+    }
+
+    private func get(_ call: APICall) async throws -> Response {
+        try call.allowQuery()
+        let statement = ReadAppDeadLetter(app: call.app, id: try letterID(call))
+        guard let row = try await parts.store.pool.query(statement).first,
+            case .object(var object) = row.summary.json
+        else { throw Problem.notFound }
+        // Headers are left out, since they may hold secrets.
+        object["key"] = .text(row.letter.key.map { String(decoding: $0, as: UTF8.self) })
+        object["payload"] = .text(row.letter.payload.map { String(decoding: $0.prefix(65_536), as: UTF8.self) })
+        return JSONValue.object(object).response()
+    }
+
+    private func discard(_ call: APICall) async throws -> Response {
+        try call.allowQuery()
+        var filter = DeadLetterFilter(owner: .app(call.app))
+        filter.ids = [try letterID(call)]
+        let ids = try await parts.store.pool.query(DiscardDeadLetters(filter, limit: 1))
+        guard !ids.isEmpty else { throw Problem.notFound }
+        return Response(status: .noContent)
+    }
+
+    // MARK: Causes and replays
+
+    /// The cause of the query; none for any.
+    private func causes(_ call: APICall) throws(Problem) -> [DeadLetterCause] {
+        guard let name = call.text("cause") else { return [] }
+        guard let cause = DeadLetterCause(rawValue: name) else {
+            throw .parameter(
+                "cause", "expected one of \(DeadLetterCause.allCases.map(\.rawValue).joined(separator: ", "))")
+        }
+        return [cause]
+    }
+
+    private func count(_ call: APICall) async throws -> Response {
+        try call.allowQuery()
+        var counts = JSONObject()
+        for cause in DeadLetterCause.allCases {
+            let filter = DeadLetterFilter(owner: .app(call.app), causes: [cause])
+            let count = try await parts.store.pool.query(CountDeadLetters(filter, limit: Self.countLimit)).first ?? 0
+            counts[cause.rawValue] = .number(JSONNumber(count))
+        }
+        return (["counts": .object(counts), "limit": .number(JSONNumber(Self.countLimit))] as JSONValue).response()
+    }
+
+    private func replayAll(_ call: APICall) async throws -> Response {
+        try call.allowQuery("cause", "limit", "dryRun")
+        let limit = try call.integer("limit", in: 1...Self.replayLimit, default: 1_000)
+        return try await replay(DeadLetterFilter(owner: .app(call.app), causes: try causes(call)), limit, call)
+    }
+
+    private func replay(_ call: APICall) async throws -> Response {
+        try call.allowQuery("dryRun")
+        var filter = DeadLetterFilter(owner: .app(call.app))
+        filter.ids = [try letterID(call)]
+        guard try await parts.store.pool.query(CountDeadLetters(filter, limit: 1)) == [1] else {
+            throw Problem.notFound
+        }
+        return try await replay(filter, 1, call)
+    }
+
+    private func replay(_ filter: DeadLetterFilter, _ limit: Int, _ call: APICall) async throws -> Response {
+        var options = DeadLetterReplayer.Options()
+        options.isRehearsal = try call.flag("dryRun")
+        options.limit = limit
+        let pool = parts.store.pool
+        let outcome = try await DeadLetterReplayer(configuration: parts.ingest, pool: pool).replay(filter, options)
+        if !options.isRehearsal, outcome.replayed > 0 { _ = try? await pool.query(NotifyDue()) }
+        var object = outcome.json
+        object["dryRun"] = .bool(options.isRehearsal)
+        return JSONValue.object(object).response()
+    }
+}

@@ -1,0 +1,72 @@
+import Hummingbird
+import PostgresClient
+import WidgetModel
+import WidgetRepresentation
+import WidgetStore
+
+/// Routes of the secret that signs requests to the app's providers, and of test requests to them.
+struct ProviderRoutes: Sendable {
+    /// Longest time for which a replaced secret stays valid, in seconds.
+    private static let longestOverlap = 366 * 86_400
+
+    let parts: APIParts
+
+    var all: [APIRoute] {
+        [
+            APIRoute("getSigningSecret", .get, "signing-secret", .app(.kindsWrite), handle: get),
+            APIRoute("rotateSigningSecret", .post, "signing-secret/rotation", .app(.kindsWrite), handle: rotate),
+            APIRoute("endSecretRotation", .delete, "signing-secret/rotation", .app(.kindsWrite), handle: end),
+            APIRoute("testProvider", .post, "kinds/{kind}/provider-test", .app(.kindsWrite), handle: test),
+        ]
+    }
+
+    private func secrets(_ call: APICall) async throws -> AppSecrets {
+        guard let secrets = try await parts.store.pool.query(ReadSecrets(app: call.app)).first else {
+            throw Problem.notFound
+        }
+        return secrets
+    }
+
+    private func get(_ call: APICall) async throws -> Response {
+        try call.allowQuery()
+        return try await secrets(call).json.response()
+    }
+
+    private func rotate(_ call: APICall) async throws -> Response {
+        try call.allowQuery("keepOld")
+        let seconds = try call.integer(
+            "keepOld", in: 0...Self.longestOverlap, default: Int(WidgetStore.secretOverlap.components.seconds))
+        let secret = SigningSecret.random()
+        let rotation = try await parts.store.rotateSecret(
+            app: call.app, to: secret.bytes, keepingOld: .seconds(seconds))
+        guard let rotation else { throw Problem.notFound }
+        return rotation.json(telling: secret).response()
+    }
+
+    private func end(_ call: APICall) async throws -> Response {
+        try call.allowQuery()
+        _ = try await secrets(call)
+        let isEnded = try await parts.store.endSecretRotation(app: call.app)
+        return (["app": .string(call.app), "ended": .bool(isEnded)] as JSONValue).response()
+    }
+
+    /// Sends a signed request for no timelines to the kind's provider.
+    private func test(_ call: APICall) async throws -> Response {
+        try call.allowQuery()
+        let name = try call.path("kind")
+        let directory = try await parts.directory.refresh()
+        guard let app = directory.apps[call.app], let kind = directory.kind(name, of: app),
+            Text.equal(kind.definition.name, name)
+        else { throw Problem.notFound }
+        let url = kind.definition.providerURL
+        let began = ContinuousClock.now
+        let trial = await parts.askProvider(url, app.signingSecrets)
+        let milliseconds = Int((ContinuousClock.now - began) / .milliseconds(1))
+        return
+            ([
+                "url": .string(url), "accepted": .bool(trial.reason == nil),
+                "milliseconds": .number(JSONNumber(milliseconds)), "reason": .text(trial.reason),
+                "message": .text(trial.message), "status": trial.status.map { .number(JSONNumber($0)) } ?? .null,
+            ] as JSONValue).response()
+    }
+}

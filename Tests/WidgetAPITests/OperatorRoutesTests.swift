@@ -1,0 +1,161 @@
+import HTTPTypes
+import PostgresClient
+import Synchronization
+import TestSupport
+import Testing
+import WidgetModel
+import WidgetRepresentation
+import WidgetStore
+
+@testable import WidgetAPI
+
+@Suite("routes that operate an app", .tags(.api), .timeLimit(.patience))
+struct OperatorRoutesTests {
+    private static let base = TestAPI.base
+
+    /// Keeps a push as a dead letter.
+    private static func keep(
+        _ store: TestStore, _ offset: Int64, app: String = TestKinds.app, kind: String = "Purchases",
+        cause: String = "unknownKind"
+    ) async throws {
+        let event = """
+            {"specversion":"1.0","id":"e\(offset)","source":"/t","type":"freshet.push.received.v1",\
+            "data":{"app":"\(app)","audience":{"user":"u1"},"kinds":["\(kind)"]}}
+            """
+        let letter = DeadLetter(
+            topic: "freshet.pushes", partition: 0, offset: offset, app: app, code: cause, error: "e", messageTime: 1,
+            key: nil, headers: [(name: "content-type", value: Array("application/cloudevents+json".utf8))],
+            payload: Array(event.utf8))
+        _ = try await store.store.pool.execute(InsertDeadLetter(letter))
+    }
+
+    private static func waiting(_ store: TestStore, app: String = TestKinds.app) async throws -> Int {
+        try await store.integer(
+            "SELECT count(*) FROM dead_letter WHERE replayed_at IS NULL AND discarded_at IS NULL AND app = '\(app)'")
+    }
+
+    @Test("dead letters are counted by cause and replayed, one or many, after a rehearsal, and only the app's own")
+    func deadLetters() async throws {
+        try await withStore { store in
+            try await store.place([.test("w1")])
+            let requested = "SELECT sum(requested) FROM timeline"
+            let before = try await store.integer(requested)
+            try await Self.keep(store, 1)
+            try await Self.keep(store, 2)
+            try await Self.keep(store, 3, kind: "Nothing")
+            try await Self.keep(store, 4, cause: "diverted")
+            try await Self.keep(store, 5, app: TestKinds.otherApp)
+            try await withAPI(store) { api in
+                func post(_ path: String) async throws -> JSONValue {
+                    let answer = try await api.ask(.post, "\(Self.base)/\(path)")
+                    #expect(answer.status == 200, "\(path): \(answer.text)")
+                    return answer.document
+                }
+                let counts = try await api.json("\(Self.base)/dead-letter-counts").document["counts"]
+                #expect(counts?["unknownKind"] == 3 && counts?["diverted"] == 1 && counts?["invalid"] == 0)
+
+                let dry = try await post("dead-letters/replay?cause=unknownKind&dryRun=true")
+                #expect(dry == ["replayed": 2, "failed": 1, "failures": ["unknownKind": 1], "dryRun": true])
+                #expect(try await Self.waiting(store) == 4)
+                #expect(try await store.integer(requested) == before)
+
+                let id = try await store.integer("SELECT id FROM dead_letter WHERE \"offset\" = 1")
+                let one: JSONValue = ["replayed": 1, "failed": 0, "failures": [:], "dryRun": false]
+                #expect(try await post("dead-letters/\(id)/replay") == one)
+                #expect(try await store.integer(requested) == before + 1)
+                #expect(try await api.ask(.post, "\(Self.base)/dead-letters/\(id)/replay").status == 404)
+
+                #expect(try await post("dead-letters/replay?cause=diverted") == one)
+                #expect(try await post("dead-letters/replay?limit=1") == one)
+                let failed = try await post("dead-letters/replay")
+                #expect(failed == ["replayed": 0, "failed": 1, "failures": ["unknownKind": 1], "dryRun": false])
+                #expect(try await Self.waiting(store) == 1)
+
+                let foreign = try await store.integer("SELECT id FROM dead_letter WHERE \"offset\" = 5")
+                for path in ["\(foreign)", "0", "99999999999999999999", "x"] {
+                    #expect(try await api.ask(.post, "\(Self.base)/dead-letters/\(path)/replay").status == 404)
+                }
+                #expect(try await Self.waiting(store, app: TestKinds.otherApp) == 1)
+                for query in ["cause=bad", "limit=0", "limit=10001", "dryRun=yes", "app=x"] {
+                    #expect(try await api.ask(.post, "\(Self.base)/dead-letters/replay?\(query)").status == 400)
+                }
+            }
+        }
+    }
+
+    @Test("a person is erased from this app, and from no other")
+    func erase() async throws {
+        try await withStore { store in
+            try await store.place([.test("w1"), .test("w2", user: "u2"), .test("w1", app: TestKinds.otherApp)])
+            try await withAPI(store) { api in
+                let erased = try await api.ask(.delete, "\(Self.base)/users/u1")
+                #expect(erased.status == 200)
+                #expect(erased.document == ["widgets": 1, "timelines": 1, "deadLetters": 0])
+                #expect(try await api.json("\(Self.base)/widgets/w1").status == 404)
+                #expect(try await api.json("\(Self.base)/widgets/w2").status == 200)
+                #expect(try await store.integer("SELECT count(*) FROM widget") == 2)
+                let again = try await api.ask(.delete, "\(Self.base)/users/u1")
+                #expect(again.status == 200 && again.document["widgets"] == 0)
+                #expect(try await api.ask(.delete, "\(Self.base)/users/%00").status == 400)
+            }
+        }
+    }
+
+    @Test("a signing secret is replaced: told once, beside the old one, whose validity can be ended")
+    func secrets() async throws {
+        try await withStore { store in
+            @Sendable func secrets() async throws -> [[UInt8]] {
+                try await store.directory().apps[TestKinds.app]?.signingSecrets ?? []
+            }
+            let old = try await secrets()
+            let others = try await store.directory().apps[TestKinds.otherApp]?.signingSecrets
+            try await withAPI(store) { api in
+                let path = "\(Self.base)/signing-secret"
+                #expect(try await api.json(path).document["previousSecretExpiresAt"] == .null)
+                let rotated = try await api.ask(.post, "\(path)/rotation?keepOld=3600")
+                #expect(rotated.status == 200 && rotated.document["changed"] == true)
+                #expect(rotated.headers[.cacheControl] == "no-store")
+                let secret = try #require(SigningSecret(rotated.document["secret"]?.stringValue ?? ""))
+                #expect(try await secrets() == [secret.bytes] + old)
+                let shown = try await api.ask(.get, path)
+                #expect(shown.document["previousSecretExpiresAt"] != .null && !shown.text.contains("whsec_"))
+                #expect(try await api.ask(.delete, "\(path)/rotation").document["ended"] == true)
+                #expect(try await secrets() == [secret.bytes])
+                #expect(try await api.ask(.delete, "\(path)/rotation").document["ended"] == false)
+                for query in ["keepOld=-1", "keepOld=1h", "keepOld=99999999999", "secret=x"] {
+                    #expect(try await api.ask(.post, "\(path)/rotation?\(query)").status == 400, "\(query)")
+                }
+                #expect(try await secrets() == [secret.bytes])
+            }
+            #expect(try await store.directory().apps[TestKinds.otherApp]?.signingSecrets == others)
+        }
+    }
+
+    @Test("a provider is asked with the app's secrets, and what it answers is told")
+    func provider() async throws {
+        let asked = Mutex<[(String, [[UInt8]])]>([])
+        try await withStore { store in
+            let app = try await store.directory().apps[TestKinds.app]
+            try await withAPI(
+                store,
+                askProvider: { url, secrets in
+                    let count = asked.withLock { asked in
+                        asked.append((url, secrets))
+                        return asked.count
+                    }
+                    guard count > 1 else { return ProviderTrial() }
+                    return ProviderTrial(reason: "status", message: "status 503", status: 503)
+                }
+            ) { api in
+                let path = "\(Self.base)/kinds/Purchases/provider-test"
+                let good = try await api.ask(.post, path)
+                #expect(good.status == 200 && good.document["accepted"] == true && good.document["reason"] == .null)
+                let bad = try await api.ask(.post, path).document
+                #expect(bad["accepted"] == false && bad["status"] == 503 && bad["message"] == "status 503")
+                #expect(try await api.ask(.post, "\(Self.base)/kinds/Nothing/provider-test").status == 404)
+            }
+            let requests = asked.withLock { $0 }
+            #expect(requests.count == 2 && requests[0].1 == app?.signingSecrets)
+        }
+    }
+}
