@@ -1,6 +1,6 @@
 package import Logging
 
-/// Reads single messages that are known by their place. Each call connects anew and works on a thread of its own; it
+/// Reads messages that are known by their place. Each call connects anew and works on a thread of its own; it
 /// never blocks the caller's thread, joins no group and commits nothing.
 package struct KafkaReader: Sendable {
     private let configuration: KafkaConfiguration
@@ -18,14 +18,29 @@ package struct KafkaReader: Sendable {
     package func message(
         topic: String, partition: Int32, offset: Int64, timeout: Duration = .seconds(3)
     ) async throws(KafkaError) -> KafkaBatch? {
-        let place = TopicPartition(topic: topic, partition: partition)
+        try await read(
+            TopicPartition(topic: topic, partition: partition), offset...offset, fetchBytes: 65_536, timeout: timeout)
+    }
+
+    /// The messages of a partition at these offsets, as one batch; nil when the log has none there.
+    ///
+    /// - Throws: as ``message(topic:partition:offset:timeout:)``.
+    package func messages(
+        of partition: TopicPartition, at offsets: ClosedRange<Int64>, timeout: Duration = .seconds(30)
+    ) async throws(KafkaError) -> KafkaBatch? {
+        try await read(partition, offsets, fetchBytes: 1 << 20, timeout: timeout)
+    }
+
+    private func read(
+        _ place: TopicPartition, _ offsets: ClosedRange<Int64>, fetchBytes: Int, timeout: Duration
+    ) async throws(KafkaError) -> KafkaBatch? {
         let configuration = configuration
         let logger = logger
         return try await PollThread.perform("kafka-reader") { answer in
             do throws(KafkaError) {
-                let reader = try MessageReader(configuration, logger: logger)
+                let reader = try MessageReader(configuration, fetchBytes: fetchBytes, logger: logger)
                 // Answered before the client is closed, which takes a moment.
-                answer(reader.read(place, at: offset, timeout: timeout))
+                answer(reader.read(place, at: offsets, timeout: timeout))
             } catch {
                 answer(.failure(error))
             }

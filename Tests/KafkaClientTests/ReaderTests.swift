@@ -31,6 +31,25 @@ struct ReaderTests {
         }
     }
 
+    @Test("a range of messages is read, as far as the log has them")
+    func range() async throws {
+        try await withKafka { kafka in
+            let topic = try await kafka.topic("reader")
+            let producer = try kafka.producer()
+            let messages = (0..<500).map { KafkaMessage(topic: topic, partition: 0, value: Array("v\($0)".utf8)) }
+            for result in await producer.send(messages) { _ = try result.get() }
+            let reader = KafkaReader(configuration: kafka.configuration, logger: quiet)
+            let place = TopicPartition(topic: topic, partition: 0)
+            let ranges: [ClosedRange<Int64>] = [0...499, 490...499, 3...5, 495...10_000]
+            for range in ranges {
+                let batch = try await reader.messages(of: place, at: range, timeout: Patience.limit)
+                #expect(batch?.records.map(\.offset) == Array(range.clamped(to: 0...499)))
+            }
+            #expect(try await reader.messages(of: place, at: 500...600, timeout: Patience.limit)?.count == nil)
+            await producer.shutdown()
+        }
+    }
+
     @Test("what the log does not have is nil; a topic or partition that is not there is an error")
     func absent() async throws {
         try await withKafka { kafka in

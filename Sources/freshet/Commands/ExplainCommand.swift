@@ -15,9 +15,14 @@ struct ExplainCommand: AsyncParsableCommand {
             budget, the next due time and its reason. The events' ids and times are read from Kafka, if \
             kafka.bootstrapServers is set and the log still has them.
 
+            --history shows the last \(DecisionHistory.limit) decisions on the widget's timeline instead, which workers publish to \
+            topics.decisions if workers.publishDecisions is on. It looks through the last \(DecisionHistory.scanned) messages of each \
+            partition.
+
             Examples:
               freshet explain --app com.example.bank w1
               freshet explain --app com.example.bank w1 --json
+              freshet explain --app com.example.bank w1 --history
             """)
 
     @Argument(help: "The widget's id.")
@@ -26,6 +31,9 @@ struct ExplainCommand: AsyncParsableCommand {
     @Option(help: "The app's bundle identifier.")
     var app: String
 
+    @Flag(help: "Show the last decisions on the widget's timeline, oldest first.")
+    var history = false
+
     @OptionGroup var output: OutputOptions
 
     func run() async throws {
@@ -33,6 +41,7 @@ struct ExplainCommand: AsyncParsableCommand {
             guard let explanation = try await store.pool.query(ReadExplanation(app: app, widget: widget)).first else {
                 throw CommandFailure(.failure, "app \(Text.quoted(app)) has no widget \(Text.quoted(widget))")
             }
+            if history { return try await showHistory(explanation.timelineID, settings) }
             let keys = [explanation.widget, explanation.user, explanation.device]
             let refused = try await store.pool.query(RefusedRequests(app: app, keys: keys))
             let ignored = try await store.pool.query(IgnoredEvents(app: app, widget: widget))
@@ -46,6 +55,21 @@ struct ExplainCommand: AsyncParsableCommand {
                 let text = ExplanationText(explanation, events: events, refused: refused, ignored: ignored)
                 for line in text.lines { Terminal.print(line) }
             }
+        }
+    }
+
+    private func showHistory(_ timeline: TimelineID?, _ settings: Settings) async throws {
+        guard let kafka = settings.namedKafka else {
+            throw CommandFailure(.configuration, "--history reads topics.decisions: set kafka.bootstrapServers")
+        }
+        var entries: [DecisionHistory.Entry] = []
+        if let timeline {
+            let history = DecisionHistory(kafka: kafka, topic: settings.topics.decisions)
+            entries = try await history.entries(of: timeline)
+        }
+        output.print(entries, \.json, columns: "TIME", "DECISION", "RULE", "REASON", "CAUSE", "DUE", cells: \.cells)
+        if entries.isEmpty {
+            Terminal.complain("no decisions are on \(settings.topics.decisions): is workers.publishDecisions on?")
         }
     }
 }

@@ -20,7 +20,7 @@ struct DecisionsTests {
             let (process, _) = try await installation.run("--set", "workers.publishDecisions=true")
             try await Self.place("w1", user: "u1", in: installation)
             _ = try await installation.freshet(
-                "publish", "push", "--app", Installation.app, "--user", "u1", "--kind", "NoSuchKind")
+                "publish", "push", "--app", Installation.app, "--user", "u1", "--kind", "NoSuchKind", "--no-check")
             let decisions = try await Self.read(until: ["reloaded", "refused"], in: installation)
             #expect(!decisions.contains { $0["user"] as? String == "u0" })
             let reloaded = try #require(decisions.first { $0["decision"] as? String == "reloaded" })
@@ -30,6 +30,16 @@ struct DecisionsTests {
             #expect(cause["topic"] as? String == installation.kafka.name("freshet.widgets"))
             let refused = try #require(decisions.first { $0["decision"] as? String == "refused" })
             #expect(refused["error"] as? String == "unknownKind" && refused["app"] as? String == Installation.app)
+            let history = try await installation.freshet(
+                "explain", "--app", Installation.app, "w1", "--history", "--json")
+            let told = try JSONValue.parse(history.out).arrayValue ?? []
+            #expect(told.first?["decision"] == "reloaded" && told.first?["rule"] == "first")
+            #expect(told.first?["time"]?.stringValue.flatMap { Timestamp(rfc3339: $0) } != nil)
+            #expect(told.allSatisfy { $0["user"] == "u1" })
+            let table = try await installation.freshet("explain", "--app", Installation.app, "w1", "--history")
+            #expect(table.out.hasPrefix("TIME") && table.out.contains("freshet.widgets"), "\(table.out)")
+            let none = try await installation.freshet("explain", "--app", Installation.app, "w0", "--history")
+            #expect(none.status == 0 && none.err.contains("is workers.publishDecisions on?"))
             process.send(signal: SIGTERM)
             #expect(try await process.end().status == 0)
         }

@@ -1,15 +1,16 @@
 internal import CRdKafka
 internal import Logging
 
-/// A client that reads one message, on one thread. It blocks.
+/// A client that reads messages by their place, on one thread. It blocks.
 struct MessageReader: ~Copyable {
     private let client: ClientHandle
     /// Kept alive for the client's sake.
     private let callbacks: ClientCallbacks
 
-    private static let operation = "read a message"
+    private static let operation = "read messages"
 
-    init(_ configuration: KafkaConfiguration, logger: Logger) throws(KafkaError) {
+    /// - Parameter fetchBytes: most bytes of one fetch.
+    init(_ configuration: KafkaConfiguration, fetchBytes: Int = 65_536, logger: Logger) throws(KafkaError) {
         var configuration = configuration
         // For other consumers; here the end has to be told.
         configuration.properties["enable.partition.eof"] = nil
@@ -17,9 +18,9 @@ struct MessageReader: ~Copyable {
         // The simple consumer needs no group, so no other consumer's partitions move.
         let properties = try ClientProperties(
             .consumer, configuration,
-            // No more is fetched than what was asked for.
+            // Little more is fetched than what was asked for.
             defaults: [
-                "client.id": "freshet-reader", "queued.min.messages": "1", "fetch.message.max.bytes": "65536",
+                "client.id": "freshet-reader", "queued.min.messages": "1", "fetch.message.max.bytes": "\(fetchBytes)",
                 "socket.nagle.disable": "true",
             ],
             fixed: [
@@ -33,23 +34,28 @@ struct MessageReader: ~Copyable {
 
     deinit { client.destroy(keeping: callbacks) }
 
-    /// The message at the offset; nil when the log has none there.
-    func read(_ place: TopicPartition, at offset: Int64, timeout: Duration) -> Result<KafkaBatch?, KafkaError> {
+    private static func filled(_ batch: KafkaBatch) -> KafkaBatch? { batch.isEmpty ? nil : batch }
+
+    /// The messages at these offsets; nil when the log has none there.
+    func read(
+        _ place: TopicPartition, at offsets: ClosedRange<Int64>, timeout: Duration
+    ) -> Result<KafkaBatch?, KafkaError> {
         let context = KafkaError.Context(
             operation: Self.operation, topic: place.topic, partition: place.partition)
         // librdkafka takes negative offsets for names of places, and refuses what is no partition.
-        guard offset >= 0, place.partition >= 0 else { return .success(nil) }
+        guard offsets.lowerBound >= 0, place.partition >= 0 else { return .success(nil) }
         guard let topic = unsafe rd_kafka_topic_new(client.pointer, place.topic, nil) else {
             return .failure(KafkaError(rd_kafka_last_error(), context: context))
         }
         defer { unsafe rd_kafka_topic_destroy(topic) }
-        guard unsafe rd_kafka_consume_start(topic, place.partition, offset) == 0 else {
+        guard unsafe rd_kafka_consume_start(topic, place.partition, offsets.lowerBound) == 0 else {
             return .failure(KafkaError(rd_kafka_last_error(), context: context))
         }
         defer { _ = unsafe rd_kafka_consume_stop(topic, place.partition) }
 
         let deadline = ContinuousClock.now + timeout
         var failure = RD_KAFKA_RESP_ERR__TIMED_OUT
+        var builder = BatchBuilder(maximumMessages: .max, maximumBytes: .max)
         while true {
             let left = ContinuousClock.now.duration(to: deadline) / .milliseconds(1)
             guard left > 0 else { return .failure(KafkaError(failure, context: context)) }
@@ -59,13 +65,12 @@ struct MessageReader: ~Copyable {
             switch unsafe message.pointee.err {
             case RD_KAFKA_RESP_ERR_NO_ERROR:
                 // Compaction, or the end of a transaction, leaves offsets without a message.
-                guard unsafe message.pointee.offset == offset else { return .success(nil) }
-                var builder = BatchBuilder(maximumMessages: 1, maximumBytes: .max)
-                unsafe builder.append(message, topicIndex: 0)
-                return .success(builder.take(topics: [place.topic]))
+                let offset = unsafe message.pointee.offset
+                if offset <= offsets.upperBound { unsafe builder.append(message, topicIndex: 0) }
+                if offset >= offsets.upperBound { return .success(Self.filled(builder.take(topics: [place.topic]))) }
             case RD_KAFKA_RESP_ERR__PARTITION_EOF, RD_KAFKA_RESP_ERR__AUTO_OFFSET_RESET,
                 RD_KAFKA_RESP_ERR_OFFSET_OUT_OF_RANGE:
-                return .success(nil)
+                return .success(Self.filled(builder.take(topics: [place.topic])))
             case RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC, RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION,
                 RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART:
                 return .failure(KafkaError(RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART, context: context))
