@@ -4,6 +4,17 @@ import Testing
 
 /// Configuration, errors, batches and the producer's bookkeeping: what needs no broker.
 struct ValueTests {
+    @Test("partitions in a log line are ranges, of which there are not many")
+    func partitionSummary() {
+        func places(_ topic: String, _ partitions: some Sequence<Int32>) -> [TopicPartition] {
+            partitions.map { TopicPartition(topic: topic, partition: $0) }
+        }
+        #expect((places("b", 0..<256) + places("a", [7, 0, 2, 1])).summary == "a[0-2,7] b[0-255]")
+        let gaps = places("a", stride(from: 0, to: 256, by: 2)).summary
+        #expect(gaps == "a[0,2,4,6,8,10,12,14,… 128 in all]")
+        #expect(places("a", []).summary == "")
+    }
+
     @Test("secrets are never printed")
     func redaction() {
         let configuration = KafkaConfiguration(

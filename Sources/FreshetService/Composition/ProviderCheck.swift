@@ -1,44 +1,54 @@
-import Dispatch
-import NIOCore
-import ReloadWorkers
-import Synchronization
-import WidgetModel
+package import ReloadWorkers
+package import WidgetModel
 
 /// Tells before a provider is registered whether the rules of egress permit it. The workers enforce them for each request.
-struct ProviderCheck: Sendable {
-    /// Limit of a look-up; a host that is not found in time is not refused.
-    private static let patience = DispatchTimeInterval.seconds(2)
-
+package struct ProviderCheck: Sendable {
     private let policy: EgressPolicy
+    private let resolver: HostResolver
+    /// Limit of a look-up.
+    private let patience: Duration
 
     /// Rules that cannot be read permit nothing; the workers do not start with them.
-    init(_ settings: ProviderSettings) {
+    package init(
+        _ settings: ProviderSettings, resolver: HostResolver = HostResolver(), patience: Duration = .seconds(2)
+    ) {
         policy = (try? EgressPolicy(allowing: settings.allowPrivateNetworks)) ?? EgressPolicy()
+        self.resolver = resolver
+        self.patience = patience
     }
 
-    /// Reason why the provider must not be called; nil if it may be, or if its host has no address yet.
-    func problem(_ url: ProviderURL) async -> String? {
-        let address: IPAddress?
-        if let literal = IPAddress(url.host) { address = literal } else { address = await Self.address(of: url) }
-        guard let address, !policy.permits([address], host: url.host, port: url.port) else { return nil }
+    /// Reason why the provider must not be called; nil if it may be, or if no address of its host is found in time.
+    package func problem(_ url: ProviderURL) async -> String? {
+        guard let addresses = await addresses(of: url.host), !addresses.isEmpty,
+            !policy.permits(addresses, host: url.host, port: url.port)
+        else { return nil }
         return "the host has an address that is not public, and providers.allowPrivateNetworks does not list it"
     }
 
-    private static func address(of url: ProviderURL) async -> IPAddress? {
-        await withCheckedContinuation { (continuation: CheckedContinuation<IPAddress?, Never>) in
-            let isAnswered = Mutex(false)
-            let answer: @Sendable (IPAddress?) -> Void = { address in
-                let isFirst = isAnswered.withLock { isAnswered in
-                    defer { isAnswered = true }
-                    return !isAnswered
-                }
-                if isFirst { continuation.resume(returning: address) }
+    private func addresses(of host: String) async -> [IPAddress]? {
+        await withTaskGroup(of: [IPAddress]?.self) { group in
+            group.addTask { [resolver] in try? await resolver.addresses(of: host) }
+            group.addTask { [patience] in
+                try? await Task.sleep(for: patience)
+                return nil
             }
-            DispatchQueue.global().async {
-                let found = try? SocketAddress.makeAddressResolvingHost(url.host, port: url.port)
-                answer(found?.ipAddress.flatMap { IPAddress($0) })
-            }
-            DispatchQueue.global().asyncAfter(deadline: .now() + patience) { answer(nil) }
+            defer { group.cancelAll() }
+            return await group.next() ?? nil
         }
+    }
+
+    /// - Throws: a problem for each provider of the manifest at `file` that must not be called.
+    package func check(_ apps: [AppDefinition], file: String) async throws {
+        var problems: [FileProblem] = []
+        for app in apps {
+            for kind in app.kinds {
+                guard let url = try? ProviderURL(kind.providerURL), let reason = await problem(url) else { continue }
+                problems.append(
+                    FileProblem(
+                        file: file, mark: nil, path: "\(app.name): kind \(kind.name): provider.url",
+                        message: "\(kind.providerURL): \(reason)", expectation: nil))
+            }
+        }
+        guard problems.isEmpty else { throw ManifestError(problems: problems) }
     }
 }

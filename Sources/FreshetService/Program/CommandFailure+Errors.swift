@@ -8,8 +8,11 @@ extension CommandFailure {
     init?(explaining error: any Error) {
         switch error {
         case let failure as CommandFailure: self = failure
-        case let error as SettingsError: self.init(.configuration, "the settings cannot be used:\n\(error)")
-        case let error as ManifestError: self.init(.failure, "the manifest cannot be used:\n\(error)")
+        case let error as SettingsError:
+            self.init(
+                .configuration, "the settings cannot be used:\n\(error)", problems: error.problems.map(\.json))
+        case let error as ManifestError:
+            self.init(.failure, "the manifest cannot be used:\n\(error)", problems: error.problems.map(\.json))
         case let error as KindConflict: self.init(.failure, "\(error)")
         case let error as PostgresError: self.init(error)
         case let error as KafkaError: self.init(error)

@@ -2,6 +2,7 @@ package import ArgumentParser
 import Foundation
 import KafkaClient
 import Synchronization
+import WidgetModel
 
 /// The main function of `freshet` and `freshet-load`: the one place where errors become messages and exit statuses.
 package enum Program {
@@ -19,8 +20,17 @@ package enum Program {
                 try command.run()
             }
         } catch {
-            guard let failure = CommandFailure(explaining: error) else { failing.exit(withError: error) }
-            Terminal.complain("\(root.configuration.commandName ?? "freshet"): \(failure.message)")
+            let wantsJSON = process.arguments.dropFirst().prefix { $0 != "--" }.contains("--json")
+            var failure = CommandFailure(explaining: error)
+            // The parser's own errors, except a request for help.
+            if failure == nil, wantsJSON, let status = CommandStatus(rawValue: failing.exitCode(for: error).rawValue) {
+                failure = CommandFailure(status, failing.message(for: error))
+            }
+            guard let failure else { failing.exit(withError: error) }
+            Terminal.complain(
+                wantsJSON
+                    ? String(decoding: failure.json.encoded, as: UTF8.self)
+                    : "\(root.configuration.commandName ?? "freshet"): \(failure.message)")
             ProcessEnd.now(failure.status.rawValue)
         }
         ProcessEnd.now(0)

@@ -34,15 +34,23 @@ package struct SettingsOptions: ParsableArguments {
     package func load(
         options: [String: String] = [:], requiring required: [String] = []
     ) throws(SettingsError) -> LoadedSettings {
+        let (loaded, problems) = read(options: options, requiring: required)
+        guard problems.isEmpty else { throw SettingsError(problems: problems) }
+        for warning in loaded.warnings { Terminal.complain("warning: \(warning)") }
+        return loaded
+    }
+
+    /// Reads the settings as `load` does, and returns them with all errors.
+    package func read(
+        options: [String: String] = [:], requiring required: [String] = []
+    ) -> (loaded: LoadedSettings, problems: [SettingProblem]) {
         var flags: [String: String] = [:]
         for text in assignments {
             let parts = text.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
             flags[String(parts[0])] = String(parts[1])
         }
         flags.merge(options) { $1 }
-        let loaded = try Settings.load(flags: flags, configurationFile: config, requiring: required)
-        for warning in loaded.warnings { Terminal.complain("warning: \(warning)") }
-        return loaded
+        return Settings.read(flags: flags, configurationFile: config, requiring: required)
     }
 }
 
@@ -80,11 +88,18 @@ extension SettingsOptions {
         _ body: (PostgresPool, Settings) async throws -> Value
     ) async throws -> Value {
         let settings = try load(requiring: ["postgres.url"]).settings
-        var configuration = try settings.postgresConfiguration()
+        return try await settings.withPool { pool in try await body(pool, settings) }
+    }
+}
+
+extension Settings {
+    /// Lends a small pool.
+    package func withPool<Value: Sendable>(_ body: (PostgresPool) async throws -> Value) async throws -> Value {
+        var configuration = try postgresConfiguration()
         configuration.maximumConnections = min(configuration.maximumConnections, 2)
         let pool = PostgresPool(configuration: configuration, logger: LogSettings.ofCommands)
         do {
-            let value = try await body(pool, settings)
+            let value = try await body(pool)
             await pool.shutdown()
             return value
         } catch {

@@ -46,6 +46,17 @@ extension Settings {
         flags: [String: String] = [:], configurationFile: String? = nil,
         environment: [String: String] = ProcessInfo.processInfo.environment, requiring required: [String] = []
     ) throws(SettingsError) -> LoadedSettings {
+        let (loaded, problems) = read(
+            flags: flags, configurationFile: configurationFile, environment: environment, requiring: required)
+        guard problems.isEmpty else { throw SettingsError(problems: problems) }
+        return loaded
+    }
+
+    /// Reads the settings as `load` does, and returns them with all errors; a setting with an error has its default.
+    package static func read(
+        flags: [String: String] = [:], configurationFile: String? = nil,
+        environment: [String: String] = ProcessInfo.processInfo.environment, requiring required: [String] = []
+    ) -> (loaded: LoadedSettings, problems: [SettingProblem]) {
         var reading = SettingsReading()
         var sources: [SettingSource] = []
         let variables = SettingSource.environment(environment)
@@ -67,10 +78,10 @@ extension Settings {
 
         for key in SettingKey.all { reading.read(key, from: sources) }
         reading.checkTogether(required: required)
-        guard reading.problems.isEmpty else { throw SettingsError(problems: reading.problems) }
-        return LoadedSettings(
+        let loaded = LoadedSettings(
             settings: reading.settings, places: reading.places, warnings: unknownVariables(environment),
             configurationFile: path)
+        return (loaded, reading.problems)
     }
 
     /// Variables with Freshet's prefix that name no setting.
@@ -177,6 +188,17 @@ private struct SettingsReading {
                     key: name, source: nil, value: nil,
                     reason: "is not set: give it as \(key.environmentName), or in the configuration file",
                     expectation: key.expectation))
+        }
+        if settings.postgres.url != nil {
+            do throws(CommandFailure) {
+                _ = try settings.postgresConfiguration()
+            } catch {
+                problems.append(
+                    SettingProblem(
+                        key: "postgres.url", source: places["postgres.url"], value: nil,
+                        reason: error.message.replacing("postgres.url: ", with: ""),
+                        expectation: SettingKey.byName["postgres.url"]?.expectation))
+            }
         }
         if settings.kafka.deliveryTimeout >= settings.workers.lease {
             problems.append(

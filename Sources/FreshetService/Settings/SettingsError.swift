@@ -1,4 +1,4 @@
-import WidgetModel
+package import WidgetModel
 
 /// An error in a setting.
 package struct SettingProblem: Error, Hashable, Sendable, CustomStringConvertible {
@@ -20,11 +20,31 @@ package struct SettingProblem: Error, Hashable, Sendable, CustomStringConvertibl
         if let source { text += " (from \(source))" }
         return text
     }
+
+    package init(key: String, source: String?, value: String?, reason: String, expectation: String?) {
+        self.key = key
+        self.source = source
+        self.value = value
+        self.reason = reason
+        self.expectation = expectation
+    }
+
+    package var json: JSONValue {
+        [
+            "setting": key.isEmpty ? .null : .string(key), "place": source.map { .string($0) } ?? .null,
+            "value": value.map { .string($0) } ?? .null, "message": .string(reason),
+            "expected": expectation.map { .string($0) } ?? .null,
+        ]
+    }
 }
 
 /// All errors in the settings.
 package struct SettingsError: Error, Sendable, CustomStringConvertible {
     package let problems: [SettingProblem]
+
+    package init(problems: [SettingProblem]) {
+        self.problems = problems
+    }
 
     /// One line per problem.
     package var description: String {

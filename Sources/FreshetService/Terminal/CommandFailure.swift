@@ -1,3 +1,5 @@
+package import WidgetModel
+
 /// How a command ends, as `sysexits.h` numbers it.
 package enum CommandStatus: Int32, Sendable {
     /// The command failed, or completed only in part.
@@ -15,11 +17,22 @@ package struct CommandFailure: Error, Sendable, CustomStringConvertible {
     package let status: CommandStatus
     /// One line a problem.
     package let message: String
+    /// The problems for programs, where there can be several.
+    package let problems: [JSONValue]
 
-    package init(_ status: CommandStatus, _ message: String) {
+    package init(_ status: CommandStatus, _ message: String, problems: [JSONValue] = []) {
         self.status = status
         self.message = message
+        self.problems = problems
     }
 
     package var description: String { message }
+
+    /// The error of a command with `--json`.
+    package var json: JSONValue {
+        [
+            "error": .string("\(status)"), "status": .number(JSONNumber(Int(status.rawValue))),
+            "message": .string(message), "problems": .array(problems),
+        ]
+    }
 }

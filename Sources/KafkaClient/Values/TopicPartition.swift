@@ -26,3 +26,24 @@ package enum KafkaOffset: Hashable, Sendable {
     /// ``KafkaConsumerEvent/offsetOutOfRange(_:offset:)`` and moves nowhere.
     case at(Int64)
 }
+
+extension Sequence<TopicPartition> {
+    /// The partitions for a log line, such as `pushes[0-2,5] widgets[0-7]`. Of a topic with many gaps, the first eight ranges.
+    package var summary: String {
+        Dictionary(grouping: self, by: \.topic).sorted { $0.key < $1.key }.map { topic, places in
+            var ranges: [ClosedRange<Int32>] = []
+            for partition in Set(places.map(\.partition)).sorted() {
+                if let last = ranges.last, partition == last.upperBound + 1 {
+                    ranges[ranges.count - 1] = last.lowerBound...partition
+                } else {
+                    ranges.append(partition...partition)
+                }
+            }
+            var texts = ranges.prefix(8).map {
+                $0.count == 1 ? "\($0.lowerBound)" : "\($0.lowerBound)-\($0.upperBound)"
+            }
+            if ranges.count > 8 { texts.append("… \(places.count) in all") }
+            return "\(topic)[\(texts.joined(separator: ","))]"
+        }.joined(separator: " ")
+    }
+}

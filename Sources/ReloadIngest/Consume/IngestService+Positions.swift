@@ -39,7 +39,7 @@ extension IngestService {
         statistics.update { $0.fencedPartitions += partitions.count }
         logger.warning(
             "another process has moved positions of this one's partitions; taking them again",
-            metadata: ["partitions": "\(partitions.map { "\($0.topic)/\($0.partition)" }.joined(separator: ", "))"])
+            metadata: ["partitions": "\(partitions.summary)"])
         guard await pause(attempt: 3) else { throw CancellationError() }
         let starts = try await take(partitions, &positions)
         // One by one, since each may have been revoked.

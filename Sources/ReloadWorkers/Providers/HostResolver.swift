@@ -5,7 +5,7 @@ import Synchronization
 ///
 /// Look-ups of one name at the same time are one, and who waits for it can stop waiting. What failed is remembered too,
 /// for less long, so that a name whose servers hang holds a thread for one look-up at a time.
-final class HostResolver: Sendable {
+package final class HostResolver: Sendable {
     typealias Lookup = @Sendable (String) throws(AddressLookup.Failure) -> [IPAddress]
     fileprivate typealias Answer = Result<[IPAddress], AddressLookup.Failure>
     fileprivate typealias Continuation = CheckedContinuation<[IPAddress], any Error>
@@ -48,10 +48,14 @@ final class HostResolver: Sendable {
         self.lookup = lookup
     }
 
+    package convenience init() {
+        self.init(lifetime: .seconds(30))
+    }
+
     /// All addresses of a host.
     ///
     /// - Throws: `AddressLookup.Failure` when it has none; `CancellationError`.
-    func addresses(of host: String) async throws -> [IPAddress] {
+    package func addresses(of host: String) async throws -> [IPAddress] {
         let id = state.withLock { state in
             state.nextWaiter += 1
             return state.nextWaiter

@@ -6,7 +6,7 @@ struct ConfigCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "config",
         abstract: "Shows and checks the settings.",
-        subcommands: [Show.self, Keys.self])
+        subcommands: [Show.self, Check.self, Keys.self])
 
     struct Show: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
@@ -24,8 +24,6 @@ struct ConfigCommand: AsyncParsableCommand {
 
         func run() async throws {
             let loaded = try output.settings.load()
-            // The client checks more than the form of the value.
-            if loaded.settings.postgres.url != nil { _ = try loaded.settings.postgresConfiguration() }
             if output.json {
                 Terminal.print(
                     .array(
@@ -40,6 +38,31 @@ struct ConfigCommand: AsyncParsableCommand {
             var table = TextTable("SETTING", "VALUE", "FROM")
             for row in loaded.rows { table.add(row.name, row.value ?? "(not set)", row.place) }
             table.printed()
+        }
+    }
+
+    struct Check: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Checks the settings, and the files that they name, without connecting to anything.",
+            discussion: """
+                Reports all errors at once, with exit status 78.
+
+                Examples:
+                  freshet config check --config freshet.yaml
+                  freshet config check --json
+                """)
+
+        @OptionGroup var output: OutputOptions
+
+        func run() async throws {
+            let (loaded, formProblems) = output.settings.read(requiring: ["postgres.url"])
+            let problems = await formProblems + loaded.contentProblems()
+            guard problems.isEmpty else { throw SettingsError(problems: problems) }
+            if output.json {
+                Terminal.print(["valid": true])
+            } else {
+                Terminal.print("the settings are valid")
+            }
         }
     }
 

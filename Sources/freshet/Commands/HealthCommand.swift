@@ -28,7 +28,7 @@ struct HealthCommand: AsyncParsableCommand {
     @Option(help: "Longest wait for the answer.")
     var timeout = "5s"
 
-    @OptionGroup var settings: SettingsOptions
+    @OptionGroup var output: OutputOptions
 
     func validate() throws {
         guard DurationText.parse(timeout) != nil else {
@@ -37,7 +37,7 @@ struct HealthCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
-        let base = try url ?? Self.address(in: settings.load().settings)
+        let base = try url ?? Self.address(in: output.settings.load().settings)
         let place = base + (ready ? "/health/ready" : "/health/live")
         let limit = DurationText.parse(timeout) ?? .seconds(5)
         let answer: JSONValue
@@ -49,10 +49,11 @@ struct HealthCommand: AsyncParsableCommand {
         } catch {
             throw CommandFailure(.failure, "\(place) does not answer: \(error)")
         }
+        if output.json { Terminal.print(answer) }
         guard answer["status"] == .string(ready ? "ready" : "live") else {
             throw CommandFailure(.failure, Self.trouble(answer))
         }
-        Terminal.print(ready ? "ready" : "live")
+        if !output.json { Terminal.print(ready ? "ready" : "live") }
     }
 
     /// Local URL of a process with these settings.

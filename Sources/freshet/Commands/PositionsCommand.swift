@@ -51,7 +51,7 @@ struct PositionsCommand: AsyncParsableCommand {
         @Argument(help: "The next offset to apply, or earliest.")
         var offset: String
 
-        @OptionGroup var settings: SettingsOptions
+        @OptionGroup var output: OutputOptions
 
         func validate() throws {
             guard partition >= 0 else { throw ValidationError("the partition \(partition): expected 0 or more") }
@@ -61,7 +61,7 @@ struct PositionsCommand: AsyncParsableCommand {
         }
 
         func run() async throws {
-            try await settings.withStore { store, settings in
+            try await output.settings.withStore { store, settings in
                 guard settings.topics.inputs.contains(topic) else {
                     throw CommandFailure(
                         .failure,
@@ -70,6 +70,11 @@ struct PositionsCommand: AsyncParsableCommand {
                 }
                 _ = try await store.pool.execute(
                     SetPosition(topic: topic, partition: partition, nextOffset: Int64(offset)))
+                guard output.json else { return }
+                Terminal.print([
+                    "topic": .string(topic), "partition": .number(JSONNumber(Int(partition))),
+                    "nextOffset": Int64(offset).map { .number(JSONNumber(Int($0))) } ?? .null,
+                ])
             }
         }
     }

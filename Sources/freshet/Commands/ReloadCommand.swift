@@ -8,7 +8,8 @@ struct ReloadCommand: AsyncParsableCommand {
         abstract: "Reloads timelines on an operator's behalf (freshet.reload.requested.v1).",
         discussion: """
             Such a reload needs neither budget nor spacing. It is published to Kafka like every other request; explain \
-            shows the printed id and position.
+            shows the printed id and position. Where postgres.url is set, an app or a kind that is not registered is \
+            refused, unless --no-check is given.
 
             Examples:
               freshet reload --app com.example.bank --user u42

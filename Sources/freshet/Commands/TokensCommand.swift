@@ -39,7 +39,7 @@ struct TokensCommand: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Issues a token, signed with a private key or a secret of the JWKS file.",
             discussion: """
-                Only the token is printed to standard output. Its audience and issuer are api.audience and api.issuer, if \
+                Prints the token, or with --json an object with the token and its validity. Its audience and issuer are api.audience and api.issuer, if \
                 they are set.
 
                 Scopes: kinds:write, widgets:read, widgets:write, reload, publish, operate.
@@ -69,6 +69,9 @@ struct TokensCommand: AsyncParsableCommand {
 
         @Option(help: "Subject (sub), for the audit log.")
         var subject: String?
+
+        @Flag(help: "Print JSON.")
+        var json = false
 
         @Option(name: .customLong("key"), help: "Id of the key to sign with; the first that can sign by default.")
         var key: String?
@@ -100,7 +103,12 @@ struct TokensCommand: AsyncParsableCommand {
                 issuer: settings.api.issuer, audience: settings.api.audience,
                 notBefore: delay == nil ? nil : start, expiresAt: end)
             do throws(TokenIssuer.NoSigningKey) {
-                Terminal.print(try await TokenIssuer(keys: keys).issue(grant, keyID: key, now: now))
+                let token = try await TokenIssuer(keys: keys).issue(grant, keyID: key, now: now)
+                guard json else { return Terminal.print(token) }
+                Terminal.print([
+                    "token": .string(token), "notBefore": grant.notBefore.map { .string($0.rfc3339) } ?? .null,
+                    "expiresAt": .string(end.rfc3339),
+                ])
             } catch {
                 throw CommandFailure(.failure, error.description)
             }
@@ -117,6 +125,9 @@ struct TokensCommand: AsyncParsableCommand {
                   freshet tokens issue --keys keys.json --app com.example.bank --scope reload \
                 | freshet tokens show --keys keys.json
                 """)
+
+        @Flag(help: "Print JSON, which is the default.")
+        var json = false
 
         @OptionGroup var options: KeyOptions
 
@@ -156,6 +167,9 @@ struct TokensCommand: AsyncParsableCommand {
                   freshet tokens keys --algorithm ES256 --id 2026-01 --output keys.json
                   freshet tokens keys --public keys.json
                 """)
+
+        @Flag(help: "Print JSON, which is the default; with --output the file and the key's id.")
+        var json = false
 
         @Option(help: "HS256, ES256 or EdDSA.")
         var algorithm = TokenAlgorithm.eddsa.rawValue
@@ -201,6 +215,11 @@ struct TokensCommand: AsyncParsableCommand {
                 throw CommandFailure(.failure, "cannot create \(output): \(String(cString: strerror(errno)))")
             }
             try FileHandle(fileDescriptor: descriptor, closeOnDealloc: true).write(contentsOf: Data(text.utf8))
+            guard !json else {
+                return Terminal.print([
+                    "file": .string(output), "id": .string(id), "algorithm": .string(algorithm),
+                ])
+            }
             Terminal.complain("created \(output) with the key \(id), \(algorithm)")
         }
     }

@@ -161,6 +161,13 @@ struct ExitStatusTests {
         }
         process.send(signal: SIGINT)
         #expect(try await process.end() == FreshetProcess.Exit(status: 0, isSignal: false))
+        // Kafka alarms nobody: no line of librdkafka's, and none above notice.
+        let alarming = process.standardError.split(separator: "\n").filter { line in
+            line.contains("facility=")
+                || line.contains("[KafkaClient]") && !line.contains(" info ") && !line.contains(" notice ")
+        }
+        #expect(alarming.isEmpty)
+        #expect(process.standardError.contains("partitions=\"freshet.app-changes[0-1] "))
     }
 
     @Test("a port that is taken is a failure that names the setting")

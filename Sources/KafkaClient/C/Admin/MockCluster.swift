@@ -37,12 +37,15 @@ final class MockCluster: Sendable {
         }
     }
 
+    /// Its client connects nowhere, of which librdkafka would warn (level 5).
+    private static let defaults = ["client.id": "freshet-embedded", "log_level": "4"]
+
     init(brokers: Int, logger: Logger) throws(KafkaError) {
         let configuration = KafkaConfiguration(bootstrapServers: "embedded")
         let callbacks = ClientCallbacks(logger: logger, configuration: configuration)
         let problems = (1...1000).contains(brokers) ? [] : ["brokers: must be from 1 to 1000"]
         let properties = try ClientProperties(
-            .embedded, configuration, defaults: ["client.id": "freshet-embedded"], fixed: [:], problems: problems,
+            .embedded, configuration, defaults: Self.defaults, fixed: [:], problems: problems,
             logs: .direct, callbacks: callbacks, operation: "start an embedded cluster")
         let client = try ClientHandle(.embedded, properties: properties, operation: "start an embedded cluster")
         guard let cluster = unsafe rd_kafka_mock_cluster_new(client.pointer, Int32(brokers)) else {

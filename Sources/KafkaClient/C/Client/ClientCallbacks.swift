@@ -38,7 +38,9 @@ final class ClientCallbacks: @unchecked Sendable {
 
     /// Sends librdkafka's log line to swift-log, with syslog's level translated.
     func logged(level: Int32, facility: String, text: String) {
-        logger.log(level: Self.level(level), "\(redact(text))", metadata: ["facility": "\(facility)"])
+        // A warning for brokers before 0.11, as which the embedded cluster counts.
+        let level = facility == "AUTOCREATE" ? .debug : Self.level(level)
+        logger.log(level: level, "\(redact(text))", metadata: ["facility": "\(facility)"])
     }
 
     static func level(_ syslog: Int32) -> Logger.Level {

@@ -41,7 +41,7 @@ extension ConsumerLoop {
         if isCooperative { add([:]) } else { replaceAll(with: [:]) }
         pulse.withLock { $0.isMember = true }
         guard !places.isEmpty else { return }
-        logger.info("partitions assigned", metadata: ["partitions": "\(places)"])
+        logger.info("partitions assigned", metadata: ["partitions": "\(places.summary)"])
 
         buffer.flush()
         let mailbox = mailbox
@@ -54,7 +54,7 @@ extension ConsumerLoop {
                     onFailure: {
                         logger.warning(
                             "the receiver does not take partitions: nobody reads them until it does",
-                            metadata: ["partitions": "\(places)"])
+                            metadata: ["partitions": "\(places.summary)"])
                     })))
     }
 
@@ -63,7 +63,7 @@ extension ConsumerLoop {
         let isLost = unsafe rd_kafka_assignment_lost(client.pointer) != 0
         if isLost { pulse.withLock { $0.isMember = false } }
         if !places.isEmpty {
-            logger.info("partitions revoked", metadata: ["partitions": "\(places)", "lost": "\(isLost)"])
+            logger.info("partitions revoked", metadata: ["partitions": "\(places.summary)", "lost": "\(isLost)"])
             revocations += 1
             let revocation = revocations
             let mailbox = mailbox

@@ -11,7 +11,8 @@ struct PublishCommand: AsyncParsableCommand {
         commandName: "publish",
         abstract: "Publishes events to Kafka, as the services of an app do.",
         discussion: """
-            Returns when Kafka's brokers have acknowledged every event.
+            Returns when Kafka's brokers have acknowledged every event. Where postgres.url is set, events for an app or a \
+            kind that is not registered are refused, unless --no-check is given.
 
             With --stdin each line of standard input is an event: a CloudEvent in JSON, or {"type", "data"} with any \
             of "id", "source", "time", "key". Invalid lines are reported with their numbers; the others are published, and \
@@ -45,6 +46,9 @@ struct PublishCommand: AsyncParsableCommand {
         @Flag(help: "Print the position of the event as JSON.")
         var json = false
 
+        @Flag(help: "Publish also if the app or the kind is not registered.")
+        var noCheck = false
+
         @OptionGroup var settings: SettingsOptions
 
         func validate() throws {
@@ -54,12 +58,17 @@ struct PublishCommand: AsyncParsableCommand {
             }
         }
 
-        /// Publishes one event, without checking that its app and kinds exist.
+        /// Publishes one event.
         func publish(_ event: FreshetEvent, key: String? = nil) async throws {
             let outgoing = OutgoingEvent(
                 event, id: id ?? RandomID.make(), source: source,
                 time: time.flatMap { Timestamp(rfc3339: $0) } ?? WallClock.now(), key: key)
             let values = try settings.load(requiring: ["kafka.bootstrapServers"]).settings
+            do {
+                try await TargetCheck.load(values, noCheck: noCheck)?.check(event)
+            } catch let unknown as TargetCheck.Unknown {
+                throw CommandFailure(.failure, "\(unknown.message) (--no-check publishes the event all the same)")
+            }
             let delivery = try await values.withPublisher { publisher in try await publisher.publish(outgoing) }
             let topic = values.topicNames.name(of: event.type.topic)
             if json {
@@ -175,6 +184,9 @@ struct PublishCommand: AsyncParsableCommand {
         @Flag(help: "Print the counts as JSON.")
         var json = false
 
+        @Flag(help: "Publish also events whose app or kind is not registered.")
+        var noCheck = false
+
         @OptionGroup var settings: SettingsOptions
 
         func validate() throws {
@@ -184,7 +196,8 @@ struct PublishCommand: AsyncParsableCommand {
         func run() async throws {
             let values = try settings.load(requiring: ["kafka.bootstrapServers"]).settings
             let reader = LineReader(.standardInput, name: "standard input", maximumBytes: 4 << 20)
-            let lines = EventLines(now: WallClock.now)
+            let targets = try await TargetCheck.load(values, noCheck: noCheck)
+            let lines = EventLines(targets: targets, now: WallClock.now)
             let counts = try await values.withPublisher { publisher in
                 try await LinePublisher(lines: lines, publisher: publisher).publish(reader) { Terminal.complain($0) }
             }

@@ -11,10 +11,13 @@ struct EventLines: Sendable {
     }
 
     private let decoder: EventDecoder
+    /// Nil to accept events for any app and kind.
+    private let targets: TargetCheck?
     private let now: @Sendable () -> Timestamp
 
-    init(maximumEventBytes: Int = 1_048_576, now: @escaping @Sendable () -> Timestamp) {
+    init(maximumEventBytes: Int = 1_048_576, targets: TargetCheck? = nil, now: @escaping @Sendable () -> Timestamp) {
         decoder = EventDecoder(maximumEventBytes: maximumEventBytes)
+        self.targets = targets
         self.now = now
     }
 
@@ -43,6 +46,11 @@ struct EventLines: Sendable {
         if object["source"] == nil { object["source"] = .string(Self.source) }
         document = .object(object)
         let decoded = try decode(document.encoded, type)
+        do throws(TargetCheck.Unknown) {
+            try targets?.check(decoded.event)
+        } catch {
+            throw Refused(message: "/data/\(error.member): \(error.message)")
+        }
         return OutgoingEvent(
             decoded.event, id: decoded.envelope.id, source: decoded.envelope.source,
             time: decoded.envelope.time ?? now(), key: key, traceparent: decoded.envelope.traceparent)

@@ -13,27 +13,23 @@ struct PlacementLines: Sendable {
     /// Longest line.
     static let maximumBytes = 1_048_576
 
-    private let directory: KindDirectory
+    private let targets: TargetCheck
     private let now: Timestamp
     private let decoder = EventDecoder(maximumEventBytes: maximumBytes)
 
     /// - Parameter now: time of lines without one.
     init(directory: KindDirectory, now: Timestamp) {
-        self.directory = directory
+        targets = TargetCheck(directory: directory)
         self.now = now
     }
 
     func widget(_ line: [UInt8]) throws(Refused) -> ImportedWidget {
         let placement = try placement(line)
-        guard let app = directory.apps[placement.app], Text.equal(app.name, placement.app) else {
-            throw Refused(message: "/app: no app \(Text.quoted(placement.app)) is registered")
-        }
-        guard let kind = directory.kind(placement.kind, of: app), Text.equal(kind.definition.name, placement.kind)
-        else {
-            let known = directory.kinds(of: app).keys.sorted()
-            let meant = Suggestion.closest(to: placement.kind, among: known).map { "; did you mean \($0)?" } ?? ""
-            throw Refused(
-                message: "/kind: app \(Text.quoted(app.name)) has no kind \(Text.quoted(placement.kind))\(meant)")
+        let kind: RegisteredKind
+        do throws(TargetCheck.Unknown) {
+            kind = try targets.kind(placement.kind, of: try targets.app(placement.app))
+        } catch {
+            throw Refused(message: "/\(error.member): \(error.message)")
         }
         guard kind.definition.families.contains(placement.family) else {
             let supported = kind.definition.families.map(\.name).joined(separator: ", ")
