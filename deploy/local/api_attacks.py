@@ -311,12 +311,15 @@ def attack_framing():
         "no name": (f"Content-Length: {length}\r\n: chunked", chunked),
         "no colon": (f"Content-Length: {length}\r\nTransfer-Encoding chunked", chunked),
     }
+    live = request("GET", "/health/live", close=False)
     for name, (lines, body) in headers.items():
-        answers, rest, closed, received = exchange(post.encode() + lines.encode() + b"\r\n\r\n" + body, ("POST",))
-        finals = [a for a in answers if a.status != 100]
-        fine = len(finals) == 1 and 400 <= finals[0].status < 600 and finals[0].status != 500 and not rest and closed
-        check(f"framing: {name}: one refusal, then the end", fine, received, closed)
-        check(f"framing: {name}: nothing is smuggled", b"/smuggled" not in received, received)
+        for before in (0, 3):
+            data = live * before + post.encode() + lines.encode() + b"\r\n\r\n" + body
+            answers, rest, closed, received = exchange(data, ["GET"] * before + ["POST"])
+            finals = [a.status for a in answers if a.status != 100]
+            fine = bool(finals) and finals[:-1] == [200] * before and 400 <= finals[-1] < 600 and finals[-1] != 500 and not rest and closed
+            check(f"framing: {name}, behind {before}: one refusal, then the end", fine, received, closed)
+            check(f"framing: {name}, behind {before}: nothing is smuggled", b"/smuggled" not in received, received)
     chunks = {"0x": b"0x0\r\n\r\n", "plus": b"+0\r\n\r\n", "minus": b"-1\r\n\r\n", "huge": b"ffffffffffffffff0\r\n", "overflow": b"10000000000000000\r\n",
               "no CRLF after the data": b"2\r\n{}0\r\n\r\n", "LF alone": b"2\n{}\n0\n\n", "words": b"zz\r\n\r\n", "space": b" 0\r\n\r\n",
               "NUL": b"0\0\r\n\r\n", "CR alone": b"2\r{}\r0\r\r",

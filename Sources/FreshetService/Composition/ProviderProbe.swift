@@ -48,7 +48,7 @@ package struct ProviderProbe: Sendable {
         } catch let failure as ProviderFailure {
             return ProviderTrial(reason: failure.reason.rawValue, message: failure.message, status: failure.status)
         } catch {
-            return ProviderTrial(reason: "settings", message: "the provider cannot be asked; see the log")
+            return ProviderTrial(reason: "settings", message: "the API's own settings of providers cannot be used")
         }
     }
 }

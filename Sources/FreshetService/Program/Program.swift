@@ -22,8 +22,10 @@ package enum Program {
         } catch {
             let wantsJSON = process.arguments.dropFirst().prefix { $0 != "--" }.contains("--json")
             var failure = CommandFailure(explaining: error)
-            // The parser's own errors, except a request for help.
-            if failure == nil, wantsJSON, let status = CommandStatus(rawValue: failing.exitCode(for: error).rawValue) {
+            // The parser's own errors, except a request for help. An exit code alone has told its reasons already.
+            if failure == nil, wantsJSON, !(error is ExitCode),
+                let status = CommandStatus(rawValue: failing.exitCode(for: error).rawValue)
+            {
                 failure = CommandFailure(status, failing.message(for: error))
             }
             guard let failure else { failing.exit(withError: error) }

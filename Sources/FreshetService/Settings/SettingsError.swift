@@ -21,14 +21,6 @@ package struct SettingProblem: Error, Hashable, Sendable, CustomStringConvertibl
         return text
     }
 
-    package init(key: String, source: String?, value: String?, reason: String, expectation: String?) {
-        self.key = key
-        self.source = source
-        self.value = value
-        self.reason = reason
-        self.expectation = expectation
-    }
-
     package var json: JSONValue {
         [
             "setting": key.isEmpty ? .null : .string(key), "place": source.map { .string($0) } ?? .null,

@@ -2,7 +2,7 @@ package import WidgetModel
 
 /// Permissions of a token within its app.
 package enum TokenScope: String, CaseIterable, Sendable {
-    /// Register, change and retire kinds.
+    /// Register, change and retire kinds, rotate the signing secret, and test providers.
     case kindsWrite = "kinds:write"
     /// Read kinds, widgets and timelines.
     case widgetsRead = "widgets:read"
@@ -12,7 +12,7 @@ package enum TokenScope: String, CaseIterable, Sendable {
     case reload
     /// Publish events of any type but requests for reloads without budget and spacing, which need `operate` too.
     case publish
-    /// Explanations, pausing, forecasts, dead letters, and reloads without budget and spacing.
+    /// Explanations, pausing, forecasts, dead letters, erasing persons, and reloads without budget and spacing.
     case operate
 }
 

@@ -102,11 +102,13 @@ final class HTTPRules: ChannelDuplexHandler, RemovableChannelHandler {
         switch error {
         case let error as HTTPParserError:
             // A route that reads the body gets the error. If none does, the connection closes without a response.
-            guard !isClosing, !isReceiving else {
+            guard !isReceiving else {
                 isClosing = true
                 changeLast { $0.isLast = true }
                 return context.fireErrorCaught(error)
             }
+            // Nothing behind the last request is read; its refusal may still wait for earlier responses.
+            guard !isClosing else { return }
             refuse(Problem(error), context)
         case is ByteToMessageDecoderError where isClosing: break
         default: context.fireErrorCaught(error)

@@ -55,7 +55,7 @@ struct ConfigCommand: AsyncParsableCommand {
         @OptionGroup var output: OutputOptions
 
         func run() async throws {
-            let (loaded, formProblems) = output.settings.read(requiring: ["postgres.url"])
+            let (loaded, formProblems) = output.settings.read(requiring: ["postgres.url", "kafka.bootstrapServers"])
             let problems = await formProblems + loaded.contentProblems()
             guard problems.isEmpty else { throw SettingsError(problems: problems) }
             if output.json {

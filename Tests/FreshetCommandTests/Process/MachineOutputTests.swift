@@ -44,6 +44,7 @@ struct MachineOutputTests {
         let wrong = [
             "postgres.url=host=x port=70000 password=geheim", "workers.lease=soon", "api.keys=/nowhere/keys.json",
             "kafka.properties=no.such.property=geheim", "providers.trustRoots=/nowhere/ca.pem", "no.such=1",
+            "kafka.embedded=true",
         ].flatMap { ["--set", $0] }
         let names = [
             "postgres.url", "workers.lease", "api.keys", "kafka.properties", "providers.trustRoots", "no.such",
@@ -62,7 +63,9 @@ struct MachineOutputTests {
         let run = try await FreshetProcess.run(["run"] + wrong)
         #expect(run.status == 78 && run.err.contains("70000") && run.err.contains("workers.lease"))
 
-        let right = try await FreshetProcess.run(["config", "check", "--json", "--set", "postgres.url=dbname=x"])
+        let right = try await FreshetProcess.run([
+            "config", "check", "--json", "--set", "postgres.url=dbname=x", "--set", "kafka.embedded=true",
+        ])
         #expect(right.status == 0, "\(right.err)")
         #expect(try JSONValue.parse(right.out) == ["valid": true])
     }
@@ -131,7 +134,7 @@ struct MachineOutputTests {
 
             let port = try HealthProbe.freePort()
             let process = try FreshetProcess(
-                ["run", "--role", "api", "--print-ready"],
+                ["run", "--set", "kafka.embedded=true", "--print-ready"],
                 environment: environment.merging(["FRESHET_API_PORT": "\(port)"]) { $1 })
             _ = try await process.firstLine()
             #expect(try await json("health", "--url", "http://127.0.0.1:\(port)")["status"] == "live")
