@@ -60,7 +60,7 @@ struct PauseTests {
             _ = try await store.store.pause(app: TestKinds.app, kind: "Purchases")
             let kind = try await store.kind()
             _ = try await store.pool.query(BumpKinds([GenerationBump(appID: kind.appID, kindID: nil)]))
-            for sweep in try await store.pool.query(ListSweeps(limit: 10)) {
+            for sweep in try await store.pool.query(ListSweeps(limit: 10, maximumLists: 100)) {
                 _ = try await store.pool.query(WalkKind(sweep.id, limit: 10, maximumLists: 10))
             }
             try await store.place([.test("w3", user: "u3")])

@@ -49,6 +49,9 @@ package struct KafkaBatch: Sendable {
     /// Counted at most every 20 ms.
     package internal(set) var backlog: Int64 = 0
 
+    /// Number of messages behind the batch's last one, likewise.
+    package var waiting: Int64 { max(0, backlog + 1 - Int64(count)) }
+
     package var count: Int { records.count }
     package var isEmpty: Bool { records.isEmpty }
 

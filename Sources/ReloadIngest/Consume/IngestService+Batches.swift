@@ -56,7 +56,7 @@ extension IngestService {
         let (fold, applied) = (folded.fold, items[..<folded.count])
         progress.count = folded.count
         progress.advances = positions.advances(to: batch.next(after: applied))
-        let isBehind = self.isBehind(batch.batch.backlog + Int64(items.count - folded.count))
+        let isBehind = self.isBehind(batch.batch.waiting + Int64(items.count - folded.count))
         workers?.ingestIsBehind(isBehind)
         let begun = ContinuousClock.now
         let folder = progress.folder

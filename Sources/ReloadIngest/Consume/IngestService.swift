@@ -190,7 +190,7 @@ package final class IngestService: Service {
             defer { meter.settled() }
             var prepared = PreparedBatch(batch, topics: configuration.topics, decoder: decoder)
             try await apply(prepared.items, of: &prepared, under: positions.epochs, &positions, consumer)
-            if isBehind(batch.backlog), batch.count < configuration.maximumMarks { try await gather() }
+            if isBehind(batch.waiting), batch.count < configuration.maximumMarks { try await gather() }
         case .revoked(let revocation):
             positions.drop(revocation.partitions)
             statistics.update { $0.assignedPartitions -= revocation.partitions.count }

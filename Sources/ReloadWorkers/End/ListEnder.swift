@@ -9,6 +9,8 @@ import WidgetStore
 final class ListEnder: Sendable {
     /// Lists in one statement.
     private static let limit = 1_000
+    /// Shortest time between two ends, so that a transaction ends the lists of several stores. Nobody waits for an end.
+    private static let spacing = Duration.milliseconds(50)
     /// Comparisons after which a list goes back, because others keep storing its timelines.
     private static let comparisons = 5
 
@@ -46,7 +48,12 @@ final class ListEnder: Sendable {
             let mark = wakeUp.mark(.timelines)
             while await endSome() {}
             if state.withLock({ $0.isFinished && $0.waiting.isEmpty }) { return }
-            do { try await wakeUp.wait(past: mark) } catch { return }
+            do {
+                try await wakeUp.wait(past: mark)
+                if !state.withLock({ $0.isFinished }) { try await context.clock.sleep(for: Self.spacing) }
+            } catch {
+                return
+            }
         }
     }
 

@@ -50,7 +50,7 @@ struct Sweeper {
         let chunk = context.sweepSize.share(of: configuration.sweepChunk)
         let lists = max(1, configuration.bulkHighWater / Appending.limit)
         var isProgress = false
-        for sweep in try await context.pool.query(ListSweeps(limit: Self.sweeps)) {
+        for sweep in try await context.pool.query(ListSweeps(limit: Self.sweeps, maximumLists: lists)) {
             try Task.checkCancellation()
             let done =
                 sweep.isWalk

@@ -1,7 +1,7 @@
 package import PostgresClient
 import WidgetModel
 
-/// Sweeps that wait to be walked.
+/// Sweeps that can go on: not those of a generation whose kind's backlog of bulk lists is at its limit.
 package struct ListSweeps: PostgresStatement {
     package struct Row: Sendable, Hashable {
         package let id: Int64
@@ -10,13 +10,19 @@ package struct ListSweeps: PostgresStatement {
     }
 
     package static let sql = """
-        SELECT s.id, s.generation IS NOT NULL AS walk FROM sweep s ORDER BY s.id LIMIT $1::int8
+        SELECT s.id, s.generation IS NOT NULL AS walk FROM sweep s
+        WHERE s.generation IS NULL OR \(SweepChunk.hasRoom("w.generation IS NOT NULL", limit: "$2"))
+        ORDER BY s.id LIMIT $1::int8
         """
 
-    package let parameters: PostgresParameters
+    package var parameters: PostgresParameters
 
-    package init(limit: Int) {
+    /// - Parameters:
+    ///   - limit: the most sweeps to answer.
+    ///   - maximumLists: number of bulk lists of a kind from which on it has no room.
+    package init(limit: Int, maximumLists: Int) {
         parameters = PostgresParameters(limit)
+        parameters.append(maximumLists)
     }
 
     package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row {
@@ -30,12 +36,12 @@ package struct SweepChunk: Sendable {
     package let timelines: Int
     package let isDone: Bool
 
-    /// Condition that the kind of the sweep `s` has less than `$3` bulk lists.
-    fileprivate static func hasRoom(_ condition: String = "true") -> String {
+    /// Condition that the kind of the sweep `s` has less bulk lists than the limit.
+    fileprivate static func hasRoom(_ condition: String = "true", limit: String = "$3") -> String {
         """
         (SELECT count(*) FROM (
             SELECT FROM work w WHERE w.kind_id = s.kind_id AND w.lane = \(ReloadLane.bulk.rawValue) AND \(condition)
-            LIMIT $3::int8) b) < $3::int8
+            LIMIT \(limit)::int8) b) < \(limit)::int8
         """
     }
 

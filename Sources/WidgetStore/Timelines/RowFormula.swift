@@ -53,18 +53,17 @@ struct RowFormula {
     /// Rule 3: the appointment is made anew.
     var appointment: String { "listed_at = \(nextLook), listed_anew = true, listed_lane = \(nextLane)" }
 
-    /// Rule 2: whether a look that is wanted in a lane improves the row's appointment.
-    func improves(lane: String) -> String {
-        "(\(nextLook) < t.listed_at OR \(nextLook) <= now() AND \(lane) < t.listed_lane)"
-    }
-
-    /// Rule 2 as assignments: the appointment is only improved.
+    /// Rule 2: the appointment is only improved, by a look that is wanted in a lane. The next look is computed once.
     func improvement(lane: String) -> String {
-        let improves = improves(lane: lane)
-        return """
-            listed_at = CASE WHEN \(improves) THEN \(nextLook) ELSE t.listed_at END,
-            listed_lane = CASE WHEN \(improves) THEN \(lane) ELSE t.listed_lane END, listed_anew = \(improves)
-            """
+        """
+        (listed_at, listed_lane, listed_anew) = (
+            SELECT CASE WHEN n.improves THEN n.look ELSE t.listed_at END,
+                   CASE WHEN n.improves THEN \(lane) ELSE t.listed_lane END, n.improves
+            FROM (
+                SELECT look, look < t.listed_at OR look <= now() AND \(lane) < t.listed_lane AS improves
+                FROM (SELECT \(nextLook) AS look OFFSET 0) x OFFSET 0
+            ) n)
+        """
     }
 }
 

@@ -15,7 +15,7 @@ struct SweepTests {
     }
 
     private func walk(_ store: TestStore, limit: Int, lists: Int = 100) async throws -> SweepChunk? {
-        guard let sweep = try await store.pool.query(ListSweeps(limit: 1)).first else { return nil }
+        guard let sweep = try await store.pool.query(ListSweeps(limit: 1, maximumLists: 100)).first else { return nil }
         #expect(sweep.isWalk)
         return try await store.pool.query(WalkKind(sweep.id, limit: limit, maximumLists: lists)).first
     }
@@ -191,7 +191,7 @@ struct SweepTests {
                 appID: kind.appID, kindID: nil, matching: #"{"card":"c1"}"#, events: 2, urgency: .free,
                 cause: EventPosition(topic: 0, partition: 0, offset: 7), reason: .foreground)
             for _ in 0..<2 { _ = try await store.pool.execute(RecordSweep([sweep])) }
-            let sweeps = try await store.pool.query(ListSweeps(limit: 10))
+            let sweeps = try await store.pool.query(ListSweeps(limit: 10, maximumLists: 100))
             #expect(sweeps.count == 3, "one for each kind")
             for sweep in sweeps {
                 while try await store.pool.query(SweepMarks(sweep.id, limit: 4, maximumLists: 100)).first?.isDone
@@ -242,7 +242,7 @@ struct AuditTests {
             let kind = try await store.kind()
             _ = try await store.pool.query(BumpKinds([GenerationBump(appID: kind.appID, kindID: kind.id)]))
             #expect(try await store.unappointed() == 0)
-            let sweep = try #require(try await store.pool.query(ListSweeps(limit: 1)).first)
+            let sweep = try #require(try await store.pool.query(ListSweeps(limit: 1, maximumLists: 100)).first)
             _ = try await store.pool.query(WalkKind(sweep.id, limit: 10, maximumLists: 10))
             #expect(try await store.unappointed() == 0)
             try await store.sql("DELETE FROM work; DELETE FROM sweep")

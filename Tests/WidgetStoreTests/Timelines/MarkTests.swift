@@ -93,7 +93,7 @@ struct MarkTests {
             }
             #expect(try await store.timeline(ids[0])?.isStale == false)
             #expect(try await store.integer("SELECT count(*) FROM sweep WHERE audience = 1 AND events = 4") == 1)
-            let sweep = try #require(try await store.pool.query(ListSweeps(limit: 9)).first)
+            let sweep = try #require(try await store.pool.query(ListSweeps(limit: 9, maximumLists: 100)).first)
             #expect(!sweep.isWalk)
             // In chunks, into the bulk lane.
             var marked = 0

@@ -171,7 +171,7 @@ struct StoreTests {
             try await store.settle()
             let kind = try await store.kind()
             _ = try await store.pool.query(BumpKinds([GenerationBump(appID: kind.appID, kindID: kind.id)]))
-            let sweep = try #require(try await store.pool.query(ListSweeps(limit: 1)).first)
+            let sweep = try #require(try await store.pool.query(ListSweeps(limit: 1, maximumLists: 100)).first)
             _ = try await store.pool.query(WalkKind(sweep.id, limit: 10, maximumLists: 10))
             let list = try #require(try await store.claim(.bulk).first)
             let later = try await store.now() + .seconds(600)
