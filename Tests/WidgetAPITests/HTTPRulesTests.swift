@@ -152,6 +152,7 @@ struct HTTPRulesTests {
             let cases: [(port: Int, method: String, path: String, status: Int, allow: String?)] = [
                 (api, "POST", "/health/live", 405, "get, head"), (health, "DELETE", "/metrics", 405, "get, head"),
                 (api, "POST", "\(TestAPI.base)/widgets/w1", 405, "delete, get, head, put"),
+                (api, "PATCH", "\(TestAPI.base)/dead-letters/replay", 405, "post"),
                 (api, "PATCH", "\(TestAPI.base)/reloads", 405, "post"), (api, "POST", "/nothing", 404, nil),
                 (health, "GET", "/v1/apps/a/widgets", 404, nil),
                 (api, "PROPFIND", "/health/live", 405, "get, head"),

@@ -26,10 +26,12 @@ struct APIRoutes: Sendable {
         }
     }
 
-    /// Methods of the routes at a request's path.
+    /// Methods of the routes at a request's path. As in the router, a literal segment goes before a parameter.
     func methods(at path: String) -> [String] {
-        all.filter { $0.matches(path) }.flatMap { $0.method == .get ? ["GET", "HEAD"] : [$0.method.rawValue] }
-            .sorted()
+        let matching = all.filter { $0.matches(path) }
+        let fewest = matching.map(\.parameterCount).min()
+        return matching.filter { $0.parameterCount == fewest }
+            .flatMap { $0.method == .get ? ["GET", "HEAD"] : [$0.method.rawValue] }.sorted()
     }
 }
 

@@ -40,6 +40,8 @@ struct APIRoute: Sendable {
     /// Path as in `schemas/openapi.yaml`.
     var template: String { Self.prefix + path }
 
+    var parameterCount: Int { template.count { $0 == "{" } }
+
     /// Whether requests are written to the audit log.
     var isWrite: Bool { method != .get }
 
