@@ -33,7 +33,9 @@ struct EventRoutes: Sendable {
         try call.allowQuery("wait")
         let isBatch = call.mediaType == Self.batchType
         if isBatch, try call.waitsForOutcome {
-            throw Problem.parameter("wait", "a batch does not wait; ask for its events by their ids")
+            throw Problem.unprocessable([
+                Problem.Item(detail: "a batch does not wait; ask for its events by their ids", parameter: "wait")
+            ])
         }
         let body = try await call.bytes()
         if isBatch { return try await publishBatch(body, call) }

@@ -40,7 +40,7 @@ package enum MetricCatalogue {
 
     package static let apiWaiting = MetricDefinition(
         "freshet_api_waiting", .gauge, labels: ["sort"],
-        "Requests that wait for changed timelines: poll (until one changes) and stream (open streams).")
+        "Requests that wait: poll (until a timeline changes or an event is applied) and stream (open streams).")
 
     private static let api = [apiWaiting]
 
