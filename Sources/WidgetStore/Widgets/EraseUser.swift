@@ -49,18 +49,39 @@ package struct DeleteContentOfUser: PostgresStatement {
     }
 }
 
-/// Deletes the dead letters of an app whose key is the user, or whose data names the user as the API's placements do.
+/// Deletes, of the next dead letters in the order of their ids, those of an app whose key is the user, whose header
+/// `freshet-user` is, or whose data names the user as the API's placements do.
 package struct DeleteDeadLettersOfUser: PostgresStatement {
+    package struct Chunk: Sendable {
+        /// Last id of the chunk; `nil`: there are no more letters.
+        package let last: Int64?
+        package let deleted: Int
+    }
+
     package static let sql = """
-        DELETE FROM dead_letter
-        WHERE app = $1::text AND (key = $2::bytea OR position($3::bytea IN payload) > 0)
+        WITH chunk AS MATERIALIZED (
+            SELECT d.id FROM dead_letter d WHERE d.id > $4::int8 ORDER BY d.id LIMIT 1000
+        ), deleted AS (
+            DELETE FROM dead_letter d USING chunk c
+            WHERE d.id = c.id AND d.app = $1::text
+              AND (d.key = $2::bytea OR position($3::bytea IN d.payload) > 0
+                   OR EXISTS (SELECT 1 FROM unnest(d.header_names, d.header_values) h (name, value)
+                              WHERE lower(h.name) = 'freshet-user' AND h.value = $2::bytea))
+            RETURNING 1
+        )
+        SELECT (SELECT max(c.id) FROM chunk c) AS last, (SELECT count(*) FROM deleted) AS deleted
         """
 
     package let parameters: PostgresParameters
 
-    package init(app: String, user: String) {
+    /// - Parameter previous: id after which the chunk begins.
+    package init(app: String, user: String, after previous: Int64) {
         let member = Array(#""user":"#.utf8) + JSONValue.string(user).encoded
-        parameters = PostgresParameters(app, Array(user.utf8), member)
+        parameters = PostgresParameters(app, Array(user.utf8), member, previous)
+    }
+
+    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Chunk {
+        Chunk(last: try row.optional("last"), deleted: try row.value("deleted"))
     }
 }
 

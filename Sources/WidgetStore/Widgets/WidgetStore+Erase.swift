@@ -25,11 +25,24 @@ extension WidgetStore {
         for _ in 1...Self.eraseAttempts {
             let part = try await retryingConflicts { try await eraseOnce(user, registered) }
             total = Erasure(
-                widgets: total.widgets + part.widgets, timelines: total.timelines + part.timelines,
-                deadLetters: total.deadLetters + part.deadLetters)
+                widgets: total.widgets + part.widgets, timelines: total.timelines + part.timelines, deadLetters: 0)
             if part.widgets == 0 { break }
         }
-        return total
+        let letters = try await eraseDeadLetters(of: user, app)
+        return Erasure(widgets: total.widgets, timelines: total.timelines, deadLetters: letters)
+    }
+
+    /// Looks through all dead letters, in chunks with a transaction each.
+    private func eraseDeadLetters(of user: String, _ app: String) async throws -> Int {
+        var (deleted, previous) = (0, Int64(0))
+        while true {
+            let chunk = try await retryingConflicts { [previous] in
+                try await pool.query(DeleteDeadLettersOfUser(app: app, user: user, after: previous)).first
+            }
+            guard let chunk, let last = chunk.last else { return deleted }
+            deleted += chunk.deleted
+            previous = last
+        }
     }
 
     /// Widgets before timelines, as ingest locks them.
@@ -47,8 +60,7 @@ extension WidgetStore {
                 _ = try await connection.run(pipeline)
             }
             _ = try await connection.execute(DeleteOutcomesOfUser(appID: app.id, user: user))
-            let letters = try await connection.execute(DeleteDeadLettersOfUser(app: app.name, user: user))
-            return Erasure(widgets: deleted.count, timelines: timelines.count, deadLetters: letters)
+            return Erasure(widgets: deleted.count, timelines: timelines.count, deadLetters: 0)
         }
     }
 }

@@ -128,15 +128,25 @@ struct PlacementTests {
     func erasedTraces() async throws {
         try await withStore { store in
             let kind = try await store.kind()
-            func letter(_ offset: Int64, _ user: String) -> DeadLetter {
+            func letter(_ offset: Int64, _ user: String, publisher: String? = nil) -> DeadLetter {
+                let headers: [(name: String, value: [UInt8]?)] =
+                    publisher.map { [(name: "freshet-user", value: Optional(Array($0.utf8)))] } ?? []
                 let data = #"{"widget":"w","user":"\#(user)"}"#
                 return DeadLetter(
                     topic: "t", partition: 0, offset: offset, app: TestKinds.app, code: "invalidValue", error: "e",
-                    key: Array("w\(offset)".utf8), headers: [], payload: Array(data.utf8))
+                    key: Array("w\(offset)".utf8), headers: headers, payload: Array(data.utf8))
             }
-            for (offset, user) in [(0, "me"), (1, "me too")] as [(Int64, String)] {
-                _ = try await store.pool.execute(InsertDeadLetter(letter(offset, user)))
-            }
+            // More than are looked through at once.
+            try await store.sql(
+                """
+                INSERT INTO dead_letter (topic, partition, "offset", app, code, error, header_names, header_values)
+                SELECT 'u', 0, n, '\(TestKinds.app)', 'c', 'e', '{}', '{}' FROM generate_series(1, 1500) n
+                """)
+            let letters = [
+                letter(0, "me"), letter(1, "me too"), letter(2, "you", publisher: "me"),
+                letter(3, "you", publisher: "me too"),
+            ]
+            for letter in letters { _ = try await store.pool.execute(InsertDeadLetter(letter)) }
             let outcome = EventOutcome(
                 appID: kind.appID, event: "e1", type: "t", topic: "t", partition: 0, offset: 0, user: "me")
             _ = try await store.pool.execute(InsertEventOutcomes([outcome]))
@@ -145,8 +155,8 @@ struct PlacementTests {
                 device: "", environment: WidgetPlacement.test("w9").environment, changedAt: Timestamp(microseconds: 1))
             _ = try await store.pool.query(InsertWidgets([tombstone]))
             let erasure = try #require(try await store.store.erase(user: "me", of: TestKinds.app))
-            #expect(erasure.deadLetters == 1)
-            #expect(try await store.integer("SELECT count(*) FROM dead_letter") == 1)
+            #expect(erasure.deadLetters == 2)
+            #expect(try await store.integer("SELECT count(*) FROM dead_letter") == 1_502)
             for table in ["widget", "event_outcome"] {
                 #expect(try await store.integer("SELECT count(*) FROM \(table)") == 0)
             }
