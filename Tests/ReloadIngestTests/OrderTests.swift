@@ -46,14 +46,16 @@ struct OrderTests {
         }
     }
 
-    @Test("Tombstones of unknown widgets and outcomes are bounded by age and number")
+    @Test("Tombstones of unknown widgets and outcomes are bounded by age, and by number for each app")
     func collected() async throws {
         try await IngestHarness.lend(partitions: 1) { ingest in
             try await ingest.running([ingest.service()]) {
+                let other = FreshetEvent.removed(app: TestKinds.otherApp, widget: "a")
+                try await ingest.publish([other], handling: api, id: "a")
                 for widget in ["a", "b", "c"] {
                     try await ingest.publish([.removed(app: TestKinds.app, widget: widget)], handling: api, id: widget)
                 }
-                try await ingest.waitUntilApplied(3)
+                try await ingest.waitUntilApplied(4)
             }
             let pool = ingest.store.pool
             func count(_ table: String) async throws -> Int {
@@ -69,8 +71,8 @@ struct OrderTests {
                 UPDATE unplaced_widget SET recorded_at = recorded_at - interval '25 hours';
                 UPDATE event_outcome SET recorded_at = recorded_at - interval '25 hours'
                 """)
-            #expect(try await pool.execute(DeleteUnplacedWidgets(olderThan: day, keeping: 9, limit: 10)) == 2)
-            #expect(try await pool.execute(DeleteOldEventOutcomes(olderThan: day, keeping: 9, limit: 10)) == 2)
+            #expect(try await pool.execute(DeleteUnplacedWidgets(olderThan: day, keeping: 9, limit: 10)) == 3)
+            #expect(try await pool.execute(DeleteOldEventOutcomes(olderThan: day, keeping: 9, limit: 10)) == 3)
             for table in ["widget", "unplaced_widget", "event_outcome"] { #expect(try await count(table) == 0) }
         }
     }

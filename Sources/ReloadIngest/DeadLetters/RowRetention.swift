@@ -50,7 +50,7 @@ package final class RowRetention: Service {
     }
 
     /// Retention of the outcomes of events, and of the tombstones of widgets that were removed before they were placed: an hour
-    /// and a day, and at most a million of each.
+    /// and a day, and at most a million of each app's.
     package static func outcomes(pool: PostgresPool, logger: Logger) -> [RowRetention] {
         let (chunk, count) = (5_000, 1_000_000)
         return [

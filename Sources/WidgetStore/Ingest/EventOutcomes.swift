@@ -168,15 +168,28 @@ package struct IgnoredEvents: PostgresStatement {
     }
 }
 
-/// Deletes a chunk of the outcomes that are old, or more than are kept.
+/// Query for rows of a table that are older than `$1` milliseconds, or more than the latest `$2` of their app: up to `$3` of
+/// the first and of each app.
+enum RowsToForget {
+    static func sql(_ table: String) -> String {
+        """
+        SELECT e.seq FROM (SELECT f.seq, f.recorded_at FROM \(table) f ORDER BY f.seq LIMIT $3::int8) e
+        WHERE e.recorded_at < now() - $1::int8 * interval '1 millisecond'
+        UNION ALL
+        SELECT e.seq
+        FROM (SELECT c.app_id, count(*) AS rows FROM \(table) c GROUP BY c.app_id HAVING count(*) > $2::int8) a
+        CROSS JOIN LATERAL (
+            SELECT f.seq FROM \(table) f WHERE f.app_id = a.app_id
+            ORDER BY f.seq LIMIT least(a.rows - $2::int8, $3::int8)
+        ) e
+        """
+    }
+}
+
+/// Deletes a chunk of the outcomes that are old, or more than are kept of an app.
 package struct DeleteOldEventOutcomes: PostgresStatement {
     package static let sql = """
-        DELETE FROM event_outcome o USING (
-            SELECT e.seq FROM event_outcome e ORDER BY e.seq LIMIT $3::int8
-        ) old
-        WHERE o.seq = old.seq
-          AND (o.recorded_at < now() - $1::int8 * interval '1 millisecond'
-               OR o.seq <= (SELECT max(m.seq) FROM event_outcome m) - $2::int8)
+        DELETE FROM event_outcome o WHERE o.seq IN (\(RowsToForget.sql("event_outcome")))
         """
 
     package let parameters: PostgresParameters

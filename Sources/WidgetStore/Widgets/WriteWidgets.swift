@@ -87,16 +87,11 @@ package struct UpdateWidgets: PostgresStatement {
     }
 }
 
-/// Deletes a chunk of the tombstones of widgets that were never placed and that are old, or more than are kept.
+/// Deletes a chunk of the tombstones of widgets that were never placed and that are old, or more than are kept of an app.
 package struct DeleteUnplacedWidgets: PostgresStatement {
     package static let sql = """
         WITH old AS (
-            DELETE FROM unplaced_widget u USING (
-                SELECT e.seq FROM unplaced_widget e ORDER BY e.seq LIMIT $3::int8
-            ) first
-            WHERE u.seq = first.seq
-              AND (u.recorded_at < now() - $1::int8 * interval '1 millisecond'
-                   OR u.seq <= (SELECT max(m.seq) FROM unplaced_widget m) - $2::int8)
+            DELETE FROM unplaced_widget u WHERE u.seq IN (\(RowsToForget.sql("unplaced_widget")))
             RETURNING u.app_id, u.id
         ), locked AS (
             SELECT w.app_id, w.id FROM widget w JOIN old o ON w.app_id = o.app_id AND w.id = o.id
