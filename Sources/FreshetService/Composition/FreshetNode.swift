@@ -169,7 +169,8 @@ package final class FreshetNode: Sendable {
     /// Waits for PostgreSQL and Kafka, checks or applies the migrations, and checks that it is the Kafka of before.
     package func prepare(migrate: Bool) async throws {
         try await preparation.prepareDatabase(migrate: migrate)
-        try await preparation.require(cluster)
+        let id = try await preparation.require(cluster)
+        ingest?.require(cluster: id)
         prepared.signal(.timelines)
     }
 

@@ -37,10 +37,12 @@ package struct NodePreparation: Sendable {
 
     /// Waits for Kafka as long as it takes, saying so; then checks that the positions are of this cluster.
     ///
+    /// - Returns: the cluster's id; nil if the brokers tell none.
     /// - Throws: ``CommandFailure`` when they are of another.
-    func require(_ cluster: ClusterCheck) async throws {
+    func require(_ cluster: ClusterCheck) async throws -> String? {
         let id = try await cluster.awaitID()
         try await waitingForDatabase { try await cluster.require(id) }
+        return id
     }
 
     private func waitingForDatabase<Value: Sendable>(_ body: () async throws -> Value) async throws -> Value {

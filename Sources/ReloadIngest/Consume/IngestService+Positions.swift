@@ -1,7 +1,13 @@
 import KafkaClient
 import Logging
 import PostgresClient
+import Synchronization
 import WidgetStore
+
+/// Error of a process on a Kafka cluster that was replaced while it ran.
+private struct OtherCluster: Error, CustomStringConvertible {
+    let description = "the positions in the database are of another Kafka cluster, which was accepted"
+}
 
 /// Positions of the process's partitions.
 extension IngestService {
@@ -14,7 +20,8 @@ extension IngestService {
         while true {
             do {
                 let rows = try await pool.query(
-                    TakePartitions(ordered.map { ($0.topic, $0.partition) }))
+                    TakePartitions(ordered.map { ($0.topic, $0.partition) }, cluster: cluster.withLock { $0 }))
+                guard rows.count == ordered.count else { throw OtherCluster() }
                 positions.take(rows)
                 return Dictionary(
                     rows.map { row in

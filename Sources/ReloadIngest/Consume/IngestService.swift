@@ -33,6 +33,8 @@ package final class IngestService: Service {
     /// Receives the decisions on the requests of each transaction.
     let onDecisions: (@Sendable ([DecisionRecord]) -> Void)?
     let current = Mutex<KafkaConsumer?>(nil)
+    /// Id of the Kafka cluster; nil if it is not known.
+    let cluster = Mutex<String?>(nil)
     let flow: IngestFlow
     let tally: EventTally
     let meter: IngestMeter
@@ -64,6 +66,11 @@ package final class IngestService: Service {
             window: configuration.deadLetters.window, allowedApps: configuration.topics.allowedApps)
         meter = IngestMeter(topics: configuration.topics.all)
         decoder = EventDecoder(maximumEventBytes: configuration.maximumEventBytes)
+    }
+
+    /// Has positions taken only while they are of this Kafka cluster.
+    package func require(cluster id: String?) {
+        cluster.withLock { $0 = id }
     }
 
     /// Lag of each assigned partition in messages; nil while there is no consumer.

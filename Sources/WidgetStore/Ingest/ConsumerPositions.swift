@@ -1,7 +1,8 @@
 package import PostgresClient
 package import WidgetModel
 
-/// Takes a new epoch for each assigned partition and answers where to go on from.
+/// Takes a new epoch for each assigned partition and answers where to go on from. Takes and answers nothing when the positions
+/// are of another Kafka cluster.
 package struct TakePartitions: PostgresStatement {
     package struct Row: Sendable {
         package let topic: String
@@ -25,17 +26,23 @@ package struct TakePartitions: PostgresStatement {
     ])
 
     package static let sql = """
+        WITH cluster AS MATERIALIZED (
+            SELECT c.id FROM kafka_cluster c FOR SHARE
+        )
         INSERT INTO consumer_position AS p (topic, partition, epoch)
         SELECT i.topic, i.partition, 1 FROM \(input.rows("i"))
+        WHERE NOT EXISTS (SELECT 1 FROM cluster c WHERE c.id <> $3::text)
         ORDER BY i.topic, i.partition
         ON CONFLICT (topic, partition) DO UPDATE SET epoch = p.epoch + 1, updated_at = now()
         RETURNING p.topic, p.partition, p.epoch, p.next_offset
         """
 
-    package let parameters: PostgresParameters
+    package var parameters: PostgresParameters
 
-    package init(_ partitions: [Partition]) {
+    /// - Parameter cluster: id of the process's cluster; `nil` if its brokers tell none.
+    package init(_ partitions: [Partition], cluster: String?) {
         parameters = Self.input.parameters(partitions)
+        parameters.append(cluster)
     }
 
     package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row {
