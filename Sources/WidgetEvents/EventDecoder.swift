@@ -4,6 +4,9 @@ internal import WidgetModel
 ///
 /// Unknown members of the data and unknown extension attributes are ignored.
 package struct EventDecoder: Sendable {
+    /// Longest `id`, `source` or `type` of an event, in bytes.
+    package static let maximumAttributeBytes = 1024
+
     /// Longest value, in bytes.
     package let maximumEventBytes: Int
 
@@ -99,9 +102,6 @@ package struct EventDecoder: Sendable {
 
 /// Rules of the CloudEvents attributes, in either mode.
 enum Envelope {
-    /// Longest `id`, `source` or `type`, in bytes.
-    static let maximumAttributeBytes = 1024
-
     static func missing(_ what: String, pointer: String? = nil) -> EventError {
         EventError(code: .missingAttribute, message: "\(what) is missing", pointer: pointer)
     }
@@ -112,7 +112,7 @@ enum Envelope {
     ) throws(EventError) -> String {
         guard let range else { throw missing("header \(header)") }
         // Nearly every attribute is printable ASCII.
-        if (1...maximumAttributeBytes).contains(range.count), isPrintableASCII(range, in: bytes) {
+        if (1...EventDecoder.maximumAttributeBytes).contains(range.count), isPrintableASCII(range, in: bytes) {
             return String(decoding: bytes[range], as: UTF8.self)
         }
         guard let text = String(validating: bytes[range], as: UTF8.self) else {
@@ -133,8 +133,8 @@ enum Envelope {
     static func problem(of text: String) -> String? {
         let count = text.utf8.count
         if count == 0 { return "must not be empty" }
-        if count > maximumAttributeBytes {
-            return "must be at most \(maximumAttributeBytes) bytes, is \(count)"
+        if count > EventDecoder.maximumAttributeBytes {
+            return "must be at most \(EventDecoder.maximumAttributeBytes) bytes, is \(count)"
         }
         return Text.containsControlCharacter(text) ? "must not contain control characters" : nil
     }

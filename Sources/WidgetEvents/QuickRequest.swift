@@ -136,7 +136,7 @@ package struct QuickRequest: Sendable {
 
     /// Whether an attribute is printable ASCII of a valid length.
     private static func isPlain(_ range: Range<Int>, _ raw: RawSpan) -> Bool {
-        guard range.count >= 1, range.count <= Envelope.maximumAttributeBytes else { return false }
+        guard range.count >= 1, range.count <= EventDecoder.maximumAttributeBytes else { return false }
         return raw.firstUnprintable(from: range.lowerBound, to: range.upperBound) == range.upperBound
     }
 }

@@ -188,6 +188,39 @@ struct EventRoutesTests {
         }
     }
 
+    @Test("A batch counts as many requests as it has events, of which there is a limit")
+    func batchLimits() async throws {
+        try await withStore { store in
+            let configuration = APIConfiguration(port: 0, rate: APIConfiguration.Rate(limit: 1, burst: 3))
+            try await withAPI(store, configuration: configuration) { api in
+                let headers = try Self.headers("application/cloudevents-batch+json")
+                let tooMany = JSONValue.array(Array(repeating: 7, count: 501))
+                #expect(try await api.ask(.post, Self.events, body: tooMany, headers: headers).status == 422)
+                // More than ever fit into the bucket.
+                let batch = JSONValue.array(Array(repeating: 7, count: 500))
+                let answer = try await api.ask(.post, Self.events, body: batch, headers: headers)
+                #expect(answer.status == 200 && answer.document["results"]?.arrayValue?.count == 500)
+                let next = try await api.ask(.get, "\(Self.events)/1")
+                #expect(next.status == 429 && next.headers[.retryAfter].flatMap { Int($0) } ?? 0 > 60)
+            }
+        }
+    }
+
+    @Test("An event is found by the longest id that it may have")
+    func longID() async throws {
+        try await withStore { store in
+            try await withAPI(store) { api in
+                let id = String(repeating: "x", count: 1_024)
+                let event = Self.event(id, .pushReceived, Self.push("u1"))
+                let headers = try Self.headers("application/cloudevents+json")
+                #expect(try await api.ask(.post, Self.events, body: event, headers: headers).status == 202)
+                try await Self.apply(0, .applied, api, store)
+                #expect(try await api.json("\(Self.events)/\(id)").status == 200)
+                #expect(try await api.json("\(Self.events)/\(id)x").status == 400)
+            }
+        }
+    }
+
     @Test("Events over HTTP are refused by the same rules as others")
     func refused() async throws {
         try await withStore { store in
@@ -206,6 +239,10 @@ struct EventRoutesTests {
                 #expect(unknown.0 == 422 && unknown.1 == "/data/kind")
                 let missing = try await post(["specversion": "1.0"])
                 #expect(missing.0 == 422 && missing.1 == "/id")
+                var push = Self.event("1", .pushReceived, Self.push("u1")).objectValue ?? JSONObject()
+                push["datacontenttype"] = ""
+                let typed = try await post(.object(push))
+                #expect(typed.0 == 422 && typed.1 == "/datacontenttype")
                 #expect(try await post([:], type: "text/plain").0 == 415)
                 #expect(try await post([:], type: "application/cloudevents+avro").0 == 415)
                 // Binary mode without attributes.

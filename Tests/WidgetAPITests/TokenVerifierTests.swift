@@ -298,6 +298,20 @@ struct RateLimiterTests {
         #expect(limiter.take(Self.bearer(1)) != nil)
     }
 
+    @Test("more may be taken for a request than a bucket holds, but not while it is owed for")
+    func more() throws {
+        let time = Mutex(Duration.zero)
+        let limiter = RateLimiter(rate: 10, burst: 3) { time.withLock { $0 } }
+        #expect(limiter.take(Self.bearer(1)) == nil && limiter.take(Self.bearer(1)) == nil)
+        #expect(limiter.takeMore(Self.bearer(1), 11) == nil)
+        let owed = try #require(limiter.takeMore(Self.bearer(1), 1))
+        #expect(abs((owed - .seconds(1)) / .milliseconds(1)) < 1)
+        let wait = try #require(limiter.take(Self.bearer(1)))
+        #expect(abs((wait - .milliseconds(1_100)) / .milliseconds(1)) < 1)
+        time.withLock { $0 += .milliseconds(1_200) }
+        #expect(limiter.take(Self.bearer(1)) == nil)
+    }
+
     @Test("the table is bounded")
     func bounded() {
         let time = Mutex(Duration.zero)

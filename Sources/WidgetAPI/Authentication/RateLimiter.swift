@@ -38,14 +38,20 @@ package final class RateLimiter: Sendable {
     }
 
     /// Takes one request from the bearer's bucket, or returns the time until it holds one.
-    package func take(_ bearer: ContentHash) -> Duration? {
+    package func take(_ bearer: ContentHash) -> Duration? { take(bearer, 1, least: 1) }
+
+    /// Takes more for a request that was let in, or returns the time until the bearer owes nothing. The bucket may hold less
+    /// than is taken, however large it is: later requests wait until that has been made up for.
+    package func takeMore(_ bearer: ContentHash, _ count: Int) -> Duration? { take(bearer, Double(count), least: 0) }
+
+    private func take(_ bearer: ContentHash, _ count: Double, least: Double) -> Duration? {
         let now = now()
         return buckets.withLock { buckets in
             var bucket = buckets[bearer] ?? Bucket(tokens: burst, at: now)
             bucket.tokens = min(burst, bucket.tokens + rate * ((now - bucket.at) / .seconds(1)))
             bucket.at = now
-            let wait: Duration? = bucket.tokens >= 1 ? nil : .seconds((1 - bucket.tokens) / rate)
-            if wait == nil { bucket.tokens -= 1 }
+            let wait: Duration? = bucket.tokens >= least ? nil : .seconds((least - bucket.tokens) / rate)
+            if wait == nil { bucket.tokens -= count }
             if buckets.count >= capacity, buckets[bearer] == nil { makeRoom(&buckets, now) }
             buckets[bearer] = bucket
             return wait

@@ -4,12 +4,18 @@ import WidgetModel
 import WidgetStore
 
 /// Checks events before they are published: what their bearer may do, and that kinds exist, so that an event that ingest would
-/// refuse is refused at once.
+/// refuse is refused at once. One value checks the events of one request.
 struct EventRules: Sendable {
-    let directory: DirectoryCache
+    private let cache: DirectoryCache
+    /// The directory, once it was read again for this request.
+    private var latest: KindDirectory?
+
+    init(directory: DirectoryCache) {
+        cache = directory
+    }
 
     /// - Parameter pointer: place of a kind of a reload request in the body; nil for its place among the kinds.
-    func check(
+    mutating func check(
         _ event: FreshetEvent, _ call: APICall, kindAt pointer: ((String) -> String)? = nil
     ) async throws {
         switch event {
@@ -38,7 +44,7 @@ struct EventRules: Sendable {
         }
     }
 
-    private func check(
+    private mutating func check(
         _ request: ReloadRequest, _ call: APICall, _ pointer: ((String) -> String)?
     ) async throws {
         if let user = call.user {
@@ -48,15 +54,15 @@ struct EventRules: Sendable {
         }
         guard case .kinds(let names) = request.kinds else { return }
         let directory = try await directory(with: names, of: call.app)
-        let unknown = names.enumerated().filter { find($1, call.app, directory) == nil }
+        let unknown = names.enumerated().filter { Self.find($1, call.app, directory) == nil }
             .map { Self.unknown($1, at: pointer?($1) ?? "/kinds/\($0)") }
         guard unknown.isEmpty else { throw Problem.unprocessable(unknown) }
     }
 
     // MARK: Kinds
 
-    private func kind(_ name: String, of app: String) async throws -> RegisteredKind {
-        if let kind = find(name, app, try await directory(with: [name], of: app)) { return kind }
+    private mutating func kind(_ name: String, of app: String) async throws -> RegisteredKind {
+        if let kind = Self.find(name, app, try await directory(with: [name], of: app)) { return kind }
         throw Problem.unprocessable([Self.unknown(name, at: "/kind")])
     }
 
@@ -64,13 +70,17 @@ struct EventRules: Sendable {
         Problem.Item(detail: "the app has no kind \(Text.quoted(name))", pointer: pointer)
     }
 
-    private func directory(with names: [String], of app: String) async throws -> KindDirectory {
-        let known = try await directory.directory(maximumAge: .seconds(5))
+    private mutating func directory(with names: [String], of app: String) async throws -> KindDirectory {
+        if let latest { return latest }
+        let known = try await cache.directory(maximumAge: .seconds(5))
+        if names.allSatisfy({ Self.find($0, app, known) != nil }) { return known }
         // A kind may just have been registered.
-        return names.allSatisfy { find($0, app, known) != nil } ? known : try await directory.refresh()
+        let read = try await cache.refresh()
+        latest = read
+        return read
     }
 
-    private func find(_ name: String, _ app: String, _ directory: KindDirectory) -> RegisteredKind? {
+    private static func find(_ name: String, _ app: String, _ directory: KindDirectory) -> RegisteredKind? {
         guard let app = directory.apps[app], let kind = directory.kind(name, of: app),
             Text.equal(kind.definition.name, name)
         else { return nil }

@@ -17,10 +17,11 @@ struct EventRoutes: Sendable {
     }
 
     private static let batchType = "application/cloudevents-batch+json"
+    private static let maximumBatch = 500
 
     private func get(_ call: APICall) async throws -> Response {
         try call.allowQuery("wait")
-        let id = try call.path("event")
+        let id = try call.path("event", maximumBytes: EventDecoder.maximumAttributeBytes)
         let watch = try call.waitsForOutcome ? parts.watch(id, for: call) : nil
         guard let outcome = try await parts.outcome(of: id, for: call, watch) else { throw Problem.notFound }
         return JSONValue.object(PublishedEvent(outcome).document(outcome)).response()
@@ -41,7 +42,8 @@ struct EventRoutes: Sendable {
         if isBatch { return try await publishBatch(body, call) }
         let isStructured = call.mediaType == EventEncoder.structuredContentType
         let message = CloudEventMessage(body, isStructured ? [] : call.cloudEventHeaders, contentType: call.mediaType)
-        let outgoing = try await outgoing(message, call, data: isStructured ? "/data" : "")
+        var rules = EventRules(directory: parts.directory)
+        let outgoing = try await outgoing(message, call, &rules, data: isStructured ? "/data" : "")
         return try await parts.publish(outgoing, for: call)
     }
 
@@ -57,12 +59,17 @@ struct EventRoutes: Sendable {
         guard case .array(let items) = value else {
             throw Problem.unprocessable("", "expected an array of CloudEvents, found \(value.kind.name)")
         }
+        guard items.count <= Self.maximumBatch else {
+            throw Problem.unprocessable("", "expected at most \(Self.maximumBatch) events, found \(items.count)")
+        }
+        try call.counts(as: items.count)
+        var rules = EventRules(directory: parts.directory)
         var events: [EventOutlet.Outgoing] = []
         var problems: [Int: Problem] = [:]
         for (index, item) in items.enumerated() {
             let message = CloudEventMessage(item.encoded, [], contentType: EventEncoder.structuredContentType)
             do {
-                events.append(try await outgoing(message, call, data: "/data"))
+                events.append(try await outgoing(message, call, &rules, data: "/data"))
             } catch {
                 guard let problem = Problem(explaining: error), problem.status.kind == .clientError else { throw error }
                 problems[index] = problem.moved(below: "/\(index)")
@@ -87,7 +94,7 @@ struct EventRoutes: Sendable {
     ///
     /// - Parameter data: pointer to the data in the body.
     private func outgoing(
-        _ message: CloudEventMessage, _ call: APICall, data: String
+        _ message: CloudEventMessage, _ call: APICall, _ rules: inout EventRules, data: String
     ) async throws -> EventOutlet.Outgoing {
         let decoded = try message.decode()
         let (event, envelope) = (decoded.event, decoded.envelope)
@@ -95,7 +102,7 @@ struct EventRoutes: Sendable {
             guard Text.equal(event.app, call.app) else {
                 throw Problem.unprocessable("/app", "must equal the path's")
             }
-            try await EventRules(directory: parts.directory).check(event, call)
+            try await rules.check(event, call)
         } catch let problem as Problem {
             throw problem.moved(below: data)
         }

@@ -38,8 +38,12 @@ struct ProviderRoutes: Sendable {
             "keepOld", in: 0...Self.longestOverlap, default: Int(WidgetStore.secretOverlap.components.seconds))
         let secret = SigningSecret.random()
         let rotation = try await parts.store.rotateSecret(
-            app: call.app, to: secret.bytes, keepingOld: .seconds(seconds))
+            app: call.app, to: secret.bytes, keepingOld: .seconds(seconds), unlessRotating: true)
         guard let rotation else { throw Problem.notFound }
+        guard rotation.isChanged else {
+            throw Problem.conflict(
+                "a rotation is under way, and the provider may use the previous secret: end it first (DELETE)")
+        }
         return rotation.json(telling: secret).response()
     }
 

@@ -29,7 +29,8 @@ struct ReloadRoutes: Sendable {
         if type == .appChanged { body["state"] = reason }
         let event = try body.event(of: type)
         let asked = body["kinds"]?.arrayValue ?? []
-        try await EventRules(directory: parts.directory).check(event, call) { name in
+        var rules = EventRules(directory: parts.directory)
+        try await rules.check(event, call) { name in
             "/kinds/\(asked.firstIndex(of: .string(name)) ?? 0)"
         }
         return try await parts.publish(event, for: call)

@@ -61,7 +61,8 @@ struct WidgetRoutes: Sendable {
         body.bind("app", to: call.app)
         body.bind("widget", to: id)
         let event = try body.event(of: .widgetPlaced)
-        try await EventRules(directory: parts.directory).check(event, call)
+        var rules = EventRules(directory: parts.directory)
+        try await rules.check(event, call)
         return try await parts.publish(event, for: call)
     }
 

@@ -16,6 +16,7 @@ struct APICall: Sendable {
     let logger: Logger
     private let receiveTime: Duration
     private let wantBody: @Sendable () -> Void
+    private let spend: @Sendable (Int) throws(Problem) -> Void
     private let recheck: @Sendable () async throws(TokenRefusal) -> Void
     private let parameters: Parameters
     private let query: [(name: String, value: String)]
@@ -23,10 +24,12 @@ struct APICall: Sendable {
     /// - Parameters:
     ///   - receiveTime: limit for the arrival of the body.
     ///   - wantBody: has a client that waits for 100 Continue send the body.
+    ///   - spend: takes further requests from the bearer's rate limit.
     ///   - recheck: throws once the token is not valid any more.
     init(
         request: Request, parameters: Parameters, principal: Principal, requestID: String, logger: Logger,
-        receiveTime: Duration, wantBody: @escaping @Sendable () -> Void = {},
+        receiveTime: Duration, wantBody: @escaping @Sendable () -> Void,
+        spend: @escaping @Sendable (Int) throws(Problem) -> Void,
         recheck: @escaping @Sendable () async throws(TokenRefusal) -> Void
     ) throws(Problem) {
         self.request = request
@@ -36,6 +39,7 @@ struct APICall: Sendable {
         self.logger = logger
         self.receiveTime = receiveTime
         self.wantBody = wantBody
+        self.spend = spend
         self.recheck = recheck
         query = try Self.query(request.uri.query ?? "")
     }
@@ -54,14 +58,23 @@ struct APICall: Sendable {
         }
     }
 
+    /// Counts the call as this many requests.
+    func counts(as requests: Int) throws(Problem) {
+        if requests > 1 { try spend(requests - 1) }
+    }
+
     // MARK: Path
 
     /// An id in the path.
-    func path(_ name: String) throws(Problem) -> String {
+    func path(
+        _ name: String, maximumBytes: Int = Text.maximumIdentifierBytes
+    ) throws(Problem) -> String {
         guard let raw = parameters.get(name), let text = raw.removingPercentEncoding else {
             throw .parameter(name, "is not percent-encoded UTF-8")
         }
-        if let problem = Text.identifierProblem(text) { throw .parameter(name, problem) }
+        if let problem = Text.identifierProblem(text, maximumBytes: maximumBytes) {
+            throw .parameter(name, problem)
+        }
         return text
     }
 

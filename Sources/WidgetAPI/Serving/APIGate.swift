@@ -27,6 +27,9 @@ struct APIGate: Sendable {
                 request: request, parameters: context.parameters, principal: bearer,
                 requestID: context.requestID, logger: context.logger, receiveTime: receiveTime,
                 wantBody: { context.wantBody() },
+                spend: { [limiter] count throws(Problem) in
+                    if let wait = limiter?.takeMore(bearer.fingerprint, count) { throw .tooManyRequests(wait) }
+                },
                 recheck: { [verifier] () async throws(TokenRefusal) in
                     _ = try await verifier.principal(authorization: authorization)
                 })

@@ -222,7 +222,8 @@ extension Problem {
     init(_ error: EventError) {
         let item = Item(detail: error.message, pointer: error.pointer)
         switch error.code {
-        case .unsupportedContentType: self = .unsupportedMediaType
+        // With a pointer it is the attribute in the body.
+        case .unsupportedContentType where error.pointer == nil: self = .unsupportedMediaType
         case .malformedJSON, .invalidUTF8: self = .badRequest("the body is not JSON: \(error.message)", [item])
         default: self = .unprocessable([item])
         }

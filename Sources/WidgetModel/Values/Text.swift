@@ -35,11 +35,13 @@ package enum Text {
     }
 
     /// Why `text` cannot be an id, or nil: 1 to 256 bytes, no control characters (C0, DEL, C1).
-    package static func identifierProblem(_ text: String) -> String? {
+    package static func identifierProblem(
+        _ text: String, maximumBytes: Int = maximumIdentifierBytes
+    ) -> String? {
         let count = text.utf8.count
         if count == 0 { return "must not be empty" }
-        if count > maximumIdentifierBytes {
-            return "must be at most \(maximumIdentifierBytes) bytes, is \(count)"
+        if count > maximumBytes {
+            return "must be at most \(maximumBytes) bytes, is \(count)"
         }
         return containsControlCharacter(text) ? "must not contain control characters" : nil
     }

@@ -6,7 +6,7 @@ extension WidgetStore {
 
     /// Result of replacing a secret.
     package struct SecretRotation: Hashable, Sendable {
-        /// False: the app has this secret already, and nothing was changed.
+        /// False: the app has this secret already, or is not to lose its previous one. Nothing was changed.
         package let isChanged: Bool
         package let secrets: AppSecrets
     }
@@ -14,12 +14,18 @@ extension WidgetStore {
     /// Gives an app a new signing secret, beside which the present one stays valid for a while. Requests are signed with
     /// both meanwhile.
     ///
+    /// - Parameter unlessRotating: whether a rotation under way goes on instead; otherwise its previous secret is dropped.
     /// - Returns: nil when there is no such app.
     package func rotateSecret(
-        app: String, to secret: [UInt8], keepingOld overlap: Duration = secretOverlap
+        app: String, to secret: [UInt8], keepingOld overlap: Duration = secretOverlap, unlessRotating: Bool = false
     ) async throws -> SecretRotation? {
         try await pool.withTransaction { connection in
             _ = try await connection.query(LockManifests())
+            if unlessRotating, let secrets = try await connection.query(ReadSecrets(app: app)).first,
+                secrets.previousExpiresAt != nil
+            {
+                return SecretRotation(isChanged: false, secrets: secrets)
+            }
             _ = try await connection.execute(KeepSecret(app: app, newSecret: secret, keepingOld: overlap))
             let changed = try await connection.query(ReplaceSecret(app: app, secret: secret))
             return try await connection.query(ReadSecrets(app: app)).first.map {
