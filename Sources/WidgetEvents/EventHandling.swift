@@ -1,3 +1,5 @@
+internal import WidgetModel
+
 /// Requests of a publisher on how its event is applied. They are headers of the message, in either mode.
 package struct EventHandling: Hashable, Sendable {
     /// Whether a lifecycle event is ordered by its arrival: it counts as not older than what has been applied before it.
@@ -27,12 +29,22 @@ package struct EventHandling: Hashable, Sendable {
     }
 
     /// The handling that a message's headers ask for.
-    package init(_ attributes: EventAttributes, in bytes: [UInt8]) {
+    ///
+    /// - Throws: ``EventError`` if the user is not a valid id.
+    package init(_ attributes: EventAttributes, in bytes: [UInt8]) throws(EventError) {
         func says(_ range: Range<Int>?, _ text: String) -> Bool {
             range.map { bytes[$0].elementsEqual(text.utf8) } ?? false
         }
         isOrderedByArrival = says(attributes.order, Self.arrival)
-        user = attributes.user.map { String(decoding: bytes[$0], as: UTF8.self) }
+        if let range = attributes.user {
+            guard let text = String(validating: bytes[range], as: UTF8.self) else {
+                throw EventError(code: .invalidAttribute, message: "header freshet-user is not UTF-8")
+            }
+            if let problem = Text.identifierProblem(text) {
+                throw EventError(code: .invalidAttribute, message: "header freshet-user: \(problem)")
+            }
+            user = text
+        }
         keepsOutcome = says(attributes.outcome, Self.kept)
     }
 }

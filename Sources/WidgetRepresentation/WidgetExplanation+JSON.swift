@@ -177,6 +177,14 @@ extension ExplainedEvent {
 }
 
 extension EventOutcome {
+    /// The event and why it had no effect, for a line of text.
+    ///
+    /// - Parameter words: writes a time.
+    package func sentence(_ words: (Timestamp) -> String = \.rfc3339) -> String {
+        let time = time.map { " of \(words($0))" } ?? ""
+        return "\(type)\(time): \(detail ?? result.rawValue) (\(topic) partition \(partition) offset \(offset))"
+    }
+
     fileprivate var json: JSONValue {
         [
             "result": .string(result.rawValue), "code": .text(code), "detail": .text(detail), "id": .string(event),

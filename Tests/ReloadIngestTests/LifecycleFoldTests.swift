@@ -1,4 +1,5 @@
 import Testing
+import WidgetEvents
 import WidgetModel
 import WidgetStore
 
@@ -153,6 +154,13 @@ struct LifecycleFoldTests {
         let (removal, none) = try fold([stored], [.widget("w1", .removed("w1", at: at(2)))])
         #expect(none.isEmpty)
         #expect(removal.updates.map(\.write.timelineID) == [nil] && removal.departures == [stored.timeline?.row])
+
+        var foreign = try LifecycleFold(stored: [stored], directory: .sample)
+        foreign.apply(
+            LifecycleStep(
+                record: 0, position: .at(0), app: .sample, operation: .widget("w1", .configured(.empty, at: at(2))),
+                handling: EventHandling(user: "u2")))
+        #expect(foreign.rejected.isEmpty && foreign.ignored.map(\.reason) == [.foreign], "its kind is not disclosed")
 
         let (other, _) = try fold(
             [stored],

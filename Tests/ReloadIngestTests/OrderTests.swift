@@ -32,9 +32,9 @@ struct OrderTests {
                 try await ingest.publish([.placed(.test("w1"))], at: at, key: "u1")
                 try await ingest.waitUntilApplied(2)
                 #expect(try await shown(ingest) == 0)
-                // It is told as outdated, and the tombstone is no widget for readers.
+                // It is told as outdated, the removal as of no widget, and the tombstone is no widget for readers.
                 let ignored = try await ingest.store.pool.query(IgnoredEvents(app: TestKinds.app, widget: "w1"))
-                #expect(ignored.map(\.result) == [.outdated])
+                #expect(ignored.map(\.result) == [.outdated, .ignored])
                 let filter = WidgetFilter(app: TestKinds.app, widget: "w1")
                 #expect(try await ingest.store.pool.query(ListWidgets(filter, limit: 1)).isEmpty)
                 try await ingest.publish([.placed(.test("w1"))], at: at + .seconds(6), key: "u1")
@@ -123,12 +123,14 @@ struct OrderTests {
                     try await ingest.publish([event], at: at)
                 }
                 try await ingest.waitUntilApplied(8)
-                for id in ["c", "v"] {
+                for id in ["c", "v", "r"] {
                     let outcome = try #require(try await outcome(id, ingest))
                     #expect(outcome.result == .ignored && outcome.code == "unknownWidget")
                 }
                 #expect(try await outcome("e", ingest)?.result == .ignored)
-                #expect(try await outcome("r", ingest)?.result == .applied)
+                #expect(
+                    try await ingest.store.integer("SELECT count(*) FROM event_outcome WHERE widget IS NULL") == 1,
+                    "of an event without a widget nobody sees the outcome who has not asked for it")
                 try await ingest.publish([configured], at: at + .seconds(1), handling: api, id: "late")
                 try await ingest.waitUntilApplied(9)
                 #expect(try await outcome("late", ingest)?.code == "unknownWidget")
@@ -153,9 +155,15 @@ struct OrderTests {
                     try await ingest.publish([event], handling: handling, id: "\(index)")
                 }
                 try await ingest.waitUntilApplied(5)
+                try await ingest.publish(
+                    [.removed(app: TestKinds.app, widget: "never")], handling: handling, id: "never")
+                try await ingest.waitUntilApplied(6)
+                #expect(try await ingest.store.integer("SELECT count(*) FROM unplaced_widget") == 1)
+                let never = try #require(try await outcome("never", ingest, user: "u2"))
                 for index in events.indices {
                     let outcome = try #require(try await outcome("\(index)", ingest, user: "u2"))
                     #expect(outcome.result == .ignored && outcome.code == "unknownWidget")
+                    #expect(outcome.detail == never.detail && never.result == .ignored && never.code == outcome.code)
                     #expect(try await self.outcome("\(index)", ingest, user: "u1") == nil)
                 }
             }
@@ -189,6 +197,65 @@ struct OrderTests {
                 filter.causes = [.refused]
                 #expect(try await ingest.replayer.replay(filter).replayed == 1)
                 #expect(try await outcome("poison", ingest)?.result == .applied)
+            }
+        }
+    }
+
+    @Test(
+        "An event with a user that is no id becomes a dead letter, and blocks nothing",
+        arguments: [[0x61, 0], [0xFF], Array(repeating: 0x61, count: 257)])
+    func badUser(_ user: [UInt8]) async throws {
+        try await IngestHarness.lend(partitions: 1) { ingest in
+            let event = ingest.push("u1")
+            let encoded = EventEncoder.encode(event, id: "bad", source: "/tests", time: nil, key: nil)
+            let headers = encoded.headers + [("freshet-outcome", Array("kept".utf8)), ("freshet-user", user)]
+            _ = try await ingest.producer.send(
+                KafkaMessage(
+                    topic: ingest.configuration.topics.pushes, key: encoded.key, value: encoded.value,
+                    headers: headers.map { KafkaHeader(name: $0.0, value: $0.1) }))
+            try await ingest.publish([event])
+            try await ingest.running([ingest.service()]) { try await ingest.waitUntilApplied(2) }
+            #expect(try await ingest.letters("code = 'invalidAttribute' AND app = '\(TestKinds.app)'") == 1)
+            #expect(try await ingest.letters("true") == 1)
+        }
+    }
+
+    @Test("An event whose outcome the database refuses becomes a dead letter without an outcome, and blocks nothing")
+    func refusedOutcome() async throws {
+        try await IngestHarness.lend(partitions: 1) { ingest in
+            try await ingest.store.sql("ALTER TABLE event_outcome ADD CHECK (event_id <> 'poison')")
+            try await ingest.publish([ingest.push("u1")], handling: api, id: "poison")
+            try await ingest.publish([ingest.push("u1")], handling: api, id: "next")
+            try await ingest.running([ingest.service()]) { try await ingest.waitUntilApplied(2) }
+            #expect(try await ingest.letters("code = 'databaseRefused'") == 1)
+            #expect(try await outcome("next", ingest)?.result == .applied)
+        }
+    }
+
+    @Test("A diverted event that is replayed by itself is ordered by its time, a resumed diversion by arrival")
+    func replayedAlone() async throws {
+        try await IngestHarness.lend(partitions: 1) { ingest in
+            let app = try #require(try await ingest.store.directory().apps[TestKinds.app])
+            try await ingest.running([ingest.service()]) {
+                try await ingest.publish([.placed(.test("w1"))], at: at, handling: api)
+                try await ingest.waitUntilApplied(1)
+                _ = try await ingest.store.pool.execute(BeginDiversion(appID: app.id, letters: 0))
+                try await ingest.publish([removal], at: at + .seconds(1), handling: api)
+                try await ingest.publish([.placed(.test("w1"))], at: at + .seconds(2), handling: api)
+                try await ingest.waitUntilApplied(3)
+                let letters = try await ingest.store.pool.withTransaction { connection in
+                    try await connection.query(DeadLettersToForward(limit: 10))
+                }
+                for letter in letters.sorted(by: { $0.id > $1.id }) {
+                    var filter = DeadLetterFilter()
+                    filter.ids = [letter.id]
+                    #expect(try await ingest.replayer.replay(filter).replayed == 1)
+                }
+                #expect(try await shown(ingest) == 1)
+                try await ingest.publish([removal], at: at, handling: api)
+                try await ingest.waitUntilApplied(4)
+                #expect(try await ingest.replayer.resume(app: TestKinds.app).outcome.replayed == 1)
+                #expect(try await shown(ingest) == 0)
             }
         }
     }

@@ -65,13 +65,24 @@ struct TopicHaltTests {
                     try await ingest.waitUntilApplied(15)
                 }
                 var pipeline = PostgresPipeline()
-                _ = pipeline.append(ForgetFailures(app: nil))
+                _ = pipeline.append(ForgetFailures())
                 _ = pipeline.append(ResumeTopics())
                 _ = try await ingest.store.pool.transaction(pipeline)
                 try await ingest.waitUntilApplied(16)
             }
             #expect(try await ingest.generation(of: good) == 10)
             #expect(try await ingest.letters("cause = 'invalid' AND app IS NULL") == 6)
+        }
+    }
+
+    @Test("To resume one topic forgets the failures of that topic alone")
+    func forgetsOne() async throws {
+        try await withStore { store in
+            let counts = ["a", "b"].map { CountFailures.Count(appID: 0, topic: $0, letters: 3, events: 3) }
+            _ = try await store.pool.query(CountFailures(counts, limits: .few()))
+            #expect(try await store.pool.execute(ForgetFailures(topic: "a")) == 1)
+            #expect(try await store.integer("SELECT count(*) FROM dead_letter_window WHERE topic = 'b'") == 1)
+            #expect(try await store.pool.execute(ForgetFailures()) == 1)
         }
     }
 

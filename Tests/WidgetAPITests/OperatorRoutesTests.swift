@@ -34,6 +34,24 @@ struct OperatorRoutesTests {
             "SELECT count(*) FROM dead_letter WHERE replayed_at IS NULL AND discarded_at IS NULL AND app = '\(app)'")
     }
 
+    @Test("where there is no widget, the explanation tells the events without effect")
+    func ignoredOnly() async throws {
+        try await withStore { store in
+            let app = try #require(try await store.directory().apps[TestKinds.app])
+            let removal = EventOutcome(
+                appID: app.id, event: "e", type: "freshet.widget.removed.v1", topic: "freshet.widgets", partition: 0,
+                offset: 7, widget: "w1", result: .ignored, code: "unknownWidget", detail: "no such widget was placed")
+            _ = try await store.store.pool.execute(InsertEventOutcomes([removal]))
+            try await withAPI(store) { api in
+                let told = try await api.json("\(Self.base)/widgets/w1/explanation")
+                #expect(told.status == 404, "\(told.document)")
+                #expect(told.document["detail"]?.stringValue?.contains("no such widget was placed") == true)
+                let nothing = try await api.json("\(Self.base)/widgets/w2/explanation")
+                #expect(nothing.status == 404 && nothing.document["detail"] != told.document["detail"])
+            }
+        }
+    }
+
     @Test("dead letters are counted by cause and replayed, one or many, after a rehearsal, and only the app's own")
     func deadLetters() async throws {
         try await withStore { store in

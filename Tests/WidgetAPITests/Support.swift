@@ -36,8 +36,8 @@ final class PublishedMessages: Sendable {
     }
 
     /// What the events ask of ingest.
-    func handlings() -> [EventHandling] {
-        all.map { message in
+    func handlings() throws -> [EventHandling] {
+        try all.map { message in
             var bytes: [UInt8] = []
             var attributes = EventAttributes()
             for header in message.headers {
@@ -47,7 +47,7 @@ final class PublishedMessages: Sendable {
                 bytes += header.value ?? []
                 attributes.note(name: start..<middle, value: middle..<bytes.count, in: bytes)
             }
-            return EventHandling(attributes, in: bytes)
+            return try EventHandling(attributes, in: bytes)
         }
     }
 

@@ -185,7 +185,7 @@ struct TenancyMatrixTests {
                     }
                     #expect(answer.status < 400 || answer.contentType == "application/problem+json", what)
                 }
-                let foreign = api.published.handlings()
+                let foreign = try api.published.handlings()
                 #expect(foreign.allSatisfy { $0.user == "u2" })
                 if case .accepted = rule.foreign {} else { #expect(foreign.isEmpty) }
                 let control = try await api.ask(route.method, path, body: rule.body, headers: headers)
@@ -245,7 +245,7 @@ struct TenancyMatrixTests {
                 let events = try api.published.events()
                 // Ingest passes over that of another's: the widgets stay whose they are.
                 let record = WidgetRecord(.test("taken"), changedAt: Timestamp(microseconds: 1))
-                for (event, handling) in zip(events, api.published.handlings()) {
+                for (event, handling) in try zip(events, api.published.handlings()) {
                     guard case .placed(let placement) = event.event, let time = event.envelope.time else {
                         Issue.record("\(event)")
                         continue

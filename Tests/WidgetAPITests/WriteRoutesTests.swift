@@ -48,7 +48,7 @@ struct WriteRoutesTests {
                         "w2", "w1", "w1", "w1", "d1",
                     ])
                 let handling = EventHandling(isOrderedByArrival: true, keepsOutcome: true)
-                #expect(api.published.handlings().allSatisfy { $0 == handling })
+                #expect(try api.published.handlings().allSatisfy { $0 == handling })
                 #expect(placed.headers[.freshetPosition] == "freshet.widgets/0@0")
                 #expect(events[0].envelope.source == "/freshet/api")
                 #expect(events[0].envelope.traceparent == trace)
@@ -224,7 +224,7 @@ struct WriteRoutesTests {
                 let events = try api.published.events()
                 #expect(events.count == 3)
                 // Another person's widget is out of their reach.
-                #expect(api.published.handlings().allSatisfy { $0.user == "u2" && $0.keepsOutcome })
+                #expect(try api.published.handlings().allSatisfy { $0.user == "u2" && $0.keepsOutcome })
             }
         }
     }

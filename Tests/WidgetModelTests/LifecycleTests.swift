@@ -184,8 +184,10 @@ struct LifecycleTests {
         // A removal for all outlasts that of one user, whichever comes first.
         let all = WidgetLifecycle.apply(removal, to: tombstone).record
         #expect(WidgetLifecycle.apply(older, to: all) == .ignored(.older))
-        let later = WidgetLifecycle.apply(.removed("w", at: Self.at(9)), to: all, limitedTo: "u2").record
-        #expect(later == all)
+        for earlier in [all, WidgetLifecycle.apply(removal, to: nil, limitedTo: "u").record] {
+            let later = WidgetLifecycle.apply(.removed("w", at: Self.at(9)), to: earlier, limitedTo: "u2")
+            #expect(later == .ignored(.foreign), "the earlier tombstone stays")
+        }
     }
 
     private static func permutations(of changes: [WidgetChange]) -> [[WidgetChange]] {

@@ -56,10 +56,7 @@ struct BatchApplier: Sendable {
                 topics: Set(advances.map(\.topic)).sorted(), apps: fold.events.keys,
                 diverted: fold.divertedAppsOfBatch))
         appendTraces(of: fold, to: &first)
-        guard !fold.isPlain else {
-            appendOutcomes(outcomes([], []), to: &first)
-            return try await applyAtOnce(fold, behind: first, handOver)
-        }
+        guard !fold.isPlain else { return try await applyAtOnce(fold, behind: first, outcomes([], []), handOver) }
         let pipeline = first
         return try await pool.withTransaction { connection in
             let outcome = try await write(fold, behind: pipeline, on: connection, outcomes) { rejected, pipeline in
@@ -74,11 +71,12 @@ struct BatchApplier: Sendable {
 
     /// Applies a plain batch in one round trip, COMMIT included.
     private func applyAtOnce(
-        _ fold: BatchFold, behind first: PostgresPipeline, _ handOver: HandOver?
+        _ fold: BatchFold, behind first: PostgresPipeline, _ outcomes: [EventOutcome], _ handOver: HandOver?
     ) async throws -> Outcome {
         var (pipeline, outcome) = (first, Outcome())
         appendReloadsOfEveryone(fold, to: &pipeline, &outcome)
         let marks = appendMarks(input(fold), to: &pipeline, handOver)
+        appendOutcomes(outcomes, to: &pipeline)
         // Taken after the COMMIT, so that it is above every revision that the mark has read.
         let token = marks == nil || handOver == nil ? nil : pipeline.appendAfterCommit(NextToken())
         let results = try await pool.transaction(pipeline)
@@ -152,6 +150,7 @@ struct BatchApplier: Sendable {
         return outcome
     }
 
+    /// Appends outcomes behind the marks in every transaction, so that all take these locks in one order.
     private func appendOutcomes(_ outcomes: [EventOutcome], to pipeline: inout PostgresPipeline) {
         if !outcomes.isEmpty { _ = pipeline.append(InsertEventOutcomes(outcomes)) }
     }

@@ -4,7 +4,7 @@ import WidgetModel
 import WidgetStore
 
 extension PreparedBatch {
-    /// Most outcomes of events that are stored in one transaction although nobody asks for them, the newest ones.
+    /// Most outcomes of a widget's events that are stored in one transaction although nobody asks for them, the newest ones.
     private static let maximumIgnored = 1_000
 
     /// Outcomes to be stored: of the events whose publishers want to know them, and of lifecycle events without effect.
@@ -12,12 +12,15 @@ extension PreparedBatch {
         guard !fold.kept.isEmpty || !ignored.isEmpty else { return [] }
         let reasons = Dictionary(ignored.map { ($0.record, $0.reason) }) { $1 }
         let errors = Dictionary((rejected + fold.diverted).map { ($0.record, $0) }) { $1 }
-        let records = Set(fold.kept).union(ignored.suffix(Self.maximumIgnored).map(\.record))
+        let kept = Set(fold.kept)
+        let records = kept.union(ignored.suffix(Self.maximumIgnored).map(\.record))
         // One of each id, the latest.
         var outcomes: [ScopedIdentifier: EventOutcome] = [:]
         for record in records.sorted() {
             guard let event = event(record), let app = fold.registeredApp(event.event.app) else { continue }
             var outcome = outcome(event, app)
+            // Nothing explains an event without a widget.
+            guard outcome.widget != nil || kept.contains(record) else { continue }
             if let reason = reasons[record] { outcome.ignore(reason) }
             if let error = errors[record] { outcome.reject(error) }
             outcomes[ScopedIdentifier(app.id, event.id)] = outcome

@@ -95,7 +95,8 @@ extension IngestService {
             _ = try? await directory.refresh()
             try await retryLater(&progress)
         case .poison(let message) where progress.count == 1:
-            if case .rejected = batch.content(first) {
+            // Of a refused event nothing is left that can be refused but its outcome, which goes next.
+            if case .rejected(let event) = batch.content(first), !event.keepsOutcome {
                 // Nothing may be dropped, so it waits for an operator.
                 logger.critical("the database refuses a dead letter", metadata: ["error": "\(message)"])
                 try await retryLater(&progress)

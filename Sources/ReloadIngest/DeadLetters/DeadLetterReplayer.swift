@@ -79,6 +79,14 @@ package struct DeadLetterReplayer: Sendable {
     package func replay(
         _ filter: DeadLetterFilter, _ options: Options = Options(), onProgress: (Outcome) -> Void = { _ in }
     ) async throws -> Outcome {
+        try await replay(filter, options, keepsOrder: false, onProgress: onProgress)
+    }
+
+    /// - Parameter keepsOrder: whether events that ask for it are ordered by their arrival, which is right only where all that
+    ///   was held back is replayed. An event that has been overtaken is ordered by its time.
+    private func replay(
+        _ filter: DeadLetterFilter, _ options: Options, keepsOrder: Bool, onProgress: (Outcome) -> Void
+    ) async throws -> Outcome {
         var total = Outcome()
         var last: Int64 = 0
         var size = Self.chunk
@@ -86,7 +94,9 @@ package struct DeadLetterReplayer: Sendable {
         while left > 0 {
             var limit = min(size, left)
             if let rate = options.rate { limit = min(limit, max(1, rate / 4)) }
-            switch try await next(filter, after: last, limit: limit, isRehearsal: options.isRehearsal) {
+            let chunk = try await next(
+                filter, after: last, limit: limit, keepsOrder: keepsOrder, isRehearsal: options.isRehearsal)
+            switch chunk {
             case .none:
                 return total
             case .poison(let count):
@@ -118,7 +128,9 @@ package struct DeadLetterReplayer: Sendable {
             let before = total
             total =
                 total
-                + (try await replay(DeadLetterFilter(owner: .app(app), causes: [.diverted]), options) {
+                + (try await replay(
+                    DeadLetterFilter(owner: .app(app), causes: [.diverted]), options, keepsOrder: true
+                ) {
                     onProgress(before + $0)
                 })
             let (isDiverted, isEnded) = try await retrying {
@@ -151,7 +163,7 @@ package struct DeadLetterReplayer: Sendable {
     }
 
     private func next(
-        _ filter: DeadLetterFilter, after last: Int64, limit: Int, isRehearsal: Bool
+        _ filter: DeadLetterFilter, after last: Int64, limit: Int, keepsOrder: Bool, isRehearsal: Bool
     ) async throws -> Chunk {
         var first: DeadLettersToReplay.Row?
         var count = 0
@@ -164,7 +176,7 @@ package struct DeadLetterReplayer: Sendable {
                     guard let end = rows.last else { return .none }
                     first = rows.first
                     count = rows.count
-                    let outcome = try await apply(rows, known, on: connection)
+                    let outcome = try await apply(rows, known, keepsOrder: keepsOrder, on: connection)
                     if isRehearsal { throw Rehearsed(chunk: outcome, count: rows.count, last: end.id) }
                     return .done(outcome, count: rows.count, last: end.id)
                 }
@@ -187,9 +199,10 @@ package struct DeadLetterReplayer: Sendable {
 
     /// Applies dead letters that the caller's transaction has locked.
     private func apply(
-        _ rows: [DeadLettersToReplay.Row], _ known: KindDirectory, on connection: PostgresConnection
+        _ rows: [DeadLettersToReplay.Row], _ known: KindDirectory, keepsOrder: Bool,
+        on connection: PostgresConnection
     ) async throws -> Outcome {
-        let batch = KafkaBatch(rows.map { $0.letter.placed })
+        let batch = KafkaBatch(rows.map { $0.letter.placed(keepsOrder: keepsOrder) })
         let prepared = PreparedBatch(batch, topics: topics, decoder: decoder)
         var (fold, _) = prepared.fold(prepared.items, known)
         if fold.hasUnknownNames { (fold, _) = prepared.fold(prepared.items, try await directory.refresh()) }
@@ -245,11 +258,11 @@ package struct DeadLetterReplayer: Sendable {
 }
 
 extension DeadLetter {
-    /// The original message in its place. Ordered by its arrival it is replayed only after a diversion, which holds back all
-    /// of the app's events: otherwise it has been overtaken, and its time decides.
-    fileprivate var placed: KafkaBatch.Placed {
-        let headers =
-            cause == .diverted ? headers : headers.filter { $0.name.lowercased() != EventHandling.orderHeader }
+    /// The original message in its place.
+    ///
+    /// - Parameter keepsOrder: whether it may still be ordered by its arrival.
+    fileprivate func placed(keepsOrder: Bool) -> KafkaBatch.Placed {
+        let headers = keepsOrder ? headers : headers.filter { $0.name.lowercased() != EventHandling.orderHeader }
         return KafkaBatch.Placed(
             partition: partition, offset: offset,
             message: KafkaMessage(

@@ -110,7 +110,12 @@ final class IngestFlow: Sendable {
             if isResumed { return }
             let interval = hasNewLetters ? Self.countInterval : Self.quietInterval
             if counted.map({ $0.duration(to: .now) >= interval }) ?? true {
-                try? await enforceQuotas()
+                do {
+                    try await enforceQuotas()
+                } catch {
+                    try Task.checkCancellation()
+                    logger.warning("the quotas of waiting events were not enforced", metadata: ["error": "\(error)"])
+                }
                 counted = .now
             }
             try await Task.sleep(for: self.interval)

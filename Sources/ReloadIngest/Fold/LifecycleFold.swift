@@ -85,7 +85,9 @@ struct LifecycleFold {
         switch step.operation {
         case .widget(let id, let change):
             let key = ScopedIdentifier(step.app.id, id)
-            if case .configured = change, let kind = retiredKind(of: key, step.app) {
+            if case .configured = change, let kind = retiredKind(of: key, step.app),
+                !WidgetLifecycle.isForeign(widgets[key]?.record, to: step.handling.user)
+            {
                 rejected.append(
                     RejectedEvent(
                         record: step.record, app: step.app.name, code: "unknownKind",
@@ -94,7 +96,13 @@ struct LifecycleFold {
                         pointer: "/widget"))
                 return
             }
-            if case .ignored(let reason) = apply(change, to: key, step) { ignore(step, reason) }
+            let outcome = apply(change, to: key, step)
+            if case .removed = change, widgets[key]?.record?.isUnplaced == true {
+                // A tombstone is no effect to tell: a widget of another user looks the same.
+                ignore(step, .unknown)
+            } else if case .ignored(let reason) = outcome {
+                ignore(step, reason)
+            }
         case .view(let id, let time):
             let record = widgets[ScopedIdentifier(step.app.id, id)]?.record
             if let reason = WidgetLifecycle.ignores(viewOf: record, by: step.handling.user) {

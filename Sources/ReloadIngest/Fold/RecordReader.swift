@@ -133,26 +133,33 @@ final class RecordReader: KafkaMessageReader {
     ) -> ReadRecords.Content {
         switch decoder.decode(bytes: bytes, value: record.valueRange, attributes: attributes, topic: sort.topic) {
         case .success(let decoded) where !sort.allows(decoded.event.app.utf8):
-            notAllowed(index, decoded.event.app)
+            return notAllowed(index, decoded.event.app)
         case .success(let decoded):
-            .event(
-                BatchEvent(
-                    record: index,
-                    position: EventPosition(topic: sort.index, partition: record.partition, offset: record.offset),
-                    time: time(of: decoded.envelope, record), event: decoded.event,
-                    trace: decoded.envelope.traceparent.flatMap { TraceParent($0) }, id: decoded.envelope.id,
-                    handling: EventHandling(attributes, in: bytes)))
+            do throws(EventError) {
+                return .event(
+                    BatchEvent(
+                        record: index,
+                        position: EventPosition(topic: sort.index, partition: record.partition, offset: record.offset),
+                        time: time(of: decoded.envelope, record), event: decoded.event,
+                        trace: decoded.envelope.traceparent.flatMap { TraceParent($0) }, id: decoded.envelope.id,
+                        handling: try EventHandling(attributes, in: bytes)))
+            } catch {
+                return rejected(index, error, decoded.event.app)
+            }
         case .failure(let error):
             // A broken event counts towards the limit of its app, unless the topic may not carry the app's events.
             if let app = error.app, !sort.allows(app.utf8) {
-                notAllowed(index, app, "; besides, \(error.description)")
-            } else {
-                .rejected(
-                    RejectedEvent(
-                        record: index, app: error.app, code: error.code.rawValue, message: error.placedMessage,
-                        pointer: error.pointer))
+                return notAllowed(index, app, "; besides, \(error.description)")
             }
+            return rejected(index, error, error.app)
         }
+    }
+
+    private static func rejected(_ index: Int, _ error: EventError, _ app: String?) -> ReadRecords.Content {
+        .rejected(
+            RejectedEvent(
+                record: index, app: app, code: error.code.rawValue, message: error.placedMessage,
+                pointer: error.pointer))
     }
 
     private static func notAllowed(_ index: Int, _ app: String, _ more: String = "") -> ReadRecords.Content {

@@ -24,12 +24,14 @@ struct OperatorRoutes: Sendable {
         try call.allowQuery()
         let pool = parts.store.pool
         let widget = try call.path("widget")
+        let ignored = try await pool.query(IgnoredEvents(app: call.app, widget: widget))
         guard let explanation = try await pool.query(ReadExplanation(app: call.app, widget: widget)).first else {
-            throw Problem.notFound
+            var problem = Problem.notFound
+            for event in ignored { problem.detail += "; ignored: \(event.sentence())" }
+            throw problem
         }
         let keys = [explanation.widget, explanation.user, explanation.device]
         let refused = try await pool.query(RefusedRequests(app: call.app, keys: keys))
-        let ignored = try await pool.query(IgnoredEvents(app: call.app, widget: widget))
         let events = await parts.lookup.events(explanation.timeline?.causes ?? [], of: call.app)
         return explanation.json(events: events, refused: refused, ignored: ignored).response()
     }

@@ -68,7 +68,7 @@ package enum WidgetLifecycle {
         _ change: WidgetChange, to record: WidgetRecord?, limitedTo user: String? = nil
     ) -> WidgetOutcome {
         guard let record, !record.isUnplaced else { return apply(change, toUnplaced: record, user) }
-        if let user, !Text.equal(user, record.user) { return .ignored(.foreign) }
+        if isForeign(record, to: user) { return .ignored(.foreign) }
         guard change.at >= record.changedAt else { return .ignored(.older) }
         var next = record
         next.changedAt = change.at
@@ -89,10 +89,16 @@ package enum WidgetLifecycle {
         return next.showsSame(as: record) ? .confirmed(next) : .changed(next)
     }
 
+    /// Whether the widget is another user's; nothing is foreign to nil.
+    package static func isForeign(_ record: WidgetRecord?, to user: String?) -> Bool {
+        guard let record, let user else { return false }
+        return !Text.equal(user, record.user)
+    }
+
     /// The reason why a view of a widget does not count; nil if it may.
     package static func ignores(viewOf record: WidgetRecord?, by user: String?) -> WidgetIgnoredReason? {
         guard let record, !record.isUnplaced else { return .unknown }
-        if let user, !Text.equal(user, record.user) { return .foreign }
+        if isForeign(record, to: user) { return .foreign }
         return record.removed ? .removed : nil
     }
 
@@ -114,7 +120,8 @@ package enum WidgetLifecycle {
             guard var next = tombstone else {
                 return .removed(WidgetRecord(unplaced: widget, user: user ?? "", changedAt: time))
             }
-            if user != nil, next.user.isEmpty { return .confirmed(next) }
+            // The tombstone of another user, or of all, stays.
+            if isForeign(next, to: user) { return .ignored(.foreign) }
             if concerns(user), time < next.changedAt { return .ignored(.older) }
             if !concerns(user) { next.user = user ?? "" }
             next.changedAt = user == nil ? max(time, next.changedAt) : time

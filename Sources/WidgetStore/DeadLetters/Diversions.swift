@@ -232,16 +232,22 @@ package struct EndDiversion: PostgresStatement {
     }
 }
 
-/// Forgets what has failed within the current window, of an app by its name or of the events that name none (nil).
+/// Forgets what has failed within the current window: of an app by its name, or of the events that name none, on one topic
+/// or on all (nil).
 package struct ForgetFailures: PostgresStatement {
     package static let sql = """
         DELETE FROM dead_letter_window
         WHERE app_id = CASE WHEN $1::text IS NULL THEN 0 ELSE (SELECT a.id FROM app a WHERE a.name = $1::text) END
+          AND ($2::text IS NULL OR topic = $2::text)
         """
 
     package let parameters: PostgresParameters
 
-    package init(app: String?) {
-        parameters = PostgresParameters(app)
+    package init(app: String) {
+        parameters = PostgresParameters(app, nil as String?)
+    }
+
+    package init(topic: String? = nil) {
+        parameters = PostgresParameters(nil as String?, topic)
     }
 }

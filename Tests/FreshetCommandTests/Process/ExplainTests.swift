@@ -1,5 +1,6 @@
 import Foundation
 import KafkaClient
+import PostgresClient
 import TestSupport
 import Testing
 import WidgetEvents
@@ -162,11 +163,17 @@ struct ExplainTests {
         try await withStore { store in
             try await store.place([.test("w1", app: TestKinds.otherApp)])
             let environment = ["FRESHET_POSTGRES_URL": store.connectionString]
+            let app = try #require(try await store.directory().apps[Self.app])
+            let removal = EventOutcome(
+                appID: app.id, event: "e", type: "freshet.widget.removed.v1", topic: "freshet.widgets", partition: 0,
+                offset: 7, widget: "w1", result: .ignored, code: "unknownWidget", detail: "no such widget was placed")
+            _ = try await store.pool.execute(InsertEventOutcomes([removal]))
             for arguments in [["w1"], ["w1", "--json"], ["nobody"]] {
                 let (status, out, err) = try await FreshetProcess.run(
                     ["explain", "--app", Self.app] + arguments, environment: environment)
                 #expect(status == 1 && out.isEmpty)
                 #expect(err.contains("has no widget"))
+                #expect(err.contains("no such widget was placed") == (arguments != ["nobody"]), "\(err)")
             }
             for arguments in [["explain"], ["explain", "w1"], ["explain", "--app", "a"]] {
                 let (status, out, err) = try await FreshetProcess.run(arguments, environment: environment)

@@ -64,7 +64,7 @@ struct IngestCommand: AsyncParsableCommand {
         func run() async throws {
             try await output.settings.withStore { [topic] store, _ in
                 var pipeline = PostgresPipeline()
-                _ = pipeline.append(ForgetFailures(app: nil))
+                _ = pipeline.append(ForgetFailures(topic: topic))
                 let handle = pipeline.append(ResumeTopics(topic: topic))
                 let resumed = try await store.pool.transaction(pipeline).rows(handle).sorted()
                 if output.json {

@@ -56,11 +56,7 @@ struct ExplanationText {
     }
 
     private func addRefused(_ add: (String, String) -> Void) {
-        for event in ignored {
-            let time = event.time.map { " of \($0.words(from: now))" } ?? ""
-            let place = "\(event.topic) partition \(event.partition) offset \(event.offset)"
-            add("ignored", "\(event.type)\(time): \(event.detail ?? event.result.rawValue) (\(place))")
-        }
+        for event in ignored { add("ignored", event.sentence { $0.words(from: now) }) }
         for letter in refused {
             let place = "\(letter.topic) partition \(letter.partition) offset \(letter.offset)"
             let sentence = Explanation.Sentence(
