@@ -53,7 +53,7 @@ package final class EmbeddedKafka: Sendable {
         "max.in.flight": "1",
     ]
 
-    /// Whether a cluster with this id is one of librdkafka's, whose logs end with its process.
+    /// Returns whether the id is that of an in-memory cluster of librdkafka, which loses its logs when its process ends.
     package static func isID(_ id: String) -> Bool { id.hasPrefix("mockCluster") }
 
     /// - Throws: `topicAlreadyExists`, or if the cluster is closed.

@@ -37,7 +37,7 @@ package struct PostgresSettings: Sendable, Equatable {
 
 package struct KafkaSettings: Sendable, Equatable {
     package var bootstrapServers: String?
-    /// Whether the process runs a cluster of its own, which keeps nothing.
+    /// Whether the process runs a Kafka cluster of its own, in memory only.
     package var embedded = false
     package var group = "freshet"
     /// Name that makes ingest a static member of the group.

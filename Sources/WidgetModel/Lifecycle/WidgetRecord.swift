@@ -68,7 +68,7 @@ package struct WidgetRecord: Hashable, Sendable {
             environment: WidgetEnvironment(storedLocale: "", timeZone: ""), changedAt: changedAt, removed: true)
     }
 
-    /// Whether it is the tombstone of a widget that was never placed. Placed widgets have a device.
+    /// Whether the record is the tombstone of a widget that was removed before it was placed: such a record has no device.
     package var isUnplaced: Bool { device.isEmpty }
 
     /// Whether two records show the same timeline to the same person on the same device.

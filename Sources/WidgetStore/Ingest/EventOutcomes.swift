@@ -1,7 +1,7 @@
 package import PostgresClient
 package import WidgetModel
 
-/// What became of an event.
+/// Outcome of an event.
 package struct EventOutcome: Hashable, Sendable {
     package enum Result: String, CaseIterable, Sendable, PostgresConvertible {
         case applied

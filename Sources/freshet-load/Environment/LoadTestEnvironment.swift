@@ -248,7 +248,7 @@ final class LoadTestEnvironment: Sendable {
         return (Int(requests), Int(timelines))
     }
 
-    /// Whether the broker is a process of this environment.
+    /// Whether this environment started the broker.
     var isBrokerEmbedded: Bool { parts.state.withLock { $0.broker != nil } }
 
     func vitals() async throws -> DatabaseVitals.Row {

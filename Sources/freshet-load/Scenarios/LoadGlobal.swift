@@ -62,11 +62,11 @@ struct LoadGlobal: Sendable {
     let world: LoadWorld
     let seed: UInt64
 
-    /// What the reload of everything took.
+    /// Results of the reload of everything.
     struct Sweep: Sendable {
-        /// From its being sent until each timeline had been stored anew; nil when it was given up.
+        /// Time from sending it until every timeline was stored anew; nil if that did not happen within the limit.
         var regenerated: Duration?
-        /// Timelines that the provider gave meanwhile, as it counts them.
+        /// Number of timelines that the provider served meanwhile, by its own count.
         var fetched: Int?
     }
 

@@ -73,7 +73,7 @@ struct LoadIngestCommand: AsyncParsableCommand {
 struct LoadIngest: Sendable {
     let world: LoadWorld
     let events: Int
-    /// Whether each event is for a timeline of its own, in random order; else they are for timelines at random.
+    /// Whether every event targets a different timeline, in random order; otherwise each targets a random one.
     let isDistinct: Bool
     /// Passes of so many events each: the last is the result, the first the cold one.
     let passes: Int

@@ -163,7 +163,7 @@ struct LoadSoak: Sendable {
         }
     }
 
-    /// What the hot table takes when it holds nothing but its rows; the run is over, so nobody waits for it.
+    /// Size of the timeline table after VACUUM FULL, which locks it: the run is over.
     private func compactSizes(_ environment: LoadTestEnvironment) async throws -> [TableSizes.Row] {
         try await environment.pool.withConnection { connection in
             _ = try await connection.execute(CompactTimelines())

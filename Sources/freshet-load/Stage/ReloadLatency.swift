@@ -109,7 +109,7 @@ final class ReloadLatency: Sendable {
         }
     }
 
-    /// What became of an event that was handed over: its place, or none when it failed or Kafka does not know.
+    /// Records an event's position in Kafka; nil: publishing failed, or its outcome is unknown.
     func acknowledged(_ event: Event, at position: EventPosition?, isFailed: Bool = false) {
         state.withLock { state in
             var pending = state.pending[event.timeline] ?? Pending()

@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 import WidgetModel
 
-/// What programs read of commands: `--json` for data and for errors.
+/// Output of commands for programs: data and errors under `--json`.
 @Suite(.tags(.process), .timeLimit(.patience))
 struct MachineOutputTests {
     private static func error(_ text: String) throws -> JSONValue {
@@ -59,7 +59,7 @@ struct MachineOutputTests {
         #expect(Set(problems.compactMap { $0["setting"]?.stringValue }) == Set(names))
         #expect(problems.count == names.count && !result.err.contains("geheim"))
 
-        // What runs tells those of the form together too.
+        // `run` reports all errors of the form at once, too.
         let run = try await FreshetProcess.run(["run"] + wrong)
         #expect(run.status == 78 && run.err.contains("70000") && run.err.contains("workers.lease"))
 

@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 import WidgetModel
 
-/// What `publish` and `reload` do with apps and kinds that are not registered.
+/// Refusal of unregistered apps and kinds by `publish` and `reload`.
 @Suite(.tags(.process), .timeLimit(.patience))
 struct TargetCheckTests {
     @Test("An app or a kind that is not registered is refused, unless nothing is to be checked")
