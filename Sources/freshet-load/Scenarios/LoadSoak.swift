@@ -163,7 +163,7 @@ struct LoadSoak: Sendable {
         }
     }
 
-    /// Size of the timeline table after VACUUM FULL, which locks it: the run is over.
+    /// Sizes of the tables after VACUUM FULL, which locks them: the run is over.
     private func compactSizes(_ environment: LoadTestEnvironment) async throws -> [TableSizes.Row] {
         try await environment.pool.withConnection { connection in
             _ = try await connection.execute(CompactTimelines())
