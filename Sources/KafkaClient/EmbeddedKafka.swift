@@ -14,7 +14,6 @@ internal import Synchronization
 /// - It knows neither topic administration, nor compaction, SASL, TLS.
 /// - It answers a fetch with one message set of each partition at most, and walks through all that it keeps of a partition to
 ///   find it: it is no measure of a real broker, and the slower the more it has stored.
-/// - A first join of a group takes 3 seconds, and a session timeout must be longer than that.
 /// - Producing to or reading a topic that is not there creates it with 4 partitions, whatever clients say.
 package final class EmbeddedKafka: Sendable {
     private let cluster: MockCluster
@@ -39,8 +38,6 @@ package final class EmbeddedKafka: Sendable {
     package static let clientProperties: [String: String] = [
         "fetch.wait.max.ms": "2",
         "fetch.error.backoff.ms": "20",
-        "heartbeat.interval.ms": "300",
-        "session.timeout.ms": "6000",
         "reconnect.backoff.ms": "20",
         "reconnect.backoff.max.ms": "200",
         "retry.backoff.ms": "20",

@@ -44,6 +44,13 @@ package struct KafkaAdmin: Sendable {
         try await perform("describe topics") { client throws(KafkaError) in try client.describe(topics: names) }
     }
 
+    /// The partitions of each topic, or its error. Never creates one.
+    package func partitions(
+        of topics: [String]
+    ) async throws(KafkaError) -> [String: Result<[TopicPartition], KafkaError>] {
+        try await perform("describe topics") { client throws(KafkaError) in try client.partitions(of: topics) }
+    }
+
     /// Bounds of a partition's log.
     package func bounds(of partition: TopicPartition) async throws(KafkaError) -> KafkaLogBounds {
         try await perform("ask for the bounds of a log") { client throws(KafkaError) in

@@ -1,19 +1,17 @@
 package import Logging
 internal import Synchronization
 
-/// A member of a consumer group, with positions that its receiver keeps.
+/// Reads partitions that its owner assigns, at positions that its owner keeps.
 ///
-/// One thread polls librdkafka and hands over batches, assignments and revocations in order, over a bounded buffer:
-/// when the receiver is slow, fetching pauses, but the thread goes on serving the group. Kafka's own committed offsets
-/// are never read. An instance that is dropped without `shutdown` leaves the group too.
+/// One thread polls librdkafka and hands over batches in order, over a bounded buffer: when the receiver is slow, fetching
+/// pauses. No consumer group is joined, and committed offsets are never read.
 package final class KafkaConsumer: Sendable {
     /// Events in order. One task iterates at a time.
     package let events: KafkaConsumerEvents
 
     private let loop: ConsumerLoop
 
-    /// Joins the group; the first assignment comes as an event. Connecting goes on in the background and does not fail
-    /// here.
+    /// Connecting goes on in the background and does not fail here.
     /// - Throws: `invalidConfiguration` with every property that is wrong.
     package init(configuration: KafkaConsumerConfiguration, logger: Logger) throws(KafkaError) {
         loop = try ConsumerLoop(configuration: configuration, logger: logger)
@@ -29,28 +27,42 @@ package final class KafkaConsumer: Sendable {
 
     deinit { loop.mailbox.post(.stop(.shutdown)) }
 
-    /// Stops fetching these partitions until `resume`. Buffered messages are still delivered.
-    package func pause(_ partitions: [TopicPartition]) {
-        loop.mailbox.post(.pause(partitions))
-    }
-
-    package func resume(_ partitions: [TopicPartition]) {
-        loop.mailbox.post(.resume(partitions))
-    }
-
-    /// Moves the positions, and drops what was buffered of these partitions: every later batch is from the new
-    /// positions on. A partition that waits for its `start` is started.
-    /// - Throws: `notAssigned` if one of the partitions is not assigned (any more); the others have been moved.
-    package func seek(_ offsets: [TopicPartition: KafkaOffset]) async throws(KafkaError) {
+    /// Fetches partitions from these offsets on, besides those that are fetched already; one of those goes on there. Every later
+    /// batch has only messages from the new positions on.
+    package func assign(_ offsets: [TopicPartition: KafkaOffset]) async {
         guard !offsets.isEmpty else { return }
-        let error = await withCheckedContinuation { continuation in
-            if !loop.mailbox.post(.seek(offsets, continuation)) { continuation.resume(returning: .shutDown("seek")) }
+        await withCheckedContinuation { continuation in
+            if !loop.mailbox.post(.assign(offsets, continuation)) { continuation.resume() }
         }
-        if let error { throw error }
     }
 
-    /// Tells Kafka the positions, for lag tools only: asynchronous, best effort, silent when it fails, and left out
-    /// around a rebalance, when librdkafka 2.0.2 would lose the assignment over it (librdkafka#4059).
+    /// Fetches all partitions that topics have now.
+    ///
+    /// - Parameters:
+    ///   - offsets: where to start; partitions that are not named start at `others`.
+    /// - Returns: the partitions.
+    @discardableResult
+    package func assignAll(
+        of topics: [String], at offsets: [TopicPartition: KafkaOffset] = [:], others: KafkaOffset = .earliest
+    ) async throws(KafkaError) -> [TopicPartition] {
+        let admin = KafkaAdmin(configuration: loop.configuration.kafka, logger: loop.logger)
+        let places = try await admin.describe(topics: topics).flatMap(\.places)
+        await assign(Dictionary(places.map { ($0, offsets[$0] ?? others) }) { $1 })
+        return places
+    }
+
+    /// Stops fetching partitions. No later batch has messages of them.
+    package func unassign(_ partitions: [TopicPartition]) async {
+        guard !partitions.isEmpty else { return }
+        await withCheckedContinuation { continuation in
+            if !loop.mailbox.post(.unassign(partitions, continuation)) { continuation.resume() }
+        }
+    }
+
+    /// Puts ``KafkaConsumerEvent/interrupted`` behind the events that wait, unless one is among them.
+    package func interrupt() { loop.buffer.push(.interrupted) }
+
+    /// Tells Kafka the positions, for lag tools only: asynchronous, best effort, and silent when it fails.
     package func commit(_ nextOffsets: [TopicPartition: Int64]) {
         loop.mailbox.commit(nextOffsets)
     }
@@ -61,6 +73,14 @@ package final class KafkaConsumer: Sendable {
         await withCheckedContinuation { continuation in
             if !loop.mailbox.post(.lag(continuation)) { continuation.resume(returning: nil) }
         }
+    }
+
+    /// The partitions of each topic, or its error; asked with a connection of its own.
+    package func partitions(
+        of topics: [String], timeout: Duration = .seconds(5)
+    ) async throws(KafkaError) -> [String: Result<[TopicPartition], KafkaError>] {
+        try await KafkaAdmin(configuration: loop.configuration.kafka, timeout: timeout, logger: loop.logger)
+            .partitions(of: topics)
     }
 
     /// Bounds of a partition's log, asked with a connection and a thread of its own.
@@ -82,13 +102,10 @@ package final class KafkaConsumer: Sendable {
         }
     }
 
-    /// Whether the group has counted this consumer in at its last rebalance, with partitions or without.
-    package var isMember: Bool { loop.pulse.withLock { $0.isMember } }
-
-    /// How long the poll thread has not come round: fractions of a second, whatever Kafka and the receiver do, and at
-    /// most the revocation timeout and a few seconds more. Nil when it has ended.
+    /// How long the poll thread has not come round: fractions of a second, whatever Kafka and the receiver do, and at most a
+    /// few seconds. Nil when it has ended.
     package var silence: Duration? {
-        loop.pulse.withLock { pulse in pulse.lastTurn.map { $0.duration(to: .now) } }
+        loop.lastTurn.withLock { turn in turn.map { $0.duration(to: .now) } }
     }
 
     /// Counts so far.
@@ -98,25 +115,20 @@ package final class KafkaConsumer: Sendable {
         return counters
     }
 
-    /// Whether a task iterates over the events. A revocation waits only for a receiver that is there.
-    package var hasReceiver: Bool { loop.buffer.hasReceiver }
-
-    /// Leaves the group and closes. The partitions are revoked first, in the events, like in a rebalance; the events
-    /// end behind that. Takes at most the revocation timeout and 10 s more. Returns when all is released; calling it
-    /// again only waits.
+    /// Closes. The events end behind those that wait. Takes at most some 10 s. Returns when all is released; calling it again
+    /// only waits.
     package func shutdown() async {
         loop.mailbox.post(.stop(.shutdown))
         await loop.completion.wait()
     }
 
-    /// Ends at once without telling the group, as a killed process does: the group notices by the session timeout. What
-    /// is buffered is dropped. For tests of crashes.
+    /// Ends at once, as a killed process does; what is buffered is dropped. For tests of crashes.
     package func abandon() async {
         loop.mailbox.post(.stop(.abandon))
         await loop.completion.wait()
     }
 
-    /// Raises a fatal error, as for instance a fenced static member gets it. For tests.
+    /// Raises a fatal error. For tests.
     package func raiseFatalError() {
         loop.mailbox.post(.raiseFatalError)
     }

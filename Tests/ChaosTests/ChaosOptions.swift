@@ -24,8 +24,8 @@ struct ChaosOptions: Sendable {
     var faultInterval = Duration.milliseconds(2_500)
     /// A real Kafka; nil: an embedded one. Faults of brokers are then left to whoever runs it.
     var bootstrapServers: String?
-    /// Of librdkafka, for a real Kafka (TLS, SASL …). The session is as short as brokers allow, so that faults outlast it.
-    var kafkaProperties = ["session.timeout.ms": "6000"]
+    /// Of librdkafka, for a real Kafka (TLS, SASL …).
+    var kafkaProperties: [String: String] = [:]
     /// Wrong behaviour that is injected.
     var mutation: Mutation?
     /// How long all may take to come to rest after the healing. It takes 5 to 20 seconds.

@@ -77,8 +77,8 @@ struct Mutation: Sendable {
             let member = stage.fleet.ingest[round % 2]
             if round < 2 {
                 async let database: Void = happen(.databaseHeld(member.name), .seconds(28), stage)
-                // The brokers a little later, so that it has a batch at hand, which waits for the database. The group needs
-                // some 15 s to notice and to rebalance; then the other one has to catch up.
+                // The brokers a little later, so that it has a batch at hand, which waits for the database. The other one takes
+                // its partitions after some seconds, and has to catch up.
                 try await Task.sleep(for: .seconds(1))
                 try await happen(.brokersHeld(member.name), .seconds(26), stage)
                 try await database

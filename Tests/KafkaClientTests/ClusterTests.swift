@@ -124,7 +124,7 @@ struct ClusterTests {
             let topic = try await kafka.topic("errors")
             let producer = try kafka.producer()
             _ = try await producer.send(KafkaMessage(topic, "a"))
-            let consumer = try kafka.consumer(topic)
+            let consumer = try await kafka.consumer(topic)
             #expect(try await consumer.read(1).map(\.value) == ["a"])
             // Twice: at the first fetch that reaches the end of the log, librdkafka 2.0.2 overlooks what the broker
             // says.
@@ -170,6 +170,24 @@ struct ClusterTests {
             #expect(try await admin.configuration(ofTopic: name)["cleanup.policy"] == "compact")
             let deleted = try await admin.deleteTopics([name])
             #expect(deleted[name] == .some(.none))
+        }
+    }
+
+    @Test("the bounds of a log are what it holds; a topic that may not be seen is an error")
+    func bounds() async throws {
+        try await withKafka { kafka in
+            let topic = try await kafka.topic("bounds", partitions: 2)
+            let producer = try kafka.producer()
+            for index in 0..<5 { _ = try await producer.send(KafkaMessage(topic, "\(index)", partition: 1)) }
+            await producer.shutdown()
+            let admin = KafkaAdmin(configuration: kafka.configuration, logger: quiet)
+            let empty = try await admin.bounds(of: TopicPartition(topic: topic, partition: 0))
+            #expect(empty == KafkaLogBounds(earliest: 0, end: 0))
+            let full = try await admin.bounds(of: TopicPartition(topic: topic, partition: 1))
+            #expect(full == KafkaLogBounds(earliest: 0, end: 5))
+            await #expect(throws: KafkaError.self) {
+                _ = try await admin.bounds(of: TopicPartition(topic: topic, partition: 9))
+            }
         }
     }
 }

@@ -160,7 +160,7 @@ struct ProducerTests {
         }
         let offsets = results.compactMap { try? $0.get() }.map { "\($0.partition): \($0.offset ?? -1)" }
         #expect(Set(offsets).count == Self.total)
-        let consumer = try kafka.consumer(topic)
+        let consumer = try await kafka.consumer(topic)
         // Offsets count from 0: so many messages are there at least, repeated ones included.
         let messages = try await consumer.read(max(Self.total, Int(last[0] + last[1] + 2)))
         await consumer.shutdown()
@@ -279,7 +279,7 @@ struct ProducerTests {
             let end = await #expect(throws: KafkaError.self) { try await producer.send(KafkaMessage(topic, "end")) }
             #expect(end?.code == .invalidState)
 
-            let consumer = try kafka.consumer(topic)
+            let consumer = try await kafka.consumer(topic)
             let values = try await consumer.read(3).map(\.value)
             #expect(Array(values.suffix(2)) == ["late", "later"])
             #expect(values.first == "before")

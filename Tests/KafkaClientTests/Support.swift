@@ -60,14 +60,17 @@ struct TestCluster: Sendable {
             maximumQueuedMessages: maximumQueuedMessages, maximumQueuedBytes: maximumQueuedBytes, logger: logger)
     }
 
+    /// A consumer of all partitions of the topics, from these offsets or the earliest.
     func consumer(
-        _ topics: String..., group: String? = nil, properties: [String: String] = [:], logger: Logger = quiet,
+        _ topics: String..., at offsets: [TopicPartition: KafkaOffset] = [:], properties: [String: String] = [:],
+        logger: Logger = quiet,
         adjust: (inout KafkaConsumerConfiguration) -> Void = { _ in }
-    ) throws -> KafkaConsumer {
-        var consumer = KafkaConsumerConfiguration(
-            kafka: with(properties), group: group ?? "group-\(UInt64.random(in: 0...UInt64.max))", topics: topics)
-        adjust(&consumer)
-        return try KafkaConsumer(configuration: consumer, logger: logger)
+    ) async throws -> KafkaConsumer {
+        var configuration = KafkaConsumerConfiguration(kafka: with(properties), group: "test")
+        adjust(&configuration)
+        let consumer = try KafkaConsumer(configuration: configuration, logger: logger)
+        try await consumer.assignAll(of: topics, at: offsets)
+        return consumer
     }
 
     func with(_ properties: [String: String]) -> KafkaConfiguration {
@@ -126,29 +129,19 @@ extension KafkaBatch {
 }
 
 extension KafkaConsumer {
-    /// Reads so many messages, starting what is assigned at these offsets (or the earliest).
-    func read(_ count: Int, from offsets: [TopicPartition: KafkaOffset] = [:]) async throws -> [ReadMessage] {
+    /// Reads so many messages.
+    func read(_ count: Int) async throws -> [ReadMessage] {
         var messages: [ReadMessage] = []
         if count == 0 { return messages }
         for try await event in events {
             switch event {
-            case .assigned(let assignment): assignment.start(at: offsets)
             case .batch(let batch): messages += batch.messages
-            case .revoked(let revocation): revocation.acknowledge()
             case .offsetOutOfRange(let place, let offset): throw TestFailure("\(place) has no offset \(offset)")
-            case .error: continue
+            case .error, .interrupted: continue
             }
             if messages.count >= count { break }
         }
         return messages
-    }
-
-    /// The first assignment.
-    func assignment() async throws -> KafkaAssignment {
-        for try await event in events {
-            if case .assigned(let assignment) = event { return assignment }
-        }
-        throw TestFailure("no assignment came")
     }
 }
 

@@ -63,7 +63,7 @@ struct ValueTests {
             try KafkaConsumer(
                 configuration: KafkaConsumerConfiguration(
                     kafka: KafkaConfiguration(bootstrapServers: "127.0.0.1:1", properties: properties), group: "g",
-                    topics: ["t"], maximumBatchMessages: properties.count == 1 ? 0 : 10), logger: quiet)
+                    maximumBatchMessages: properties.count == 1 ? 0 : 10), logger: quiet)
         }
         let error = try #require(throws: KafkaError.self) { try consumer(["enable.auto.commit": "true"]) }
         #expect(error.message.contains("enable.auto.commit: is fixed to false"))
@@ -81,8 +81,8 @@ struct ValueTests {
                 configuration: KafkaConsumerConfiguration(
                     kafka: KafkaConfiguration(
                         bootstrapServers: "127.0.0.1:1",
-                        properties: ["max.poll.interval.ms": "1000", "session.timeout.ms": "6000"]), group: "g",
-                    topics: ["t"]), logger: quiet)
+                        properties: ["max.poll.interval.ms": "1000", "session.timeout.ms": "6000"]), group: "g"),
+                logger: quiet)
         }
         #expect(error.code == .invalidConfiguration)
         #expect(error.message.contains("max.poll.interval.ms"))

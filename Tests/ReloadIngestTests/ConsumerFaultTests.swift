@@ -16,8 +16,6 @@ struct ConsumerFaultTests {
     struct Case: CustomTestStringConvertible, Sendable {
         let request: KafkaRequestKind
         let codes: [KafkaError.Code]
-        /// Makes the consumer join again while events flow, so that it gets to meet the errors.
-        var rejoins = false
 
         var testDescription: String { "\(request): \(codes.map(\.name).joined(separator: ", "))" }
     }
@@ -26,19 +24,10 @@ struct ConsumerFaultTests {
         Case(request: .fetch, codes: [.notLeaderForPartition, .disconnect, .topicAuthorizationFailed, .disconnect]),
         Case(request: .fetch, codes: [.unknownTopicOrPartition, .unknownTopicOrPartition]),
         Case(request: .listOffsets, codes: [.notLeaderForPartition, .disconnect]),
-        Case(request: .metadata, codes: [.disconnect, .disconnect], rejoins: true),
+        Case(request: .metadata, codes: [.disconnect, .disconnect]),
         Case(request: .offsetCommit, codes: [.notCoordinator, .coordinatorNotAvailable, .disconnect]),
         Case(request: .offsetCommit, codes: [.illegalGeneration, .unknownMemberID]),
-        Case(request: .findCoordinator, codes: [.coordinatorNotAvailable, .disconnect], rejoins: true),
-        Case(request: .joinGroup, codes: [.coordinatorNotAvailable, .notCoordinator, .disconnect], rejoins: true),
-        Case(request: .joinGroup, codes: [.unknownMemberID, .rebalanceInProgress], rejoins: true),
-        Case(request: .syncGroup, codes: [.rebalanceInProgress, .disconnect], rejoins: true),
-        Case(request: .syncGroup, codes: [.illegalGeneration, .unknownMemberID], rejoins: true),
-        Case(request: .heartbeat, codes: [.illegalGeneration]),
-        Case(request: .heartbeat, codes: [.unknownMemberID]),
-        Case(request: .heartbeat, codes: [.rebalanceInProgress, .notCoordinator, .disconnect]),
-        // What librdkafka gives up over: the consumer is replaced.
-        Case(request: .heartbeat, codes: [.fencedInstanceID]),
+        Case(request: .findCoordinator, codes: [.coordinatorNotAvailable, .disconnect]),
     ]
 
     @Test("Errors of each request cost no event and double none", arguments: cases)
@@ -54,14 +43,12 @@ struct ConsumerFaultTests {
                 try await ingest.waitUntilApplied(200)
                 // … and while events flow.
                 try embedded.pushRequestErrors(fault.request, fault.codes)
-                if fault.rejoins { try embedded.pushRequestErrors(.heartbeat, [.unknownMemberID]) }
                 for _ in 0..<10 { try await ingest.publish((0..<40).map { ingest.push("u\($0 % 20)") }) }
                 try await ingest.waitUntilApplied(600)
                 try await eventually("nothing holds it up any more") { service.obstacles.isEmpty }
             }
             #expect(try await ingest.counted() == 600)
             #expect(try await ingest.store.integer("SELECT count(*) FROM dead_letter") == 0)
-            if fault.codes == [.fencedInstanceID] { #expect(service.statistics.snapshot.restarts >= 1) }
         }
     }
 
@@ -76,7 +63,6 @@ struct ConsumerFaultTests {
                 try await eventually("it has begun") { try await ingest.applied() > 0 }
                 for round in 1...2 {
                     try embedded.stopBroker(1)
-                    // Longer than the session timeout: the group counts it out meanwhile.
                     try await Task.sleep(for: .seconds(round == 1 ? 1 : 7))
                     try embedded.startBroker(1)
                     try await ingest.publish((0..<500).map { ingest.push("u\($0 % 20)") })
@@ -85,34 +71,6 @@ struct ConsumerFaultTests {
                 try await eventually("nothing holds it up any more") { service.obstacles.isEmpty }
             }
             #expect(try await ingest.counted() == 1500)
-        }
-    }
-
-    @Test("A fenced static member says why, and is replaced with back-off as often as it takes")
-    func fenced() async throws {
-        try await IngestHarness.lend(partitions: 2) { ingest in
-            guard let embedded = ingest.kafka.embedded else { return }
-            try await ingest.place(users: 20)
-            let log = RecordedLog()
-            let service = ingest.quickService(logger: log.logger, consumer: { $0.groupInstanceID = "one" })
-            let reasons = Mutex<[String]>([])
-            try await ingest.running([service]) {
-                try await ingest.publish((0..<100).map { ingest.push("u\($0 % 20)") })
-                try await ingest.waitUntilApplied(100)
-                for round in 1...3 {
-                    try embedded.pushRequestErrors(.heartbeat, [.fencedInstanceID])
-                    try await eventually("it is fenced") {
-                        reasons.withLock { $0 += service.status.reasons }
-                        return service.statistics.snapshot.restarts >= round
-                    }
-                }
-                try await ingest.publish((0..<100).map { ingest.push("u\($0 % 20)") })
-                try await ingest.waitUntilApplied(200)
-                #expect(service.obstacles.isEmpty)
-            }
-            #expect(try await ingest.counted() == 200)
-            let line = try #require(log.lines.first { $0.text.hasPrefix("the Kafka consumer failed") })
-            #expect("\(line.metadata["meaning"] ?? "")".contains("the same kafka.groupInstanceID"))
         }
     }
 
@@ -149,25 +107,19 @@ struct ConsumerFaultTests {
         }
     }
 
-    @Test("Credentials that may not use the group are named, and ingest recovers once they may")
+    @Test("Credentials that may not use the group cost only the offsets for lag tools")
     func groupAuthorization() async throws {
         try await IngestHarness.lend(partitions: 2) { ingest in
             guard let embedded = ingest.kafka.embedded else { return }
             try await ingest.place(users: 20)
-            for request in [KafkaRequestKind.findCoordinator, .joinGroup] {
+            for request in [KafkaRequestKind.findCoordinator, .offsetCommit] {
                 try embedded.pushRequestErrors(request, Array(repeating: .groupAuthorizationFailed, count: 1_000))
             }
             let service = ingest.quickService()
             try await ingest.running([service]) {
                 try await ingest.publish((0..<100).map { ingest.push("u\($0 % 20)") })
-                for request in [KafkaRequestKind.findCoordinator, .joinGroup] {
-                    try await eventually("it says what is missing, at \(request)") {
-                        service.obstacles.contains { $0.contains("use the group \(ingest.configuration.group)") }
-                    }
-                    try embedded.clearRequestErrors(request)
-                }
                 try await ingest.waitUntilApplied(100)
-                try await eventually("nothing holds it up any more") { service.obstacles.isEmpty }
+                #expect(service.obstacles.isEmpty)
             }
             #expect(try await ingest.counted() == 100)
         }
@@ -204,27 +156,16 @@ struct ConsumerFaultTests {
         }
     }
 
-    @Test("Partitions are taken away in the middle of a transaction: it counts, and the next owner goes on behind it")
-    func revokedInTransaction() async throws {
+    @Test("Partitions are taken by another process in the middle of a transaction: each event counts once")
+    func takenInTransaction() async throws {
         try await IngestHarness.lend(partitions: 2, maximumBatch: 100) { ingest in
             guard ingest.kafka.embedded != nil else { return }
             try await ingest.place(users: 20)
-            let consumers = Mutex<[KafkaConsumer]>([])
-            let first = ingest.quickService(
-                consumer: { $0.revocationTimeout = .milliseconds(500) },
-                onConsumer: { consumer in consumers.withLock { $0.append(consumer) } })
-            let second = ingest.quickService()
+            let (first, second) = (ingest.quickService(), ingest.quickService())
             try await ingest.running([first]) {
                 try await ingest.publish((0..<200).map { ingest.push("u\($0 % 20)") })
                 try await ingest.waitUntilApplied(200)
-                try await ingest.store.pool.withTransaction { connection in
-                    try await connection.simple("SELECT 1 FROM timeline ORDER BY id FOR UPDATE")
-                    try await ingest.publish((0..<200).map { ingest.push("u\($0 % 20)") })
-                    try await ingest.store.waitUntilBlocked()
-                }
-                try await ingest.waitUntilApplied(400)
-                // Again, and now the group asks for partitions while the transaction is open.
-                let group = Task {
+                let joining = Task {
                     try await ingest.running([second]) {
                         try await eventually("the second one has its share") {
                             if second.statistics.snapshot.events > 0 { return true }
@@ -237,11 +178,11 @@ struct ConsumerFaultTests {
                     try await connection.simple("SELECT 1 FROM timeline ORDER BY id FOR UPDATE")
                     try await ingest.publish((0..<200).map { ingest.push("u\($0 % 20)") })
                     try await ingest.store.waitUntilBlocked()
-                    try await eventually("partitions are given up under it") {
-                        consumers.withLock { $0.contains { $0.counters.unacknowledgedRevocations > 0 } }
+                    try await eventually("the second one is registered") {
+                        try await ingest.store.integer("SELECT count(*) FROM ingest_member") == 2
                     }
                 }
-                try await group.value
+                try await joining.value
                 try await eventually("all is applied") {
                     let ends = try await ingest.bounds(ofAll: ingest.configuration.topics.pushes, partitions: 2)
                     return try await ingest.applied() == Int(ends)
@@ -249,7 +190,7 @@ struct ConsumerFaultTests {
             }
             let applied = try await ingest.applied()
             #expect(try await ingest.counted() == applied)
-            #expect(applied >= 620)
+            #expect(applied >= 420)
         }
     }
 }

@@ -185,13 +185,6 @@ struct ExactlyOnceTests {
 
 @Suite("Positions of a process")
 struct PartitionPositionsTests {
-    @Test("Only an epoch that is ahead of a held one counts as moved from outside")
-    func watch() {
-        #expect(PositionWatch.ahead([partition: 3], stored: [row(epoch: 3, next: 9)]).isEmpty)
-        #expect(PositionWatch.ahead([partition: 3], stored: [row(epoch: 4, next: 9)]) == [partition: 4])
-        #expect(PositionWatch.ahead([:], stored: [row(epoch: 4, next: 9)]).isEmpty)
-    }
-
     private let partition = TopicPartition(topic: "t", partition: 0)
 
     private func row(epoch: Int64, next: Int64?) -> ListPositions.Row {

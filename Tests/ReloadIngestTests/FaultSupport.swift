@@ -20,7 +20,7 @@ extension IngestHarness {
         configuration.recheckInterval = .milliseconds(500)
         adjust(&configuration)
         var consumer = KafkaConsumerConfiguration(
-            kafka: kafka.configuration, group: configuration.group, topics: configuration.topics.all,
+            kafka: kafka.configuration, group: configuration.group,
             maximumBatchMessages: configuration.maximumBatch)
         adjustConsumer(&consumer)
         return IngestService(

@@ -36,7 +36,7 @@ struct IngestHarness: Sendable {
                 configuration.topics.widgets = kafka.name(defaults.widgets)
                 configuration.deadLetterTopic = kafka.name("freshet.dead-letters")
                 configuration.group = "ingest-\(UInt64.random(in: 0...UInt64.max))"
-                configuration.positionInterval = .milliseconds(300)
+                configuration.memberInterval = .milliseconds(100)
                 configuration.flowInterval = .milliseconds(100)
                 if let deadLetters { configuration.deadLetters = deadLetters }
                 if let maximumBatch { configuration.maximumBatch = maximumBatch }
@@ -72,7 +72,7 @@ struct IngestHarness: Sendable {
         var kafka = kafka.configuration
         kafka.properties.merge(properties) { $1 }
         var consumer = KafkaConsumerConfiguration(
-            kafka: kafka, group: configuration.group, topics: configuration.topics.all,
+            kafka: kafka, group: configuration.group,
             maximumBatchMessages: configuration.maximumBatch)
         consumer.makeReader = IngestService.makeReader(configuration)
         return IngestService(

@@ -82,9 +82,9 @@ extension Settings {
 
     func consumerConfiguration(_ kafka: KafkaConfiguration) -> KafkaConsumerConfiguration {
         var configuration = KafkaConsumerConfiguration(
-            kafka: kafka, group: self.kafka.group, topics: topics.inputs, maximumBatchMessages: ingest.maximumBatch,
+            kafka: kafka, group: self.kafka.group, maximumBatchMessages: ingest.maximumBatch,
             maximumBatchBytes: 16 << 20, maximumWait: ingest.pollInterval, bufferedBatches: 1,
-            pauseDelay: .seconds(2), groupInstanceID: self.kafka.groupInstanceID)
+            pauseDelay: .seconds(2))
         configuration.makeReader = IngestService.makeReader(ingestConfiguration)
         return configuration
     }

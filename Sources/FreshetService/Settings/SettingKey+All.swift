@@ -43,12 +43,7 @@ extension SettingKey {
             "kafka.embedded", \.kafka.embedded,
             "Run a Kafka cluster in the process, on one machine and in memory, in place of brokers; only for the role all."
         ),
-        .text("kafka.group", \.kafka.group, "Consumer group that shares the partitions of the input topics."),
-        .optionalText(
-            "kafka.groupInstanceID", \.kafka.groupInstanceID,
-            expectation: "1 to 249 letters, digits, dots, underscores or hyphens",
-            isValid: { (1...249).contains($0.utf8.count) && SettingText.isKafkaName($0) },
-            "Name of this process in the group, its own: a restart within session.timeout.ms keeps its partitions."),
+        .text("kafka.group", \.kafka.group, "Consumer group under which positions are committed, for lag tools."),
         .map(
             "kafka.properties", \.kafka.properties,
             expectation: "name=value, separated by commas (\\, for a comma in a value)", isSecret: true,

@@ -40,8 +40,6 @@ package struct KafkaSettings: Sendable, Equatable {
     /// Whether the process runs a Kafka cluster of its own, in memory only.
     package var embedded = false
     package var group = "freshet"
-    /// Name that makes ingest a static member of the group.
-    package var groupInstanceID: String?
     /// Properties of librdkafka that override Freshet's; they may hold passwords.
     @Redacted package var properties: [String: String] = [:]
     #if DEBUG

@@ -53,6 +53,8 @@ package struct KafkaTopicDescription: Hashable, Sendable {
         self.name = name
         self.partitions = partitions
     }
+
+    package var places: [TopicPartition] { partitions.map { TopicPartition(topic: name, partition: $0.id) } }
 }
 
 /// The offsets that a partition's log spans.

@@ -4,6 +4,7 @@ package import WidgetStore
 /// Settings of ingest. The defaults are safe for production.
 package struct IngestConfiguration: Sendable {
     package var topics = IngestTopics()
+    /// Group under which positions are committed to Kafka, for lag tools.
     package var group = "freshet"
     /// Most messages in a polled batch. ``maximumMarks`` limits how many of them one transaction applies.
     package var maximumBatch = 4096
@@ -22,8 +23,10 @@ package struct IngestConfiguration: Sendable {
     /// First and longest delay when the database does not take a batch.
     package var retryBase: Duration = .milliseconds(50)
     package var retryCap: Duration = .seconds(5)
-    /// Interval of checks for positions that were set from outside.
-    package var positionInterval: Duration = .seconds(2)
+    /// Interval at which the process registers and looks at its share of the partitions.
+    package var memberInterval: Duration = .seconds(1)
+    /// Time after which the partitions of a silent process go to the others.
+    package var memberTimeout: Duration = .seconds(5)
     /// Limits at which an app is diverted and at which ingest halts.
     package var deadLetters = DeadLetterLimits()
     /// Interval of checks for diversions and halts.

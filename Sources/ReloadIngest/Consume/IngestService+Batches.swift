@@ -29,7 +29,7 @@ extension IngestService {
     ) async throws {
         var progress = BatchProgress(
             items: items, folder: BatchFolder(configuration: configuration, directory: directory, flow: flow))
-        leaveHalted(&positions, consumer)
+        await leaveHalted(&positions, consumer)
         while true {
             progress.items = batch.due(
                 progress.items, from: batch.places.map { positions.firstDue(of: $0, receivedUnder: epochs[$0]) })
@@ -90,7 +90,7 @@ extension IngestService {
             try await retryLater(&progress)
         case .halted:
             guard (try? await flow.refresh()) != nil else { return try await retryLater(&progress) }
-            leaveHalted(&positions, consumer)
+            await leaveHalted(&positions, consumer)
         case .directoryIsBehind:
             _ = try? await directory.refresh()
             try await retryLater(&progress)
@@ -183,18 +183,6 @@ extension IngestService {
             "the database did not take a batch; trying again",
             metadata: ["error": "\(message)", "attempt": "\(attempt)", "events": "\(events)"])
         guard await pause(attempt: attempt) else { throw CancellationError() }
-    }
-
-    /// Pauses the partitions of halted topics and forgets their positions, so that what was polled of them is not applied.
-    /// A new consumer reads them again once they are resumed.
-    private func leaveHalted(_ positions: inout PartitionPositions, _ consumer: KafkaConsumer) {
-        let halted = Set(flow.halts.map(\.topic))
-        guard !halted.isEmpty else { return }
-        let partitions = positions.positions.keys.filter { halted.contains($0.topic) }
-        guard !partitions.isEmpty else { return }
-        consumer.pause(partitions)
-        positions.drop(partitions)
-        flow.leave(partitions.map(\.topic))
     }
 
     private func committed(

@@ -82,7 +82,7 @@ extension IngestService {
                             positions.applied(advances)
                             return true
                         }
-                        try await retake([partition], &positions, consumer)
+                        await leaveFenced([partition], &positions, consumer)
                         return false
                     }
                 case .directoryIsBehind, .poison, .tooMuch, .wait, .diversionsChanged, .halted:
@@ -95,24 +95,17 @@ extension IngestService {
     }
 
     private func move(_ partition: TopicPartition, to offset: Int64, _ consumer: KafkaConsumer) async {
-        do throws(KafkaError) {
-            try await consumer.seek([partition: .at(offset)])
-            status.goesOn(partition)
-        } catch {
-            // It is being revoked.
-            logger.info("the partition is gone", metadata: ["error": "\(error)"])
-        }
+        await consumer.assign([partition: .at(offset)])
+        status.goesOn(partition)
     }
 
     // MARK: Obstacles
 
     /// Reasons why the process does not read all its partitions, for readiness.
     package var obstacles: [String] {
-        let consumer = current.withLock { $0 }
-        if consumer?.isMember == true { status.isMember() }
         let reasons = status.reasons
-        guard reasons.isEmpty, consumer?.isMember != true else { return reasons }
-        return ["no partitions are assigned: the group has not counted this process in yet"]
+        guard reasons.isEmpty, membership.share == nil else { return reasons }
+        return ["no partitions are read: this process has not registered in the database, or no broker answers, yet"]
     }
 
     /// Time since the consumer's thread last made progress; nil without a consumer.

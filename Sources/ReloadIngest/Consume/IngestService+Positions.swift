@@ -11,6 +11,52 @@ private struct OtherCluster: Error, CustomStringConvertible {
 
 /// Positions of the process's partitions.
 extension IngestService {
+    /// Registers the process at intervals and interrupts the consumer when its share has changed. Returns when cancelled.
+    func watchMembership(_ consumer: KafkaConsumer) async {
+        while !Task.isCancelled {
+            do {
+                let hasChanged = try await membership.look(
+                    through: consumer, halted: Set(flow.halts.map(\.topic)))
+                if hasChanged { consumer.interrupt() }
+            } catch {
+                logger.debug("cannot register this process", metadata: ["error": "\(error)"])
+            }
+            try? await Task.sleep(for: configuration.memberInterval)
+        }
+    }
+
+    /// Gives up the partitions that are not the process's any more, and takes those that are.
+    func adoptShare(_ positions: inout PartitionPositions, _ consumer: KafkaConsumer) async throws {
+        guard let share = membership.share else { return }
+        let change = IngestMembership.Change(
+            from: positions.epochs, to: share, halted: Set(flow.halts.map(\.topic)))
+        await giveUp(change.given, &positions, consumer)
+        if !change.taken.isEmpty {
+            let starts = try await take(Array(change.taken), &positions)
+            await consumer.assign(starts)
+            status.assigned(change.taken)
+        }
+        let count = positions.epochs.count
+        statistics.update { $0.assignedPartitions = count }
+        onAssigned()
+    }
+
+    /// Stops reading partitions. Messages of them that wait are not applied.
+    private func giveUp(
+        _ partitions: Set<TopicPartition>, _ positions: inout PartitionPositions, _ consumer: KafkaConsumer
+    ) async {
+        positions.drop(partitions)
+        await consumer.unassign(Array(partitions))
+        status.revoked(partitions)
+    }
+
+    /// Stops reading the partitions of halted topics. They are taken again once they are resumed.
+    func leaveHalted(_ positions: inout PartitionPositions, _ consumer: KafkaConsumer) async {
+        let halted = Set(flow.halts.map(\.topic))
+        guard !halted.isEmpty else { return }
+        await giveUp(Set(positions.positions.keys.filter { halted.contains($0.topic) }), &positions, consumer)
+    }
+
     /// Takes a new epoch for the partitions and returns where to start. Waits while the database is away.
     func take(
         _ partitions: [TopicPartition], _ positions: inout PartitionPositions
@@ -38,28 +84,16 @@ extension IngestService {
         }
     }
 
-    /// Takes back partitions that another process had taken, unless they have been revoked.
-    func retake(
+    /// Gives up partitions that another process has taken. Those that are this process's are taken again at the next look.
+    func leaveFenced(
         _ partitions: [TopicPartition], _ positions: inout PartitionPositions, _ consumer: KafkaConsumer
-    ) async throws {
-        positions.drop(partitions)
+    ) async {
         statistics.update { $0.fencedPartitions += partitions.count }
         logger.warning(
-            "another process has moved positions of this one's partitions; taking them again",
+            "another process has moved positions of this one's partitions",
             metadata: ["partitions": "\(partitions.summary)"])
-        guard await pause(attempt: 3) else { throw CancellationError() }
-        let starts = try await take(partitions, &positions)
-        // One by one, since each may have been revoked.
-        for (partition, start) in starts.sorted(by: { $0.key < $1.key }) {
-            do {
-                try await consumer.seek([partition: start])
-            } catch {
-                // It is being revoked. Batches that were fetched for the old position must not be applied to the new one,
-                // over a gap.
-                positions.drop([partition])
-                logger.info("a partition is gone", metadata: ["error": "\(error)"])
-            }
-        }
+        await giveUp(Set(partitions), &positions, consumer)
+        membership.hold(positions.epochs)
     }
 
     /// Resolves a failed compare-and-set: either the batch was committed without an answer, or another process has taken the
@@ -81,7 +115,7 @@ extension IngestService {
             for work in WorkSignal.Work.allCases { onWork(work) }
             return
         }
-        try await retake(positions.fenced(advances, stored: stored), &positions, consumer)
+        await leaveFenced(positions.fenced(advances, stored: stored), &positions, consumer)
     }
 
     /// Commits offsets to Kafka, for lag tools only.

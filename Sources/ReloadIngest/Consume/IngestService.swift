@@ -26,13 +26,14 @@ package final class IngestService: Service {
     /// Called after every transaction that appended ready lists or recorded sweeps.
     let onWork: @Sendable (WorkSignal.Work) -> Void
     let onDeadLetters: @Sendable () -> Void
-    /// Called when partitions have been assigned, before they are read.
-    private let onAssigned: @Sendable () -> Void
+    /// Called when the process has taken its share of the partitions.
+    let onAssigned: @Sendable () -> Void
     /// The workers of this process.
     let workers: (any HandOverReceiving)?
     /// Receives the decisions on the requests of each transaction.
     let onDecisions: (@Sendable ([DecisionRecord]) -> Void)?
     let current = Mutex<KafkaConsumer?>(nil)
+    let membership: IngestMembership
     /// Id of the Kafka cluster; nil if it is not known.
     let cluster = Mutex<String?>(nil)
     let flow: IngestFlow
@@ -60,6 +61,7 @@ package final class IngestService: Service {
         applier = BatchApplier(
             pool: pool, audienceLimit: configuration.audienceLimit, recordsDecisions: onDecisions != nil,
             limits: configuration.deadLetters)
+        membership = IngestMembership(pool: pool, configuration: configuration, status: status)
         flow = IngestFlow(
             pool: pool, limits: configuration.deadLetters, interval: configuration.flowInterval, logger: logger)
         tally = EventTally(
@@ -98,6 +100,11 @@ package final class IngestService: Service {
 
     /// Runs until graceful shutdown or cancellation. A failed consumer is replaced.
     package func run() async throws {
+        await consumeUntilStopped()
+        await membership.leave()
+    }
+
+    private func consumeUntilStopped() async {
         var failures = 0
         while !Task.isCancelled && !Task.isShuttingDownGracefully {
             let begun = ContinuousClock.now
@@ -109,15 +116,15 @@ package final class IngestService: Service {
                     heartbeat.rest()
                     statistics.update { $0.assignedPartitions = 0 }
                 }
-                guard try await consume(consumer) else { return }
-                logger.notice("a position was set or a topic resumed; starting a consumer from the stored positions")
+                try await consume(consumer)
+                return
             } catch is CancellationError {
                 return
             } catch {
                 if begun.duration(to: .now) >= configuration.restartCap * 2 { failures = 0 }
                 failures += 1
                 statistics.update { $0.restarts += 1 }
-                status.consumerFailed(error, group: configuration.group)
+                status.consumerFailed(error)
                 logger.error(
                     "the Kafka consumer failed; starting a new one",
                     metadata: [
@@ -129,50 +136,26 @@ package final class IngestService: Service {
         }
     }
 
-    /// Handles a consumer's events until it ends, and leaves its group.
-    ///
-    /// - Returns: whether a position was set or a topic resumed, so that a new consumer must start there.
-    private func consume(_ consumer: KafkaConsumer) async throws -> Bool {
-        flow.begin()
-        let watch = PositionWatch(pool: pool, interval: configuration.positionInterval)
-        return try await withThrowingTaskGroup(of: Bool.self) { group in
+    /// Handles a consumer's events until it ends.
+    private func consume(_ consumer: KafkaConsumer) async throws {
+        membership.hold([:])
+        try await withThrowingTaskGroup { group in
             group.addTask {
                 // The current batch is finished first.
                 try? await gracefulShutdown()
                 await consumer.shutdown()
-                return false
             }
-            group.addTask {
-                // A partition without messages would not notice by a failed compare-and-set.
-                guard (try? await watch.waitUntilMoved()) == true else { return false }
-                await consumer.shutdown()
-                return true
-            }
-            group.addTask { [flow] in
-                guard (try? await flow.watch()) != nil else { return false }
-                await consumer.shutdown()
-                return true
-            }
-            group.addTask {
-                await self.watchObstacles(consumer)
-                return false
-            }
+            group.addTask { await self.watchMembership(consumer) }
+            group.addTask { [flow] in try? await flow.watch() }
+            group.addTask { await self.watchObstacles(consumer) }
             var positions = PartitionPositions()
-            do {
-                for try await event in consumer.events {
-                    heartbeat.beat()
-                    try await handle(event, &positions, consumer)
-                    watch.hold(positions.epochs)
-                    heartbeat.rest()
-                }
-            } catch {
-                group.cancelAll()
-                throw error
+            defer { group.cancelAll() }
+            for try await event in consumer.events {
+                heartbeat.beat()
+                try await handle(event, &positions, consumer)
+                membership.hold(positions.epochs)
+                heartbeat.rest()
             }
-            group.cancelAll()
-            var isMoved = false
-            while let result = try await group.next() { isMoved = isMoved || result }
-            return isMoved
         }
     }
 
@@ -180,36 +163,18 @@ package final class IngestService: Service {
         _ event: KafkaConsumerEvent, _ positions: inout PartitionPositions, _ consumer: KafkaConsumer
     ) async throws {
         switch event {
-        case .assigned(let assignment):
-            do {
-                let starts = try await take(assignment.partitions, &positions)
-                logger.info("partitions assigned", metadata: ["partitions": "\(assignment.partitions.count)"])
-                assignment.start(at: starts)
-                statistics.update { $0.assignedPartitions += assignment.partitions.count }
-                status.assigned(assignment.partitions)
-                onAssigned()
-            } catch {
-                assignment.fail()
-                throw error
-            }
         case .batch(let batch):
             meter.received(batch)
             defer { meter.settled() }
             var prepared = PreparedBatch(batch, topics: configuration.topics, decoder: decoder)
             try await apply(prepared.items, of: &prepared, under: positions.epochs, &positions, consumer)
             if isBehind(batch.waiting), batch.count < configuration.maximumMarks { try await gather() }
-        case .revoked(let revocation):
-            positions.drop(revocation.partitions)
-            statistics.update { $0.assignedPartitions -= revocation.partitions.count }
-            status.revoked(revocation.partitions)
-            logger.info(
-                "partitions revoked",
-                metadata: ["partitions": "\(revocation.partitions.count)", "lost": "\(revocation.lost)"])
-            revocation.acknowledge()
+        case .interrupted:
+            try await adoptShare(&positions, consumer)
         case .offsetOutOfRange(let partition, let offset):
             try await settle(partition, at: offset, &positions, consumer)
         case .error(let error):
-            status.failed(error, group: configuration.group)
+            status.failed(error)
             logger.warning("Kafka consumer", metadata: ["error": "\(error)"])
         }
     }

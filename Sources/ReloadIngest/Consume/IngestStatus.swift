@@ -4,8 +4,7 @@ import Synchronization
 /// Obstacles that keep ingest from reading all its partitions. Other parts can add reasons with ``set(_:for:)``.
 package final class IngestStatus: Sendable {
     private enum Subject: Hashable {
-        /// The consumer or its group membership.
-        case group
+        case consumer
         case topic(String)
         case partition(TopicPartition)
         case named(String)
@@ -14,7 +13,7 @@ package final class IngestStatus: Sendable {
         var order: (Int, String, Int32) {
             switch self {
             case .named(let name): (0, name, 0)
-            case .group: (1, "", 0)
+            case .consumer: (1, "", 0)
             case .topic(let topic): (2, topic, 0)
             case .partition(let place): (3, place.topic, place.partition)
             }
@@ -44,26 +43,26 @@ package final class IngestStatus: Sendable {
     // MARK: Events
 
     /// The consumer has failed and will be replaced.
-    func consumerFailed(_ error: any Error, group: String) {
+    func consumerFailed(_ error: any Error) {
         obstacles.withLock { obstacles in
             obstacles = obstacles.filter { if case .named = $0.key { true } else { false } }
-            obstacles[.group] = Obstacle(reason: Self.reason(error, group: group))
+            obstacles[.consumer] = Obstacle(reason: Self.reason(error))
         }
     }
 
     /// An error from which librdkafka recovers once its cause is fixed.
-    func failed(_ error: KafkaError, group: String) {
+    func failed(_ error: KafkaError) {
         guard let subject = Self.subject(error) else { return }
-        var obstacle = Obstacle(reason: Self.reason(error, group: group))
+        var obstacle = Obstacle(reason: Self.reason(error))
         if case .topic(let topic) = subject, let partition = error.context.partition {
             obstacle.probe = TopicPartition(topic: topic, partition: partition)
         }
         obstacles.withLock { $0[subject] = obstacle }
     }
 
-    func assigned(_ partitions: [TopicPartition]) {
+    func assigned(_ partitions: some Sequence<TopicPartition>) {
         obstacles.withLock { obstacles in
-            obstacles[.group] = nil
+            obstacles[.consumer] = nil
             for partition in partitions {
                 obstacles[.topic(partition.topic)] = nil
                 obstacles[.partition(partition)] = nil
@@ -71,7 +70,7 @@ package final class IngestStatus: Sendable {
         }
     }
 
-    func revoked(_ partitions: [TopicPartition]) {
+    func revoked(_ partitions: some Sequence<TopicPartition>) {
         obstacles.withLock { obstacles in
             for partition in partitions { obstacles[.partition(partition)] = nil }
         }
@@ -81,7 +80,7 @@ package final class IngestStatus: Sendable {
     func applied(_ partitions: some Sequence<TopicPartition>) {
         obstacles.withLock { obstacles in
             guard !obstacles.isEmpty else { return }
-            obstacles[.group] = nil
+            obstacles[.consumer] = nil
             for partition in partitions {
                 obstacles[.topic(partition.topic)] = nil
                 obstacles[.partition(partition)] = nil
@@ -104,11 +103,6 @@ package final class IngestStatus: Sendable {
         obstacles.withLock { $0[.partition(partition)] = nil }
     }
 
-    /// The consumer has joined its group.
-    func isMember() {
-        obstacles.withLock { $0[.group] = nil }
-    }
-
     /// Topics that could not be read, each with a partition to try.
     var probes: [TopicPartition] { obstacles.withLock { $0.values.compactMap(\.probe) } }
 
@@ -120,8 +114,8 @@ package final class IngestStatus: Sendable {
 
     private static func subject(_ error: KafkaError) -> Subject? {
         switch error.code {
-        case .groupAuthorizationFailed, .clusterAuthorizationFailed, .authenticationFailed, .fencedInstanceID:
-            .group
+        case .clusterAuthorizationFailed, .authenticationFailed:
+            .consumer
         case .topicAuthorizationFailed, .unknownTopicOrPartition:
             error.context.topic.map { .topic($0) }
         default:
@@ -130,14 +124,10 @@ package final class IngestStatus: Sendable {
         }
     }
 
-    private static func reason(_ error: any Error, group: String) -> String {
+    private static func reason(_ error: any Error) -> String {
         guard let error = error as? KafkaError else { return "the Kafka consumer failed: \(error)" }
         let topic = error.context.topic ?? "?"
         return switch error.code {
-        case .fencedInstanceID:
-            "another process has joined the group \(group) with the same kafka.groupInstanceID: each needs its own"
-        case .groupAuthorizationFailed:
-            "the brokers do not let these credentials use the group \(group) (READ on the group is needed)"
         case .topicAuthorizationFailed:
             "the brokers do not let these credentials read the topic \(topic) (READ on the topic is needed)"
         case .unknownTopicOrPartition:

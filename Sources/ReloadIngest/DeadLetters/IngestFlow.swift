@@ -9,8 +9,6 @@ final class IngestFlow: Sendable {
     private struct State {
         var diverted: [Int32: String] = [:]
         var halts: [IngestHalt] = []
-        /// Halted topics that the consumer has left.
-        var left: Set<String> = []
         /// Whether dead letters came since they were counted.
         var hasNewLetters = true
         var quotaUse = 0.0
@@ -49,12 +47,6 @@ final class IngestFlow: Sendable {
 
     /// Notes that dead letters were stored.
     func lettersCame() { state.withLock { $0.hasNewLetters = true } }
-
-    /// Notes that a new consumer reads all topics.
-    func begin() { state.withLock { $0.left = [] } }
-
-    /// Notes the topics that the consumer has left because they are halted.
-    func leave(_ topics: some Sequence<String>) { state.withLock { $0.left.formUnion(topics) } }
 
     /// Reads both and logs changes.
     ///
@@ -97,17 +89,14 @@ final class IngestFlow: Sendable {
         }
     }
 
-    /// Refreshes at intervals and enforces the quotas; returns when a topic that the consumer has left is resumed.
+    /// Refreshes at intervals and enforces the quotas.
     ///
     /// - Throws: `CancellationError`.
     func watch() async throws {
         var counted: ContinuousClock.Instant?
         while true {
             try? await refresh()
-            let (isResumed, hasNewLetters) = state.withLock { state in
-                (!state.left.isSubset(of: state.halts.map(\.topic)), state.hasNewLetters)
-            }
-            if isResumed { return }
+            let hasNewLetters = state.withLock { $0.hasNewLetters }
             let interval = hasNewLetters ? Self.countInterval : Self.quietInterval
             if counted.map({ $0.duration(to: .now) >= interval }) ?? true {
                 do {

@@ -5,20 +5,23 @@ import WidgetModel
 
 /// Reads the timelines topic from its end on and wakes the requests that wait for changed timelines.
 ///
-/// Each process is the only member of a consumer group of its own that commits nothing, so it gets all partitions.
 /// Timelines that nobody waits for cost only a read of the message's key.
 package struct TimelineTail: Service, CustomStringConvertible {
     package let description = "timeline tail"
+    /// Interval of looks for new partitions.
+    private static let describeInterval = Duration.seconds(30)
+
     private let configuration: KafkaConsumerConfiguration
+    private let topic: String
     private let changes: TimelineChanges
     private let logger: Logger
 
-    /// - Parameter group: prefix of the consumer group's name; the rest is random.
     package init(
         kafka: KafkaConfiguration, topic: String, group: String, changes: TimelineChanges, logger: Logger
     ) {
         configuration = KafkaConsumerConfiguration(
-            kafka: kafka, group: "\(group)-api-\(RandomID.make())", topics: [topic], maximumBatchMessages: 10_000)
+            kafka: kafka, group: group, maximumBatchMessages: 10_000)
+        self.topic = topic
         self.changes = changes
         self.logger = logger
     }
@@ -47,30 +50,37 @@ package struct TimelineTail: Service, CustomStringConvertible {
     }
 
     private func read(_ consumer: KafkaConsumer, succeeded: () -> Void) async throws {
-        try await withTaskCancellationHandler {
+        let places = try await consumer.assignAll(of: [topic], others: .latest)
+        succeeded()
+        changes.set(isLive: true)
+        // Messages before the first one that is read here are not seen.
+        changes.changedUnknown()
+        try await withThrowingTaskGroup { group in
+            defer { group.cancelAll() }
+            group.addTask { try await assignNewPartitions(besides: places, consumer) }
             for try await event in consumer.events {
                 switch event {
-                case .assigned(let assignment):
-                    assignment.start(
-                        at: Dictionary(assignment.partitions.map { ($0, .latest) }, uniquingKeysWith: { $1 }))
-                    succeeded()
-                    changes.set(isLive: true)
-                    // Messages before the first one that is read here are not seen.
-                    changes.changedUnknown()
-                case .revoked(let revocation):
-                    changes.set(isLive: false)
-                    revocation.acknowledge()
                 case .batch(let batch): tell(of: batch)
                 case .offsetOutOfRange(let partition, _):
-                    try await consumer.seek([partition: .latest])
+                    await consumer.assign([partition: .latest])
                     changes.changedUnknown()
                 case .error(let error): logger.debug("timeline tail", metadata: ["error": "\(error)"])
+                case .interrupted: break
                 }
             }
-        } onCancel: {
-            Task { await consumer.shutdown() }
         }
         await consumer.shutdown()
+    }
+
+    /// Reads partitions that are added to the topic, from their beginning. Returns when cancelled.
+    private func assignNewPartitions(besides places: [TopicPartition], _ consumer: KafkaConsumer) async throws {
+        var known = Set(places)
+        while true {
+            try await Task.sleep(for: Self.describeInterval)
+            guard let found = try? await consumer.partitions(of: [topic])[topic]?.get() else { continue }
+            let added = found.filter { known.insert($0).inserted }
+            await consumer.assign(Dictionary(added.map { ($0, .earliest) }) { $1 })
+        }
     }
 
     private func tell(of batch: KafkaBatch) {

@@ -1,5 +1,5 @@
 -- How far each Kafka partition has been applied. It moves in the transaction that applies the events, compare-and-set
--- on the epoch that the owner took at assignment, so nothing is ever applied twice.
+-- on the epoch that the owner took with the partition, so nothing is ever applied twice.
 CREATE TABLE consumer_position (
     topic text NOT NULL,
     partition int NOT NULL,
@@ -10,6 +10,12 @@ CREATE TABLE consumer_position (
 ) WITH (fillfactor = 50);
 
 COMMENT ON COLUMN consumer_position.next_offset IS 'NULL: nothing applied yet, start at the earliest';
+
+-- Ingest processes. Each reads its share of the partitions while it is seen.
+CREATE TABLE ingest_member (
+    id uuid PRIMARY KEY,
+    seen_at timestamptz NOT NULL DEFAULT now()
+) WITH (fillfactor = 50);
 
 -- The Kafka cluster whose positions these are: one row, once a process has started.
 CREATE TABLE kafka_cluster (

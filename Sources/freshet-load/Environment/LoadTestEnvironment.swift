@@ -365,7 +365,7 @@ extension LoadTestEnvironment {
         }
         return try KafkaConsumer(
             configuration: KafkaConsumerConfiguration(
-                kafka: kafka, group: "\(settings.kafka.group)-\(name)", topics: [settings.topics.timelines]),
+                kafka: kafka, group: "\(settings.kafka.group)-\(name)"),
             logger: logger)
     }
 }

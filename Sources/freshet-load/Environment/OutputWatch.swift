@@ -66,20 +66,20 @@ final class OutputWatch: Sendable {
     ///
     /// - Parameter onPublished: told of each timeline that has a new revision; it must be quick.
     func run(
-        _ consumer: KafkaConsumer, onPublished: (@Sendable (TimelineID) -> Void)? = nil, logger: Logger
+        _ consumer: KafkaConsumer, topic: String, onPublished: (@Sendable (TimelineID) -> Void)? = nil, logger: Logger
     ) async throws {
+        try await consumer.assignAll(of: [topic], at: starts)
         try await withTaskCancellationHandler {
             for try await event in consumer.events {
                 switch event {
-                case .assigned(let assignment): assignment.start(at: starts)
-                case .revoked(let revocation): revocation.acknowledge()
                 case .batch(let batch): for id in read(batch) { onPublished?(id) }
                 case .offsetOutOfRange(let partition, let offset):
                     logger.error(
                         "timelines were dropped before they were read",
                         metadata: ["partition": "\(partition.partition)", "offset": "\(offset)"])
-                    try await consumer.seek([partition: .earliest])
+                    await consumer.assign([partition: .earliest])
                 case .error(let error): logger.debug("output consumer", metadata: ["error": "\(error)"])
+                case .interrupted: break
                 }
             }
         } onCancel: {
@@ -131,8 +131,8 @@ extension LoadTestEnvironment {
         watch.arm()
         let consumer = try outputConsumer(name)
         try await withThrowingTaskGroup(of: Bool.self) { group in
-            group.addTask { [logger] in
-                try await watch.run(consumer, logger: logger)
+            group.addTask { [logger, topic = settings.topics.timelines] in
+                try await watch.run(consumer, topic: topic, logger: logger)
                 return false
             }
             group.addTask { try await watch.reaches(ends) }

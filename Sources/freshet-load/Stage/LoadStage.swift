@@ -57,7 +57,9 @@ struct LoadStage: Sendable {
         if local == nil { onPublished = { latency.published($0) } } else { onPublished = nil }
         return try await withThrowingTaskGroup(of: Value?.self) { group in
             group.addTask {
-                try await watch.run(consumer, onPublished: onPublished, logger: environment.logger)
+                try await watch.run(
+                    consumer, topic: environment.settings.topics.timelines, onPublished: onPublished,
+                    logger: environment.logger)
                 return nil
             }
             if let local {

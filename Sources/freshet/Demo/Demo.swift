@@ -56,9 +56,9 @@ struct Demo: Sendable {
     private func readOutput() async throws {
         let consumer = try KafkaConsumer(
             configuration: KafkaConsumerConfiguration(
-                kafka: node.kafka, group: "freshet-demo-output", topics: [settings.topics.timelines]),
+                kafka: node.kafka, group: "freshet-demo-output"),
             logger: logger)
-        try await output.run(consumer, logger: logger)
+        try await output.run(consumer, topic: settings.topics.timelines, logger: logger)
     }
 
     // MARK: The run

@@ -21,20 +21,20 @@ final class DemoOutput: Sendable {
     var messages: Int { state.withLock { $0.messages } }
 
     /// Reads until the task is cancelled.
-    func run(_ consumer: KafkaConsumer, logger: Logger) async throws {
+    func run(_ consumer: KafkaConsumer, topic: String, logger: Logger) async throws {
+        try await consumer.assignAll(of: [topic])
         try await withTaskCancellationHandler {
             for try await event in consumer.events {
                 switch event {
-                case .assigned(let assignment): assignment.start(at: [:])
-                case .revoked(let revocation): revocation.acknowledge()
                 case .batch(let batch): read(batch)
                 case .offsetOutOfRange(let partition, let offset):
                     // The embedded cluster has dropped messages that were not read in time: the summary will say so.
                     logger.error(
                         "timelines were dropped before they were read",
                         metadata: ["partition": "\(partition.partition)", "offset": "\(offset)"])
-                    try await consumer.seek([partition: .earliest])
+                    await consumer.assign([partition: .earliest])
                 case .error(let error): logger.debug("output consumer", metadata: ["error": "\(error)"])
+                case .interrupted: break
                 }
             }
         } onCancel: {

@@ -21,7 +21,7 @@ final class InputLog: Sendable {
         self.report = report
         consumer = try KafkaConsumer(
             configuration: KafkaConsumerConfiguration(
-                kafka: kafka.configuration, group: "\(kafka.group)-checker", topics: kafka.topics.inputs),
+                kafka: kafka.configuration, group: "\(kafka.group)-checker"),
             logger: logger)
     }
 
@@ -38,18 +38,13 @@ final class InputLog: Sendable {
     func isAtEnd() async -> Bool { await kafka.hasNothing(beyond: next, of: kafka.topics.inputs) }
 
     func run() async throws {
+        try await consumer.assignAll(of: kafka.topics.inputs, others: .at(0))
         for try await event in consumer.events {
             switch event {
-            case .assigned(let assignment):
-                let next = next
-                assignment.start(
-                    at: Dictionary(
-                        uniqueKeysWithValues: assignment.partitions.map { ($0, KafkaOffset.at(next[$0] ?? 0)) }))
             case .batch(let batch): read(batch)
-            case .revoked(let revocation): revocation.acknowledge()
             case .offsetOutOfRange(let partition, let offset):
                 report.violated(.exactlyOnce, "the checker cannot read \(partition) at \(offset): it fell behind")
-            case .error: break
+            case .error, .interrupted: break
             }
         }
     }

@@ -48,7 +48,7 @@ final class TimelineLog: Sendable {
         self.report = report
         consumer = try KafkaConsumer(
             configuration: KafkaConsumerConfiguration(
-                kafka: kafka.configuration, group: "\(kafka.group)-reader", topics: [kafka.topics.timelines]),
+                kafka: kafka.configuration, group: "\(kafka.group)-reader"),
             logger: logger)
     }
 
@@ -64,11 +64,9 @@ final class TimelineLog: Sendable {
 
     func run() async throws {
         var next: [TopicPartition: Int64] = [:]
+        try await consumer.assignAll(of: [kafka.topics.timelines], others: .at(0))
         for try await event in consumer.events {
             switch event {
-            case .assigned(let assignment):
-                let starts = assignment.partitions.map { ($0, KafkaOffset.at(next[$0] ?? 0)) }
-                assignment.start(at: Dictionary(uniqueKeysWithValues: starts))
             case .batch(let batch):
                 var messages: [Message] = []
                 for index in 0..<batch.count {
@@ -78,10 +76,9 @@ final class TimelineLog: Sendable {
                 keep(messages)
                 try await compare(messages)
                 state.withLock { [next] in $0.next = next }
-            case .revoked(let revocation): revocation.acknowledge()
             case .offsetOutOfRange(let partition, let offset):
                 report.violated(.publishedIsStored, "the checker cannot read \(partition) at \(offset): it fell behind")
-            case .error: break
+            case .error, .interrupted: break
             }
         }
     }

@@ -62,15 +62,13 @@ struct DecisionsTests {
     private static func read(until wanted: Set<String>, in installation: Installation) async throws -> [[String: Any]] {
         let consumer = try KafkaConsumer(
             configuration: KafkaConsumerConfiguration(
-                kafka: installation.kafka.configuration, group: "decisions-\(UInt64.random(in: 0...UInt64.max))",
-                topics: [installation.kafka.name("freshet.decisions")]),
+                kafka: installation.kafka.configuration, group: "decisions"),
             logger: quietLogger)
+        try await consumer.assignAll(of: [installation.kafka.name("freshet.decisions")])
         var decisions: [[String: Any]] = []
         reading: for try await event in consumer.events {
             switch event {
-            case .assigned(let assignment): assignment.start(at: [:])
-            case .revoked(let revocation): revocation.acknowledge()
-            case .offsetOutOfRange, .error: break
+            case .offsetOutOfRange, .error, .interrupted: break
             case .batch(let batch):
                 for index in 0..<batch.count {
                     let value = try #require(batch.value(index))

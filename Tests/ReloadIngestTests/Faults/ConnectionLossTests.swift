@@ -106,7 +106,7 @@ struct ConnectionLossTests {
                 let service = ingest.service(
                     on: proxied.pool,
                     configure: { configuration in
-                        configuration.positionInterval = .seconds(3_600)
+                        configuration.memberInterval = .seconds(3_600)
                         configuration.directoryAge = .seconds(3_600)
                         configuration.retryBase = .milliseconds(1)
                     })

@@ -66,7 +66,7 @@ struct DatabaseTroubleTests {
                 let service = ingest.service(
                     on: proxied.pool, logger: log.logger,
                     configure: { configuration in
-                        configuration.positionInterval = .seconds(3_600)
+                        configuration.memberInterval = .seconds(3_600)
                         configuration.retryBase = .milliseconds(2)
                         configuration.retryCap = .milliseconds(50)
                     })
@@ -260,7 +260,7 @@ struct DatabaseTroubleTests {
             try await ingest.store.throughProxy { proxied in
                 let service = ingest.service(
                     on: proxied.pool, onConsumer: { consumers.append($0) },
-                    configure: { $0.positionInterval = .seconds(3_600) })
+                    configure: { $0.memberInterval = .seconds(3_600) })
                 try await ingest.running([service]) {
                     try await ingest.publish([ingest.push("u0")])
                     try await ingest.waitUntilApplied(1)
@@ -277,35 +277,6 @@ struct DatabaseTroubleTests {
                     try await ingest.waitUntilApplied(2_001)
                     #expect(try await counted(ingest) == 2_001)
                     #expect(consumers.all.count == 1 && service.statistics.snapshot.fencedPartitions == 0)
-                }
-            }
-        }
-    }
-
-    /// `max.poll.interval.ms` is 10 s here, and the database says nothing for longer than that.
-    @Test("A database that stands still for longer than the group waits for a poll costs no partition")
-    func standsStill() async throws {
-        let consumers = RecordedConsumers()
-        try await IngestHarness.lend(partitions: 1, maximumBatch: 10) { ingest in
-            try await place(16, ingest)
-            try await ingest.store.throughProxy { proxied in
-                let service = ingest.service(
-                    on: proxied.pool, onConsumer: { consumers.append($0) },
-                    configure: { $0.positionInterval = .seconds(3_600) },
-                    properties: ["max.poll.interval.ms": "6000", "session.timeout.ms": "6000"])
-                try await ingest.running([service]) {
-                    try await ingest.publish([ingest.push("u0")], key: "k")
-                    try await ingest.waitUntilApplied(1)
-                    try await ingest.store.locking("timeline") {
-                        try await ingest.publish((0..<200).map { ingest.push("u\($0 % 16)") }, key: "k")
-                        try await ingest.store.waitUntilBlocked()
-                        try await Task.sleep(for: .seconds(8))
-                    }
-                    try await ingest.waitUntilApplied(201)
-                    #expect(try await counted(ingest) == 201)
-                    let epochs = try await ingest.store.integer("SELECT max(epoch) FROM consumer_position")
-                    #expect(epochs == 1, "it was never taken away")
-                    #expect(consumers.all.count == 1)
                 }
             }
         }

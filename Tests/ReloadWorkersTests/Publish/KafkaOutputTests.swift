@@ -40,13 +40,12 @@ struct KafkaOutputTests {
 
             let consumer = try KafkaConsumer(
                 configuration: KafkaConsumerConfiguration(
-                    kafka: kafka.configuration, group: "test", topics: [Self.topic]),
+                    kafka: kafka.configuration, group: "test"),
                 logger: .silent)
+            try await consumer.assignAll(of: [Self.topic])
             var revisions: [TimelineID: String] = [:]
             for try await event in consumer.events {
                 switch event {
-                case .assigned(let assignment):
-                    assignment.start(at: [:])
                 case .batch(let batch):
                     for index in 0..<batch.count {
                         let key = try #require(batch.key(index))

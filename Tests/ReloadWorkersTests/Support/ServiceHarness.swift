@@ -73,7 +73,6 @@ final class TimelinesTopic: Sendable {
     func read(_ consumer: KafkaConsumer) async throws {
         for try await event in consumer.events {
             switch event {
-            case .assigned(let assignment): assignment.start(at: [:])
             case .batch(let batch):
                 for index in 0..<batch.count {
                     guard let key = batch.key(index),
@@ -99,8 +98,9 @@ func withTimelinesTopic(_ body: (KafkaTimelinePublisher, TimelinesTopic) async t
     try kafka.createTopic(name, partitions: 3)
     let producer = try KafkaProducer(configuration: kafka.configuration, deliveryTimeout: .seconds(10), logger: .silent)
     let consumer = try KafkaConsumer(
-        configuration: KafkaConsumerConfiguration(kafka: kafka.configuration, group: "test", topics: [name]),
+        configuration: KafkaConsumerConfiguration(kafka: kafka.configuration, group: "test"),
         logger: .silent)
+    try await consumer.assignAll(of: [name])
     let topic = TimelinesTopic()
     let result: Result<Void, any Error> = await withTaskGroup(of: Void.self) { group in
         group.addTask { try? await topic.read(consumer) }

@@ -126,6 +126,26 @@ struct AdminClient: ~Copyable {
     // MARK: Description
 
     func describe(topics names: [String]?) throws(KafkaError) -> [KafkaTopicDescription] {
+        let found = try lookUp()
+        guard let names else { return found.values.compactMap { try? $0.get() }.sorted { $0.name < $1.name } }
+        var descriptions: [KafkaTopicDescription] = []
+        for name in names { descriptions.append(try description(of: name, in: found).get()) }
+        return descriptions
+    }
+
+    /// The partitions of each topic, or its error.
+    func partitions(of names: [String]) throws(KafkaError) -> [String: Result<[TopicPartition], KafkaError>] {
+        let found = try lookUp()
+        return Dictionary(names.map { ($0, description(of: $0, in: found).map(\.places)) }) { $1 }
+    }
+
+    private typealias Descriptions = [String: Result<KafkaTopicDescription, KafkaError>]
+
+    private func description(of name: String, in found: Descriptions) -> Result<KafkaTopicDescription, KafkaError> {
+        found[name] ?? .failure(KafkaError(RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART, context: context(name)))
+    }
+
+    private func lookUp() throws(KafkaError) -> Descriptions {
         var metadata: UnsafePointer<rd_kafka_metadata>?
         // All topics, and the choice is made here: brokers (the embedded one always) may create a topic that they are
         // asked about.
@@ -135,7 +155,7 @@ struct AdminClient: ~Copyable {
         }
         defer { unsafe rd_kafka_metadata_destroy(metadata) }
 
-        var found: [String: Result<KafkaTopicDescription, KafkaError>] = [:]
+        var found: Descriptions = [:]
         for index in 0..<Int(unsafe metadata.pointee.topic_cnt) {
             let topic = unsafe metadata.pointee.topics[index]
             let name = unsafe String(cString: topic.topic)
@@ -145,15 +165,7 @@ struct AdminClient: ~Copyable {
                 found[name] = .success(unsafe Self.description(name, topic))
             }
         }
-        guard let names else { return found.values.compactMap { try? $0.get() }.sorted { $0.name < $1.name } }
-        var descriptions: [KafkaTopicDescription] = []
-        for name in names {
-            guard let description = found[name] else {
-                throw KafkaError(RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART, context: context(name))
-            }
-            descriptions.append(try description.get())
-        }
-        return descriptions
+        return found
     }
 
     private static func description(_ name: String, _ topic: rd_kafka_metadata_topic) -> KafkaTopicDescription {

@@ -6,9 +6,6 @@ protocol ClientEvents: AnyObject {
     /// A condition that librdkafka goes on from by itself, or a fatal error.
     func errorRaised(_ response: rd_kafka_resp_err_t, reason: String)
 
-    /// The group gave or takes partitions. The list is librdkafka's and valid during the call.
-    func rebalanced(_ response: rd_kafka_resp_err_t, partitions: UnsafePointer<rd_kafka_topic_partition_list_t>)
-
     /// A message was stored or has failed. It is librdkafka's and valid during the call.
     func delivered(_ message: UnsafePointer<rd_kafka_message_t>)
 }

@@ -34,13 +34,13 @@ internal import Logging
     /// - Returns: false if it was given up.
     @discardableResult
     func destroy(
-        leavingGroup: Bool = true, keeping callbacks: ClientCallbacks? = nil, atMost limit: Duration = .seconds(10)
+        closing: Bool = true, keeping callbacks: ClientCallbacks? = nil, atMost limit: Duration = .seconds(10)
     ) -> Bool {
         let ended = DispatchSemaphore(value: 0)
         let end: @Sendable () -> Void = {
             withExtendedLifetime(callbacks) {
                 unsafe rd_kafka_destroy_flags(
-                    self.pointer, leavingGroup ? 0 : RD_KAFKA_DESTROY_F_NO_CONSUMER_CLOSE)
+                    self.pointer, closing ? 0 : RD_KAFKA_DESTROY_F_NO_CONSUMER_CLOSE)
             }
             ended.signal()
         }

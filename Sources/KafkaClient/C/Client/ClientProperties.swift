@@ -117,11 +117,7 @@ internal import Logging
     }
 
     /// Adds what only a consumer has.
-    borrowing func installRebalancing() {
-        unsafe rd_kafka_conf_set_rebalance_cb(pointer) { _, response, partitions, opaque in
-            guard let partitions = unsafe partitions else { return }
-            unsafe ClientCallbacks.from(opaque)?.owner?.rebalanced(response, partitions: UnsafePointer(partitions))
-        }
+    borrowing func installCommitReports() {
         // Commits are for lag tools only: failures are of no consequence, and without a callback librdkafka warns of
         // each.
         unsafe rd_kafka_conf_set_offset_commit_cb(pointer) { _, response, _, opaque in

@@ -22,14 +22,6 @@ internal import CRdKafka
         if let offset, let element = unsafe element { unsafe element.pointee.offset = offset }
     }
 
-    /// Partitions of a list lent in a callback.
-    static func places(in list: UnsafePointer<rd_kafka_topic_partition_list_t>) -> [TopicPartition] {
-        (0..<Int(unsafe list.pointee.cnt)).map { index in
-            let element = unsafe list.pointee.elems[index]
-            return unsafe TopicPartition(topic: String(cString: element.topic), partition: element.partition)
-        }
-    }
-
     /// The partitions for which the call has left an error.
     func failures() -> [(place: TopicPartition, response: rd_kafka_resp_err_t)] {
         (0..<Int(unsafe pointer.pointee.cnt)).compactMap { index in

@@ -2,18 +2,15 @@ internal import Synchronization
 
 /// A command to the consumer's poll thread.
 enum ConsumerCommand: Sendable {
-    case start([TopicPartition], at: [TopicPartition: KafkaOffset], assignment: Int)
-    case acknowledge(revocation: Int)
-    case seek([TopicPartition: KafkaOffset], CheckedContinuation<KafkaError?, Never>)
-    case pause([TopicPartition])
-    case resume([TopicPartition])
+    case assign([TopicPartition: KafkaOffset], CheckedContinuation<Void, Never>)
+    case unassign([TopicPartition], CheckedContinuation<Void, Never>)
     case lag(CheckedContinuation<[TopicPartition: Int64]?, Never>)
     case stop(StopReason)
     /// For tests.
     case raiseFatalError
 
     enum StopReason: Int, Sendable, Comparable {
-        /// Leave the group in order.
+        /// Close in order.
         case shutdown
         /// Vanish as a killed process would.
         case abandon

@@ -23,7 +23,7 @@ final class ConsumerEventBuffer: Sendable {
     private let onRoom: @Sendable () -> Void
 
     /// - Parameters:
-    ///   - onRoom: called when the receiver has taken a batch and ``wantsRoom`` is set, and when the receiver has gone.
+    ///   - onRoom: called when the receiver has taken a batch and ``wantsRoom`` is set.
     init(gathering: sending BatchGathering, onRoom: @escaping @Sendable () -> Void) {
         shared = Mutex(Shared(gathering: gathering))
         self.onRoom = onRoom
@@ -41,9 +41,6 @@ final class ConsumerEventBuffer: Sendable {
         get { isRoomWanted.load(ordering: .sequentiallyConsistent) }
         set { isRoomWanted.store(newValue, ordering: .sequentiallyConsistent) }
     }
-
-    /// Whether a task iterates, and can acknowledge a revocation.
-    var hasReceiver: Bool { shared.withLock { $0.state.receivers > 0 } }
 
     /// Number of messages and batches that were given away.
     var counts: (messages: Int64, batches: Int64) {
@@ -101,13 +98,6 @@ final class ConsumerEventBuffer: Sendable {
 
     // MARK: The receiver
 
-    func attach() { shared.withLock { $0.state.receivers += 1 } }
-
-    func detach() {
-        shared.withLock { $0.state.receivers -= 1 }
-        onRoom()
-    }
-
     /// The next event; nil at the end, or when the task is cancelled.
     func next(isolation: isolated (any Actor)?) async throws(KafkaError) -> KafkaConsumerEvent? {
         let outcome = await withTaskCancellationHandler {
@@ -156,8 +146,8 @@ extension ConsumerEventBuffer {
 
         var events: [KafkaConsumerEvent] = []
         var batches = 0
-        var receivers = 0
         private var errors = 0
+        private var isInterrupted = false
         private var waiter: Waiter?
         private var end: Result<Void, KafkaError>?
 
@@ -178,7 +168,10 @@ extension ConsumerEventBuffer {
             case .error:
                 guard errors < Self.maximumErrors else { return .none }
                 errors += 1
-            case .assigned, .revoked, .offsetOutOfRange:
+            case .interrupted:
+                guard !isInterrupted else { return .none }
+                isInterrupted = true
+            case .offsetOutOfRange:
                 break
             }
             events.append(event)
@@ -196,6 +189,7 @@ extension ConsumerEventBuffer {
                 let event = events.removeFirst()
                 if case .batch = event { batches -= 1 }
                 if case .error = event { errors -= 1 }
+                if case .interrupted = event { isInterrupted = false }
                 return .resume(newcomer, .success(event))
             }
             guard let end else {
@@ -232,7 +226,7 @@ extension ConsumerEventBuffer {
                     return batch.isEmpty ? nil : .batch(batch)
                 case .offsetOutOfRange(let place, _):
                     return places.contains(place) ? nil : event
-                case .assigned, .revoked, .error:
+                case .interrupted, .error:
                     return event
                 }
             }
@@ -249,28 +243,16 @@ package struct KafkaConsumerEvents: AsyncSequence, Sendable {
     let buffer: ConsumerEventBuffer
 
     package func makeAsyncIterator() -> AsyncIterator {
-        AsyncIterator(receiver: Receiver(buffer))
+        AsyncIterator(buffer: buffer)
     }
 
     package struct AsyncIterator: AsyncIteratorProtocol {
-        fileprivate let receiver: Receiver
+        fileprivate let buffer: ConsumerEventBuffer
 
         package mutating func next(
             isolation actor: isolated (any Actor)?
         ) async throws(KafkaError) -> KafkaConsumerEvent? {
-            try await receiver.buffer.next(isolation: actor)
+            try await buffer.next(isolation: actor)
         }
-    }
-
-    /// Counts as a receiver while it lives.
-    fileprivate final class Receiver {
-        let buffer: ConsumerEventBuffer
-
-        init(_ buffer: ConsumerEventBuffer) {
-            self.buffer = buffer
-            buffer.attach()
-        }
-
-        deinit { buffer.detach() }
     }
 }

@@ -2,17 +2,15 @@ internal import CRdKafka
 internal import Logging
 
 extension ConsumerLoop {
-    /// No commit is sent so soon after a rebalance.
-    private static let commitQuiet = Duration.seconds(1)
     private static let commitInterval = Duration.milliseconds(200)
-    /// How long closing may take beyond the revocation timeout.
+    /// Longest time that closing may take.
     private static let closeTimeout = Duration.seconds(10)
 
     func serveCommands() {
         guard wakeup.isPending else { return }
         wakeup.clear()
         for command in mailbox.takeCommands() {
-            // The last positions are committed before the group is left.
+            // The last positions are committed before the end.
             if case .stop = command { commit(mailbox.takeCommits()) }
             handle(command)
         }
@@ -28,16 +26,12 @@ extension ConsumerLoop {
 
     private func handle(_ command: ConsumerCommand) {
         switch command {
-        case .start(let places, let offsets, let assignment):
-            start(places, at: offsets, assignment: assignment)
-        case .acknowledge(let revocation):
-            acknowledgedRevocations.insert(revocation)
-        case .seek(let offsets, let continuation):
-            continuation.resume(returning: seek(offsets))
-        case .pause(let places):
-            setPausedByReceiver(true, places)
-        case .resume(let places):
-            setPausedByReceiver(false, places)
+        case .assign(let offsets, let continuation):
+            assign(offsets)
+            continuation.resume()
+        case .unassign(let places, let continuation):
+            unassign(places)
+            continuation.resume()
         case .lag(let continuation):
             continuation.resume(returning: lag())
         case .stop(let reason):
@@ -47,49 +41,9 @@ extension ConsumerLoop {
         }
     }
 
-    private func start(_ places: [TopicPartition], at offsets: [TopicPartition: KafkaOffset], assignment: Int) {
-        let fresh = places.filter { place in
-            guard let state = tracker[place] else { return false }
-            return state.assignment == assignment && state.phase == .waiting
-        }
-        start(Dictionary(uniqueKeysWithValues: fresh.map { ($0, offsets[$0] ?? .earliest) }))
-    }
-
-    private func start(_ offsets: [TopicPartition: KafkaOffset]) {
-        guard !offsets.isEmpty else { return }
-        if isCooperative { add(offsets) } else { replaceAll(with: offsets) }
-        for (place, offset) in offsets { tracker.move(place, to: offset) }
-        setPaused(true, offsets.keys.filter { isHolding || tracker[$0]?.isPausedByReceiver == true })
-    }
-
-    private func seek(_ offsets: [TopicPartition: KafkaOffset]) -> KafkaError? {
-        let assigned = offsets.filter { tracker[$0.key] != nil }
-        let places = Set(assigned.keys)
-        buffer.remove(places)
-
-        let byPhase = Dictionary(grouping: assigned) { tracker[$0.key]?.phase ?? .waiting }
-        start(Dictionary(uniqueKeysWithValues: byPhase[.waiting] ?? []))
-        reposition(Dictionary(uniqueKeysWithValues: byPhase[.running] ?? []))
-        reassign(Dictionary(uniqueKeysWithValues: byPhase[.stalled] ?? []))
-        for (place, offset) in assigned { tracker.move(place, to: offset) }
-
-        guard let missing = offsets.keys.filter({ tracker[$0] == nil }).min() else { return nil }
-        return KafkaError(
-            code: .notAssigned, message: "the partition is not assigned to this consumer", isRetriable: false,
-            context: KafkaError.Context(operation: "seek", topic: missing.topic, partition: missing.partition))
-    }
-
-    private func setPausedByReceiver(_ isPaused: Bool, _ places: [TopicPartition]) {
-        let affected = places.filter { tracker[$0].map { $0.isPausedByReceiver != isPaused } ?? false }
-        for place in affected { tracker.setPausedByReceiver(place, isPaused) }
-        if !isPaused { tracker.distrustPositions() }
-        // While fetching is held, all are paused already, and stay so.
-        if !isHolding { setPaused(isPaused, affected.filter { tracker[$0]?.phase != .waiting }) }
-    }
-
     private func commit(_ offsets: [TopicPartition: Int64]) {
         let offsets = offsets.filter { tracker[$0.key] != nil && $0.value >= 0 }
-        guard !offsets.isEmpty, stopReason == nil, lastRebalance.duration(to: .now) >= Self.commitQuiet else { return }
+        guard !offsets.isEmpty, stopReason == nil else { return }
         let list = PartitionList(capacity: offsets.count)
         for (place, offset) in offsets { list.add(place, offset: offset) }
         // Asynchronous.
@@ -109,46 +63,46 @@ extension ConsumerLoop {
 
     // MARK: End
 
-    /// Leaves the group (unless it is to vanish), ends the events, and frees the client.
+    /// Ends the events and frees the client.
     func close() {
-        var hasLeft = false
+        var isClosed = false
         if stopReason == .abandon {
             buffer.discard()
         } else {
             buffer.flush()
-            hasLeft = leaveGroup()
+            isClosed = closeInOrder()
             if stopReason == .abandon { buffer.discard() }
         }
         buffer.finish(throwing: fatalError)
         for command in mailbox.close() {
             switch command {
-            case .seek(_, let continuation): continuation.resume(returning: .shutDown("seek"))
+            case .assign(_, let continuation), .unassign(_, let continuation): continuation.resume()
             case .lag(let continuation): continuation.resume(returning: nil)
-            case .start, .acknowledge, .pause, .resume, .stop, .raiseFatalError: break
+            case .stop, .raiseFatalError: break
             }
         }
         wakeup.close()
         callbacks.owner = nil
-        client.destroy(leavingGroup: hasLeft, keeping: callbacks)
+        client.destroy(closing: isClosed, keeping: callbacks)
     }
 
-    /// Closes in the background of librdkafka and serves the last revocation; false if it did not end in time.
-    private func leaveGroup() -> Bool {
+    /// Closes in the background of librdkafka, which sends the last commit; false if it did not end in time.
+    private func closeInOrder() -> Bool {
         let queue = unsafe rd_kafka_queue_new(client.pointer)
         defer { unsafe rd_kafka_queue_destroy(queue) }
         let error = unsafe KafkaError(
             taking: rd_kafka_consumer_close_queue(client.pointer, queue),
             context: KafkaError.Context(operation: "close"))
         if let error {
-            // After a fatal error librdkafka does not close in order; there is nothing left to leave.
+            // After a fatal error librdkafka does not close in order.
             guard !error.isFatal else { return false }
             logger.warning("the consumer could not be closed in order", metadata: ["error": "\(error)"])
             return false
         }
-        let deadline = ContinuousClock.now + configuration.revocationTimeout + Self.closeTimeout
+        let deadline = ContinuousClock.now + Self.closeTimeout
         while unsafe rd_kafka_consumer_closed(client.pointer) == 0 {
             guard ContinuousClock.now < deadline, stopReason != .abandon else {
-                logger.warning("the consumer did not leave its group in time")
+                logger.warning("the consumer did not close in time")
                 return false
             }
             // Messages that still come have not been handed over, and are not any more.
@@ -172,13 +126,6 @@ extension ConsumerLoop {
 
     private static let defaults: [String: String] = [
         "client.id": "freshet",
-        // Not cooperative-sticky: before librdkafka 2.3.0 (confluentinc/librdkafka issue 4312) a client with it that is
-        // closed between joining its group and its first assignment aborts the process. Giving all partitions up at a
-        // rebalance costs little: positions are the receiver's, not the group's.
-        "partition.assignment.strategy": "roundrobin",
-        "session.timeout.ms": "45000",
-        // How soon new partitions, and topics that were missing, are noticed: librdkafka's own default is 5 minutes.
-        "topic.metadata.refresh.interval.ms": "30000",
         // Bounds the memory of prefetched values; answers under way come on top, and each message takes some 700 bytes more.
         "queued.max.messages.kbytes": "2048",
         "socket.keepalive.enable": "true",
@@ -214,7 +161,6 @@ extension ConsumerLoop {
             "enable.partition.eof": "false",
         ]
         if !configuration.group.isEmpty { fixed["group.id"] = configuration.group }
-        if let instance = configuration.groupInstanceID { fixed["group.instance.id"] = instance }
         return fixed
     }
 }

@@ -12,7 +12,8 @@ final class ConsumerLoop: @unchecked Sendable {
     let buffer: ConsumerEventBuffer
     let counters = Mutex(KafkaConsumerCounters())
     let completion = Completion()
-    let pulse = Mutex(Pulse())
+    /// When the thread came round last; nil when it has ended.
+    let lastTurn = Mutex<ContinuousClock.Instant?>(.now)
 
     let configuration: KafkaConsumerConfiguration
     let logger: Logger
@@ -35,11 +36,7 @@ final class ConsumerLoop: @unchecked Sendable {
 
     var stopReason: ConsumerCommand.StopReason?
     var fatalError: KafkaError?
-    var lastRebalance = ContinuousClock.now
     var nextCommit = ContinuousClock.now
-    var assignments = 0
-    var revocations = 0
-    var acknowledgedRevocations: Set<Int> = []
 
     /// Longest uninterrupted wait in a poll. Everything that matters wakes it earlier.
     private static let pollMilliseconds: Int32 = 100
@@ -58,7 +55,7 @@ final class ConsumerLoop: @unchecked Sendable {
             .consumer, configuration.kafka, defaults: Self.defaults(configuration.kafka), newer: Self.newerDefaults,
             fixed: Self.fixed(configuration),
             problems: configuration.problems, logs: .polled, callbacks: callbacks, operation: "make a consumer")
-        properties.installRebalancing()
+        properties.installCommitReports()
         client = try ClientHandle(.consumer, properties: properties, operation: "make a consumer")
 
         // Logs, errors and delivery of everything else come with the messages, in one queue.
@@ -73,20 +70,12 @@ final class ConsumerLoop: @unchecked Sendable {
                 maximumBytes: configuration.maximumBatchBytes),
             reader: configuration.makeReader?())
         buffer = ConsumerEventBuffer(gathering: gathering) { wakeup.signal() }
-
-        let topics = PartitionList(configuration.topics.map { TopicPartition(topic: $0, partition: -1) })
-        let response = unsafe rd_kafka_subscribe(client.pointer, topics.pointer)
-        guard response == RD_KAFKA_RESP_ERR_NO_ERROR else {
-            wakeup.close()
-            client.destroy(leavingGroup: false, keeping: callbacks)
-            throw KafkaError(response, context: KafkaError.Context(operation: "subscribe"))
-        }
     }
 
     /// For a loop whose thread could not be started.
     func discard() {
         wakeup.close()
-        client.destroy(leavingGroup: false, keeping: callbacks)
+        client.destroy(closing: false, keeping: callbacks)
     }
 
     /// The poll thread.
@@ -97,26 +86,19 @@ final class ConsumerLoop: @unchecked Sendable {
             serveCommands()
             serveCommits()
             guard stopReason == nil else { break }
-            // Not only when a batch waits for room: a rebalance hands over what there is, and nothing more would come.
+            // Not only when a batch waits for room: an assignment hands over what there is, and nothing more would come.
             if isHolding, buffer.pendingBatches < configuration.bufferedBatches { release() }
             if buffer.isFull { makeRoom() } else { fill() }
         }
         close()
         callbacks.owner = nil
-        pulse.withLock { $0 = Pulse(lastTurn: nil) }
+        lastTurn.withLock { $0 = nil }
         completion.complete()
-    }
-
-    /// State of the thread for other threads.
-    struct Pulse {
-        /// When it came round last; nil when it has ended.
-        var lastTurn: ContinuousClock.Instant? = .now
-        var isMember = false
     }
 
     /// The thread has come round.
     func turned() {
-        pulse.withLock { $0.lastTurn = .now }
+        lastTurn.withLock { $0 = .now }
     }
 
     // MARK: Polling
@@ -152,7 +134,7 @@ final class ConsumerLoop: @unchecked Sendable {
     ///
     /// - Returns: whether the log has more than what was read, so that it was asked.
     private func wakeFetcher() -> Bool {
-        for state in tracker.running where !state.isPausedByReceiver {
+        for state in tracker.running {
             guard let next = state.next, let end = end(of: state.place), end > next else { continue }
             var low: Int64 = 0
             var high: Int64 = 0
@@ -189,7 +171,7 @@ final class ConsumerLoop: @unchecked Sendable {
             fullSince = nil
             buffer.wantsRoom = isHolding
         } else if isHolding {
-            // Serves the group, and keeps this consumer in it.
+            // Serves callbacks.
             _ = poll(Self.pollMilliseconds)
         } else {
             let since = fullSince ?? .now
@@ -264,7 +246,7 @@ final class ConsumerLoop: @unchecked Sendable {
         isHolding = true
         buffer.wantsRoom = true
         counters.withLock { $0.pauses += 1 }
-        setPaused(true, tracker.started.filter { !$0.isPausedByReceiver }.map(\.place))
+        setPaused(true, tracker.all.map(\.place))
         logger.debug("fetching is paused: the receiver is slow")
     }
 
@@ -273,7 +255,7 @@ final class ConsumerLoop: @unchecked Sendable {
         buffer.wantsRoom = false
         // Prefetched messages are dropped and fetched again: check that the offsets follow on.
         tracker.distrustPositions()
-        setPaused(false, tracker.started.filter { !$0.isPausedByReceiver }.map(\.place))
+        setPaused(false, tracker.all.map(\.place))
         logger.debug("fetching goes on")
     }
 
@@ -292,7 +274,7 @@ final class ConsumerLoop: @unchecked Sendable {
 }
 
 /// Finds a partition's index in the tracker by librdkafka's topic pointer, without making a string for each message.
-/// Valid from one rebalance to the next: so long the topics of assigned partitions stay.
+/// Valid until the assignment changes: so long the topics of assigned partitions stay.
 struct PartitionIndexCache {
     private struct Key: Hashable {
         var topic: UInt

@@ -1,12 +1,10 @@
 /// State of each assigned partition: whether it is fetched, and its next offset.
 ///
-/// Pure bookkeeping, used on the poll thread only. It is the last line of defence against librdkafka's rebalance and
+/// Pure bookkeeping, used on the poll thread only. It is the last line of defence against librdkafka's assignment and
 /// pause bugs: nothing goes back, and a hole at a place where the position had been moved is read again before it is
 /// believed.
 struct PartitionTracker {
     enum Phase: Equatable {
-        /// Given by the group, waiting for the receiver to say from where. Becomes `running`.
-        case waiting
         /// Being fetched. Becomes `stalled` when the offset is out of range.
         case running
         /// librdkafka has stopped fetching it. Becomes `running` by a seek.
@@ -16,17 +14,12 @@ struct PartitionTracker {
     struct State: Equatable {
         let place: TopicPartition
         let topicIndex: Int32
-        /// The assignment that brought it: a late `start` of an earlier assignment must not start it.
-        let assignment: Int
-        var phase = Phase.waiting
+        var phase = Phase.running
         /// The offset that follows on; nil until the first message after a start at the earliest or latest.
         var next: Int64?
-        /// Where fetching was (re)started, for assigning it once more before anything has come.
-        var origin = KafkaOffset.earliest
-        /// The position was moved (start, resume, rebalance) and no message has come since: a hole here may be
+        /// The position was moved (start, resume, other assignment) and no message has come since: a hole here may be
         /// librdkafka's.
         var isUnproven = true
-        var isPausedByReceiver = false
     }
 
     enum Verdict: Equatable {
@@ -48,8 +41,6 @@ struct PartitionTracker {
 
     var all: [State] { states }
     var running: [State] { states.filter { $0.phase == .running } }
-    /// Those that librdkafka has in its assignment.
-    var started: [State] { states.filter { $0.phase != .waiting } }
 
     subscript(place: TopicPartition) -> State? { indices[place].map { states[$0] } }
 
@@ -59,10 +50,9 @@ struct PartitionTracker {
 
     func topicIndex(at index: Int) -> Int32 { states[index].topicIndex }
 
-    mutating func assign(_ places: [TopicPartition], assignment: Int) {
+    mutating func assign(_ places: [TopicPartition]) {
         for place in places {
-            let topicIndex = intern(place.topic)
-            let state = State(place: place, topicIndex: topicIndex, assignment: assignment)
+            let state = State(place: place, topicIndex: intern(place.topic))
             if let index = indices[place] {
                 states[index] = state
             } else {
@@ -82,7 +72,6 @@ struct PartitionTracker {
     mutating func move(_ place: TopicPartition, to offset: KafkaOffset) {
         guard let index = indices[place] else { return }
         states[index].phase = .running
-        states[index].origin = offset
         states[index].isUnproven = true
         if case .at(let next) = offset { states[index].next = next } else { states[index].next = nil }
     }
@@ -90,11 +79,6 @@ struct PartitionTracker {
     mutating func stall(_ place: TopicPartition) {
         guard let index = indices[place] else { return }
         states[index].phase = .stalled
-    }
-
-    mutating func setPausedByReceiver(_ place: TopicPartition, _ isPaused: Bool) {
-        guard let index = indices[place] else { return }
-        states[index].isPausedByReceiver = isPaused
     }
 
     /// librdkafka has thrown prefetched messages away and will fetch them again: check where it goes on.
@@ -134,9 +118,4 @@ struct PartitionTracker {
         topics.append(topic)
         return index
     }
-}
-
-extension PartitionTracker.State {
-    /// Where to go on if the partition has to be assigned once more.
-    var resumption: KafkaOffset { next.map { .at($0) } ?? origin }
 }

@@ -264,8 +264,6 @@ final class ProducerLoop: @unchecked Sendable, ClientEvents {
         isStopping = true
     }
 
-    func rebalanced(_ response: rd_kafka_resp_err_t, partitions: UnsafePointer<rd_kafka_topic_partition_list_t>) {}
-
     /// On the thread itself: elsewhere the client might be destroyed for it before the call has returned.
     private func raiseFatalError() {
         unsafe rd_kafka_test_fatal_error(

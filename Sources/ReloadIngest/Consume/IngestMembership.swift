@@ -1,0 +1,140 @@
+import KafkaClient
+import PostgresClient
+import Synchronization
+import WidgetStore
+
+/// Divides the partitions among the ingest processes.
+///
+/// Each process registers in the database every second, and partition n of a topic belongs to process (n + a hash of the topic)
+/// modulo their number. Processes may disagree for a moment: whichever takes a partition raises its epoch, so only the latest
+/// owner can apply its events. Positions are in the database, so Kafka's group protocol would add only its delays: 3 s
+/// before the first assignment, and the session timeout after a crash.
+final class IngestMembership: Sendable {
+    /// Partitions of this process, and the stored epochs of all.
+    struct Share: Sendable {
+        var partitions: Set<TopicPartition>
+        var epochs: [TopicPartition: Int64]
+    }
+
+    /// Partitions to give up and to take. One whose position was moved by another process is in both.
+    struct Change: Equatable {
+        var given: Set<TopicPartition>
+        var taken: Set<TopicPartition>
+
+        var isEmpty: Bool { given.isEmpty && taken.isEmpty }
+
+        /// - Parameter held: epochs of the partitions that are read.
+        init(from held: [TopicPartition: Int64], to share: Share, halted: Set<String>) {
+            let wanted = share.partitions.filter { !halted.contains($0.topic) }
+            given = Set(
+                held.filter { place, epoch in
+                    !wanted.contains(place) || share.epochs[place].map { $0 > epoch } ?? false
+                }.keys)
+            taken = wanted.filter { held[$0] == nil }.union(given.intersection(wanted))
+        }
+    }
+
+    private struct State {
+        var topics: [String: [TopicPartition]] = [:]
+        var unreadable: Set<String> = []
+        var described: ContinuousClock.Instant?
+        var share: Share?
+        var held: [TopicPartition: Int64] = [:]
+    }
+
+    /// Interval of looks at the topics' partitions.
+    private static let describeInterval = Duration.seconds(30)
+
+    private let id: PostgresUUID
+    private let pool: PostgresPool
+    private let configuration: IngestConfiguration
+    private let status: IngestStatus
+    private let state = Mutex(State())
+
+    init(pool: PostgresPool, configuration: IngestConfiguration, status: IngestStatus) {
+        var generator = SystemRandomNumberGenerator()
+        id = PostgresUUID(high: generator.next(), low: generator.next())
+        self.pool = pool
+        self.configuration = configuration
+        self.status = status
+    }
+
+    /// The share as of the last look; nil before the first one.
+    var share: Share? { state.withLock { $0.share } }
+
+    /// Notes the epochs of the partitions that are read.
+    func hold(_ epochs: [TopicPartition: Int64]) {
+        state.withLock { $0.held = epochs }
+    }
+
+    /// Registers the process and computes its share.
+    ///
+    /// - Returns: whether the process has partitions to give up or to take.
+    func look(through consumer: KafkaConsumer, halted: Set<String>) async throws -> Bool {
+        try await describe(through: consumer)
+        var pipeline = PostgresPipeline()
+        let registered = pipeline.append(RegisterIngest(id, timeout: configuration.memberTimeout))
+        let stored = pipeline.append(ListPositions())
+        let results = try await pool.run(pipeline)
+        guard let member = results.rows(registered).first else { return false }
+        let epochs = Dictionary(
+            results.rows(stored).map { (TopicPartition(topic: $0.topic, partition: $0.partition), $0.epoch) }
+        ) { $1 }
+        return state.withLock { state in
+            let share = Share(
+                partitions: Self.share(of: state.topics.values.joined(), rank: member.rank, among: member.count),
+                epochs: epochs)
+            state.share = share
+            return !Change(from: state.held, to: share, halted: halted).isEmpty
+        }
+    }
+
+    /// Lets the others take the partitions at their next look.
+    func leave() async {
+        hold([:])
+        state.withLock { $0.share = nil }
+        _ = try? await pool.execute(LeaveIngest(id))
+    }
+
+    /// Reads the topics' partitions if it is time. A topic that cannot be described keeps the partitions that it had.
+    private func describe(through consumer: KafkaConsumer) async throws {
+        let (described, hasUnreadable) = state.withLock { ($0.described, !$0.unreadable.isEmpty) }
+        let interval = hasUnreadable ? configuration.recheckInterval : Self.describeInterval
+        guard described.map({ $0.duration(to: .now) >= interval }) ?? true else { return }
+        let found: [String: Result<[TopicPartition], KafkaError>]
+        do {
+            found = try await consumer.partitions(of: configuration.topics.all)
+        } catch {
+            // What is known goes on.
+            if described == nil { throw error }
+            return
+        }
+        for (topic, result) in found {
+            switch result {
+            case .success(let places):
+                let wasUnreadable = state.withLock { state in
+                    state.topics[topic] = places
+                    return state.unreadable.remove(topic) != nil
+                }
+                if wasUnreadable { status.topicIsReadable(topic) }
+            case .failure(let error):
+                state.withLock { _ = $0.unreadable.insert(topic) }
+                status.failed(error)
+            }
+        }
+        state.withLock { $0.described = .now }
+    }
+
+    /// The partitions of one process. Each is decided by itself, so that processes agree on it even if they do not know the same
+    /// partitions.
+    static func share(
+        of places: some Sequence<TopicPartition>, rank: Int, among count: Int
+    ) -> Set<TopicPartition> {
+        Set(places.filter { (UInt64($0.partition) + hash($0.topic)) % UInt64(count) == UInt64(rank) })
+    }
+
+    /// FNV-1a, the same in every process, with room for a partition's number.
+    private static func hash(_ topic: String) -> UInt64 {
+        topic.utf8.reduce(0xcbf2_9ce4_8422_2325) { ($0 ^ UInt64($1)) &* 0x100_0000_01b3 } >> 32
+    }
+}

@@ -1,0 +1,102 @@
+import KafkaClient
+import PostgresClient
+import TestSupport
+import Testing
+import WidgetStore
+
+@testable import ReloadIngest
+
+@Suite("Division of the partitions", .timeLimit(.patience))
+struct IngestMembershipTests {
+    private let places = ["a", "b"].flatMap { topic in
+        (0..<10).map { TopicPartition(topic: topic, partition: Int32($0)) }
+    }
+
+    private func share(_ partitions: some Sequence<TopicPartition>, epochs: [TopicPartition: Int64] = [:])
+        -> IngestMembership.Share
+    {
+        IngestMembership.Share(partitions: Set(partitions), epochs: epochs)
+    }
+
+    @Test("Each partition belongs to one process, and each process has its part of every topic", arguments: 1...12)
+    func shares(count: Int) {
+        let shares = (0..<count).map { IngestMembership.share(of: places, rank: $0, among: count) }
+        #expect(shares.map(\.count).reduce(0, +) == places.count)
+        #expect(shares.reduce(Set()) { $0.union($1) } == Set(places))
+        for topic in ["a", "b"] {
+            let sizes = shares.map { $0.count { $0.topic == topic } }
+            #expect(sizes.max()! - sizes.min()! <= 1)
+        }
+    }
+
+    @Test("A process that does not know some of the partitions agrees on the others")
+    func partialKnowledge() {
+        let known = places.prefix(7)
+        for rank in 0..<3 {
+            let share = IngestMembership.share(of: places, rank: rank, among: 3)
+            #expect(IngestMembership.share(of: known, rank: rank, among: 3) == share.intersection(known))
+        }
+    }
+
+    @Test("What belongs to others or is halted is given up; what is not read yet is taken")
+    func changes() {
+        let change = IngestMembership.Change(
+            from: [places[0]: 1, places[1]: 1, places[10]: 1], to: share([places[0], places[2], places[10]]),
+            halted: ["b"])
+        #expect(change.given == [places[1], places[10]])
+        #expect(change.taken == [places[2]])
+        #expect(IngestMembership.Change(from: [places[0]: 1], to: share([places[0]]), halted: []).isEmpty)
+    }
+
+    @Test("A position that was moved from outside is taken again, unless it belongs to another process")
+    func moved() {
+        let epochs: [TopicPartition: Int64] = [places[0]: 2, places[1]: 2, places[2]: 5]
+        let change = IngestMembership.Change(
+            from: [places[0]: 1, places[1]: 1, places[2]: 5], to: share([places[0], places[2]], epochs: epochs),
+            halted: [])
+        #expect(change.given == [places[0], places[1]])
+        #expect(change.taken == [places[0]])
+    }
+
+    @Test("A silent process counts as gone after the timeout, and one that has left at once")
+    func registry() async throws {
+        try await withStore { store in
+            let ids = [2, 1, 3].map { PostgresUUID(high: 0, low: $0) }
+            func look(_ index: Int, timeout: Duration = .seconds(60)) async throws -> [Int] {
+                let rows = try await store.pool.query(RegisterIngest(ids[index], timeout: timeout))
+                return rows.flatMap { [$0.rank, $0.count] }
+            }
+            #expect(try await look(0) == [0, 1])
+            #expect(try await look(1) == [0, 2])
+            #expect(try await look(0) == [1, 2])
+            #expect(try await look(2) == [2, 3])
+            try await store.sql(
+                "UPDATE ingest_member SET seen_at = now() - interval '30 s' WHERE id::text LIKE '%1'")
+            #expect(try await look(0, timeout: .seconds(20)) == [0, 2])
+            #expect(try await look(1, timeout: .seconds(20)) == [0, 3])
+            _ = try await store.pool.execute(LeaveIngest(ids[1]))
+            #expect(try await look(2) == [1, 2])
+        }
+    }
+
+    @Test("A process that joins gets its share, and gives it back when it stops; one that is gone is replaced")
+    func handOver() async throws {
+        try await IngestHarness.lend(partitions: 4) { ingest in
+            let (first, second) = (ingest.service(), ingest.service())
+            func partitions(_ service: IngestService) -> Int { service.statistics.snapshot.assignedPartitions }
+            try await ingest.running([first]) {
+                try await eventually("it reads everything") { partitions(first) == 12 }
+                try await ingest.running([second]) {
+                    try await eventually("they share") { partitions(first) == 6 && partitions(second) == 6 }
+                }
+                try await eventually("it reads everything again") { partitions(first) == 12 }
+                // As a process that was killed leaves it.
+                try await ingest.store.sql("INSERT INTO ingest_member (id) VALUES (gen_random_uuid())")
+                try await eventually("its share waits") { partitions(first) == 6 }
+                try await ingest.store.sql("UPDATE ingest_member SET seen_at = seen_at - interval '1 min'")
+                try await eventually("its share is taken") { partitions(first) == 12 }
+            }
+            #expect(try await ingest.store.integer("SELECT count(*) FROM ingest_member") == 1)
+        }
+    }
+}
