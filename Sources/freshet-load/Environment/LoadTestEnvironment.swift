@@ -357,16 +357,14 @@ extension LoadTestEnvironment {
     /// A consumer of the topic of timelines.
     ///
     /// - Parameter wait: how long messages gather; the client's default when nil.
-    func outputConsumer(_ name: String = "output", wait: Duration? = nil) throws(KafkaError) -> KafkaConsumer {
+    func outputConsumer(wait: Duration? = nil) throws(KafkaError) -> KafkaConsumer {
         var kafka = kafka
         if let wait {
             kafka.properties["fetch.wait.max.ms"] = "\(wait.wholeMilliseconds)"
             kafka.properties["fetch.min.bytes"] = "1000000"
         }
         return try KafkaConsumer(
-            configuration: KafkaConsumerConfiguration(
-                kafka: kafka, group: "\(settings.kafka.group)-\(name)"),
-            logger: logger)
+            configuration: KafkaConsumerConfiguration(kafka: kafka, group: settings.kafka.group), logger: logger)
     }
 }
 

@@ -122,14 +122,13 @@ final class OutputWatch: Sendable {
 extension LoadTestEnvironment {
     /// Reads the topic of timelines from one place to another.
     ///
-    /// - Parameter name: of the consumer group, a new one for each call.
     /// - Throws: ``CommandFailure`` when its end cannot be reached.
     func readOutput(
-        from starts: [TopicPartition: Int64], to ends: [TopicPartition: Int64], name: String
+        from starts: [TopicPartition: Int64], to ends: [TopicPartition: Int64]
     ) async throws -> OutputWatch {
         let watch = OutputWatch(from: starts, hashesEntries: true)
         watch.arm()
-        let consumer = try outputConsumer(name)
+        let consumer = try outputConsumer()
         try await withThrowingTaskGroup(of: Bool.self) { group in
             group.addTask { [logger, topic = settings.topics.timelines] in
                 try await watch.run(consumer, topic: topic, logger: logger)

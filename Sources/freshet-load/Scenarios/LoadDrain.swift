@@ -168,7 +168,7 @@ struct LoadDrain: Sendable {
             from: readyAt + .seconds(begin.seconds(since: ready)), to: readyAt + .seconds(end.seconds(since: ready)))
         let providerAfter = await environment.providerCounts()
         let watch = try await environment.readOutput(
-            from: starts, to: try await environment.ends(of: output), name: "output-\(number)")
+            from: starts, to: try await environment.ends(of: output))
 
         let after = try await environment.overview()
         var losses = LoadLosses(published: events, before: before, after: after)
