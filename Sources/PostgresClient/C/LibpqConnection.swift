@@ -11,10 +11,6 @@ struct LibpqConnection: ~Copyable {
         case done, more, failed
     }
 
-    enum CopyProgress {
-        case accepted, full, failed
-    }
-
     private let connection: OpaquePointer
 
     /// Begins to connect, without waiting. Later keywords override earlier ones, and a `dbname` may be a whole
@@ -127,27 +123,6 @@ extension LibpqConnection {
                 unsafe field.count < 0 ? nil : base.map { unsafe $0 + field.offset }
             }
             return unsafe PQsendQueryPrepared(connection, name, Int32(fields.count), values, lengths, formats, 1) == 1
-        }
-    }
-
-    func putCopyData(_ chunk: [UInt8]) -> CopyProgress {
-        let answer = unsafe chunk.withUnsafeBytes { bytes in
-            unsafe PQputCopyData(
-                connection, bytes.baseAddress?.assumingMemoryBound(to: CChar.self), Int32(bytes.count))
-        }
-        return Self.copyProgress(answer)
-    }
-
-    /// Ends the data; with a reason, the COPY fails with it.
-    func putCopyEnd(failing reason: String?) -> CopyProgress {
-        Self.copyProgress(unsafe PQputCopyEnd(connection, reason))
-    }
-
-    private static func copyProgress(_ answer: Int32) -> CopyProgress {
-        switch answer {
-        case 1: .accepted
-        case 0: .full
-        default: .failed
         }
     }
 

@@ -60,7 +60,6 @@ extension ConnectionDriver {
     /// Ends a transaction without committing. Nothing to do when nothing was sent in it.
     func rollBack(_ transaction: TransactionMark) throws(PostgresError) {
         guard begun == transaction.id, brokenBecause == nil else { return }
-        if isCopying { try endCopy(failing: "the transaction was rolled back") }
         rollBackAfterFailure()
         if let brokenBecause { throw brokenBecause }
     }
@@ -87,10 +86,9 @@ extension ConnectionDriver {
         _ = try roundTrip([.deallocateAll], of: Exchange([]))
     }
 
-    /// Refuses calls that do not belong to the open transaction, or that come while a COPY runs.
+    /// Refuses calls that do not belong to the open transaction.
     func checkUse(by transaction: TransactionMark?) throws(PostgresError) {
         if let brokenBecause { throw brokenBecause.replacing(commitOutcomeUnknown: false) }
-        if isCopying { throw PostgresError(.misuse, "a COPY is under way on this connection") }
         guard let begun else { return }
         guard transaction?.id == begun else {
             throw PostgresError(.misuse, "a transaction is open on this connection: use the one lent for it")
@@ -229,10 +227,7 @@ extension ConnectionDriver {
                 let error = self.error(of: result)
                 if connection.isLost, error.sqlState == nil { throw lost() }
                 if progress.failure == nil { progress.failure = (progress.position, error) }
-            default:
-                let error = PostgresError(.misuse, "COPY is not for statements: use copyIn")
-                breakConnection(error)
-                throw error
+            default: throw refuseCopy()
             }
         }
     }

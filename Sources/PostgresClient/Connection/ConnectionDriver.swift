@@ -20,7 +20,6 @@ final class ConnectionDriver {
     var begun: UInt64?
     /// Error after which the open transaction cannot commit.
     var transactionFailure: PostgresError?
-    var isCopying = false
     /// The server has refused to write.
     var isReadOnly = false
     /// How long the server may stay silent in the current round trip, and until when.
@@ -166,8 +165,7 @@ extension ConnectionDriver {
 
     /// Nothing is under way that the next borrower would notice.
     var isClean: Bool {
-        brokenBecause == nil && !isReadOnly && !isCopying && begun == nil
-            && connection.transactionStatus == PQTRANS_IDLE
+        brokenBecause == nil && !isReadOnly && begun == nil && connection.transactionStatus == PQTRANS_IDLE
     }
 
     func deliverNotifications() {

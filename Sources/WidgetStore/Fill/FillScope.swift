@@ -2,7 +2,7 @@ import PostgresClient
 import Synchronization
 import WidgetModel
 
-/// Parts of a population that are still to be copied.
+/// Parts of a population that are still to be inserted.
 final class FillParts: Sendable {
     enum Part: Sendable {
         case timelines(Range<Int>)
@@ -110,46 +110,24 @@ struct FillScope: Sendable {
     /// Long enough ago that no spacing holds a reload back.
     private var renderedAt: Timestamp { now - .seconds(3_600) }
 
-    func copy(
+    func insert(
         _ range: Range<Int>, _ timeline: (Int) -> FilledTimeline, on connection: PostgresConnection
     ) async throws {
-        let timelines = range.map { (row: row($0), timeline: timeline($0)) }
-        _ = try await connection.copyIn(FillTable.timelines, rows: timelines) { item, row in
-            append(item.timeline, id: item.row, to: &row)
+        let rows = range.map { index -> FillTimelines.Input in
+            let timeline = timeline(index)
+            // On the grid of lists, so that many share one.
+            let policyAt = timeline.nextReload.map { (now + $0).rounded(upTo: 1 << 28) }
+            return FillTimelines.Input(
+                id: row(index), timeline: timeline, generation: generations[timeline.kind.id] ?? 0, revision: revision,
+                renderedAt: renderedAt, policyAt: policyAt, listedAt: Appointment.time(of: policyAt, at: now))
         }
+        _ = try await connection.execute(FillTimelines(rows))
     }
 
-    private func append(_ timeline: FilledTimeline, id: Int64, to row: inout PostgresCopyRow) {
-        // On the grid of lists, so that many share one.
-        let policyAt = timeline.nextReload.map { (now + $0).rounded(upTo: 1 << 28) }
-        let listedAt = Appointment.time(of: policyAt, at: now)
-        row.append(id)
-        row.append(timeline.identity.id)
-        row.append(timeline.kind.id)
-        row.append(timeline.identity)
-        row.append(Int64(1))
-        row.append(Int64(1))
-        row.append(Int64(1))
-        row.append(generations[timeline.kind.id] ?? 0)
-        row.append(revision)
-        row.append(timeline.content == nil ? 0 : revision)
-        row.append(listedAt ?? .distantFuture)
-        row.append(ReloadLane.scheduled)
-        row.append(policyAt ?? .distantFuture)
-        row.append(renderedAt)
-        row.append(renderedAt)
-        row.append(renderedAt)
-        row.append(timeline.content == nil ? nil : renderedAt)
-        row.append(timeline.content == nil ? nil : timeline.hash)
-        row.append(timeline.content)
-    }
-
-    func copy(_ widgets: [FilledWidget], on connection: PostgresConnection) async throws {
-        _ = try await connection.copyIn(FillTable.widgets, rows: widgets) { widget, row in
-            row.append(widget.placement, of: widget.kind)
-            row.append(self.row(widget.timeline))
-            row.append(renderedAt)
-            row.append(renderedAt)
+    func insert(_ widgets: [FilledWidget], on connection: PostgresConnection) async throws {
+        let rows = widgets.map {
+            FillWidgets.Input(widget: $0, timelineID: row($0.timeline), placedAt: renderedAt)
         }
+        _ = try await connection.execute(FillWidgets(rows))
     }
 }

@@ -1,4 +1,5 @@
 import PostgresClient
+import WidgetModel
 
 /// The tables that a fill writes, and the commands for it.
 package enum FillTable {
@@ -11,24 +12,72 @@ package enum FillTable {
         LOCK TABLE \(names.joined(separator: ", ")) IN ACCESS EXCLUSIVE MODE
         """
 
-    static let timelines = """
-        COPY timeline (id, identity, kind_id, family, configuration, locale, time_zone, user_id, requested, rendered,
-                       free_requested, generation, revision, content_revision, listed_at, listed_lane, policy_at,
-                       rendered_at, requested_at, placed_at, stored_at, hash, content)
-        FROM STDIN (FORMAT binary)
-        """
-
-    static let widgets = """
-        COPY widget (app_id, id, kind_id, family, user_id, device_id, locale, time_zone, timeline_id, placed_at,
-                     changed_at)
-        FROM STDIN (FORMAT binary)
-        """
-
     /// For the visibility map, without which reading only an index reads the table too, and for the planner.
     static let settle = "VACUUM (ANALYZE) \(names.joined(separator: ", "))"
 
-    /// Of a session that copies or makes indexes.
+    /// Of a session that inserts or makes indexes.
     static func session(memory megabytes: Int) -> String {
         "SET statement_timeout = 0; SET maintenance_work_mem = '\(megabytes)MB'"
     }
+}
+
+/// Inserts timelines of a population.
+struct FillTimelines: PostgresStatement {
+    struct Input: Sendable {
+        let id: Int64
+        let timeline: FilledTimeline
+        let generation: Int64
+        let revision: Int64
+        let renderedAt: Timestamp
+        let policyAt: Timestamp?
+        let listedAt: Timestamp?
+
+        fileprivate var hasContent: Bool { timeline.content != nil }
+    }
+
+    static let input = InputColumns<Input>([
+        .init("id") { $0.id }, .init("identity") { $0.timeline.identity.id },
+        .init("kind_id") { $0.timeline.kind.id }, .init("family") { $0.timeline.identity.family },
+        .init("configuration") { $0.timeline.identity.configuration.canonical },
+        .init("locale") { $0.timeline.identity.locale }, .init("time_zone") { $0.timeline.identity.timeZone },
+        .init("user_id") { $0.timeline.identity.user }, .init("requested") { _ in Int64(1) },
+        .init("rendered") { _ in Int64(1) }, .init("free_requested") { _ in Int64(1) },
+        .init("generation") { $0.generation }, .init("revision") { $0.revision },
+        .init("content_revision") { $0.hasContent ? $0.revision : 0 },
+        .init("listed_at") { $0.listedAt ?? .distantFuture }, .init("listed_lane") { _ in ReloadLane.scheduled },
+        .init("policy_at") { $0.policyAt ?? .distantFuture }, .init("rendered_at") { $0.renderedAt },
+        .init("requested_at") { $0.renderedAt }, .init("placed_at") { $0.renderedAt },
+        .init("stored_at") { $0.hasContent ? $0.renderedAt : nil },
+        .init("hash") { $0.hasContent ? $0.timeline.hash : nil }, .init("content") { $0.timeline.content },
+    ])
+    static let sql = "INSERT INTO timeline (\(input.names)) SELECT \(input.names) FROM \(input.rows("i"))"
+
+    let parameters: PostgresParameters
+
+    init(_ rows: [Input]) { parameters = Self.input.parameters(rows) }
+}
+
+/// Inserts widgets of a population.
+struct FillWidgets: PostgresStatement {
+    struct Input: Sendable {
+        let widget: FilledWidget
+        let timelineID: Int64
+        let placedAt: Timestamp
+
+        fileprivate var placement: WidgetPlacement { widget.placement }
+    }
+
+    static let input = InputColumns<Input>([
+        .init("app_id") { $0.widget.kind.appID }, .init("id") { $0.placement.widget },
+        .init("kind_id") { $0.widget.kind.id }, .init("family") { $0.placement.family },
+        .init("user_id") { $0.placement.user }, .init("device_id") { $0.placement.device },
+        .init("locale") { $0.placement.environment.locale }, .init("time_zone") { $0.placement.environment.timeZone },
+        .init("timeline_id") { $0.timelineID }, .init("placed_at") { $0.placedAt },
+        .init("changed_at") { $0.placedAt },
+    ])
+    static let sql = "INSERT INTO widget (\(input.names)) SELECT \(input.names) FROM \(input.rows("i"))"
+
+    let parameters: PostgresParameters
+
+    init(_ rows: [Input]) { parameters = Self.input.parameters(rows) }
 }

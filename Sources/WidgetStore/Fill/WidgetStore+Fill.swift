@@ -72,19 +72,19 @@ package struct FillPopulation: Sendable {
 }
 
 extension WidgetStore {
-    /// Rows of one COPY.
-    private static let fillChunk = 10_000
+    /// Rows of one statement.
+    private static let fillChunk = 2_000
 
-    /// Writes a synthetic population: drops the indexes, copies over several connections, and creates the indexes.
+    /// Writes a synthetic population: drops the indexes, inserts over several connections, and creates the indexes.
     ///
     /// Only for a database without other users, because indexes are missing meanwhile. If the process is killed, the database
     /// must be created anew; after an error or a cancellation the indexes are created.
     ///
     /// - Parameters:
-    ///   - connections: how many copy at a time; the pool must have one more.
+    ///   - connections: how many insert at a time; the pool must have one more.
     ///   - isExtension: whether the database holds an earlier part of the same population.
     ///   - memory: of each session that makes indexes, in MB.
-    ///   - progress: told how many rows have been copied.
+    ///   - progress: told how many rows have been inserted.
     /// - Throws: ``FillRefusal``; `PostgresError`; `CancellationError`.
     package func fill(
         _ population: FillPopulation, connections: Int = 4, isExtension: Bool = false, memory: Int = 512,
@@ -164,9 +164,9 @@ extension WidgetStore {
                         while let part = parts.next() {
                             switch part {
                             case .timelines(let range):
-                                try await scope.copy(range, population.timeline, on: connection)
+                                try await scope.insert(range, population.timeline, on: connection)
                             case .widgets(let range):
-                                try await scope.copy(range.map(population.widget), on: connection)
+                                try await scope.insert(range.map(population.widget), on: connection)
                             }
                             progress(parts.done(part))
                         }
