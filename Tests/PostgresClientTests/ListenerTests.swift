@@ -3,8 +3,6 @@ import PostgresClient
 import TestSupport
 import Testing
 
-@testable import class PostgresClient.NotificationBuffer
-
 private struct Notify: PostgresStatement {
     static let sql = "SELECT pg_notify($1::text, $2::text)"
     var channel: String
@@ -25,11 +23,13 @@ struct ListenerTests {
             var configuration = database.configuration
             configuration.applicationName = "listener"
             configuration.backoff = PostgresBackoff(initial: .milliseconds(1), maximum: .milliseconds(5))
+            let (stream, heard) = AsyncStream.makeStream(of: PostgresNotification.self)
             let listener = PostgresListener(
                 configuration: configuration, channels: ["plain", "with \"quotes\""],
-                logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
+                logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+            ) { heard.yield($0) }
             let running = Task { try await listener.run() }
-            var notifications = listener.notifications.makeAsyncIterator()
+            var notifications = stream.makeAsyncIterator()
             #expect(await notifications.next() == .reconnected)
 
             _ = try await database.pool.execute(Notify(channel: "plain", payload: "1"))
@@ -46,45 +46,15 @@ struct ListenerTests {
 
             running.cancel()
             try await running.value
-            #expect(await notifications.next() == nil)
         }
     }
 
     @Test func whatNoAttemptCuresIsThrown() async throws {
         let listener = PostgresListener(
             configuration: PostgresConfiguration(connectionString: "sslmode=banana"), channels: ["a"],
-            logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
+            logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+        ) { _ in }
         let error = await postgresError { try await listener.run() }
         #expect(error?.kind == .configuration)
-        var notifications = listener.notifications.makeAsyncIterator()
-        #expect(await notifications.next() == nil)
-    }
-
-    @Test func equalNotificationsBecomeOne() async {
-        let buffer = NotificationBuffer(capacity: 4)
-        for payload in ["a", "b", "a", "a"] { buffer.append(.received(channel: "c", payload: payload)) }
-        buffer.finish()
-        #expect(await buffer.next() == .received(channel: "c", payload: "a"))
-        #expect(await buffer.next() == .received(channel: "c", payload: "b"))
-        #expect(await buffer.next() == nil)
-    }
-
-    @Test func tooManyNotificationsBecomeAWordThatSomeWereMissed() async {
-        let buffer = NotificationBuffer(capacity: 4)
-        for number in 0..<5 { buffer.append(.received(channel: "c", payload: "\(number)")) }
-        buffer.append(.received(channel: "c", payload: "last"))
-        buffer.finish()
-        #expect(await buffer.next() == .reconnected)
-        #expect(await buffer.next() == .received(channel: "c", payload: "last"))
-        #expect(await buffer.next() == nil)
-    }
-
-    @Test func aCancelledReaderReturns() async {
-        let buffer = NotificationBuffer(capacity: 4)
-        let reading = Task { await buffer.next() }
-        reading.cancel()
-        #expect(await reading.value == nil)
-        buffer.append(.reconnected)
-        #expect(await buffer.next() == .reconnected)
     }
 }

@@ -37,11 +37,13 @@ struct PauseTests {
     @Test("Resuming wakes the workers of other processes, also when it changes nothing")
     func wakes() async throws {
         try await withStore { store in
+            let (stream, heard) = AsyncStream.makeStream(of: PostgresNotification.self)
             let listener = PostgresListener(
                 configuration: store.pool.configuration, channels: [NotifyDue.channel],
-                logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
+                logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+            ) { heard.yield($0) }
             let running = Task { try await listener.run() }
-            var notifications = listener.notifications.makeAsyncIterator()
+            var notifications = stream.makeAsyncIterator()
             #expect(await notifications.next() == .reconnected)
             for _ in 1...2 {
                 _ = try await store.store.resume(app: TestKinds.app)

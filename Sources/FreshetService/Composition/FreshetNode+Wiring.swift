@@ -171,19 +171,15 @@ extension FreshetNode {
 
         /// Hears what the ingest of other processes has made due.
         func listener(_ postgres: PostgresConfiguration) -> BackgroundService {
-            let listener = PostgresListener(configuration: postgres, channels: [NotifyDue.channel], logger: logger)
-            return BackgroundService("listener") { [work, logger] in
-                await withTaskGroup(of: Void.self) { group in
-                    group.addTask {
-                        do {
-                            try await listener.run()
-                        } catch {
-                            // The workers look for due timelines by themselves too, only later.
-                            logger.error("cannot listen for due timelines", metadata: ["error": "\(error)"])
-                        }
-                    }
-                    for await _ in listener.notifications { work.signal() }
-                    group.cancelAll()
+            let listener = PostgresListener(
+                configuration: postgres, channels: [NotifyDue.channel], logger: logger
+            ) { [work] _ in work.signal() }
+            return BackgroundService("listener") { [logger] in
+                do {
+                    try await listener.run()
+                } catch {
+                    // The workers look for due timelines by themselves too, only later.
+                    logger.error("cannot listen for due timelines", metadata: ["error": "\(error)"])
                 }
                 try await gracefulShutdown()
             }

@@ -3,56 +3,31 @@ package import Logging
 /// A notification, or the sign that some may have been missed.
 package enum PostgresNotification: Sendable, Hashable {
     case received(channel: String, payload: String)
-    /// Notifications may have been missed: the connection was made (also the first time), or too many came at once.
+    /// The connection was made, also the first time: notifications before that may have been missed.
     case reconnected
 }
 
 /// LISTENs on a connection of its own, and connects again, with back-off, whenever that is lost.
-///
-/// A notification that equals one still unread is dropped, and if more than ``capacity`` different ones are unread they
-/// are replaced with one `.reconnected`: a reader that is late learns that something happened, in bounded memory.
-package final class PostgresListener: Sendable {
-    /// Notifications that may be unread.
-    package static let capacity = 256
-
+package struct PostgresListener: Sendable {
     private let configuration: PostgresConfiguration
     private let channels: [String]
     private let logger: Logger
-    private let buffer = NotificationBuffer(capacity: PostgresListener.capacity)
+    private let notified: @Sendable (PostgresNotification) -> Void
 
-    package init(configuration: PostgresConfiguration, channels: [String], logger: Logger) {
+    /// - Parameter notified: called on the connection's thread, which it must not hold up.
+    package init(
+        configuration: PostgresConfiguration, channels: [String], logger: Logger,
+        notified: @escaping @Sendable (PostgresNotification) -> Void
+    ) {
         self.configuration = configuration
         self.channels = channels
         self.logger = logger
-    }
-
-    /// Notifications from the start of ``run()`` to its end. For one reader at a time.
-    package var notifications: Notifications { Notifications(buffer: buffer) }
-
-    package struct Notifications: AsyncSequence, Sendable {
-        package typealias Element = PostgresNotification
-        package typealias Failure = Never
-
-        let buffer: NotificationBuffer
-
-        package struct AsyncIterator: AsyncIteratorProtocol {
-            let buffer: NotificationBuffer
-
-            /// The next notification; nil when the listener or the task has ended.
-            package mutating func next() async -> PostgresNotification? { await buffer.next() }
-
-            package mutating func next(
-                isolation actor: isolated (any Actor)?
-            ) async -> PostgresNotification? { await buffer.next() }
-        }
-
-        package func makeAsyncIterator() -> AsyncIterator { AsyncIterator(buffer: buffer) }
+        self.notified = notified
     }
 
     /// Listens until the task is cancelled, then returns.
     /// - Throws: A ``PostgresError`` that no attempt can cure, such as a wrong password.
     package func run() async throws {
-        defer { buffer.finish() }
         var failures = 0
         while !Task.isCancelled {
             do throws(PostgresError) {
@@ -71,13 +46,12 @@ package final class PostgresListener: Sendable {
     /// One connection, from its beginning to its loss.
     private func listen(_ connected: () -> Void) async throws(PostgresError) {
         let thread = try ConnectionThread()
-        let ending = OneShot()
-        let buffer = buffer
+        let (endings, ending) = AsyncStream.makeStream(of: PostgresError?.self)
         thread.start(
             configuration: configuration, logger: logger,
             events: ConnectionThread.Events(
-                notified: { channel, payload in buffer.append(.received(channel: channel, payload: payload)) },
-                closed: { error in ending.fire(error) }))
+                notified: { [notified] in notified(.received(channel: $0, payload: $1)) },
+                closed: { ending.yield($0) }))
         defer { thread.stop() }
         let listen = channels.map {
             "LISTEN \"\($0.split(separator: "\"", omittingEmptySubsequences: false).joined(separator: "\"\""))\""
@@ -87,44 +61,7 @@ package final class PostgresListener: Sendable {
             try driver.simple(listen, in: nil)
         }
         connected()
-        buffer.append(.reconnected)
-        let error = await withTaskCancellationHandler {
-            await ending.value
-        } onCancel: {
-            thread.stop()
-        }
-        if let error { throw error }
-    }
-}
-
-/// An event that happens once, and one task that waits for it.
-private final class OneShot: Sendable {
-    private enum State {
-        case waiting(CheckedContinuation<PostgresError?, Never>?)
-        case fired(PostgresError?)
-    }
-
-    private let state = Locked(State.waiting(nil))
-
-    func fire(_ error: PostgresError?) {
-        let continuation = state.withLock { state -> CheckedContinuation<PostgresError?, Never>? in
-            guard case .waiting(let continuation) = state else { return nil }
-            state = .fired(error)
-            return continuation
-        }
-        continuation?.resume(returning: error)
-    }
-
-    var value: PostgresError? {
-        get async {
-            await withCheckedContinuation { continuation in
-                let fired = state.withLock { state -> PostgresError?? in
-                    if case .fired(let error) = state { return .some(error) }
-                    state = .waiting(continuation)
-                    return .none
-                }
-                if let fired { continuation.resume(returning: fired) }
-            }
-        }
+        notified(.reconnected)
+        for await case let error? in endings { throw error }
     }
 }
