@@ -1,7 +1,8 @@
 import Logging
-import PostgresClient
 import TestSupport
 import Testing
+
+@testable import PostgresClient
 
 private let first = PostgresMigration(
     version: 1, name: "first", sql: "CREATE TABLE a (id int8); INSERT INTO a VALUES (1); SELECT pg_sleep(0.05)")

@@ -139,9 +139,10 @@ struct PoolTests {
     }
 
     @Test func anAbsentServerIsTriedUntilTheTimeIsOver() async throws {
-        let configuration = PostgresConfiguration(
-            connectionString: "host=127.0.0.1 port=1 user=nobody password=hunter2", acquireTimeout: .seconds(1),
-            backoff: PostgresBackoff(initial: .milliseconds(10), maximum: .milliseconds(20)))
+        var configuration = PostgresConfiguration(
+            connectionString: "host=127.0.0.1 port=1 user=nobody password=hunter2")
+        configuration.acquireTimeout = .seconds(1)
+        configuration.backoff = PostgresBackoff(initial: .milliseconds(10), maximum: .milliseconds(20))
         let log = RecordedLog()
         let pool = PostgresPool(configuration: configuration, logger: log.logger)
         let error = await postgresError { try await pool.query(SelectOne(value: 1)) }

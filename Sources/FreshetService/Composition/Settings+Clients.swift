@@ -14,10 +14,11 @@ import WidgetStore
 extension Settings {
     /// - Throws: ``CommandFailure`` when the URL cannot be read; what it holds is not repeated.
     package func postgresConfiguration() throws(CommandFailure) -> PostgresConfiguration {
-        let configuration = PostgresConfiguration(
-            connectionString: postgres.url ?? "", maximumConnections: postgres.maximumConnections,
-            acquireTimeout: postgres.acquireTimeout, statementTimeout: postgres.statementTimeout,
-            connectTimeout: postgres.connectTimeout)
+        var configuration = PostgresConfiguration(connectionString: postgres.url ?? "")
+        configuration.maximumConnections = postgres.maximumConnections
+        configuration.acquireTimeout = postgres.acquireTimeout
+        configuration.statementTimeout = postgres.statementTimeout
+        configuration.connectTimeout = postgres.connectTimeout
         do throws(PostgresError) {
             try configuration.validate()
         } catch {

@@ -1,12 +1,5 @@
 import CLibpq
-
-#if canImport(Glibc)
-import Glibc
-#elseif canImport(Musl)
-import Musl
-#else
-import Darwin
-#endif
+import Foundation
 
 /// Runs `body` on a new, detached thread.
 func startThread(named name: String, _ body: @escaping @Sendable () -> Void) throws(PostgresError) {

@@ -1,12 +1,5 @@
 import CLibpq
-
-#if canImport(Glibc)
-import Glibc
-#elseif canImport(Musl)
-import Musl
-#else
-import Darwin
-#endif
+import Foundation
 
 /// A file descriptor that any thread can make readable, so that one thread can wait for a socket and for others.
 final class WakeUp: Sendable {

@@ -8,39 +8,26 @@ package struct PostgresConfiguration: Sendable {
     /// always UTF-8, and `jit` is off.
     package var connectionString: String
     /// Connections the pool opens at most.
-    package var maximumConnections: Int
+    package var maximumConnections = 8
     /// How long a caller waits for a connection before it gets the last connection error, or `.poolTimeout`.
-    package var acquireTimeout: Duration
+    package var acquireTimeout = Duration.seconds(10)
     /// `statement_timeout` of every connection; nil leaves the server's.
-    package var statementTimeout: Duration?
+    package var statementTimeout: Duration? = .seconds(30)
     /// `idle_in_transaction_session_timeout` of every connection, so that a process that stands still does not hold
     /// its locks for ever; nil leaves the server's.
-    package var idleInTransactionTimeout: Duration?
+    package var idleInTransactionTimeout: Duration? = .seconds(60)
     /// How long one host may take to answer before the attempt fails, unless the connection string says.
-    package var connectTimeout: Duration
+    package var connectTimeout = Duration.seconds(5)
     /// How long a cancelled statement may take to end before its connection is given up; also how long after its
     /// statement timeout a server may stay silent.
-    package var cancelTimeout: Duration
+    package var cancelTimeout = Duration.seconds(5)
     /// Shown in `pg_stat_activity`.
-    package var applicationName: String
+    package var applicationName = "freshet"
     /// Waits between attempts to connect while the server is gone.
-    package var backoff: PostgresBackoff
+    package var backoff = PostgresBackoff()
 
-    package init(
-        connectionString: String, maximumConnections: Int = 8, acquireTimeout: Duration = .seconds(10),
-        statementTimeout: Duration? = .seconds(30), idleInTransactionTimeout: Duration? = .seconds(60),
-        connectTimeout: Duration = .seconds(5), cancelTimeout: Duration = .seconds(5),
-        applicationName: String = "freshet", backoff: PostgresBackoff = PostgresBackoff()
-    ) {
+    package init(connectionString: String) {
         self.connectionString = connectionString
-        self.maximumConnections = maximumConnections
-        self.acquireTimeout = acquireTimeout
-        self.statementTimeout = statementTimeout
-        self.idleInTransactionTimeout = idleInTransactionTimeout
-        self.connectTimeout = connectTimeout
-        self.cancelTimeout = cancelTimeout
-        self.applicationName = applicationName
-        self.backoff = backoff
     }
 
     /// Checks everything that can be checked without a server. The error never contains the password.

@@ -6,24 +6,13 @@ package struct PostgresMigrator: Sendable {
         /// To be applied, in order of version.
         package var pending: [PostgresMigration]
         /// Migrations of a newer binary, with which this one may run side by side. In order of version.
-        package var newer: [Newer]
-
-        package init(applied: [PostgresMigration], pending: [PostgresMigration], newer: [Newer] = []) {
-            self.applied = applied
-            self.pending = pending
-            self.newer = newer
-        }
+        package var newer: [Newer] = []
     }
 
     /// A migration that this binary does not know.
     package struct Newer: Sendable, Hashable {
         package let version: Int
         package let name: String
-
-        package init(version: Int, name: String) {
-            self.version = version
-            self.name = name
-        }
     }
 
     private let migrations: [PostgresMigration]
@@ -39,7 +28,7 @@ package struct PostgresMigrator: Sendable {
     /// - Throws: `.migration` when the database has what this binary cannot use, or an applied migration differs; the error
     ///   of a migration that failed, of which nothing stays.
     package func apply(on pool: PostgresPool) async throws(PostgresError) -> [PostgresMigration] {
-        try await withConnection(of: pool) { connection throws(PostgresError) in
+        try await pool.lending { connection throws(PostgresError) in
             // Closing the connection gives back the lock and the settings.
             connection.discardAfterUse()
             try await connection.simple("SET statement_timeout = 0; SET lock_timeout = 0")
@@ -54,7 +43,7 @@ package struct PostgresMigrator: Sendable {
     /// What is applied and what is pending, without writing anything.
     /// - Throws: `.migration` when the database has what this binary cannot use, or an applied migration differs.
     package func check(on pool: PostgresPool) async throws(PostgresError) -> Status {
-        try await withConnection(of: pool) { connection throws(PostgresError) in
+        try await pool.lending { connection throws(PostgresError) in
             guard try await connection.query(MigrationTable.Exists()) == [true] else {
                 try validate()
                 return Status(applied: [], pending: migrations)
@@ -113,19 +102,6 @@ package struct PostgresMigrator: Sendable {
         for (index, migration) in migrations.enumerated() where migration.version != index + 1 {
             throw PostgresError(
                 .migration, "migration \(migration.version) (\(migration.name)) stands where \(index + 1) is expected")
-        }
-    }
-
-    private func withConnection<Value: Sendable>(
-        of pool: PostgresPool,
-        _ body: (PostgresConnection) async throws(PostgresError) -> Value
-    ) async throws(PostgresError) -> Value {
-        do {
-            return try await pool.withConnection(body)
-        } catch let error as PostgresError {
-            throw error
-        } catch {
-            throw PostgresError(.migration, "\(error)")
         }
     }
 }

@@ -54,6 +54,15 @@ package final class PostgresPool: Sendable {
         return try await body(PostgresConnection(lease.loan))
     }
 
+    /// As ``withConnection(_:)``, for a body that throws nothing else.
+    func lending<Value: Sendable>(
+        _ body: (PostgresConnection) async throws(PostgresError) -> Value
+    ) async throws(PostgresError) -> Value {
+        let lease = try await core.acquire()
+        defer { core.release(lease) }
+        return try await body(PostgresConnection(lease.loan))
+    }
+
     /// Lends a connection in a transaction: see ``PostgresConnection/withTransaction(_:_:)``.
     package func withTransaction<Value: Sendable>(
         _ mode: PostgresTransactionMode = .readCommitted, _ body: (PostgresConnection) async throws -> Value
@@ -65,34 +74,26 @@ package final class PostgresPool: Sendable {
     package func transaction(
         _ pipeline: PostgresPipeline, _ mode: PostgresTransactionMode = .readCommitted
     ) async throws(PostgresError) -> PostgresPipelineResults {
-        let lease = try await core.acquire()
-        defer { core.release(lease) }
-        return try await PostgresConnection(lease.loan).transaction(pipeline, mode)
+        try await lending { connection throws(PostgresError) in try await connection.transaction(pipeline, mode) }
     }
 
     /// One statement on a lent connection: see ``PostgresConnection/query(_:)``.
     package func query<Statement: PostgresStatement>(
         _ statement: Statement
     ) async throws(PostgresError) -> [Statement.Row] {
-        let lease = try await core.acquire()
-        defer { core.release(lease) }
-        return try await PostgresConnection(lease.loan).query(statement)
+        try await lending { connection throws(PostgresError) in try await connection.query(statement) }
     }
 
     /// One statement on a lent connection: see ``PostgresConnection/execute(_:)``.
     package func execute<Statement: PostgresStatement>(
         _ statement: Statement
     ) async throws(PostgresError) -> Int {
-        let lease = try await core.acquire()
-        defer { core.release(lease) }
-        return try await PostgresConnection(lease.loan).execute(statement)
+        try await lending { connection throws(PostgresError) in try await connection.execute(statement) }
     }
 
     /// Several statements on a lent connection, all or nothing: see ``PostgresConnection/run(_:)``.
     package func run(_ pipeline: PostgresPipeline) async throws(PostgresError) -> PostgresPipelineResults {
-        let lease = try await core.acquire()
-        defer { core.release(lease) }
-        return try await PostgresConnection(lease.loan).run(pipeline)
+        try await lending { connection throws(PostgresError) in try await connection.run(pipeline) }
     }
 
     /// Refuses new callers and those that wait, waits until every lent connection is given back, and closes all.

@@ -66,44 +66,33 @@ package struct PostgresParameters: Sendable {
     /// A one-dimensional array, for `unnest($1::int8[])`.
     @inlinable
     package mutating func append<Value: PostgresValue>(array: [Value]) {
-        var count = 0
-        for value in array {
-            guard check(value) else { return }
-            count += 4 + value.postgresByteCount
-        }
-        count += array.isEmpty ? Self.emptyArrayHeader : Self.arrayHeader
-        guard claim(count, oid: Value.postgresType.arrayOID) else { return }
-        bytes.appendBinary(count) { writer in
-            Self.writeHeader(
-                into: &writer, count: array.count, hasNulls: false, elementOID: Value.postgresType.oid)
-            for value in array {
-                writer.writeCount(value.postgresByteCount)
-                value.encode(into: &writer)
-            }
-        }
+        append(arrayOf: array.count) { array[$0] }
     }
 
     /// A one-dimensional array in which nil is NULL.
     @inlinable
     package mutating func append<Value: PostgresValue>(array: [Value?]) {
-        var count = 0
+        append(arrayOf: array.count) { array[$0] }
+    }
+
+    @inlinable
+    mutating func append<Value: PostgresValue>(arrayOf length: Int, _ element: (Int) -> Value?) {
+        var count = length == 0 ? Self.emptyArrayHeader : Self.arrayHeader
         var hasNulls = false
-        for value in array {
+        for index in 0..<length {
             count += 4
-            guard let value else {
+            guard let value = element(index) else {
                 hasNulls = true
                 continue
             }
             guard check(value) else { return }
             count += value.postgresByteCount
         }
-        count += array.isEmpty ? Self.emptyArrayHeader : Self.arrayHeader
         guard claim(count, oid: Value.postgresType.arrayOID) else { return }
         bytes.appendBinary(count) { writer in
-            Self.writeHeader(
-                into: &writer, count: array.count, hasNulls: hasNulls, elementOID: Value.postgresType.oid)
-            for value in array {
-                guard let value else {
+            Self.writeHeader(into: &writer, count: length, hasNulls: hasNulls, elementOID: Value.postgresType.oid)
+            for index in 0..<length {
+                guard let value = element(index) else {
                     writer.writeCount(-1)
                     continue
                 }

@@ -60,23 +60,6 @@ extension PostgresValue where Self: FixedWidthInteger & SignedInteger & BitwiseC
     }
 }
 
-extension Float: PostgresValue {
-    @inlinable
-    package static var postgresType: PostgresType { .float4 }
-
-    @inlinable
-    package var postgresByteCount: Int { 4 }
-
-    @inlinable
-    package func encode(into writer: inout PostgresWriter) { writer.write(bitPattern) }
-
-    @inlinable
-    package init?(postgresBytes bytes: RawSpan, oid: UInt32) {
-        guard bytes.byteCount == 4 else { return nil }
-        self.init(bitPattern: bytes.postgresInteger())
-    }
-}
-
 extension Double: PostgresValue {
     @inlinable
     package static var postgresType: PostgresType { .float8 }

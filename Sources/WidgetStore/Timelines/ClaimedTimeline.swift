@@ -106,7 +106,7 @@ package final class ClaimedTimeline: Sendable {
         // A ledger that cannot be read was written by a newer version: a full bucket is the mild error.
         ledger = BudgetLedger(stored: try row.optional("budget")) ?? BudgetLedger()
         views = ViewStatistics(
-            rate: Double(try row.value("view_rate", as: Float.self)), viewedAt: viewedAt,
+            rate: try row.value("view_rate"), viewedAt: viewedAt,
             placedAt: try row.value("placed_at"), at: readAt)
         family = try row.optional("family")
         configuration = WidgetConfiguration(storedCanonical: try row.value("configuration"))

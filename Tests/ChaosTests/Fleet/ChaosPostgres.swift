@@ -54,10 +54,13 @@ final class ChaosPostgres: Sendable {
 
     /// Connections of the checker and of the faults, past all proxies.
     func pool(_ name: String, maximumConnections: Int = 2) -> PostgresPool {
-        PostgresPool(
-            configuration: PostgresConfiguration(
-                connectionString: directURL, maximumConnections: maximumConnections, acquireTimeout: .seconds(30),
-                statementTimeout: .seconds(60), idleInTransactionTimeout: .seconds(120), applicationName: name),
-            logger: Logger(label: name) { _ in SwiftLogNoOpLogHandler() })
+        var configuration = PostgresConfiguration(connectionString: directURL)
+        configuration.maximumConnections = maximumConnections
+        configuration.acquireTimeout = .seconds(30)
+        configuration.statementTimeout = .seconds(60)
+        configuration.idleInTransactionTimeout = .seconds(120)
+        configuration.applicationName = name
+        return PostgresPool(
+            configuration: configuration, logger: Logger(label: name) { _ in SwiftLogNoOpLogHandler() })
     }
 }
