@@ -182,20 +182,6 @@ struct StatementTests {
         }
     }
 
-    @Test func preparingChecksTheTextAgainstTheSchema() async throws {
-        struct Unknown: PostgresStatement { static let sql = "SELECT * FROM nowhere WHERE id = $1::int8" }
-        try await withDatabase(template: items) { database in
-            try await database.pool.withConnection { connection in
-                try await connection.prepare(InsertItems.self)
-                try await connection.prepare(InsertItems.self)
-                let error = await postgresError { try await connection.prepare(Unknown.self) }
-                #expect(error?.sqlState == "42P01")
-                #expect(error?.statement == "Unknown")
-                try await connection.prepare(CountRows.self)
-            }
-        }
-    }
-
     @Test func aChangedTableIsPreparedAnew() async throws {
         /// The number of columns, of which `extra` is the third.
         struct Star: PostgresStatement {
@@ -225,7 +211,7 @@ struct StatementTests {
                 try await connection.simple("ALTER TABLE item ADD COLUMN extra int8")
                 var pipeline = PostgresPipeline()
                 let star = pipeline.append(Star())
-                try await #expect(connection.transaction(pipeline, .repeatableRead).rows(star) == [3])
+                try await #expect(connection.transaction(pipeline).rows(star) == [3])
 
                 // Later in a transaction it cannot be hidden, but trying again helps.
                 let error = await postgresError {
@@ -251,7 +237,7 @@ struct StatementTests {
                 try await connection.simple("DEALLOCATE ALL")
                 try await #expect(connection.query(SelectOne(value: 2)) == [2])
                 try await connection.simple("DEALLOCATE ALL")
-                try await connection.withTransaction(.serializable) { transaction in
+                try await connection.withTransaction { transaction in
                     try await #expect(transaction.query(SelectOne(value: 3)) == [3])
                 }
             }

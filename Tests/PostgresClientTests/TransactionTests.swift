@@ -140,9 +140,11 @@ struct TransactionTests {
         try await withDatabase(template: counters) { database in
             let pool = database.pool
             let error = await postgresError {
-                try await pool.withTransaction(.serializable) { first in
+                try await pool.withTransaction { first in
+                    try await first.simple("SET TRANSACTION ISOLATION LEVEL SERIALIZABLE")
                     _ = try await first.query(Total())
-                    try await pool.withTransaction(.serializable) { second in
+                    try await pool.withTransaction { second in
+                        try await second.simple("SET TRANSACTION ISOLATION LEVEL SERIALIZABLE")
                         _ = try await second.query(Total())
                         _ = try await second.execute(Add(id: 2, amount: 1))
                     }

@@ -26,21 +26,13 @@ final class LibpqCancel: @unchecked Sendable {
 
     /// Sends the request; wakes `wakeUp` when done. Call once.
     func start(waking wakeUp: WakeUp) {
-        do throws(PostgresError) {
-            try startThread(named: "pg-cancel") {
-                // The result does not matter: the statement ends, or the cancel time-out ends the connection.
-                unsafe withUnsafeTemporaryAllocation(of: CChar.self, capacity: 256) { message in
-                    _ = unsafe PQcancel(self.cancel, message.baseAddress, 256)
-                }
-                self.end(waking: wakeUp)
+        startThread(named: "pg-cancel") {
+            // The result does not matter: the statement ends, or the cancel time-out ends the connection.
+            unsafe withUnsafeTemporaryAllocation(of: CChar.self, capacity: 256) { message in
+                _ = unsafe PQcancel(self.cancel, message.baseAddress, 256)
             }
-        } catch {
-            end(waking: wakeUp)
+            self.ended.store(true, ordering: .releasing)
+            wakeUp.signal()
         }
-    }
-
-    private func end(waking wakeUp: WakeUp) {
-        ended.store(true, ordering: .releasing)
-        wakeUp.signal()
     }
 }

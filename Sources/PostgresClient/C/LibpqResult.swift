@@ -23,7 +23,6 @@ struct LibpqResult: ~Copyable {
     /// Rows that the command wrote or selected; 0 where that means nothing.
     var affected: Int { unsafe PQcmdTuples(result).flatMap { unsafe Int(String(cString: $0)) } ?? 0 }
 
-    /// Lends each row in turn.
     func forEachRow(_ body: (borrowing PostgresRow) throws(PostgresError) -> Void) throws(PostgresError) {
         let names = unsafe ColumnNames(of: result)
         for index in 0..<Int32(rowCount) {

@@ -1,4 +1,3 @@
-import CLibpq
 import Foundation
 
 /// A file descriptor that any thread can make readable, so that one thread can wait for a socket and for others.
@@ -7,14 +6,6 @@ final class WakeUp: Sendable {
     private let writeEnd: Int32
 
     init() throws(PostgresError) {
-        #if os(Linux)
-        let descriptor = clibpq_eventfd()
-        guard descriptor >= 0 else {
-            throw PostgresError(.connection, "no descriptor for a connection: error \(errno)")
-        }
-        self.readEnd = descriptor
-        self.writeEnd = descriptor
-        #else
         var ends: [Int32] = [-1, -1]
         guard unsafe pipe(&ends) == 0 else {
             throw PostgresError(.connection, "no descriptor for a connection: error \(errno)")
@@ -25,19 +16,18 @@ final class WakeUp: Sendable {
         }
         self.readEnd = ends[0]
         self.writeEnd = ends[1]
-        #endif
     }
 
     deinit {
         close(readEnd)
-        if writeEnd != readEnd { close(writeEnd) }
+        close(writeEnd)
     }
 
     /// Makes the current or the next wait end at once.
     func signal() {
-        // An eventfd takes 8 bytes, a pipe any; either one that is full is readable already.
-        var one: UInt64 = 1
-        _ = unsafe write(writeEnd, &one, MemoryLayout<UInt64>.size)
+        // A pipe that is full is readable already.
+        var one: UInt8 = 1
+        _ = unsafe write(writeEnd, &one, 1)
     }
 
     struct Events: OptionSet {

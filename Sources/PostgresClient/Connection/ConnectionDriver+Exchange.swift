@@ -70,7 +70,7 @@ extension ConnectionDriver {
         // A COMMIT that failed has ended the transaction already.
         if connection.transactionStatus == PQTRANS_IDLE { return }
         do throws(PostgresError) {
-            let progress = try roundTrip([.rollback], of: Exchange([]))
+            let progress = try roundTrip([.rollback], of: Exchange())
             if let failure = progress.failure { throw failure.error }
         } catch {
             // Without a certain end of the transaction the connection is of no use.
@@ -83,7 +83,7 @@ extension ConnectionDriver {
         guard mustPrepareAnew, begun == nil else { return }
         prepared = [:]
         mustPrepareAnew = false
-        _ = try roundTrip([.deallocateAll], of: Exchange([]))
+        _ = try roundTrip([.deallocateAll], of: Exchange())
     }
 
     /// Refuses calls that do not belong to the open transaction.
@@ -122,10 +122,10 @@ extension ConnectionDriver {
 
     private func plan(_ exchange: Exchange) -> [Exchange.Unit] {
         var units: [Exchange.Unit] = []
-        if let transaction = exchange.transaction, begun == nil {
+        if exchange.transaction != nil, begun == nil {
             // A transaction in which nothing was done needs neither BEGIN nor COMMIT.
             if exchange.items.isEmpty { return [] }
-            units.append(.begin(transaction.begin))
+            units.append(.begin)
         }
         var fresh: [StatementKey: String] = [:]
         let last = exchange.items.count - exchange.followers
@@ -192,7 +192,7 @@ extension ConnectionDriver {
 
     private func send(_ unit: Exchange.Unit, of exchange: Exchange) -> Bool {
         switch unit {
-        case .begin(let sql): connection.sendPlain(sql)
+        case .begin: connection.sendPlain(TransactionMark.begin)
         case .commit: connection.sendPlain("COMMIT")
         case .rollback: connection.sendPlain("ROLLBACK")
         case .deallocateAll: connection.sendPlain("DEALLOCATE ALL")

@@ -9,7 +9,7 @@ extension ConnectionDriver {
         guard !sql.utf8.contains(0) else { throw PostgresError(.encoding, "the statement holds a NUL byte") }
         try dropPreparedIfAsked()
         let begins = begun == nil ? transaction : nil
-        guard connection.sendSimple((begins.map { $0.begin + ";\n" } ?? "") + sql) else { throw lost() }
+        guard connection.sendSimple((begins == nil ? "" : TransactionMark.begin + ";\n") + sql) else { throw lost() }
         var failure: PostgresError?
         do throws(PostgresError) {
             try readSimple(into: &failure)

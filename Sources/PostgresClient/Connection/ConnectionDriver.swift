@@ -44,7 +44,7 @@ final class ConnectionDriver {
         notices.attach(to: self.connection)
         var pipeline = PostgresPipeline()
         _ = pipeline.append(ConfigureSession(configuration))
-        _ = try run(Exchange(pipeline.items))
+        _ = try run(Exchange(items: pipeline.items))
     }
 
     var socket: Int32 { connection.socket }

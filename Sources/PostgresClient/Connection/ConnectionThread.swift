@@ -54,15 +54,10 @@ final class ConnectionThread: Sendable {
         self.wakeUp = try WakeUp()
     }
 
-    /// Starts the thread, which connects first. `events.closed` is called also when no thread can be made.
+    /// Starts the thread, which connects first.
     func start(configuration: PostgresConfiguration, logger: Logger, events: Events) {
-        do throws(PostgresError) {
-            try startThread(named: "pg-connection") {
-                self.main(configuration: configuration, logger: logger, events: events)
-            }
-        } catch {
-            close(because: error)
-            events.closed(error)
+        startThread(named: "pg-connection") {
+            self.main(configuration: configuration, logger: logger, events: events)
         }
     }
 

@@ -24,9 +24,10 @@ struct StatementKey: Hashable {
 
 /// A transaction that calls belong to.
 struct TransactionMark: Sendable {
+    /// Sent with the transaction's first statement.
+    static let begin = "BEGIN ISOLATION LEVEL READ COMMITTED"
+
     let id: UInt64
-    /// `BEGIN …`, sent with the transaction's first statement.
-    let begin: String
 }
 
 /// Statements of one round trip.
@@ -38,25 +39,15 @@ struct Exchange: Sendable {
         case commit
     }
 
-    var items: [PostgresPipeline.Item]
+    var items: [PostgresPipeline.Item] = []
     var transaction: TransactionMark?
-    var ending: Ending
+    var ending = Ending.none
     /// Number of the last statements that are sent after the COMMIT.
-    var followers: Int
-
-    init(
-        _ items: [PostgresPipeline.Item], in transaction: TransactionMark? = nil, ending: Ending = .none,
-        followers: Int = 0
-    ) {
-        self.items = items
-        self.transaction = transaction
-        self.ending = ending
-        self.followers = followers
-    }
+    var followers = 0
 
     /// One message to the server, in the order in which they are sent and answered.
     enum Unit {
-        case begin(String)
+        case begin
         case commit
         case rollback
         case deallocateAll

@@ -1,28 +1,10 @@
 import Synchronization
 
-/// Isolation and access of a transaction.
-package enum PostgresTransactionMode: Sendable, Hashable {
-    case readCommitted
-    case repeatableRead
-    case serializable
-    /// Repeatable read, and nothing is written: one consistent view over several statements.
-    case readOnlySnapshot
-
-    var begin: String {
-        switch self {
-        case .readCommitted: "BEGIN ISOLATION LEVEL READ COMMITTED"
-        case .repeatableRead: "BEGIN ISOLATION LEVEL REPEATABLE READ"
-        case .serializable: "BEGIN ISOLATION LEVEL SERIALIZABLE"
-        case .readOnlySnapshot: "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
-        }
-    }
-}
-
 extension TransactionMark {
     private static let next = Atomic<UInt64>(1)
 
-    init(_ mode: PostgresTransactionMode) {
-        self.init(id: Self.next.add(1, ordering: .relaxed).oldValue, begin: mode.begin)
+    init() {
+        self.init(id: Self.next.add(1, ordering: .relaxed).oldValue)
     }
 }
 
@@ -31,11 +13,11 @@ extension PostgresConnection {
     /// it throws. Inside, use only the connection that is lent; transactions do not nest.
     /// - Throws: The error of `body` or of the COMMIT; or that of a failed statement if `body` went on after it.
     package func withTransaction<Value: Sendable>(
-        _ mode: PostgresTransactionMode = .readCommitted, _ body: (PostgresConnection) async throws -> Value
+        _ body: (PostgresConnection) async throws -> Value
     ) async throws -> Value {
         try loan.validate()
         guard transaction == nil else { throw PostgresError(.misuse, "transactions do not nest") }
-        let mark = TransactionMark(mode)
+        let mark = TransactionMark()
         // A loan of its own, so that the connection lent to `body` ends with it.
         let inner = Loan(of: loan.thread)
         let value: Value
@@ -49,7 +31,7 @@ extension PostgresConnection {
         inner.end()
         // Shielded: whether a COMMIT that was sent has happened is worth waiting for.
         _ = try await loan.thread.perform(shielded: true) { driver throws(PostgresError) in
-            try driver.run(Exchange([], in: mark, ending: .commit))
+            try driver.run(Exchange(transaction: mark, ending: .commit))
         }
         return value
     }
@@ -59,14 +41,12 @@ extension PostgresConnection {
     /// Statements that were appended to follow the COMMIT run only if it succeeds, each by itself; the error of such a
     /// statement does not undo the transaction, and says that its outcome is unknown. A row that cannot be decoded is found
     /// only when the transaction is committed already.
-    package func transaction(
-        _ pipeline: PostgresPipeline, _ mode: PostgresTransactionMode = .readCommitted
-    ) async throws(PostgresError) -> PostgresPipelineResults {
+    package func transaction(_ pipeline: PostgresPipeline) async throws(PostgresError) -> PostgresPipelineResults {
         try loan.validate()
         guard transaction == nil else { throw PostgresError(.misuse, "transactions do not nest") }
         guard !pipeline.isEmpty else { return PostgresPipelineResults(outcomes: []) }
         let exchange = Exchange(
-            pipeline.items, in: TransactionMark(mode), ending: .commit, followers: pipeline.followers)
+            items: pipeline.items, transaction: TransactionMark(), ending: .commit, followers: pipeline.followers)
         return try await loan.thread.perform { driver throws(PostgresError) in
             try driver.run(exchange)
         }

@@ -38,7 +38,6 @@ package final class PostgresConnection: Sendable {
         self.transaction = transaction
     }
 
-    /// Runs a statement and reads its rows.
     package func query<Statement: PostgresStatement>(
         _ statement: Statement
     ) async throws(PostgresError) -> [Statement.Row] {
@@ -57,7 +56,7 @@ package final class PostgresConnection: Sendable {
     /// Runs several statements in one round trip. The error names the statement that failed.
     package func run(_ pipeline: PostgresPipeline) async throws(PostgresError) -> PostgresPipelineResults {
         guard pipeline.followers == 0 else {
-            throw PostgresError(.misuse, "statements that follow a COMMIT are for transaction(_:_:)")
+            throw PostgresError(.misuse, "statements that follow a COMMIT are for transaction(_:)")
         }
         return try await run(pipeline.items)
     }
@@ -65,7 +64,7 @@ package final class PostgresConnection: Sendable {
     private func run(_ items: [PostgresPipeline.Item]) async throws(PostgresError) -> PostgresPipelineResults {
         try loan.validate()
         guard !items.isEmpty else { return PostgresPipelineResults(outcomes: []) }
-        let exchange = Exchange(items, in: transaction)
+        let exchange = Exchange(items: items, transaction: transaction)
         return try await loan.thread.perform { driver throws(PostgresError) in
             try driver.run(exchange)
         }
@@ -77,21 +76,6 @@ package final class PostgresConnection: Sendable {
         let transaction = transaction
         try await loan.thread.perform { driver throws(PostgresError) in
             try driver.simple(sql, in: transaction)
-        }
-    }
-
-    /// PREPAREs a statement and forgets it again, to check its text against the schema. Parameter types are those that
-    /// the text's casts say.
-    package func prepare<Statement: PostgresStatement>(_ type: Statement.Type) async throws(PostgresError) {
-        try loan.validate()
-        let (transaction, name, sql) = (transaction, String(describing: type), Statement.sql)
-        try await loan.thread.perform { driver throws(PostgresError) in
-            do throws(PostgresError) {
-                try driver.simple(
-                    "PREPARE freshet_check AS \(sql);\nDEALLOCATE freshet_check", in: transaction)
-            } catch {
-                throw error.of(statement: name)
-            }
         }
     }
 

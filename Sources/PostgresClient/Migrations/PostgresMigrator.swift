@@ -17,7 +17,6 @@ package struct PostgresMigrator: Sendable {
 
     private let migrations: [PostgresMigration]
 
-    /// In any order.
     package init(migrations: [PostgresMigration]) {
         self.migrations = migrations.sorted { $0.version < $1.version }
     }

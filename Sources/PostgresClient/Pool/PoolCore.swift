@@ -224,13 +224,7 @@ extension PoolCore {
         do throws(PostgresError) {
             let timer = try WakeUp()
             state.timer = timer
-            return {
-                do throws(PostgresError) {
-                    try startThread(named: "pg-pool-timer") { self.runTimer(timer) }
-                } catch {
-                    self.timerFailed(error)
-                }
-            }
+            return { startThread(named: "pg-pool-timer") { self.runTimer(timer) } }
         } catch {
             return { self.timerFailed(error) }
         }
@@ -239,7 +233,6 @@ extension PoolCore {
     /// Fails all waiters, which would wait for ever without a timer. The next caller tries to start one again.
     private func timerFailed(_ error: PostgresError) {
         let waiters = state.withLock { state in
-            state.timer = nil
             state.lastError = error
             defer { state.waiters = [:] }
             return state.waiters.filter { state.machine.waiterCancelled($0.key) }

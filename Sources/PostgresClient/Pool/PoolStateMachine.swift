@@ -67,7 +67,6 @@ struct PoolStateMachine {
         self.backoff = backoff
     }
 
-    /// The number of callers that wait.
     var waiting: Int { waiters.count }
 
     /// Whether the latest attempt to connect failed.

@@ -5,7 +5,6 @@ package import Logging
 /// Connections are made when needed. While the server is away, attempts follow one another with exponential back-off;
 /// a caller waits at most `acquireTimeout` and then gets the latest attempt's error.
 package final class PostgresPool: Sendable {
-    /// The connections right now.
     package struct Statistics: Sendable, Hashable {
         /// Connections that are made, idle and lent.
         package var open: Int
@@ -63,18 +62,16 @@ package final class PostgresPool: Sendable {
         return try await body(PostgresConnection(lease.loan))
     }
 
-    /// Lends a connection in a transaction: see ``PostgresConnection/withTransaction(_:_:)``.
+    /// Lends a connection in a transaction: see ``PostgresConnection/withTransaction(_:)``.
     package func withTransaction<Value: Sendable>(
-        _ mode: PostgresTransactionMode = .readCommitted, _ body: (PostgresConnection) async throws -> Value
+        _ body: (PostgresConnection) async throws -> Value
     ) async throws -> Value {
-        try await withConnection { connection in try await connection.withTransaction(mode, body) }
+        try await withConnection { connection in try await connection.withTransaction(body) }
     }
 
-    /// BEGIN, the statements, COMMIT, in one round trip: see ``PostgresConnection/transaction(_:_:)``.
-    package func transaction(
-        _ pipeline: PostgresPipeline, _ mode: PostgresTransactionMode = .readCommitted
-    ) async throws(PostgresError) -> PostgresPipelineResults {
-        try await lending { connection throws(PostgresError) in try await connection.transaction(pipeline, mode) }
+    /// BEGIN, the statements, COMMIT, in one round trip: see ``PostgresConnection/transaction(_:)``.
+    package func transaction(_ pipeline: PostgresPipeline) async throws(PostgresError) -> PostgresPipelineResults {
+        try await lending { connection throws(PostgresError) in try await connection.transaction(pipeline) }
     }
 
     /// One statement on a lent connection: see ``PostgresConnection/query(_:)``.

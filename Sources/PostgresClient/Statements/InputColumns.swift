@@ -34,7 +34,6 @@ package struct InputColumns<Element: Sendable>: Sendable {
         self.columns = columns
     }
 
-    /// Number of parameters.
     package var count: Int { columns.count }
 
     /// Names of the columns, for a select list or a column list.

@@ -30,7 +30,7 @@ package struct PostgresPipeline: Sendable {
         return add(statement)
     }
 
-    /// Appends a statement that runs after the COMMIT of ``PostgresConnection/transaction(_:_:)``, in the same round trip.
+    /// Appends a statement that runs after the COMMIT of ``PostgresConnection/transaction(_:)``, in the same round trip.
     /// It does not run if anything before it fails, the COMMIT included.
     package mutating func appendAfterCommit<Statement: PostgresStatement>(
         _ statement: Statement
@@ -46,7 +46,6 @@ package struct PostgresPipeline: Sendable {
 
     package var isEmpty: Bool { items.isEmpty }
 
-    /// Number of statements.
     package var count: Int { items.count }
 }
 

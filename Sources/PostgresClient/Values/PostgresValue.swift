@@ -1,4 +1,3 @@
-/// A PostgreSQL type.
 @usableFromInline
 package struct PostgresType: Sendable, Hashable {
     /// Object identifier in `pg_type`, fixed for the built-in types.

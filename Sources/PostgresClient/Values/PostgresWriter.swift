@@ -16,7 +16,6 @@ package struct PostgresWriter: ~Copyable {
         self.count = buffer.count
     }
 
-    /// Writes an integer, big-endian.
     @inlinable
     package mutating func write<Value: FixedWidthInteger & BitwiseCopyable>(_ value: Value) {
         let size = MemoryLayout<Value>.size
@@ -25,13 +24,11 @@ package struct PostgresWriter: ~Copyable {
         offset += size
     }
 
-    /// Writes bytes as they are.
     @inlinable
     package mutating func write(_ bytes: [UInt8]) {
         unsafe bytes.withUnsafeBytes { unsafe copy($0) }
     }
 
-    /// Writes a text in UTF-8.
     @inlinable
     package mutating func write(_ text: String) {
         // Strings bridged from Objective-C are the only ones that are not in UTF-8 already.

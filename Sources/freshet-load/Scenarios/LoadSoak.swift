@@ -150,7 +150,8 @@ struct LoadSoak: Sendable {
         configuration.idleInTransactionTimeout = hold + .seconds(120)
         let pool = PostgresPool(configuration: configuration, logger: stage.environment.logger)
         do {
-            try await pool.withTransaction(.readOnlySnapshot) { connection in
+            try await pool.withTransaction { connection in
+                try await connection.simple("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
                 _ = try await connection.query(TakeSnapshot())
                 try await stage.monitor.withSpan("a transaction held open") {
                     try await Task.sleep(until: window.upperBound, clock: .continuous)
