@@ -9,7 +9,6 @@ import WidgetStore
 ///
 /// It must stop after the workers, so that their last counts are not lost.
 package final class StatisticsFlusher: Service {
-    /// Most kinds in one statement.
     private static let chunk = 1_000
     /// Days that are kept.
     private static let retention = 400

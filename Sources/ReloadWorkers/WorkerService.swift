@@ -39,7 +39,7 @@ package struct WorkerService: Service {
         let clock = WorkerClock(clock)
         context = WorkerContext(
             configuration: configuration, pool: pool, fetcher: fetcher,
-            output: OutputGate(publisher, configuration: configuration, clock: clock), signal: signal,
+            output: OutputGate(publisher, backoff: configuration.outputBackoff, clock: clock), signal: signal,
             statistics: statistics, clock: clock, onStored: onStored, logger: logger, decisions: decisions)
         pipeline = Pipeline(context: context, directory: directory)
         self.directory = directory
@@ -183,7 +183,6 @@ package struct WorkerService: Service {
     }
 }
 
-/// Set once.
 private final class StopFlag: Sendable {
     private let flag = Atomic(false)
 

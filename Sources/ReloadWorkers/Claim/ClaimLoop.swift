@@ -8,7 +8,6 @@ import WidgetStore
 /// It looks when it is told that there may be work, when room has come free for lists that it left behind, and at an
 /// interval in case nobody told it.
 struct ClaimLoop {
-    /// The step after a turn.
     enum Next: Equatable {
         /// More is ready and there is room: look again at once.
         case again
@@ -180,13 +179,5 @@ extension KindDirectory {
             targets[id] = ClaimTarget(kind)
         }
         return targets
-    }
-}
-
-extension ClaimTarget {
-    init(_ kind: RegisteredKind) {
-        self.init(
-            appID: kind.appID, provider: ProviderKey(appID: kind.appID, url: kind.definition.providerURL),
-            maxBatch: max(1, kind.definition.maxBatch), asksProvider: !kind.isRetired)
     }
 }

@@ -3,10 +3,7 @@ import WidgetStore
 
 /// What is due and what there is still room for, while a claim is being planned.
 struct ClaimRoom {
-    struct Queue: Hashable {
-        let kindID: Int32
-        let lane: ReloadLane
-    }
+    typealias Queue = LaneWork
 
     /// Queues that share requests: the urgent lanes of a provider's kinds, and their patient ones.
     private struct Group: Hashable {
@@ -54,9 +51,6 @@ struct ClaimRoom {
     /// Whether due work stays behind that there are slots for: the claim has as many timelines as it may.
     var isFull: Bool { due.keys.contains { seats(for: $0, target(of: $0)) > 0 } }
 
-    /// Whether there is no request left for anything, however urgent.
-    var isPoolBusy: Bool { min(requests, held.room(.interactive, of: capacity.concurrency)) == 0 }
-
     /// Only queues of known kinds are ever made.
     func target(of queue: Queue) -> ClaimTarget {
         guard let target = targets[queue.kindID] else {
@@ -81,7 +75,6 @@ struct ClaimRoom {
         return target.asksProvider ? min(seats, probes[target.provider] ?? seats) : seats
     }
 
-    /// Requests that the provider takes.
     private func room(of target: ClaimTarget, _ lane: ReloadLane) -> Int {
         guard target.asksProvider else { return requests }
         let own = heldOfProvider[target.provider, default: HeldSlots()]

@@ -1,25 +1,8 @@
 import WidgetModel
 import WidgetStore
 
-/// Who answers for a kind's timelines: an app's endpoint. Two apps at one URL are two providers.
-struct ProviderKey: Hashable, Sendable {
-    let appID: Int32
-    let url: String
-}
-
-/// What the scheduler has to know of a kind.
-struct ClaimTarget: Hashable, Sendable {
-    let appID: Int32
-    let provider: ProviderKey
-    /// As the kind says, or as much as the provider has been found to take.
-    var maxBatch: Int
-    /// Timelines of a retired kind are collected, which asks nobody.
-    var asksProvider = true
-}
-
 /// What there is room for.
 struct ClaimCapacity: Sendable {
-    /// Timelines that may be claimed.
     var timelines: Int
     /// Timelines of those that may be of patient lanes: while they are being claimed, urgent ones wait.
     var patientTimelines: Int
@@ -30,7 +13,6 @@ struct ClaimCapacity: Sendable {
     /// Requests that a provider takes at a time of which nothing else is known; beyond them it gets only as many as
     /// stay free for others.
     var requestsPerProvider: Int
-    /// Requests in flight, by provider.
     var inFlight: [ProviderKey: HeldSlots]
     /// Of the providers that have been asked before.
     var allowances: [ProviderKey: ProviderAllowance] = [:]
@@ -45,41 +27,6 @@ struct ClaimCapacity: Sendable {
     func room(of limit: Int, _ lane: ReloadLane, _ own: HeldSlots, all: HeldSlots) -> Int {
         let shared = (concurrency - all.all - own.all) / 2
         return min(own.room(lane, of: limit), max(requestsPerProvider - own.all, shared))
-    }
-
-    func free(_ provider: ProviderKey) -> Int {
-        requestsPerProvider - inFlight[provider, default: HeldSlots()].all
-    }
-}
-
-/// Slots that requests hold.
-struct HeldSlots: Hashable, Sendable {
-    private(set) var all = 0
-    /// Of the scheduled lane and of bulk.
-    private(set) var patient = 0
-    private(set) var bulk = 0
-
-    /// - Parameter lane: the most urgent of what is asked for.
-    mutating func add(_ count: Int, _ lane: ReloadLane) {
-        all += count
-        if !lane.isUrgent { patient += count }
-        if lane == .bulk { bulk += count }
-    }
-
-    static func + (left: HeldSlots, right: HeldSlots) -> HeldSlots {
-        var sum = left
-        sum.all += right.all
-        sum.patient += right.patient
-        sum.bulk += right.bulk
-        return sum
-    }
-
-    /// How many more of a number of slots a lane may hold.
-    func room(_ lane: ReloadLane, of slots: Int) -> Int {
-        var room = slots - all
-        if !lane.isUrgent { room = min(room, ReloadLane.scheduled.most(of: slots) - patient) }
-        if lane == .bulk { room = min(room, ReloadLane.bulk.most(of: slots) - bulk) }
-        return max(0, room)
     }
 }
 
@@ -97,7 +44,6 @@ struct ClaimShare: Sendable, Hashable {
     var count: Int
 }
 
-/// What to claim.
 struct ClaimPlan: Sendable, Equatable {
     /// At most one for each kind and lane.
     var wishes: [ClaimShare] = []
@@ -105,8 +51,6 @@ struct ClaimPlan: Sendable, Equatable {
     var isHeldBack = false
     /// Due work stays behind because this claim is full.
     var isFull = false
-    /// No provider can be asked for anything beyond it.
-    var isPoolBusy = false
 }
 
 /// Shares what there is room for between lanes, apps and kinds: lanes by weight, in a lane apps by deficit round-robin,
@@ -148,8 +92,7 @@ struct ClaimScheduler: Sendable {
                 granted.append(ClaimShare(kindID: queue.kindID, lane: queue.lane, count: count))
             }
         }
-        return ClaimPlan(
-            wishes: granted, isHeldBack: room.isHeldBack, isFull: room.isFull, isPoolBusy: room.isPoolBusy)
+        return ClaimPlan(wishes: granted, isHeldBack: room.isHeldBack, isFull: room.isFull)
     }
 
     private mutating func begin(_ eligible: [ClaimRoom.Queue: ClaimTarget]) {

@@ -10,11 +10,6 @@ import WidgetStore
 ///
 /// Pure: no I/O, no clock.
 struct ClaimWatermarks: Sendable {
-    private struct Queue: Hashable {
-        let kindID: Int32
-        let lane: ReloadLane
-    }
-
     /// A look that takes longer than this is slow: without dead versions it takes a millisecond or two.
     static let slow = Duration.milliseconds(15)
     /// How far before the latest claimed timeline the next look starts. A mark is due from the start of its transaction,
@@ -24,7 +19,7 @@ struct ClaimWatermarks: Sendable {
     private static let interval = Duration.seconds(1)
     private static let share = 10
 
-    private var times: [Queue: Timestamp] = [:]
+    private var times: [LaneWork: Timestamp] = [:]
     /// How long the latest look for all took, and when it ended.
     private var full: (took: Duration, at: Duration)?
 
@@ -34,7 +29,6 @@ struct ClaimWatermarks: Sendable {
         return now - full.at < max(Self.interval, full.took * Self.share)
     }
 
-    /// A look for all has ended.
     mutating func lookedForAll(took: Duration, at now: Duration) {
         full = (took, now)
         // When nothing piles up they would only be kept.
@@ -46,13 +40,12 @@ struct ClaimWatermarks: Sendable {
     mutating func claimed(_ rows: [ClaimRow]) {
         guard let full, full.took > Self.slow else { return }
         for row in rows {
-            let queue = Queue(kindID: row.kindID, lane: row.lane)
+            let queue = LaneWork(kindID: row.kindID, lane: row.lane)
             times[queue] = max(times[queue] ?? .distantPast, row.readySince - Self.slack)
         }
     }
 
-    /// The time from which on to look.
     func since(kindID: Int32, lane: ReloadLane) -> Timestamp {
-        times[Queue(kindID: kindID, lane: lane)] ?? .distantPast
+        times[LaneWork(kindID: kindID, lane: lane)] ?? .distantPast
     }
 }

@@ -1,7 +1,6 @@
 import WidgetModel
 import WidgetStore
 
-/// How long to lease what is to be claimed.
 struct LeasePlan {
     /// What the database may take of a lease, besides the request and the publishing.
     private static let databaseTime = Duration.seconds(5)
@@ -12,7 +11,7 @@ struct LeasePlan {
     /// A lease must hold a request up to the kind's timeout, with what goes before it in the interactive lane, and what
     /// follows it.
     func lease(for kind: RegisteredKind, lane: ReloadLane) -> Duration {
-        let snapshot = lane == .interactive ? SnapshotStep.limit(for: kind) : .zero
+        let snapshot = lane == .interactive ? kind.snapshotLimit : .zero
         return max(configuration.lease, snapshot + kind.definition.timeout + longestPublish + Self.databaseTime)
     }
 
@@ -30,4 +29,9 @@ struct LeasePlan {
         }
         return groups.sorted { $0.key < $1.key }.map { (lease: $0.key, wishes: $0.value) }
     }
+}
+
+extension RegisteredKind {
+    /// The longest that a timeline waits for its snapshot; zero for kinds that have none.
+    var snapshotLimit: Duration { definition.hasSnapshots ? min(definition.timeout, .seconds(2)) : .zero }
 }

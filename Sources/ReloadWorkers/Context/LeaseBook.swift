@@ -4,7 +4,6 @@ import WidgetStore
 
 /// A message of this process that was acknowledged.
 struct PublishedTimeline: Sendable {
-    /// Primary key of the row.
     let row: Int64
     let id: TimelineID
     let revision: Int64
@@ -13,7 +12,6 @@ struct PublishedTimeline: Sendable {
 /// A timeline of a list that needs no more work under this lease.
 struct SettledTimeline: Sendable {
     let list: ListHold
-    /// Primary key of the row.
     let row: Int64
     /// Content was stored, whether or not it was published.
     var isStored = false

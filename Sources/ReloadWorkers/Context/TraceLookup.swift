@@ -60,7 +60,6 @@ extension FetchBatch {
 }
 
 extension TraceHeaders {
-    /// The headers of a timeline's message.
     static func headers(of timeline: ClaimedTimeline, in traces: [EventPosition: String]) -> [String: String] {
         guard !traces.isEmpty, let trace = timeline.cause.flatMap({ traces[$0] }) else { return [:] }
         return headers(of: context(of: trace))

@@ -3,7 +3,6 @@ import PostgresClient
 import WidgetModel
 import WidgetStore
 
-/// Dependencies shared by the worker's steps.
 struct WorkerContext: Sendable {
     let configuration: WorkerConfiguration
     let pool: PostgresPool
@@ -12,7 +11,6 @@ struct WorkerContext: Sendable {
     let leases: LeaseBook
     let slots = RequestSlots()
     let precedence = IngestPrecedence()
-    /// Wakes the claim loop and the sweeper.
     let signal: WorkSignal
     let statistics: WorkerStatistics
     let clock: WorkerClock
@@ -55,6 +53,31 @@ struct WorkerContext: Sendable {
     }
 
     var messages: TimelineMessages { TimelineMessages(topic: configuration.topic) }
+
+    /// Repeats `body`; after a database error that can pass, with back-off.
+    ///
+    /// - Parameters:
+    ///   - what: the work, for the log: "sweep".
+    ///   - size: shrinks when the work was too much for the database.
+    /// - Throws: `CancellationError`; an error that is not transient.
+    func repeatedly(_ what: String, size: AdaptiveBatchSize? = nil, _ body: () async throws -> Void) async throws {
+        var failures = 0
+        while true {
+            try Task.checkCancellation()
+            let began = clock.elapsed
+            do {
+                try await body()
+                failures = 0
+            } catch let error as PostgresError {
+                guard error.canPass else { throw error }
+                statistics.count { $0.databaseErrors += 1 }
+                if error.asksForLess { size?.ended(begun: began, isInTime: false, at: clock.elapsed) }
+                failures += 1
+                logger.error("cannot \(what)", metadata: ["error": "\(error)", "failures": "\(failures)"])
+                try await clock.sleep(for: configuration.databaseBackoff.bound(attempt: failures))
+            }
+        }
+    }
 
     /// Runs a piece of database work, again with back-off when that can help, but not beyond `deadline` on the clock.
     func persistently<Value>(

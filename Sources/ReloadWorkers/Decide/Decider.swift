@@ -1,17 +1,14 @@
 import WidgetModel
 import WidgetStore
 
-/// Results of the looks at some lists.
 struct Decisions: Sendable {
     var fetches: [FetchItem] = []
     var settlements: [TimelineSettlement] = []
-    /// Orphaned timelines, with their lists.
     var collections: [CollectItem] = []
     /// Timelines without any work under their list.
     var settled: [SettledTimeline] = []
 }
 
-/// An orphaned timeline that is to be collected.
 struct CollectItem: Sendable {
     let timeline: ClaimedTimeline
     let list: LeasedList

@@ -7,7 +7,6 @@ import WidgetStore
 /// Ends lists whose timelines are settled: compares what was published with what is stored, then deletes many lists in one
 /// transaction; or gives lists back.
 final class ListEnder: Sendable {
-    /// Lists in one statement.
     private static let limit = 1_000
     /// Shortest time between two ends, so that a transaction ends the lists of several stores. Nobody waits for an end.
     private static let spacing = Duration.milliseconds(50)

@@ -22,26 +22,12 @@ struct PlaceholderLoop: Sendable {
     ///
     /// - Throws: `CancellationError`; what no time can mend.
     func run() async throws {
-        var failures = 0
-        while true {
-            try Task.checkCancellation()
-            do {
-                try await pass()
-                failures = 0
-                try await context.clock.sleep(
-                    for: WorkerClock.jittered(context.configuration.placeholderInterval))
-            } catch let error as PostgresError {
-                guard error.canPass else { throw error }
-                context.statistics.count { $0.databaseErrors += 1 }
-                failures += 1
-                context.logger.error(
-                    "cannot fetch placeholders", metadata: ["error": "\(error)", "failures": "\(failures)"])
-                try await context.clock.sleep(for: context.configuration.databaseBackoff.bound(attempt: failures))
-            }
+        try await context.repeatedly("fetch placeholders") {
+            try await pass()
+            try await context.clock.sleep(for: WorkerClock.jittered(context.configuration.placeholderInterval))
         }
     }
 
-    /// Fetches what is due and may be fetched.
     func pass() async throws {
         let known = try await directory.directory(maximumAge: context.configuration.directoryAge)
         // Kinds that are done with for this pass, or whose providers rest.
@@ -111,24 +97,17 @@ struct PlaceholderLoop: Sendable {
     private func fetch(_ wanted: [ClaimedPlaceholder], _ kind: RegisteredKind, _ app: RegisteredApp) async throws {
         let provider = ClaimTarget(kind).provider
         let identities = wanted.map { $0.key.identity(of: kind) }
-        let began = context.clock.elapsed
         context.statistics.count { $0.placeholderRequests += 1 }
+        let call = ProviderCall(
+            url: kind.definition.providerURL, endpoint: .placeholder, secrets: app.signingSecrets,
+            body: PlaceholderRequest(kind: kind.definition.name, items: identities).encode(),
+            timeout: kind.definition.timeout, maximumResponseBytes: context.configuration.maximumResponseBytes)
         let results: [PlaceholderResult]
         do {
-            let answer = try await context.fetcher.fetch(
-                ProviderCall(
-                    url: kind.definition.providerURL, endpoint: .placeholder, secrets: app.signingSecrets,
-                    body: PlaceholderRequest(kind: kind.definition.name, items: identities).encode(),
-                    timeout: kind.definition.timeout,
-                    maximumResponseBytes: context.configuration.maximumResponseBytes))
-            results = try read(answer, wanted, identities, kind)
-            context.restingEndpoints.succeeded(.placeholder, of: provider)
+            results = try await context.askFallback(call, of: provider, app: app, absence: Self.absence) {
+                try read($0, wanted, identities, kind)
+            }
         } catch let failure as ProviderFailure {
-            try Task.checkCancellation()
-            context.restingEndpoints.failed(
-                failure, .placeholder, of: provider, at: context.clock.elapsed, absence: Self.absence)
-            context.protection.fallbackFailed(
-                failure, of: provider, app: app.name, startedAt: began, at: context.clock.elapsed)
             count(failure, wanted.count, kind)
             results = wanted.map { PlaceholderResult($0, content: nil, delay: delay(after: failure, of: $0)) }
         }
@@ -136,15 +115,11 @@ struct PlaceholderLoop: Sendable {
         context.statistics.count { $0.placeholders += results.count { $0.content != nil } }
     }
 
-    /// - Throws: ``ProviderFailure`` for an answer that is wrong as a whole.
     private func read(
         _ answer: [UInt8], _ wanted: [ClaimedPlaceholder], _ identities: [PlaceholderIdentity], _ kind: RegisteredKind
     ) throws(ProviderFailure) -> [PlaceholderResult] {
-        let response: FallbackResponse
-        do throws(JSONError) {
-            response = try FallbackResponse.placeholders(answer, requested: identities.map(\.id))
-        } catch {
-            throw ProviderFailure(.invalid, "the answer is not what the contract says: \(error)")
+        let response = try FallbackResponse.parse { () throws(JSONError) in
+            try FallbackResponse.placeholders(answer, requested: identities.map(\.id))
         }
         return zip(wanted, response.outcomes).map { placeholder, outcome in
             if case .value(let content) = outcome {

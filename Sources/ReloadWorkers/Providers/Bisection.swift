@@ -10,11 +10,9 @@ struct Bisection: Sendable {
     enum Cause: Sendable {
         /// One timeline may be what the provider fails for.
         case content
-        /// The batch is too large.
         case size
     }
 
-    /// A part that got no answer.
     struct Failed: Sendable {
         let range: Range<Int>
         let failure: ProviderFailure
@@ -38,7 +36,6 @@ struct Bisection: Sendable {
     private let cause: Cause
     private let maximumRequests: Int
     private var pending: [Part] = []
-    /// What was asked for last.
     private var asked: Part?
     /// Of the parts that are still pending, what the whole failed with.
     private let failure: ProviderFailure
@@ -127,7 +124,6 @@ struct Bisection: Sendable {
     /// Nothing was answered: it is not one timeline's fault.
     var isEverywhere: Bool { successes == 0 }
 
-    /// What got no answer, with why.
     var failures: [Failed] {
         settled.map { part in
             Failed(

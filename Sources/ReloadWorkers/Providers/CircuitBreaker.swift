@@ -17,10 +17,8 @@ struct CircuitBreaker: Hashable, Sendable {
         case halfOpen
     }
 
-    /// What may be asked of the provider.
     enum Allowance: Hashable, Sendable {
         case anything
-        /// One small request.
         case probe
         /// Nothing before this time; nil: before the probe is back.
         case nothing(until: Duration?)
@@ -82,7 +80,6 @@ struct CircuitBreaker: Hashable, Sendable {
         state = .open(until: time)
     }
 
-    /// A whole request was answered.
     mutating func succeeded(epoch: Int, at time: Duration) -> Change? {
         guard epoch == self.epoch else { return nil }
         failuresInARow = 0

@@ -14,40 +14,25 @@ package struct ConnectionLimits: Sendable {
     /// Until the next bytes of an answer.
     package var readTimeout: Duration
     /// Certificates are verified, and the host's name with them.
-    let tls: TLSConfiguration
+    private(set) var tls: TLSConfiguration
 
     package init(connectTimeout: Duration = .seconds(3), readTimeout: Duration = .seconds(30)) {
         self.connectTimeout = connectTimeout
         self.readTimeout = readTimeout
-        tls = Self.modernTLS
-    }
-
-    /// Older versions than 1.2 are no protection any more.
-    private static var modernTLS: TLSConfiguration {
-        var tls = TLSConfiguration.makeClientConfiguration()
+        tls = TLSConfiguration.makeClientConfiguration()
+        // Older versions are no protection any more.
         tls.minimumTLSVersion = .tlsv12
-        return tls
     }
 
-    /// - Parameter trustRoots: a file with PEM certificates of authorities that are trusted besides the system's.
-    package init(
-        connectTimeout: Duration = .seconds(3), readTimeout: Duration = .seconds(30), trustRoots: String?
-    ) throws(InvalidTrustRoots) {
-        self.connectTimeout = connectTimeout
-        self.readTimeout = readTimeout
-        var tls = Self.modernTLS
-        if let trustRoots {
-            let certificates: [NIOSSLCertificate]
-            do {
-                certificates = try NIOSSLCertificate.fromPEMFile(trustRoots)
-            } catch {
-                throw InvalidTrustRoots(path: trustRoots, message: "cannot be read as PEM certificates")
-            }
-            guard !certificates.isEmpty else {
-                throw InvalidTrustRoots(path: trustRoots, message: "holds no certificate")
-            }
-            tls.additionalTrustRoots = [.certificates(certificates)]
+    /// Trusts the authorities of a file with PEM certificates, besides the system's.
+    package mutating func trust(roots file: String) throws(InvalidTrustRoots) {
+        let certificates: [NIOSSLCertificate]
+        do {
+            certificates = try NIOSSLCertificate.fromPEMFile(file)
+        } catch {
+            throw InvalidTrustRoots(path: file, message: "cannot be read as PEM certificates")
         }
-        self.tls = tls
+        guard !certificates.isEmpty else { throw InvalidTrustRoots(path: file, message: "holds no certificate") }
+        tls.additionalTrustRoots = [.certificates(certificates)]
     }
 }

@@ -51,7 +51,7 @@ package struct EgressPolicy: Sendable, Hashable {
         let coversSubdomains = first.hasPrefix("*.")
         let name = coversSubdomains ? first.dropFirst(2) : first
         // Digits and dots alone are an address that could not be read as one, not a name.
-        guard name.contains(where: \.isLetter),
+        guard name.contains(where: \.isLetter), !name.contains(".."), !name.hasPrefix("-"),
             name.allSatisfy({ $0.isASCII && ($0.isLetter || $0.isNumber || "-._".contains($0)) })
         else { return nil }
         return HostPattern(name: String(name), coversSubdomains: coversSubdomains, port: port)

@@ -13,7 +13,6 @@ package final class ProviderClient: ProviderFetching {
     private let egress: EgressGuard
     private let clock: WorkerClock
     private let now: @Sendable () -> Timestamp
-    private let addresses = ProviderAddresses()
 
     /// - Parameters:
     ///   - http: made with ``configuration(egress:)`` of the same guard, so that it follows no redirects and connects
@@ -57,7 +56,7 @@ package final class ProviderClient: ProviderFetching {
     package func fetch(_ call: ProviderCall) async throws -> [UInt8] {
         let url: ProviderURL
         do {
-            url = try addresses.address(call.url)
+            url = try ProviderURL(call.url)
         } catch {
             throw ProviderFailure(.refused, "the provider's URL may not be called: \(error.message)")
         }

@@ -1,6 +1,5 @@
 package import WidgetModel
 
-/// One request to a provider.
 package struct ProviderCall: Sendable {
     /// As registered, without the endpoint.
     package var url: String
@@ -10,7 +9,6 @@ package struct ProviderCall: Sendable {
     package var body: [UInt8]
     /// From the start to the last byte of the answer.
     package var timeout: Duration
-    /// Longest answer that is read.
     package var maximumResponseBytes: Int
     /// Besides those that every request has: the trace that it belongs to.
     package var headers: [String: String] = [:]
@@ -28,7 +26,6 @@ package struct ProviderCall: Sendable {
     }
 }
 
-/// Asks providers.
 package protocol ProviderFetching: Sendable {
     /// The body of a complete answer with status 200 and JSON in it.
     ///

@@ -17,7 +17,6 @@ final class ProviderProtection: Sendable {
     /// What the protection says of a request that is about to be made.
     enum Admission: Sendable {
         case go(RequestTicket)
-        /// The provider is left alone for this long.
         case rest(Duration)
     }
 
@@ -32,7 +31,6 @@ final class ProviderProtection: Sendable {
         self.logger = logger
     }
 
-    /// How many providers are remembered.
     var count: Int { providers.withLock { $0.count } }
 
     // MARK: Claiming
@@ -77,7 +75,6 @@ final class ProviderProtection: Sendable {
         providers.withLock { $0[provider]?.sizes.size(atMost: .max) } ?? .max
     }
 
-    /// Requests at a time that a provider takes.
     func limit(of provider: ProviderKey) -> Int {
         providers.withLock { $0[provider]?.limit.value } ?? rules.initialConcurrency
     }
@@ -89,7 +86,6 @@ final class ProviderProtection: Sendable {
 
     // MARK: Requests
 
-    /// A request is about to be made.
     func begin(
         _ provider: ProviderKey, app: String, held: HeldSlots, lane: ReloadLane, at time: Duration
     ) -> Admission {
@@ -103,7 +99,6 @@ final class ProviderProtection: Sendable {
         }
     }
 
-    /// A request was answered.
     func answered(_ ticket: RequestTicket, timeout: Duration, at time: Duration) {
         let changes = update(ticket.provider, at: time) { health in
             let isSlow = health.isSlow(time - ticket.startedAt, of: timeout)
@@ -112,7 +107,6 @@ final class ProviderProtection: Sendable {
         tell(changes, ticket, nil, at: time)
     }
 
-    /// A request failed as a whole.
     func failed(_ ticket: RequestTicket, _ failure: ProviderFailure, at time: Duration) {
         let changes = update(ticket.provider, at: time) {
             $0.ended(ticket, RequestVerdict(failure), jitter: Double.random(in: 0...1), at: time)
@@ -147,7 +141,6 @@ final class ProviderProtection: Sendable {
 
     // MARK: Retries and sizes
 
-    /// Timelines are asked for the first time.
     func firstAttempts(_ count: Int, of provider: ProviderKey, at time: Duration) {
         update(provider, at: time) { $0.retries.firstAttempts(count, at: time) }
     }

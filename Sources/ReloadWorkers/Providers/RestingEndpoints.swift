@@ -32,7 +32,6 @@ final class RestingEndpoints: Sendable {
         }
     }
 
-    /// The endpoint has answered.
     func succeeded(_ endpoint: ProviderEndpoint, of provider: ProviderKey) {
         rests.withLock { $0[Key(provider: provider, endpoint: endpoint)] = nil }
     }

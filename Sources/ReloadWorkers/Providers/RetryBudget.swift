@@ -1,3 +1,5 @@
+import WidgetModel
+
 /// Keeps retries from multiplying the load on a provider that fails: those that fail are at most a fifth of first
 /// attempts, in timelines over a sliding window, or a small number when there is little else.
 ///
@@ -11,7 +13,6 @@ struct RetryBudget: Hashable, Sendable {
     private let window: Duration
     private var firsts: SlidingSum
     private var retries: SlidingSum
-    /// Timelines that were not granted a retry.
     private var refused: SlidingSum
 
     init(_ rules: ProtectionRules) {
@@ -23,7 +24,6 @@ struct RetryBudget: Hashable, Sendable {
         refused = SlidingSum(over: rules.retryWindow)
     }
 
-    /// Timelines are asked for the first time.
     mutating func firstAttempts(_ count: Int, at time: Duration) {
         firsts.add(count, at: time)
     }
@@ -44,7 +44,6 @@ struct RetryBudget: Hashable, Sendable {
     /// In windows.
     private static let longestWait = 30.0
 
-    /// Retries that may fail in a window.
     private func allowed(at time: Duration) -> Int {
         max(floor, Int((Double(firsts.total(at: time)) * share).rounded(.down)))
     }
@@ -59,5 +58,54 @@ struct RetryBudget: Hashable, Sendable {
     /// Retries that were paid for have succeeded, or were not made.
     mutating func payBack(_ count: Int, at time: Duration) {
         retries.takeBack(count, at: time)
+    }
+}
+
+/// A sum over the last while, in ten steps: what is older drops out.
+struct SlidingSum: Hashable, Sendable {
+    private static let steps: Int64 = 10
+
+    private struct Step: Hashable, Sendable {
+        let index: Int64
+        var value: Int
+    }
+
+    private let stepLength: Int64
+    /// At most ten, oldest first.
+    private var recent: [Step] = []
+
+    init(over window: Duration) {
+        stepLength = max(1, window.wholeMicroseconds / Self.steps)
+    }
+
+    mutating func add(_ value: Int, at time: Duration) {
+        let index = advance(to: time)
+        if let last = recent.indices.last, recent[last].index >= index {
+            recent[last].value += value
+        } else {
+            recent.append(Step(index: index, value: value))
+        }
+    }
+
+    /// Takes off what was added, the newest first, down to nothing.
+    mutating func takeBack(_ value: Int, at time: Duration) {
+        _ = advance(to: time)
+        var left = value
+        for step in recent.indices.reversed() where left > 0 {
+            let part = min(left, recent[step].value)
+            recent[step].value -= part
+            left -= part
+        }
+    }
+
+    func total(at time: Duration) -> Int {
+        let oldest = time.wholeMicroseconds / stepLength - Self.steps
+        return recent.reduce(0) { $1.index > oldest ? $0 + $1.value : $0 }
+    }
+
+    private mutating func advance(to time: Duration) -> Int64 {
+        let index = time.wholeMicroseconds / stepLength
+        recent.removeAll { $0.index <= index - Self.steps }
+        return index
     }
 }

@@ -3,18 +3,8 @@ import PostgresClient
 import WidgetModel
 import WidgetStore
 
-/// A fetched timeline whose content is the stored one.
-struct StoredTimeline: Sendable {
-    let fetched: FetchedTimeline
-    /// Whether the stored content changed just now: it is to be published.
-    let isChanged: Bool
-    /// Row as the store left it.
-    let row: StoreTimelines.Row
-}
-
 /// Stores fetched timelines: statements for groups, with natural batching.
 struct Storer: Sendable {
-    /// Most rows in a statement.
     private static let limit = 1_000
     /// Attempts for a row that other stores move on.
     private static let attempts = 4

@@ -13,16 +13,10 @@ struct AuditWalker {
     /// - Throws: `CancellationError`; an error that is not transient.
     func run() async throws {
         var last: Int64 = 0
-        while true {
+        try await context.repeatedly("audit") {
             let pause = last == 0 ? context.configuration.auditInterval : context.configuration.auditSpacing
             try await context.clock.sleep(for: WorkerClock.jittered(pause))
-            do {
-                last = try await chunk(after: last) ?? 0
-            } catch let error as PostgresError {
-                guard error.canPass else { throw error }
-                context.statistics.count { $0.databaseErrors += 1 }
-                context.logger.warning("cannot audit", metadata: ["error": "\(error)"])
-            }
+            last = try await chunk(after: last) ?? 0
         }
     }
 

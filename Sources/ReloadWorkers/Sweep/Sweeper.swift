@@ -6,7 +6,6 @@ import WidgetStore
 /// Turns reloads of everyone, and of very large audiences, into lists, in paced chunks; and changes the widgets of kinds that
 /// are retired or moved. Any number of processes may do it at once: a sweep that one works on is passed over by the others.
 struct Sweeper {
-    /// Sweeps that are looked at in one pass.
     private static let sweeps = 1_000
 
     let context: WorkerContext
@@ -16,26 +15,11 @@ struct Sweeper {
     ///
     /// - Throws: `CancellationError`; an error that is not transient.
     func run() async throws {
-        var failures = 0
-        while true {
-            try Task.checkCancellation()
+        try await context.repeatedly("sweep", size: context.sweepSize) {
             let mark = context.signal.mark(.sweeps)
             let began = context.clock.elapsed
-            do {
-                while try await pass() {}
-                failures = 0
-                context.sweepSize.ended(begun: began, isInTime: true, at: context.clock.elapsed)
-            } catch let error as PostgresError {
-                guard error.canPass else { throw error }
-                context.statistics.count { $0.databaseErrors += 1 }
-                if error.asksForLess {
-                    context.sweepSize.ended(begun: began, isInTime: false, at: context.clock.elapsed)
-                }
-                failures += 1
-                context.logger.error("cannot sweep", metadata: ["error": "\(error)", "failures": "\(failures)"])
-                try await context.clock.sleep(for: context.configuration.databaseBackoff.bound(attempt: failures))
-                continue
-            }
+            while try await pass() {}
+            context.sweepSize.ended(begun: began, isInTime: true, at: context.clock.elapsed)
             _ = try await context.signal.wait(
                 past: mark, timeout: WorkerClock.jittered(context.configuration.pollInterval),
                 clock: context.clock.clock)
@@ -63,5 +47,29 @@ struct Sweeper {
             context.signal.signal(.timelines)
         }
         return try await changeKinds() || isProgress
+    }
+
+    /// A chunk of each kind that is being retired, and of each whose widgets are moved to timelines of another identity;
+    /// answers whether any made progress.
+    func changeKinds() async throws -> Bool {
+        var isProgress = false
+        let store = WidgetStore(pool: context.pool)
+        // Each widget that moves may leave one timeline to be collected and place another.
+        let limit = max(1, context.sweepSize.share(of: context.configuration.sweepChunk) / 2)
+        let lists = max(1, context.configuration.bulkHighWater / Appending.limit)
+        for kind in try await context.pool.query(KindsToChange(maximumLists: lists)) {
+            try Task.checkCancellation()
+            // No chunk: another process has it, or will look again when it is time.
+            let chunk = try await store.changeChunk(
+                kindID: kind, limit: limit, settling: context.configuration.definitionSettling)
+            guard let chunk else { continue }
+            isProgress = true
+            if chunk.orphans + chunk.placed > 0 { context.signal.signal(.timelines) }
+            if chunk.isEnd {
+                context.logger.info(
+                    "the timelines of a kind have changed with its definition", metadata: ["kind": "\(kind)"])
+            }
+        }
+        return isProgress
     }
 }

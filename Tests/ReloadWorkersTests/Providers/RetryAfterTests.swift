@@ -7,16 +7,12 @@ struct RetryAfterTests {
     /// Sun, 06 Nov 1994 08:49:37 GMT.
     private static let time = Timestamp(microseconds: 784_111_777_000_000)
 
-    @Test(arguments: [
-        "Sun, 06 Nov 1994 08:49:37 GMT", "Sunday, 06-Nov-94 08:49:37 GMT", "Sun Nov  6 08:49:37 1994",
-    ])
-    func everyFormOfADateIsRead(text: String) {
-        #expect(HTTPDate.parse(text, now: Self.time) == Self.time)
+    @Test func aDateIsRead() {
+        #expect(HTTPDate.parse("Sun, 06 Nov 1994 08:49:37 GMT") == Self.time)
     }
 
     @Test(arguments: [
         ("120", 120), ("0", 0), (" 7\t", 7), ("Sun, 06 Nov 1994 08:51:37 GMT", 120),
-        ("Sunday, 06-Nov-94 08:50:37 GMT", 60), ("Sun Nov  6 09:49:37 1994", 3_600),
         ("Sat, 05 Nov 1994 08:49:37 GMT", 0),
     ])
     func whatItSays(text: String, seconds: Int) {
@@ -46,13 +42,5 @@ struct RetryAfterTests {
     @Test func aVeryLongTimeIsOne() {
         #expect(RetryAfter.delay("99999999999999999999999999", date: nil, now: Self.time) == .seconds(3_155_760_000))
         #expect(RetryAfter.delay("9223372036854775807", date: nil, now: Self.time) == .seconds(3_155_760_000))
-    }
-
-    @Test func yearsOfTwoDigitsAreNear() {
-        let now = Timestamp(rfc3339: "2026-06-01T00:00:00Z") ?? Self.time
-        #expect(
-            HTTPDate.parse("Sunday, 06-Nov-26 08:49:37 GMT", now: now) == Timestamp(rfc3339: "2026-11-06T08:49:37Z"))
-        #expect(
-            HTTPDate.parse("Sunday, 06-Nov-94 08:49:37 GMT", now: now) == Timestamp(rfc3339: "1994-11-06T08:49:37Z"))
     }
 }

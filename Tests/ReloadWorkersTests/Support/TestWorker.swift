@@ -50,7 +50,7 @@ struct TestWorker: Sendable {
         directory = DirectoryCache(pool: pool)
         context = WorkerContext(
             configuration: configuration, pool: pool, fetcher: fetcher,
-            output: OutputGate(publisher, configuration: configuration, clock: clock), signal: WorkSignal(),
+            output: OutputGate(publisher, backoff: configuration.outputBackoff, clock: clock), signal: WorkSignal(),
             statistics: WorkerStatistics(), clock: clock, onStored: onStored, logger: .silent, decisions: decisions)
         pipeline = Pipeline(context: context, directory: directory)
         engine.start(self)

@@ -1,10 +1,4 @@
-#if canImport(Glibc)
-import Glibc
-#elseif canImport(Musl)
-import Musl
-#elseif canImport(Darwin)
-import Darwin
-#endif
+import Foundation
 
 /// The system's look-up of host names. Blocks: call it on a thread of its own, never on Swift's cooperative pool.
 enum AddressLookup {
@@ -53,16 +47,5 @@ enum AddressLookup {
         default:
             return nil
         }
-    }
-}
-
-/// Addresses as text.
-enum AddressText {
-    static func parse(_ text: String) -> IPAddress? {
-        var v4 = in_addr_t(0)
-        if unsafe inet_pton(AF_INET, text, &v4) == 1 { return IPAddress(v4: UInt32(bigEndian: v4)) }
-        var v6 = (UInt64(0), UInt64(0))
-        guard unsafe inet_pton(AF_INET6, text, &v6) == 1 else { return nil }
-        return IPAddress(v6: UInt64(bigEndian: v6.0), UInt64(bigEndian: v6.1))
     }
 }

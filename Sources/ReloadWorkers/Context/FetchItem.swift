@@ -42,7 +42,6 @@ struct FetchBatch: Sendable {
     let app: RegisteredApp
     let provider: ProviderKey
     let items: [FetchItem]
-    /// The trace contexts of requests, by their positions.
     var traces: [EventPosition: String] = [:]
 
     /// The most urgent of its timelines'.
@@ -59,8 +58,27 @@ struct FetchBatch: Sendable {
 
     private static let suspiciousAttempts = 3
 
-    /// The same batch with some of its timelines.
     func keeping(_ some: [FetchItem]) -> FetchBatch {
         FetchBatch(app: app, provider: provider, items: some, traces: traces)
     }
+}
+
+struct FetchedTimeline: Sendable {
+    let item: FetchItem
+    /// Canonical JSON, as it is stored and published.
+    let content: [UInt8]
+    let hash: ContentHash
+    let policy: ReloadPolicy
+    let lastEntry: Timestamp
+    let lints: TimelineLints
+    let fetchTime: Duration
+}
+
+/// A fetched timeline whose content is the stored one.
+struct StoredTimeline: Sendable {
+    let fetched: FetchedTimeline
+    /// Whether the stored content changed just now: it is to be published.
+    let isChanged: Bool
+    /// Row as the store left it.
+    let row: StoreTimelines.Row
 }

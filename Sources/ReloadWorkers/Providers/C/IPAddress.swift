@@ -1,3 +1,5 @@
+import Foundation
+
 /// An IP address as a number, whatever family it was written in: an IPv4 address that is mapped into IPv6, or embedded
 /// in it for translation, is the IPv4 address that packets will go to.
 package struct IPAddress: Hashable, Sendable {
@@ -13,8 +15,15 @@ package struct IPAddress: Hashable, Sendable {
 
     /// Plain numeric text: dotted decimal, or an IPv6 address without brackets and zone.
     package init?(_ text: String) {
-        guard let address = AddressText.parse(text) else { return nil }
-        self = address
+        var v4 = in_addr_t(0)
+        var v6 = (UInt64(0), UInt64(0))
+        if unsafe inet_pton(AF_INET, text, &v4) == 1 {
+            self.init(v4: UInt32(bigEndian: v4))
+        } else if unsafe inet_pton(AF_INET6, text, &v6) == 1 {
+            self.init(v6: UInt64(bigEndian: v6.0), UInt64(bigEndian: v6.1))
+        } else {
+            return nil
+        }
     }
 
     init(v4: UInt32) {
@@ -52,7 +61,6 @@ package struct AddressBlock: Hashable, Sendable {
     /// From 0 to 32 or 128, by the base's family.
     let prefixLength: Int
 
-    /// An address, or a block in CIDR notation.
     package init?(_ text: String) {
         let parts = text.split(separator: "/", maxSplits: 1, omittingEmptySubsequences: false)
         guard let base = IPAddress(String(parts[0])) else { return nil }

@@ -5,21 +5,17 @@ package struct ProviderFailure: Error, Hashable, Sendable {
     package enum Reason: String, CaseIterable, Sendable {
         /// The URL is none that may be called, or its host has an address that the allow-list does not permit.
         case refused
-        /// The host's name has no address.
         case unresolved
         /// No connection, or it was lost before the answer was complete.
         case connection
         /// No complete answer within the kind's timeout.
         case timeout
-        /// A status other than 200.
         case status
         /// The answer is longer than the limit.
         case tooLarge
         /// The answer, or this timeline in it, is not what the contract says.
         case invalid
-        /// The answer leaves this timeline out.
         case missing
-        /// The answer has this timeline more than once.
         case duplicate
         /// The provider said that it failed for this timeline.
         case provider

@@ -8,7 +8,6 @@ package struct OpenBreaker: Hashable, Sendable {
     package let url: String
 }
 
-/// What the workers of this process have done since it started.
 package final class WorkerStatistics: Sendable {
     package struct Snapshot: Hashable, Sendable {
         /// Claims that took at least one timeline, and how many they took.
@@ -28,7 +27,6 @@ package final class WorkerStatistics: Sendable {
         package var foreign = 0
         /// Results that came after their claim had moved on.
         package var fenced = 0
-        /// Messages that Kafka did not acknowledge.
         package var unpublished = 0
         /// Timelines that the rules deferred, and that sleep because nobody looks at them.
         package var deferred = 0
@@ -36,11 +34,9 @@ package final class WorkerStatistics: Sendable {
         /// Timelines given back, by a stopping worker or for want of output.
         package var released = 0
         package var collected = 0
-        /// Timelines that the sweeper has listed or marked.
         package var swept = 0
         /// Timelines that the audit found without an appointment; more than none is a fault of Freshet.
         package var auditAppointed = 0
-        /// Requests for snapshots, and the snapshots stored.
         package var snapshotRequests = 0
         package var snapshots = 0
         /// Snapshots that were asked for and not got; their timelines were fetched all the same.
@@ -67,15 +63,9 @@ package final class WorkerStatistics: Sendable {
         package var bisectRequests = 0
         /// Timelines that alone make their provider fail.
         package var poisonous = 0
-        /// Batches that were too large for their provider.
         package var batchesTooLarge = 0
         /// By row id of the kind.
         package var kinds: [Int32: KindCounters] = [:]
-
-        /// Timelines asked for in a request, on average; 0 before the first.
-        package var timelinesPerRequest: Double {
-            requests == 0 ? 0 : Double(requestedTimelines) / Double(requests)
-        }
     }
 
     private let counts = Mutex(Snapshot())
@@ -88,7 +78,6 @@ package final class WorkerStatistics: Sendable {
         counts.withLock { body(&$0) }
     }
 
-    /// Counts for one kind.
     func count(kind id: Int32, _ body: (inout KindCounters) -> Void) {
         counts.withLock { body(&$0.kinds[id, default: KindCounters()]) }
     }

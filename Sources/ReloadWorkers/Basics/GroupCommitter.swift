@@ -44,7 +44,6 @@ final class GroupCommitter<Item: Sendable, Answer: Sendable>: Sendable {
         self.body = body
     }
 
-    /// Number of callers that wait for the next statement.
     var waiting: Int { state.withLock { $0.waiters.count } }
 
     /// Answers one value for each of the items, in their order.

@@ -3,7 +3,6 @@ import WidgetEvents
 import WidgetModel
 import WidgetStore
 
-/// The messages of the timelines topic.
 struct TimelineMessages: Sendable {
     /// `ce_source` of what the workers publish.
     static let source = "/freshet/workers"

@@ -1,7 +1,6 @@
 package import KafkaClient
 import Synchronization
 
-/// Where timelines are published.
 package protocol TimelinePublishing: Sendable {
     /// How long ``publish(_:)`` can take at most. A batch is published only while at least this much is left of its
     /// lease.

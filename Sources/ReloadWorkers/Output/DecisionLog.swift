@@ -6,6 +6,12 @@ import WidgetEvents
 package import WidgetModel
 package import WidgetStore
 
+/// Where decisions are told. Telling is never in the way of a reload: it takes note and returns.
+package protocol DecisionPublishing: Sendable {
+    /// - Parameter decisions: those of one statement.
+    func record(_ decisions: [DecisionRecord])
+}
+
 /// Publishes decisions to their topic, behind the reloads' backs: bounded, one send at a time, each message once. What
 /// finds no room, or is not acknowledged, is counted and logged, and not tried again.
 package final class DecisionLog: DecisionPublishing, Service {
@@ -17,7 +23,6 @@ package final class DecisionLog: DecisionPublishing, Service {
         package var dropped = 0
     }
 
-    /// Most decisions in one send.
     private static let batch = 1_000
     private static let logInterval = Duration.seconds(60)
     /// How long the last decisions may take when the process stops.

@@ -17,7 +17,6 @@ final class Pipeline: Sendable {
     let context: WorkerContext
     let directory: DirectoryCache
     let ender: ListEnder
-    /// Work to be started by the service.
     let works: AsyncStream<Work>
     private let start: AsyncStream<Work>.Continuation
     private let queue = FetchQueue()
@@ -147,7 +146,6 @@ final class Pipeline: Sendable {
         context.leases.roomFreed()
     }
 
-    /// Store, publish and settle.
     private func finish(_ outcome: FetchOutcome, of batch: FetchBatch) async {
         count(outcome, of: batch)
         settle(
@@ -225,7 +223,6 @@ final class Pipeline: Sendable {
             metadata: ["app": "\(batch.app.name)", "count": "\(outcome.foreign)"])
     }
 
-    /// Counts and tells of timelines that were stored.
     private func told(_ stored: [StoredTimeline]) {
         guard !stored.isEmpty else { return }
         let changed = stored.count(where: \.isChanged)

@@ -1,20 +1,6 @@
 import WidgetModel
 import WidgetStore
 
-/// A timeline with its provider's answer.
-struct FetchedTimeline: Sendable {
-    let item: FetchItem
-    /// Canonical JSON, as it is stored and published.
-    let content: [UInt8]
-    let hash: ContentHash
-    let policy: ReloadPolicy
-    let lastEntry: Timestamp
-    let lints: TimelineLints
-    /// From the request to its answer.
-    let fetchTime: Duration
-}
-
-/// Outcome of the requests for a batch.
 struct FetchOutcome: Sendable {
     var fetched: [FetchedTimeline] = []
     var failed: [(item: FetchItem, failure: ProviderFailure)] = []
@@ -25,7 +11,6 @@ struct FetchOutcome: Sendable {
 
     init() {}
 
-    /// Adds the outcome of another part.
     mutating func append(_ other: FetchOutcome) {
         fetched += other.fetched
         failed += other.failed
@@ -33,7 +18,6 @@ struct FetchOutcome: Sendable {
         foreign += other.foreign
     }
 
-    /// The same failure for all of a batch.
     init(_ failure: ProviderFailure, of batch: FetchBatch) {
         failed = batch.items.map { ($0, failure) }
     }

@@ -1,0 +1,51 @@
+import Logging
+import WidgetModel
+import WidgetStore
+
+extension WorkerContext {
+    /// Asks a provider for fallback content. A failure is noted of the endpoint, and of the provider where it says something
+    /// of it.
+    ///
+    /// - Parameter absence: how long a provider without the endpoint is not asked again.
+    /// - Throws: ``ProviderFailure``, `CancellationError`; errors of `read`.
+    func askFallback<Value>(
+        _ call: ProviderCall, of provider: ProviderKey, app: RegisteredApp, absence: Duration,
+        read: ([UInt8]) throws -> Value
+    ) async throws -> Value {
+        let began = clock.elapsed
+        do {
+            let value = try read(try await fetcher.fetch(call))
+            restingEndpoints.succeeded(call.endpoint, of: provider)
+            return value
+        } catch let failure as ProviderFailure {
+            try Task.checkCancellation()
+            restingEndpoints.failed(failure, call.endpoint, of: provider, at: clock.elapsed, absence: absence)
+            protection.fallbackFailed(failure, of: provider, app: app.name, startedAt: began, at: clock.elapsed)
+            throw failure
+        }
+    }
+}
+
+extension FallbackResponse {
+    /// - Throws: ``ProviderFailure`` for an answer that is wrong as a whole.
+    static func parse(_ body: () throws(JSONError) -> FallbackResponse) throws(ProviderFailure) -> FallbackResponse {
+        do throws(JSONError) {
+            return try body()
+        } catch {
+            throw ProviderFailure(.invalid, "the answer is not what the contract says: \(error)")
+        }
+    }
+}
+
+extension ProviderFailure {
+    /// The fault of one snapshot or placeholder of an answer; nil when it has none.
+    init?(_ outcome: FallbackOutcome) {
+        switch outcome {
+        case .value: return nil
+        case .failed(let code, let message): self.init(.provider, "\(code): \(message)")
+        case .missing: self.init(.missing, "the answer leaves it out")
+        case .duplicate: self.init(.duplicate, "the answer has it more than once")
+        case .invalid(let error): self.init(.invalid, "\(error)")
+        }
+    }
+}
