@@ -1,6 +1,5 @@
 import Foundation
 
-/// Reads whole text files of a bounded size.
 package enum BoundedFile {
     /// Error of a file that cannot be read, with its path.
     package struct Unreadable: Error, Sendable {

@@ -5,9 +5,6 @@ package struct SourceMark: Hashable, Comparable, Sendable {
     package var line: Int
     var column: Int
 
-    /// The mark of values without lines.
-    static let unknown = SourceMark(line: 0, column: 0)
-
     package static func < (left: SourceMark, right: SourceMark) -> Bool {
         (left.line, left.column) < (right.line, right.column)
     }
@@ -15,18 +12,15 @@ package struct SourceMark: Hashable, Comparable, Sendable {
 
 /// A value of a YAML document with its place, for error messages.
 ///
-/// It is a JSON value: scalars are resolved by YAML 1.2's core schema (`yes` is a string, `012` is twelve), keys are strings,
-/// and aliases are expanded.
+/// It is a JSON value: of plain scalars only `true`, `false`, `null` and the numbers of JSON are not strings (`yes` is one);
+/// keys are strings, and aliases are expanded.
 struct LocatedValue: Sendable {
     let mark: SourceMark
     let content: Content
 
     enum Content: Sendable {
-        case null
-        case bool(Bool)
-        /// A JSON number.
-        case number(String)
-        case string(String)
+        /// Neither an array nor an object.
+        case scalar(JSONValue)
         case sequence([LocatedValue])
         case mapping([Member])
     }
@@ -41,17 +35,26 @@ struct LocatedValue: Sendable {
     /// Name of the type for messages: "a string", "a list".
     var typeName: String {
         switch content {
-        case .null: "nothing"
-        case .bool: "a boolean"
-        case .number: "a number"
-        case .string: "a string"
+        case .scalar(.bool): "a boolean"
+        case .scalar(.number): "a number"
+        case .scalar(.string): "a string"
+        case .scalar: "nothing"
         case .sequence: "a list"
         case .mapping: "a mapping"
         }
     }
 
     var isNull: Bool {
-        if case .null = content { true } else { false }
+        if case .scalar(.null) = content { true } else { false }
+    }
+
+    var json: JSONValue {
+        switch content {
+        case .scalar(let value): value
+        case .sequence(let items): .array(items.map(\.json))
+        case .mapping(let members):
+            .object(JSONObject(members.map { JSONObject.Member(key: $0.key, value: $0.value.json) }))
+        }
     }
 }
 
@@ -61,7 +64,7 @@ package struct FileProblem: Error, Hashable, Sendable, CustomStringConvertible {
     /// Nil for the file as a whole.
     package var mark: SourceMark?
     /// `kinds[1].maxBatch`; empty for the document itself.
-    var path: String
+    var path = ""
     package var message: String
     var expectation: String?
 

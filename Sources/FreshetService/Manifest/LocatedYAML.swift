@@ -22,33 +22,21 @@ enum LocatedYAML {
         guard text.utf8.count <= maximumBytes else {
             outcome.problems.append(
                 FileProblem(
-                    file: file, mark: nil, path: "", message: "the file has \(text.utf8.count) bytes",
+                    file: file, message: "the file has \(text.utf8.count) bytes",
                     expectation: "at most \(maximumBytes)"))
             return outcome
         }
-        if let mark = AliasGuard.firstAliasBesideComplexKey(in: text) {
-            outcome.problems.append(
-                FileProblem(
-                    file: file, mark: mark, path: "", message: "aliases together with keys that are not plain strings",
-                    expectation: "the aliased value written out"))
-            return outcome
-        }
-        // The parser is recursive and allows a thousand levels.
-        return LargeStack.run { parse(text, file: file) }
-    }
-
-    private static func parse(_ text: String, file: String) -> Outcome {
         var converter = NodeConverter(file: file)
-        var documents: [LocatedValue] = []
         do {
             let parser = try Yams.Parser(yaml: padded(text))
             while let node = try parser.nextRoot() {
-                if let document = converter.convert(node) { documents.append(document) }
+                if let document = converter.convert(node) { outcome.documents.append(document) }
             }
         } catch {
-            converter.problems.append(problem(error, file: file, text: text))
+            converter.problems.append(problem(error, file: file))
         }
-        return Outcome(documents: documents, problems: converter.problems)
+        outcome.problems = converter.problems
+        return outcome
     }
 
     /// The text with a line end and at least 64 bytes.
@@ -60,8 +48,8 @@ enum LocatedYAML {
         return ended.utf8.count >= 64 ? ended : ended + String(repeating: "#", count: 64)
     }
 
-    private static func problem(_ error: any Error, file: String, text: String) -> FileProblem {
-        var problem = FileProblem(file: file, mark: nil, path: "", message: "the file is not valid YAML")
+    private static func problem(_ error: any Error, file: String) -> FileProblem {
+        var problem = FileProblem(file: file, message: "the file is not valid YAML")
         guard let error = error as? YamlError else { return problem }
         switch error {
         case .scanner(let context, let message, let mark, _), .parser(let context, let message, let mark, _),
@@ -70,8 +58,7 @@ enum LocatedYAML {
             let situation = (context?.text).map { " \($0)" } ?? ""
             problem.message = "invalid YAML\(situation): \(message)"
         case .reader(let message, let offset, _, _):
-            problem.mark = offset.map { mark(ofCharacter: $0, in: text) }
-            problem.message = "invalid YAML: \(message)"
+            problem.message = "invalid YAML: \(message)" + (offset.map { " at byte \($0)" } ?? "")
         case .duplicatedKeysInMapping(let keys, let context):
             problem.mark = SourceMark(line: context.mark.line, column: context.mark.column)
             let names = keys.sorted().map { Text.quoted($0) }.joined(separator: ", ")
@@ -82,18 +69,6 @@ enum LocatedYAML {
         }
         return problem
     }
-
-    private static func mark(ofCharacter offset: Int, in text: String) -> SourceMark {
-        var mark = SourceMark(line: 1, column: 1)
-        for character in text.prefix(offset) {
-            if character.isNewline {
-                mark = SourceMark(line: mark.line + 1, column: 1)
-            } else {
-                mark.column += character.unicodeScalars.count
-            }
-        }
-        return mark
-    }
 }
 
 /// Turns Yams' nodes into located values.
@@ -102,12 +77,8 @@ enum LocatedYAML {
 private struct NodeConverter {
     let file: String
     var problems: [FileProblem] = []
-    private var values = 0
-    private var isExhausted = false
-
-    init(file: String) {
-        self.file = file
-    }
+    var values = 0
+    var isExhausted = false
 
     mutating func convert(_ node: Node) -> LocatedValue? {
         convert(node, path: "", depth: 0)
@@ -176,23 +147,37 @@ private struct NodeConverter {
         _ scalar: Node.Scalar, node: Node, mark: SourceMark, path: String
     ) -> LocatedValue? {
         let tag = node.tag.rawValue
-        let isPlain = scalar.style == .plain
+        let string = LocatedValue(mark: mark, content: .scalar(.string(scalar.string)))
         switch Tag.Name(rawValue: tag) {
         case .str, .nonSpecific:
-            return LocatedValue(mark: mark, content: .string(scalar.string))
+            return string
         // Tags of YAML 1.1; an empty name is a scalar that Yams did not resolve.
         case .bool, .int, .float, .null, .timestamp, .merge, .value, .implicit:
-            guard isPlain else { return LocatedValue(mark: mark, content: .string(scalar.string)) }
-            switch CoreSchema.resolve(scalar.string) {
-            case .success(let content): return LocatedValue(mark: mark, content: content)
-            case .failure(let unrepresentable):
-                report(mark, path, unrepresentable.message, "a finite number")
-                return nil
-            }
+            guard scalar.style == .plain else { return string }
+            return plain(scalar.string, mark: mark, path: path)
         default:
             report(mark, path, "the tag \(tag) is not supported", nil)
             return nil
         }
+    }
+
+    private mutating func plain(_ text: String, mark: SourceMark, path: String) -> LocatedValue? {
+        let value: JSONValue
+        switch text {
+        case "", "~", "null", "Null", "NULL": value = .null
+        case "true", "True", "TRUE": value = .bool(true)
+        case "false", "False", "FALSE": value = .bool(false)
+        case _ where text.wholeMatch(of: /-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?/) != nil:
+            guard let number = JSONNumber(text) else {
+                report(
+                    mark, path, "\(Text.printable(text, maximum: 64)) is out of range",
+                    "a number that can be kept exactly, or a string in quotes")
+                return nil
+            }
+            value = .number(number)
+        default: value = .string(text)
+        }
+        return LocatedValue(mark: mark, content: .scalar(value))
     }
 
     private mutating func checkTag(_ node: Node, is expected: Tag.Name, mark: SourceMark, path: String) -> Bool {

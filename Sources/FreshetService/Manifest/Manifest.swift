@@ -6,10 +6,8 @@ package import WidgetRepresentation
 package struct Manifest: Sendable {
     package var apps: [App]
 
-    /// One app of a manifest.
     package struct App: Sendable {
         package var definition: AppDefinition
-        /// Place of the app's signing secret.
         package var signingSecretReference: SigningSecretReference?
         /// The secret; nil for none, or if secrets were not resolved.
         package var signingSecret: SigningSecret?
@@ -27,7 +25,6 @@ package struct ManifestError: Error, Sendable, CustomStringConvertible {
             .map(\.element)
     }
 
-    /// One line per problem.
     package var description: String {
         problems.map(\.description).joined(separator: "\n")
     }
@@ -44,13 +41,12 @@ extension Manifest {
             text = try BoundedFile.read(path: path, maximumBytes: LocatedYAML.maximumBytes)
         } catch {
             throw ManifestError(
-                problems: [FileProblem(file: path, mark: nil, path: "", message: error.message, expectation: nil)])
+                problems: [FileProblem(file: path, message: error.message)])
         }
         let folder = URL(fileURLWithPath: path).deletingLastPathComponent().path
         return try read(text: text, file: path, folder: folder, environment: environment)
     }
 
-    /// Reads and checks a manifest's text; `file` is the name in problems.
     package static func read(
         text: String, file: String, folder: String = ".", environment: [String: String]?
     ) throws(ManifestError) -> Manifest {
@@ -60,9 +56,7 @@ extension Manifest {
         var problems = yaml.problems + reader.problems
         if yaml.documents.isEmpty, problems.isEmpty {
             problems.append(
-                FileProblem(
-                    file: file, mark: nil, path: "", message: "the file is empty",
-                    expectation: "a mapping with app and kinds"))
+                FileProblem(file: file, message: "the file is empty", expectation: "a mapping with app and kinds"))
         }
         guard problems.isEmpty else { throw ManifestError(problems: problems) }
         return Manifest(apps: apps)

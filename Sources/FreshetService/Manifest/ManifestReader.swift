@@ -5,19 +5,10 @@ import WidgetRepresentation
 ///
 /// ``AppDefinition/validate(manifest:)`` has the rules; the reader finds the lines of its errors.
 struct ManifestReader {
-    /// Most bytes of a document as JSON, with its aliases expanded.
-    private static let maximumBytes = 4 * LocatedYAML.maximumBytes
-
-    private let file: String
-    private let folder: String
-    private let environment: [String: String]?
+    let file: String
+    let folder: String
+    let environment: [String: String]?
     private(set) var problems: [FileProblem] = []
-
-    init(file: String, folder: String, environment: [String: String]?) {
-        self.file = file
-        self.folder = folder
-        self.environment = environment
-    }
 
     /// The apps that could be read; use them only if no problem was found.
     mutating func apps(_ documents: [LocatedValue]) -> [Manifest.App] {
@@ -40,30 +31,17 @@ struct ManifestReader {
     }
 
     private mutating func app(_ document: LocatedValue) -> Manifest.App? {
-        guard document.minimumJSONBytes <= Self.maximumBytes else {
-            report(
-                document.mark, "", "the document is too large once the aliases are expanded",
-                expected: "at most \(Self.maximumBytes) bytes as JSON")
+        let (reference, secret) = signingSecret(document)
+        switch AppDefinition.validate(manifest: document.json) {
+        case .success(let definition):
+            return Manifest.App(definition: definition, signingSecretReference: reference, signingSecret: secret)
+        case .failure(let errors):
+            for error in errors.errors {
+                let place = document.place(of: error.pointer)
+                report(place.mark, place.path, error.message)
+            }
             return nil
         }
-        let (reference, secret) = signingSecret(document)
-        do throws(LocatedValue.OutOfRange) {
-            switch AppDefinition.validate(manifest: try document.json()) {
-            case .success(let definition):
-                return Manifest.App(
-                    definition: definition, signingSecretReference: reference, signingSecret: secret)
-            case .failure(let errors):
-                for error in errors.errors {
-                    let place = document.place(of: error.pointer)
-                    report(place.mark, place.path, error.message)
-                }
-            }
-        } catch {
-            report(
-                error.mark, "", "\(Text.printable(error.text, maximum: 64)) is out of range",
-                expected: "a number that can be kept exactly, or a string in quotes")
-        }
-        return nil
     }
 
     private mutating func signingSecret(
@@ -81,8 +59,8 @@ struct ManifestReader {
         }
         let reference: SigningSecretReference
         switch (places.first?.key, places.first?.value.content) {
-        case ("environment", .string(let name)?) where places.count == 1: reference = .environment(name)
-        case ("file", .string(let file)?) where places.count == 1: reference = .file(file)
+        case ("environment", .scalar(.string(let name))?) where places.count == 1: reference = .environment(name)
+        case ("file", .scalar(.string(let file))?) where places.count == 1: reference = .file(file)
         default:
             report(value.mark, path, "names not exactly one place", expected: expected)
             return (nil, nil)

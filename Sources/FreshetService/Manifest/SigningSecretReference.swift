@@ -1,7 +1,6 @@
 import Foundation
 package import WidgetRepresentation
 
-/// Place of a secret.
 package enum SigningSecretReference: Hashable, Sendable {
     case environment(String)
     /// A path, relative to the manifest's folder.

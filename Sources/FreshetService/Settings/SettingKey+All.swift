@@ -1,7 +1,7 @@
+import ReloadWorkers
 import WidgetModel
 
 extension SettingKey {
-    /// Every setting, in the order in which they are shown.
     package static let all: [SettingKey] =
         general + postgres + kafka + routes + topics + ingest + deadLetters + workers + providers + api + health
         + metrics + log
@@ -78,8 +78,7 @@ extension SettingKey {
             "topics.more", \.topics.more,
             expectation: "topic=pushes, topic=appChanges or topic=widgets, separated by commas",
             isValid: { name, sort in
-                (1...249).contains(name.utf8.count) && SettingText.isKafkaName(name)
-                    && TopicSettings.sorts.contains(sort)
+                SettingText.isKafkaName(name) && TopicSettings.sorts.contains(sort)
             }, "Further input topics and what they carry: one for each producer, that Kafka's ACLs keep others from."),
         .map(
             "topics.allowedApps", \.topics.allowedApps,
@@ -169,7 +168,7 @@ extension SettingKey {
         .list(
             "providers.allowPrivateNetworks", \.providers.allowPrivateNetworks,
             expectation: "CIDR blocks, addresses or host names, such as 10.0.0.0/8, ::1, *.internal.example.com",
-            isValid: NetworkPattern.isValid,
+            isValid: { (try? EgressPolicy(allowing: [$0])) != nil },
             "Private addresses that providers may have; none unless listed here."),
         .duration(
             "providers.connectTimeout", \.providers.connectTimeout, .milliseconds(10)...(.seconds(300)),

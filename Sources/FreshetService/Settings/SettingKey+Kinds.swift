@@ -1,119 +1,107 @@
 import WidgetModel
 
 extension SettingKey {
-    static func text(
-        _ name: String, _ path: any WritableKeyPath<Settings, String> & Sendable, limit: Int = 256, _ summary: String
-    ) -> SettingKey {
-        SettingKey(
-            name: name, summary: summary, expectation: "1 to \(limit) bytes of text", isSecret: false, shape: .scalar,
-            assign: { settings, text throws(SettingMismatch) in
-                guard (1...limit).contains(text.utf8.count) else { throw SettingMismatch() }
-                settings[keyPath: path] = text
-            },
-            write: { $0[keyPath: path] })
-    }
+    typealias Path<Value> = any WritableKeyPath<Settings, Value> & Sendable
 
-    static func optionalText(
-        _ name: String, _ path: any WritableKeyPath<Settings, String?> & Sendable, expectation: String,
-        isSecret: Bool = false, isValid: @escaping @Sendable (String) -> Bool = { _ in true }, _ summary: String
+    /// A setting of one value.
+    private static func scalar<Value>(
+        _ name: String, _ path: Path<Value>, _ expectation: String, isSecret: Bool = false, _ summary: String,
+        read: @escaping @Sendable (String) throws(SettingMismatch) -> Value,
+        write: @escaping @Sendable (Value) -> String?
     ) -> SettingKey {
         SettingKey(
             name: name, summary: summary, expectation: expectation, isSecret: isSecret, shape: .scalar,
-            assign: { settings, text throws(SettingMismatch) in
-                guard (1...16_384).contains(text.utf8.count), isValid(text) else { throw SettingMismatch() }
-                settings[keyPath: path] = text
-            },
-            write: { $0[keyPath: path] })
+            assign: { settings, text throws(SettingMismatch) in settings[keyPath: path] = try read(text) },
+            write: { write($0[keyPath: path]) })
     }
 
-    /// The name of a topic, in Kafka's characters.
-    static func topic(
-        _ name: String, _ path: any WritableKeyPath<Settings, String> & Sendable, _ summary: String
+    static func text(_ name: String, _ path: Path<String>, _ summary: String) -> SettingKey {
+        scalar(name, path, "1 to 256 bytes of text", summary) { text throws(SettingMismatch) in
+            try SettingText.check(text, (1...256).contains(text.utf8.count))
+        } write: {
+            $0
+        }
+    }
+
+    static func optionalText(
+        _ name: String, _ path: Path<String?>, expectation: String, isSecret: Bool = false,
+        isValid: @escaping @Sendable (String) -> Bool = { _ in true }, _ summary: String
     ) -> SettingKey {
-        SettingKey(
-            name: name, summary: summary, expectation: "1 to 249 letters, digits, dots, underscores or hyphens",
-            isSecret: false, shape: .scalar,
-            assign: { settings, text throws(SettingMismatch) in
-                guard (1...249).contains(text.utf8.count), SettingText.isKafkaName(text), text != ".", text != ".."
-                else {
-                    throw SettingMismatch()
-                }
-                settings[keyPath: path] = text
-            },
-            write: { $0[keyPath: path] })
+        scalar(name, path, expectation, isSecret: isSecret, summary) { text throws(SettingMismatch) in
+            try SettingText.check(text, (1...16_384).contains(text.utf8.count) && isValid(text))
+        } write: {
+            $0
+        }
+    }
+
+    static func topic(_ name: String, _ path: Path<String>, _ summary: String) -> SettingKey {
+        scalar(name, path, "1 to 249 letters, digits, dots, underscores or hyphens", summary) {
+            text throws(SettingMismatch) in
+            try SettingText.check(text, SettingText.isKafkaName(text) && text != "." && text != "..")
+        } write: {
+            $0
+        }
     }
 
     static func integer(
-        _ name: String, _ path: any WritableKeyPath<Settings, Int> & Sendable, _ range: ClosedRange<Int>,
-        _ summary: String
+        _ name: String, _ path: Path<Int>, _ range: ClosedRange<Int>, _ summary: String
     ) -> SettingKey {
-        SettingKey(
-            name: name, summary: summary, expectation: "\(range.lowerBound) to \(range.upperBound)", isSecret: false,
-            shape: .scalar,
-            assign: { settings, text throws(SettingMismatch) in
-                settings[keyPath: path] = try SettingText.integer(text, in: range)
-            },
-            write: { "\($0[keyPath: path])" })
+        scalar(name, path, "\(range.lowerBound) to \(range.upperBound)", summary) { text throws(SettingMismatch) in
+            try SettingText.integer(text, in: range)
+        } write: {
+            "\($0)"
+        }
     }
 
     static func optionalInteger(
-        _ name: String, _ path: any WritableKeyPath<Settings, Int?> & Sendable, _ range: ClosedRange<Int>,
-        _ summary: String
+        _ name: String, _ path: Path<Int?>, _ range: ClosedRange<Int>, _ summary: String
     ) -> SettingKey {
-        SettingKey(
-            name: name, summary: summary, expectation: "\(range.lowerBound) to \(range.upperBound)", isSecret: false,
-            shape: .scalar,
-            assign: { settings, text throws(SettingMismatch) in
-                settings[keyPath: path] = try SettingText.integer(text, in: range)
-            },
-            write: { $0[keyPath: path].map { "\($0)" } })
+        scalar(name, path, "\(range.lowerBound) to \(range.upperBound)", summary) { text throws(SettingMismatch) in
+            try SettingText.integer(text, in: range)
+        } write: {
+            $0.map { "\($0)" }
+        }
     }
 
     static func duration(
-        _ name: String, _ path: any WritableKeyPath<Settings, Duration> & Sendable, _ range: ClosedRange<Duration>,
-        _ summary: String
+        _ name: String, _ path: Path<Duration>, _ range: ClosedRange<Duration>, _ summary: String
     ) -> SettingKey {
         let bounds = "\(DurationText.write(range.lowerBound)) to \(DurationText.write(range.upperBound))"
-        return SettingKey(
-            name: name, summary: summary, expectation: bounds, isSecret: false, shape: .scalar,
-            assign: { settings, text throws(SettingMismatch) in
-                guard let duration = DurationText.parse(text) else {
-                    throw SettingMismatch(reason: "is not \(DurationText.form)")
-                }
-                guard range.contains(duration) else { throw SettingMismatch(reason: "is out of range") }
-                settings[keyPath: path] = duration
-            },
-            write: { DurationText.write($0[keyPath: path]) })
+        return scalar(name, path, bounds, summary) { text throws(SettingMismatch) in
+            guard let duration = DurationText.parse(text) else {
+                throw SettingMismatch(reason: "is not \(DurationText.form)")
+            }
+            guard range.contains(duration) else { throw SettingMismatch(reason: "is out of range") }
+            return duration
+        } write: {
+            DurationText.write($0)
+        }
     }
 
     static func choice<Value: RawRepresentable<String> & CaseIterable & Sendable>(
-        _ name: String, _ path: any WritableKeyPath<Settings, Value> & Sendable, _ summary: String
+        _ name: String, _ path: Path<Value>, _ summary: String
     ) -> SettingKey {
-        SettingKey(
-            name: name, summary: summary, expectation: Value.allCases.map(\.rawValue).joined(separator: ", "),
-            isSecret: false, shape: .scalar,
-            assign: { settings, text throws(SettingMismatch) in
-                guard let value = Value(rawValue: text) else { throw SettingMismatch() }
-                settings[keyPath: path] = value
-            },
-            write: { $0[keyPath: path].rawValue })
+        let choices = Value.allCases.map(\.rawValue).joined(separator: ", ")
+        return scalar(name, path, choices, summary) { text throws(SettingMismatch) in
+            guard let value = Value(rawValue: text) else { throw SettingMismatch() }
+            return value
+        } write: {
+            $0.rawValue
+        }
     }
 
-    static func flag(
-        _ name: String, _ path: any WritableKeyPath<Settings, Bool> & Sendable, _ summary: String
-    ) -> SettingKey {
-        SettingKey(
-            name: name, summary: summary, expectation: "true, false", isSecret: false, shape: .scalar,
-            assign: { settings, text throws(SettingMismatch) in
-                guard let value = Bool(text) else { throw SettingMismatch() }
-                settings[keyPath: path] = value
-            },
-            write: { "\($0[keyPath: path])" })
+    static func flag(_ name: String, _ path: Path<Bool>, _ summary: String) -> SettingKey {
+        scalar(name, path, "true, false", summary) { text throws(SettingMismatch) in
+            guard let value = Bool(text) else { throw SettingMismatch() }
+            return value
+        } write: {
+            "\($0)"
+        }
     }
 
     /// A list whose items `isValid` accepts.
     static func list(
-        _ name: String, _ path: any WritableKeyPath<Settings, [String]> & Sendable, expectation: String,
+        _ name: String, _ path: Path<[String]>, expectation: String,
         isValid: @escaping @Sendable (String) -> Bool, _ summary: String
     ) -> SettingKey {
         SettingKey(
@@ -130,7 +118,7 @@ extension SettingKey {
 
     /// Names with values that `isValid` accepts.
     static func map(
-        _ name: String, _ path: any WritableKeyPath<Settings, [String: String]> & Sendable, expectation: String,
+        _ name: String, _ path: Path<[String: String]>, expectation: String,
         isSecret: Bool = false, isValid: @escaping @Sendable (String, String) -> Bool, _ summary: String
     ) -> SettingKey {
         SettingKey(
@@ -154,9 +142,15 @@ extension SettingKey {
 
 /// The text of values. Lists are separated by commas, with `\,` for a comma and `\\` for a backslash within an item.
 enum SettingText {
-    /// Whether it has only characters that Kafka allows in names.
+    /// Whether Kafka allows it as a name.
     static func isKafkaName(_ text: String) -> Bool {
-        text.allSatisfy { $0.isASCII && ($0.isLetter || $0.isNumber || "._-".contains($0)) }
+        (1...249).contains(text.utf8.count)
+            && text.allSatisfy { $0.isASCII && ($0.isLetter || $0.isNumber || "._-".contains($0)) }
+    }
+
+    static func check(_ text: String, _ isValid: Bool) throws(SettingMismatch) -> String {
+        guard isValid else { throw SettingMismatch() }
+        return text
     }
 
     static func integer(_ text: String, in range: ClosedRange<Int>) throws(SettingMismatch) -> Int {
@@ -204,5 +198,29 @@ extension String {
         guard let first = firstIndex(where: { !$0.isWhitespace }), let last = lastIndex(where: { !$0.isWhitespace })
         else { return "" }
         return String(self[first...last])
+    }
+}
+
+/// The form of `kafka.bootstrapServers`: `host`, `host:port`, `[ipv6]:port`, perhaps after `protocol://`, by commas.
+enum BootstrapServers {
+    static func isValid(_ text: String) -> Bool {
+        let servers = text.split(separator: ",", omittingEmptySubsequences: true)
+        return !servers.isEmpty
+            && servers.allSatisfy { server in
+                var rest = server.drop { $0 == " " }
+                while rest.last == " " { rest.removeLast() }
+                if let scheme = rest.firstRange(of: "://") { rest = rest[scheme.upperBound...] }
+                return isServer(rest)
+            }
+    }
+
+    private static func isServer(_ text: Substring) -> Bool {
+        guard !text.isEmpty, !text.contains(where: \.isWhitespace) else { return false }
+        // Colons in brackets belong to an address.
+        let afterHost = text.hasPrefix("[") ? text.drop { $0 != "]" }.dropFirst() : text.drop { $0 != ":" }
+        guard afterHost.count < text.count else { return false }
+        guard !afterHost.isEmpty else { return true }
+        guard afterHost.hasPrefix(":"), let port = Int(afterHost.dropFirst()) else { return false }
+        return (1...65_535).contains(port)
     }
 }

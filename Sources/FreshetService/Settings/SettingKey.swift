@@ -2,7 +2,6 @@
 package struct SettingKey: Sendable {
     /// `workers.claimBatch`
     package let name: String
-    /// One-line description.
     package let summary: String
     /// Allowed values: "1 to 1000", "text or json".
     package let expectation: String

@@ -20,7 +20,6 @@ package struct LoadedSettings: Sendable {
         package let place: String
     }
 
-    /// All settings in force, in the order of the table.
     package var rows: [Row] {
         SettingKey.all.map { key in
             Row(name: key.name, value: key.display(settings), place: places[key.name] ?? "default")
@@ -71,7 +70,7 @@ extension Settings {
         for name in flags.keys.sorted() where !SettingKey.knownNames.contains(name) {
             reading.problems.append(
                 SettingProblem(
-                    key: name, source: "the options", value: nil, reason: "unknown setting",
+                    key: name, source: "the options", reason: "unknown setting",
                     expectation: Suggestion.closest(to: name, among: SettingKey.knownNames)))
         }
         sources.append(.flags(flags.filter { SettingKey.knownNames.contains($0.key) }))
@@ -97,19 +96,24 @@ extension Settings {
     }
 }
 
-/// State of reading the settings.
 private struct SettingsReading {
     var settings = Settings()
     var places: [String: String] = [:]
     var problems: [SettingProblem] = []
 
+    mutating func report(
+        key: String, source: String? = nil, value: String? = nil, reason: String, expectation: String?
+    ) {
+        problems.append(
+            SettingProblem(key: key, source: source, value: value, reason: reason, expectation: expectation))
+    }
+
     /// Reports variables without a value: a deployment that lost a value must not go on with the default.
     mutating func checkVariables(_ variables: SettingSource, names: [String]) {
         for name in names where variables.isBlank(name) {
-            problems.append(
-                SettingProblem(
-                    key: name, source: variables.place(of: name), value: nil, reason: "is set to nothing",
-                    expectation: "a value, or no such variable"))
+            report(
+                key: name, source: variables.place(of: name), reason: "is set to nothing",
+                expectation: "a value, or no such variable")
         }
     }
 
@@ -135,10 +139,9 @@ private struct SettingsReading {
         }
         let place = source.place(of: fileKey)
         guard direct == nil else {
-            problems.append(
-                SettingProblem(
-                    key: key.name, source: "\(source.place(of: key.name)), \(place)", value: nil,
-                    reason: "is given both itself and as a file", expectation: "one of them"))
+            report(
+                key: key.name, source: "\(source.place(of: key.name)), \(place)",
+                reason: "is given both itself and as a file", expectation: "one of them")
             return nil
         }
         let folder = URL(fileURLWithPath: source.folder ?? FileManager.default.currentDirectoryPath, isDirectory: true)
@@ -147,10 +150,9 @@ private struct SettingsReading {
                 path: URL(fileURLWithPath: path, relativeTo: folder).path, maximumBytes: 65_536)
             return (Self.fileText(text, shape: key.shape), place)
         } catch {
-            problems.append(
-                SettingProblem(
-                    key: fileKey, source: place, value: nil, reason: error.message,
-                    expectation: "a file with the value of \(key.name)"))
+            report(
+                key: fileKey, source: place, reason: error.message,
+                expectation: "a file with the value of \(key.name)")
             return nil
         }
     }
@@ -169,10 +171,9 @@ private struct SettingsReading {
             try key.assign(&settings, text)
             places[key.name] = place
         } catch {
-            problems.append(
-                SettingProblem(
-                    key: key.name, source: place, value: key.isSecret ? nil : text,
-                    reason: error.reason ?? "is not allowed", expectation: key.expectation))
+            report(
+                key: key.name, source: place, value: key.isSecret ? nil : text,
+                reason: error.reason ?? "is not allowed", expectation: key.expectation)
         }
     }
 
@@ -183,29 +184,25 @@ private struct SettingsReading {
             if settings.kafka.embedded, name == "kafka.bootstrapServers" { continue }
             // It may be set and have been reported as wrong.
             guard !problems.contains(where: { $0.key == name || $0.key == key.fileKeyName }) else { continue }
-            problems.append(
-                SettingProblem(
-                    key: name, source: nil, value: nil,
-                    reason: "is not set: give it as \(key.environmentName), or in the configuration file",
-                    expectation: key.expectation))
+            report(
+                key: name, reason: "is not set: give it as \(key.environmentName), or in the configuration file",
+                expectation: key.expectation)
         }
         if settings.postgres.url != nil {
             do throws(CommandFailure) {
                 _ = try settings.postgresConfiguration()
             } catch {
-                problems.append(
-                    SettingProblem(
-                        key: "postgres.url", source: places["postgres.url"], value: nil,
-                        reason: error.message.replacing("postgres.url: ", with: ""),
-                        expectation: SettingKey.byName["postgres.url"]?.expectation))
+                report(
+                    key: "postgres.url", source: places["postgres.url"],
+                    reason: error.message.replacing("postgres.url: ", with: ""),
+                    expectation: SettingKey.byName["postgres.url"]?.expectation)
             }
         }
         if settings.kafka.deliveryTimeout >= settings.workers.lease {
-            problems.append(
-                SettingProblem(
-                    key: "kafka.deliveryTimeout", source: places["kafka.deliveryTimeout"] ?? places["workers.lease"],
-                    value: DurationText.write(settings.kafka.deliveryTimeout), reason: "is not under the lease",
-                    expectation: "less than workers.lease, which is \(DurationText.write(settings.workers.lease))"))
+            report(
+                key: "kafka.deliveryTimeout", source: places["kafka.deliveryTimeout"] ?? places["workers.lease"],
+                value: DurationText.write(settings.kafka.deliveryTimeout), reason: "is not under the lease",
+                expectation: "less than workers.lease, which is \(DurationText.write(settings.workers.lease))")
         }
         checkEmbedded()
         checkTopics()
@@ -213,17 +210,16 @@ private struct SettingsReading {
 
     private mutating func checkEmbedded() {
         guard settings.kafka.embedded else { return }
-        func report(_ reason: String, _ expectation: String) {
-            problems.append(
-                SettingProblem(
-                    key: "kafka.embedded", source: places["kafka.embedded"], value: "true", reason: reason,
-                    expectation: expectation))
+        func contradict(_ reason: String, _ expectation: String) {
+            report(
+                key: "kafka.embedded", source: places["kafka.embedded"], value: "true", reason: reason,
+                expectation: expectation)
         }
         if settings.kafka.bootstrapServers != nil {
-            report("contradicts kafka.bootstrapServers", "one of them")
+            contradict("contradicts kafka.bootstrapServers", "one of them")
         }
         if settings.role != .all {
-            report(
+            contradict(
                 "is for the role all: other processes cannot share the cluster (role is \(settings.role.rawValue))",
                 "kafka.bootstrapServers, perhaps of `freshet kafka`")
         }
@@ -234,26 +230,22 @@ private struct SettingsReading {
         for key in SettingKey.all where key.name.hasPrefix("topics.") {
             guard case .scalar = key.shape, let topic = key.write(settings) else { continue }
             if let owner = owners[topic] {
-                problems.append(
-                    SettingProblem(
-                        key: key.name, source: places[key.name] ?? places[owner], value: topic,
-                        reason: "is also \(owner)", expectation: "a topic of its own"))
+                report(
+                    key: key.name, source: places[key.name] ?? places[owner], value: topic, reason: "is also \(owner)",
+                    expectation: "a topic of its own")
             }
             owners[topic] = owners[topic] ?? key.name
         }
         for topic in settings.topics.more.keys.sorted() {
             guard let owner = owners[topic] else { continue }
-            problems.append(
-                SettingProblem(
-                    key: "topics.more", source: places["topics.more"], value: topic, reason: "is also \(owner)",
-                    expectation: "a topic of its own"))
+            report(
+                key: "topics.more", source: places["topics.more"], value: topic, reason: "is also \(owner)",
+                expectation: "a topic of its own")
         }
         for topic in settings.topics.allowedApps.keys.sorted() where !settings.topics.inputs.contains(topic) {
-            problems.append(
-                SettingProblem(
-                    key: "topics.allowedApps", source: places["topics.allowedApps"], value: topic,
-                    reason: "is no input topic",
-                    expectation: "one of \(settings.topics.inputs.joined(separator: ", "))"))
+            report(
+                key: "topics.allowedApps", source: places["topics.allowedApps"], value: topic,
+                reason: "is no input topic", expectation: "one of \(settings.topics.inputs.joined(separator: ", "))")
         }
     }
 }

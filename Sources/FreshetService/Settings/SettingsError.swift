@@ -1,6 +1,5 @@
 package import WidgetModel
 
-/// An error in a setting.
 package struct SettingProblem: Error, Hashable, Sendable, CustomStringConvertible {
     /// Name of the setting; empty if a whole source cannot be read.
     var key: String
@@ -30,7 +29,6 @@ package struct SettingProblem: Error, Hashable, Sendable, CustomStringConvertibl
     }
 }
 
-/// All errors in the settings.
 package struct SettingsError: Error, Sendable, CustomStringConvertible {
     package let problems: [SettingProblem]
 
@@ -38,7 +36,6 @@ package struct SettingsError: Error, Sendable, CustomStringConvertible {
         self.problems = problems
     }
 
-    /// One line per problem.
     package var description: String {
         problems.map(\.description).joined(separator: "\n")
     }

@@ -7,7 +7,7 @@ struct SettingsFile: Sendable {
     /// A value as text, with its place.
     struct Value: Sendable, Equatable {
         var text: String
-        /// `freshet.yaml:12:3`, or the file for formats without lines.
+        /// `freshet.yaml:12:3`
         var place: String
     }
 
@@ -27,7 +27,7 @@ struct SettingsFile: Sendable {
         do throws(BoundedFile.Unreadable) {
             read(try BoundedFile.read(path: path, maximumBytes: Self.maximumBytes))
         } catch {
-            problems = [SettingProblem(key: "", source: nil, value: nil, reason: error.message, expectation: nil)]
+            problems = [SettingProblem(key: "", reason: error.message)]
         }
     }
 
@@ -39,12 +39,12 @@ struct SettingsFile: Sendable {
 
     private mutating func read(_ text: String) {
         switch URL(fileURLWithPath: path).pathExtension.lowercased() {
-        case "yaml", "yml": readYAML(text)
-        case "json": readJSON(text)
+        // JSON is YAML.
+        case "yaml", "yml", "json": readYAML(text)
         default:
             problems = [
                 SettingProblem(
-                    key: "", source: path, value: nil, reason: "unknown format of the configuration file",
+                    key: "", source: path, reason: "unknown format of the configuration file",
                     expectation: "a name that ends in .yaml, .yml or .json")
             ]
         }
@@ -54,7 +54,7 @@ struct SettingsFile: Sendable {
         let outcome = LocatedYAML.read(text, file: path)
         problems += outcome.problems.map { problem in
             SettingProblem(
-                key: problem.path, source: place(problem.mark), value: nil, reason: problem.message,
+                key: problem.path, source: place(problem.mark), reason: problem.message,
                 expectation: problem.expectation)
         }
         guard outcome.documents.count <= 1 else {
@@ -62,18 +62,6 @@ struct SettingsFile: Sendable {
             return
         }
         if let document = outcome.documents.first, !document.isNull { flatten(document, path: "") }
-    }
-
-    private mutating func readJSON(_ text: String) {
-        do throws(JSONError) {
-            flatten(LocatedValue(json: try JSONValue.parse(Array(text.utf8))), path: "")
-        } catch {
-            let mark = SourceMark(ofByte: error.byteOffset, in: text)
-            problems.append(
-                SettingProblem(
-                    key: "", source: place(mark), value: nil, reason: "invalid JSON: \(error.message)",
-                    expectation: nil))
-        }
     }
 
     private mutating func flatten(_ value: LocatedValue, path: String) {
@@ -92,7 +80,7 @@ struct SettingsFile: Sendable {
             } else {
                 problems.append(
                     SettingProblem(
-                        key: name, source: place(member.keyMark), value: nil, reason: "unknown setting",
+                        key: name, source: place(member.keyMark), reason: "unknown setting",
                         expectation: Suggestion.closest(to: name, among: SettingKey.knownNames).map {
                             "\"\($0)\" (did you mean it?)"
                         } ?? "one of those that `freshet config keys` lists"))
@@ -130,12 +118,11 @@ struct SettingsFile: Sendable {
     }
 
     private mutating func report(_ value: LocatedValue, _ key: String, _ reason: String, expected: String) {
-        problems.append(
-            SettingProblem(key: key, source: place(value.mark), value: nil, reason: reason, expectation: expected))
+        problems.append(SettingProblem(key: key, source: place(value.mark), reason: reason, expectation: expected))
     }
 
     private func place(_ mark: SourceMark?) -> String {
-        guard let mark, mark != .unknown else { return path }
+        guard let mark else { return path }
         return "\(path):\(mark.line):\(mark.column)"
     }
 }
@@ -144,10 +131,10 @@ extension LocatedValue {
     /// A boolean, number or string as text.
     fileprivate var scalarText: String? {
         switch content {
-        case .bool(let value): "\(value)"
-        case .number(let text): text
-        case .string(let text): text
-        case .null, .sequence, .mapping: nil
+        case .scalar(.bool(let value)): "\(value)"
+        case .scalar(.number(let number)): number.text
+        case .scalar(.string(let text)): text
+        default: nil
         }
     }
 

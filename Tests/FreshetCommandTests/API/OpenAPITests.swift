@@ -21,19 +21,7 @@ struct OpenAPITests {
     private static func document() throws -> JSONValue {
         let outcome = LocatedYAML.read(try String(contentsOf: file, encoding: .utf8), file: "openapi.yaml")
         #expect(outcome.problems.isEmpty, "\(outcome.problems)")
-        return json(try #require(outcome.documents.first))
-    }
-
-    private static func json(_ value: LocatedValue) -> JSONValue {
-        switch value.content {
-        case .null: .null
-        case .bool(let flag): .bool(flag)
-        case .number(let text): JSONNumber(text).map { .number($0) } ?? .string(text)
-        case .string(let text): .string(text)
-        case .sequence(let items): .array(items.map(json))
-        case .mapping(let members):
-            .object(JSONObject(members.map { JSONObject.Member(key: $0.key, value: json($0.value)) }))
-        }
+        return try #require(outcome.documents.first).json
     }
 
     private static let routes: APIRoutes = APIService(

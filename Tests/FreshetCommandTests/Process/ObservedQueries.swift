@@ -67,7 +67,7 @@ struct ObservedQueries {
         guard read.problems.isEmpty, !read.documents.isEmpty else {
             throw Unreadable(description: "\(path): \(read.problems)")
         }
-        return try read.documents.map { try $0.json() }
+        return read.documents.map(\.json)
     }
 
     /// The labels that a query selects by.
@@ -88,7 +88,7 @@ struct ObservedQueries {
     private mutating func readRules() throws {
         let text = try Self.text("deploy/prometheus/rules.yaml")
         let read = LocatedYAML.read(text, file: "rules.yaml")
-        guard read.problems.isEmpty, let document = try read.documents.first?.json(),
+        guard read.problems.isEmpty, let document = read.documents.first?.json,
             case .array(let groups)? = document["groups"], !groups.isEmpty
         else { throw Unreadable(description: "the rules have no groups: \(read.problems)") }
         for group in groups {

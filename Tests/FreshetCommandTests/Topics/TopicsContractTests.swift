@@ -17,7 +17,7 @@ struct TopicsContractTests {
         let text = try String(contentsOf: Self.document, encoding: .utf8)
         let outcome = LocatedYAML.read(text, file: "asyncapi.yaml")
         let located = try #require(outcome.documents.first)
-        let document = try located.json()
+        let document = located.json
         var channels: [String: JSONValue] = [:]
         for channel in try #require(document["channels"]?.objectValue).members {
             channels[try #require(channel.value["address"]?.stringValue)] = channel.value["bindings"]?["kafka"]

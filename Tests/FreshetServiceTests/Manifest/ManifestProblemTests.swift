@@ -112,7 +112,7 @@ struct ManifestProblemTests {
         Case(
             name: "too large to be a number", text: kind("maxBatch: 99999999999999999999"),
             problems: [
-                "kinds.yaml:6:15: 99999999999999999999 is out of range; "
+                "kinds.yaml:6:15: kinds[0].maxBatch: 99999999999999999999 is out of range; "
                     + "expected a number that can be kept exactly, or a string in quotes"
             ]),
         Case(
@@ -180,7 +180,7 @@ struct ManifestProblemTests {
                 kinds: [{name: A, placeholder: {a: [1, 1e999]}}]
                 """,
             problems: [
-                "kinds.yaml:3:40: 1e999 is out of range; expected a number that can be kept exactly, or a string in quotes"
+                "kinds.yaml:3:40: kinds[0].placeholder.a[1]: 1e999 is out of range; expected a number that can be kept exactly, or a string in quotes"
             ]),
         Case(
             name: "integer that a double rounds",
@@ -190,7 +190,7 @@ struct ManifestProblemTests {
                 kinds: [{name: A, placeholder: {card: 9007199254740993}}]
                 """,
             problems: [
-                "kinds.yaml:3:39: 9007199254740993 is out of range; "
+                "kinds.yaml:3:39: kinds[0].placeholder.card: 9007199254740993 is out of range; "
                     + "expected a number that can be kept exactly, or a string in quotes"
             ]),
     ]

@@ -21,7 +21,7 @@ enum ContractFiles {
         let outcome = LocatedYAML.read(text, file: path)
         try #require(outcome.problems.isEmpty, "\(outcome.problems)")
         try #require(outcome.documents.count == 1)
-        return try outcome.documents[0].json()
+        return outcome.documents[0].json
     }
 
     /// The value with what its references name in their place: `#/…` of the document, or a file of `schemas/`.
