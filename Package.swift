@@ -118,7 +118,6 @@ let package = Package(
                 "ReloadWorkers", "WidgetAPI", "WidgetRepresentation", "FreshetClient", argumentParser,
                 .product(name: "Configuration", package: "swift-configuration"),
                 .product(name: "Yams", package: "Yams"),
-                .product(name: "Histogram", package: "hdrhistogram-swift"),
                 .product(name: "UnixSignals", package: "swift-service-lifecycle"),
                 logging, lifecycle, httpClient, nio, metrics, tracing,
             ],
@@ -136,6 +135,7 @@ let package = Package(
             dependencies: [
                 "FreshetService", "SampleProvider", "KafkaClient", "PostgresClient", "WidgetModel", "WidgetEvents",
                 "WidgetStore", "FreshetClient", argumentParser, logging, lifecycle, httpClient, nio,
+                .product(name: "Histogram", package: "hdrhistogram-swift"),
             ],
             swiftSettings: strict),
 

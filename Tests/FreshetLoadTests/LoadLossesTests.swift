@@ -1,7 +1,7 @@
 import Testing
 import WidgetModel
-import WidgetStore
 
+@testable import WidgetStore
 @testable import freshet_load
 
 struct LoadLossesTests {

@@ -1,16 +1,10 @@
 import Foundation
 package import WidgetModel
 
-#if canImport(Darwin)
-import Darwin
-#else
-import Glibc
-#endif
-
 /// Output of commands: data on standard output, everything else on standard error.
 package enum Terminal {
     package static func print(_ text: String) {
-        write(text + "\n", to: STDOUT_FILENO)
+        write(text + "\n", to: .standardOutput)
     }
 
     /// The document on one line, for programs that read line by line.
@@ -23,7 +17,7 @@ package enum Terminal {
     }
 
     package static func complain(_ text: String) {
-        write(text + "\n", to: STDERR_FILENO)
+        write(text + "\n", to: .standardError)
     }
 
     package static var showsProgress: Bool { isatty(STDERR_FILENO) == 1 }
@@ -31,45 +25,17 @@ package enum Terminal {
     /// Overwrites the progress line; does nothing without a terminal.
     package static func progress(_ text: String) {
         guard showsProgress else { return }
-        write("\r\u{1B}[K" + text, to: STDERR_FILENO)
+        write("\r\u{1B}[K" + text, to: .standardError)
     }
 
     package static func endProgress() {
         progress("")
     }
 
-    /// Writes bytes to standard output.
-    ///
-    /// - Returns: the number of the error, or 0.
-    package static func write(_ bytes: [UInt8]) -> Int32 {
-        write(bytes, to: STDOUT_FILENO)
-    }
-
-    private static func write(_ text: String, to descriptor: Int32) {
-        // When a standard stream is closed or full, there is nobody left to tell.
-        _ = write(Array(text.utf8), to: descriptor)
-    }
-
     /// Writes without a buffer, so that the streams keep their order and readers get each line at once.
-    private static func write(_ bytes: [UInt8], to descriptor: Int32) -> Int32 {
-        var rest = bytes[...]
-        while !rest.isEmpty {
-            let written = rest.withUnsafeBytes { Self.systemWrite(descriptor, $0.baseAddress, $0.count) }
-            if written < 0 {
-                if errno == EINTR { continue }
-                return errno
-            }
-            rest = rest.dropFirst(written)
-        }
-        return 0
-    }
-
-    private static func systemWrite(_ descriptor: Int32, _ address: UnsafeRawPointer?, _ count: Int) -> Int {
-        #if canImport(Darwin)
-        Darwin.write(descriptor, address, count)
-        #else
-        Glibc.write(descriptor, address, count)
-        #endif
+    private static func write(_ text: String, to handle: FileHandle) {
+        // When a standard stream is closed or full, there is nobody left to tell.
+        try? handle.write(contentsOf: Array(text.utf8))
     }
 }
 
@@ -109,7 +75,6 @@ package enum PrettyJSON {
     }
 }
 
-/// A table of text.
 package struct TextTable {
     private let header: [String]
     private var rows: [[String]] = []
@@ -145,5 +110,12 @@ package struct TextTable {
 
     package func printed() {
         for line in lines { Terminal.print(line) }
+    }
+}
+
+extension JSONValue {
+    /// A number to three decimals; null when there is none, or it is not finite.
+    package static func rounded(_ value: Double?) -> JSONValue {
+        value.flatMap { JSONNumber(($0 * 1_000).rounded() / 1_000) }.map { .number($0) } ?? .null
     }
 }

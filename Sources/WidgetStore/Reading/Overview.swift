@@ -1,5 +1,4 @@
 package import PostgresClient
-package import WidgetModel
 
 /// Counts over the whole store, for the demo. Full scans: not for a loop on a large database.
 package struct Overview: PostgresStatement {
@@ -18,22 +17,6 @@ package struct Overview: PostgresStatement {
         package let sweeps: Int64
         package let deadLetters: Int64
         package let deadLettersToForward: Int64
-
-        package init(
-            widgets: Int64, timelines: Int64, due: Int64, leased: Int64, stale: Int64, stored: Int64, requested: Int64,
-            sweeps: Int64, deadLetters: Int64, deadLettersToForward: Int64
-        ) {
-            self.widgets = widgets
-            self.timelines = timelines
-            self.due = due
-            self.leased = leased
-            self.stale = stale
-            self.stored = stored
-            self.requested = requested
-            self.sweeps = sweeps
-            self.deadLetters = deadLetters
-            self.deadLettersToForward = deadLettersToForward
-        }
     }
 
     package static let sql = """
@@ -59,41 +42,5 @@ package struct Overview: PostgresStatement {
             leased: try row.value("leased"), stale: try row.value("stale"), stored: try row.value("stored"),
             requested: try row.value("requested"), sweeps: try row.value("sweeps"),
             deadLetters: try row.value("dead_letters"), deadLettersToForward: try row.value("to_forward"))
-    }
-}
-
-/// When each user's timelines of each kind were last rendered: the oldest of them. A full scan, for the demo's summary.
-package struct RenderTimes: PostgresStatement {
-    package struct Row: Sendable {
-        package let app: String
-        package let kind: String
-        package let user: String
-        /// `nil`: one of them has never been rendered.
-        package let oldest: Timestamp?
-
-        package init(app: String, kind: String, user: String, oldest: Timestamp?) {
-            self.app = app
-            self.kind = kind
-            self.user = user
-            self.oldest = oldest
-        }
-    }
-
-    package static let sql = """
-        SELECT a.name AS app, k.name AS kind, w.user_id,
-               CASE WHEN bool_and(t.rendered_at IS NOT NULL) THEN min(t.rendered_at) END AS oldest
-        FROM widget w
-        JOIN timeline t ON t.id = w.timeline_id
-        JOIN kind k ON k.id = w.kind_id
-        JOIN app a ON a.id = k.app_id
-        GROUP BY a.name, k.name, w.user_id
-        """
-
-    package init() {}
-
-    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row {
-        Row(
-            app: try row.value("app"), kind: try row.value("kind"), user: try row.value("user_id"),
-            oldest: try row.optional("oldest"))
     }
 }

@@ -91,20 +91,27 @@ struct LoadEventsCommand: ParsableCommand {
         for event in SyntheticStream(plan).prefix(count) {
             block += lines.line(of: event)
             guard block.count >= 1 << 16 else { continue }
-            guard try Self.write(block) else { return }
+            guard try Self.output(block) else { return }
             block.removeAll(keepingCapacity: true)
         }
-        _ = try Self.write(block)
+        _ = try Self.output(block)
     }
 
     /// - Returns: false when nobody reads any more.
     /// - Throws: ``CommandFailure`` when standard output cannot be written: a full disk, say.
-    private static func write(_ block: [UInt8]) throws(CommandFailure) -> Bool {
-        let error = Terminal.write(block)
-        guard error == 0 || error == EPIPE else {
-            throw CommandFailure(.failure, "standard output cannot be written: \(String(cString: strerror(error)))")
+    private static func output(_ block: [UInt8]) throws(CommandFailure) -> Bool {
+        var rest = block[...]
+        while !rest.isEmpty {
+            let written = rest.withUnsafeBytes { write(STDOUT_FILENO, $0.baseAddress, $0.count) }
+            if written >= 0 {
+                rest = rest.dropFirst(written)
+            } else if errno == EPIPE {
+                return false
+            } else if errno != EINTR {
+                throw CommandFailure(.failure, "standard output cannot be written: \(String(cString: strerror(errno)))")
+            }
         }
-        return error == 0
+        return true
     }
 }
 

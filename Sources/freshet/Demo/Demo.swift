@@ -68,7 +68,7 @@ struct Demo: Sendable {
         let start = ContinuousClock.now
         screen.say("Freshet demo: \(plan.world.widgets) widgets of \(plan.world.users) people in three apps")
         let port = try await providerPort.wait()
-        let apps = DemoKinds.apps(port: port, rules: plan.rules)
+        let apps = SampleKinds.apps(port: port)
         try await node.store.register(apps)
         let endpoint = try await node.ready()
         screen.say("  Kafka (embedded) \(endpoint.bootstrapServers) · provider http://127.0.0.1:\(port)/stats")
@@ -103,7 +103,7 @@ struct Demo: Sendable {
         }
         screen.say("  all placed and rendered after \(Figure.digits(start.duration(to: .now) / .seconds(1))) s")
         screen = try await watch.showing("publishing reloads", screen, traffic) {
-            try await traffic.stream(rate: plan.rate, for: plan.length, seed: plan.seed, applied: applied)
+            try await traffic.stream(rate: plan.rate, for: .seconds(plan.seconds), seed: plan.seed, applied: applied)
         }
         screen = try await watch.showing("finishing", screen, traffic) { try await settle(traffic) }
 
@@ -121,8 +121,7 @@ struct Demo: Sendable {
             if isApplied, let overview = try await node.pool.query(Overview()).first {
                 let isQuiet = overview.sweeps == 0 && overview.leased == 0 && overview.due == 0
                 let isSeen = output.snapshot.revisions.count >= Int(overview.stored)
-                // With the rules on, what waits for its spacing is stale and not due: that is as it should be.
-                if isQuiet && isSeen && (plan.rules || overview.stale == 0) { return }
+                if isQuiet && isSeen && overview.stale == 0 { return }
             }
             try await Task.sleep(for: .milliseconds(200))
         }
@@ -133,13 +132,10 @@ struct Demo: Sendable {
             throw CommandFailure(.failure, "PostgreSQL answered nothing")
         }
         let applied = try await node.store.appliedEvents()
-        // With the rules on, deferred reloads are not missing; what must be there is what is due.
-        let rendered = plan.rules ? [] : try await node.pool.query(RenderTimes())
         let output = output.snapshot
         let lost = DemoVerdict.lost(
-            requested: traffic.requested, rendered: rendered, overview: overview, output: output,
-            events: (traffic.counts.events, applied), failures: traffic.failures,
-            expectedTimelines: plan.world.distinctTimelines, deferredIsRight: plan.rules)
+            overview: overview, output: output, events: (traffic.counts.events, applied), failures: traffic.failures,
+            expectedTimelines: plan.world.distinctTimelines)
         return DemoVerdict(
             eventsPublished: traffic.counts.events, eventsApplied: applied, overview: overview,
             provider: provider.statistics(), output: output, lost: lost, latency: latency.overall(),
@@ -159,10 +155,10 @@ struct Demo: Sendable {
             "  export FRESHET_POSTGRES_URL='\(settings.postgres.url ?? "")'",
             "  alias freshet=\(program)",
             "",
-            "  freshet timelines show --app \(DemoWorld.bank) --widget w0",
-            "  freshet publish push --app \(DemoWorld.bank) --user u0 --kind RecentPurchases",
+            "  freshet timelines show --app \(SampleWorld.bank) --widget w0",
+            "  freshet publish push --app \(SampleWorld.bank) --user u0 --kind RecentPurchases",
             "  " + Self.kcatExample,
-            "  freshet timelines show --app \(DemoWorld.bank) --widget w0",
+            "  freshet timelines show --app \(SampleWorld.bank) --widget w0",
         ] { screen.say(line) }
         // Until the group is shut down, which cancels this.
         try await Task.sleep(for: .seconds(365 * 86_400))

@@ -2,6 +2,7 @@ import ArgumentParser
 import Foundation
 import FreshetService
 import Logging
+import SampleProvider
 import WidgetModel
 
 struct DemoCommand: AsyncParsableCommand {
@@ -20,35 +21,9 @@ struct DemoCommand: AsyncParsableCommand {
               freshet demo --keep
             """)
 
-    @Option(help: "How many widgets to place.")
-    var widgets = 20_000
-
-    @Option(help: "How long to publish events, in seconds.")
-    var seconds = 60
-
-    @Option(help: "Single events published a second.")
-    var rate = 1_000
-
-    @Option(help: "What the stream of events and the content follow from.")
-    var seed: UInt64 = 1
-
-    @Flag(help: "Keep spacing and budgets; otherwise the apps are in developer mode, so that reloads show at once.")
-    var rules = false
-
-    @Flag(help: "Leave everything running afterwards, to publish by hand, until Ctrl-C.")
-    var keep = false
+    @OptionGroup var plan: DemoPlan
 
     @OptionGroup var settings: SettingsOptions
-
-    func validate() throws {
-        guard (1...1_000_000).contains(widgets) else {
-            throw ValidationError("--widgets \(widgets): expected 1 to 1000000")
-        }
-        guard (1...86_400).contains(seconds) else {
-            throw ValidationError("--seconds \(seconds): expected 1 to 86400")
-        }
-        guard (1...20_000).contains(rate) else { throw ValidationError("--rate \(rate): expected 1 to 20000") }
-    }
 
     func run() async throws {
         var values = try settings.load(requiring: ["postgres.url"]).settings
@@ -60,11 +35,8 @@ struct DemoCommand: AsyncParsableCommand {
         values.providers.allowPrivateNetworks = ["127.0.0.0/8"]
         if !settings.assignments.contains(where: { $0.hasPrefix("log.level=") }) { values.log.level = .warning }
         let logger = values.log.logger()
-        let plan = DemoPlan(
-            world: DemoWorld(widgets: widgets), length: .seconds(seconds), rate: rate, seed: seed, rules: rules,
-            keep: keep)
         let outcome = RunOutcome()
-        try await SignalScope.run(logger: logger) { [values] scope in
+        try await SignalScope.run(logger: logger) { [values, plan] scope in
             let demo = try Demo(plan: plan, settings: values, logger: logger, outcome: outcome)
             try await demo.prepare()
             try await scope.run(demo.services)
@@ -77,12 +49,31 @@ struct DemoCommand: AsyncParsableCommand {
     }
 }
 
-/// What a run of the demo is to do.
-struct DemoPlan: Sendable {
-    var world: DemoWorld
-    var length: Duration
-    var rate: Int
-    var seed: UInt64
-    var rules: Bool
-    var keep: Bool
+struct DemoPlan: ParsableArguments {
+    @Option(help: "How many widgets to place.")
+    var widgets = 20_000
+
+    @Option(help: "How long to publish events, in seconds.")
+    var seconds = 60
+
+    @Option(help: "Single events published a second.")
+    var rate = 1_000
+
+    @Option(help: "What the stream of events and the content follow from.")
+    var seed: UInt64 = 1
+
+    @Flag(help: "Leave everything running afterwards, to publish by hand, until Ctrl-C.")
+    var keep = false
+
+    var world: SampleWorld { SampleWorld(widgets: widgets) }
+
+    func validate() throws {
+        guard (1...1_000_000).contains(widgets) else {
+            throw ValidationError("--widgets \(widgets): expected 1 to 1000000")
+        }
+        guard (1...86_400).contains(seconds) else {
+            throw ValidationError("--seconds \(seconds): expected 1 to 86400")
+        }
+        guard (1...20_000).contains(rate) else { throw ValidationError("--rate \(rate): expected 1 to 20000") }
+    }
 }

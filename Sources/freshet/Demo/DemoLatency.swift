@@ -1,4 +1,3 @@
-import FreshetService
 import Synchronization
 import WidgetModel
 import WidgetStore
@@ -6,13 +5,30 @@ import WidgetStore
 /// Event produced → timeline stored, sampled: the event that a stored timeline names as its cause is looked up among
 /// those that the demo has sent.
 final class DemoLatency: Sendable {
+    /// Percentiles in milliseconds; zero without samples.
+    struct Summary: Sendable {
+        let samples: Int
+        let p50: Double
+        let p99: Double
+
+        init(_ latencies: [Duration]) {
+            let sorted = latencies.sorted()
+            func percentile(_ share: Double) -> Double {
+                sorted.isEmpty ? 0 : sorted[Int(Double(sorted.count - 1) * share)] / .milliseconds(1)
+            }
+            samples = sorted.count
+            p50 = percentile(0.5)
+            p99 = percentile(0.99)
+        }
+    }
+
     private struct State {
         var sent: [EventPosition: ContinuousClock.Instant] = [:]
         /// The event that each timeline was last stored for: a timeline that is stored again for another reason (a
         /// reload of everyone, its policy) still names it.
         var served: [TimelineID: EventPosition] = [:]
-        var all = LatencyHistogram()
-        var recent = LatencyHistogram()
+        var all: [Duration] = []
+        var recent: [Duration] = []
     }
 
     /// More than this many unanswered events are not remembered.
@@ -34,21 +50,19 @@ final class DemoLatency: Sendable {
             guard state.served.updateValue(cause, forKey: timeline) != cause else { return }
             // Kept: one event may cause many timelines.
             guard let sent = state.sent[cause] else { return }
-            state.all.record(sent.duration(to: now))
-            state.recent.record(sent.duration(to: now))
+            state.all.append(sent.duration(to: now))
+            state.recent.append(sent.duration(to: now))
         }
     }
 
-    /// Of the whole run.
-    func overall() -> LatencySummary {
-        state.withLock { $0.all.summary }
-    }
+    func overall() -> Summary { Summary(state.withLock { $0.all }) }
 
     /// Of what was stored since this was asked last.
-    func takeRecent() -> LatencySummary {
-        state.withLock { state in
-            defer { state.recent.reset() }
-            return state.recent.summary
-        }
+    func takeRecent() -> Summary {
+        Summary(
+            state.withLock { state in
+                defer { state.recent = [] }
+                return state.recent
+            })
     }
 }

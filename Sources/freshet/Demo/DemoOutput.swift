@@ -8,9 +8,6 @@ import WidgetEvents
 final class DemoOutput: Sendable {
     struct Snapshot: Sendable {
         var messages = 0
-        var tombstones = 0
-        /// Messages whose revision was lower than one seen before.
-        var superseded = 0
         /// Highest revision by timeline id; negative for a tombstone.
         var revisions: [String: Int64] = [:]
     }
@@ -18,9 +15,7 @@ final class DemoOutput: Sendable {
     private let state = Mutex(Snapshot())
 
     var snapshot: Snapshot { state.withLock { $0 } }
-    var messages: Int { state.withLock { $0.messages } }
 
-    /// Reads until the task is cancelled.
     func run(_ consumer: KafkaConsumer, topic: String, logger: Logger) async throws {
         try await consumer.assignAll(of: [topic])
         try await withTaskCancellationHandler {
@@ -51,13 +46,8 @@ final class DemoOutput: Sendable {
                 else { continue }
                 let id = String(decoding: batch.bytes[key], as: UTF8.self)
                 state.messages += 1
-                let isTombstone = batch.value(index) == nil
-                if isTombstone { state.tombstones += 1 }
-                if let known = state.revisions[id], abs(known) > revision {
-                    state.superseded += 1
-                } else {
-                    state.revisions[id] = isTombstone ? -revision : revision
-                }
+                guard abs(state.revisions[id] ?? 0) <= revision else { continue }
+                state.revisions[id] = batch.value(index) == nil ? -revision : revision
             }
         }
     }

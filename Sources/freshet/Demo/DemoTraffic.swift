@@ -7,17 +7,8 @@ import WidgetEvents
 import WidgetModel
 import WidgetStore
 
-/// Publishes the demo's events, as the services of the apps would, and remembers what has to be rendered for it.
+/// Publishes the demo's events, as the services of the apps would.
 final class DemoTraffic: Sendable {
-    /// A kind of an app, for everyone or for one user.
-    struct Scope: Hashable, Sendable {
-        var app: String
-        /// `nil`: every kind.
-        var kind: String?
-        /// `nil`: everyone.
-        var user: String?
-    }
-
     struct Counts: Sendable {
         var placed = 0
         var targeted = 0
@@ -31,19 +22,17 @@ final class DemoTraffic: Sendable {
 
     private struct State {
         var counts = Counts()
-        /// When each scope was last asked to reload; what shows it must have been rendered later than that.
-        var requested: [Scope: Timestamp] = [:]
         var failures = 0
     }
 
-    private let world: DemoWorld
+    private let world: SampleWorld
     private let publisher: EventPublisher
     private let latency: DemoLatency
     private let now: @Sendable () -> Timestamp
     private let state = Mutex(State())
 
     init(
-        world: DemoWorld, publisher: EventPublisher, latency: DemoLatency, now: @escaping @Sendable () -> Timestamp
+        world: SampleWorld, publisher: EventPublisher, latency: DemoLatency, now: @escaping @Sendable () -> Timestamp
     ) {
         self.world = world
         self.publisher = publisher
@@ -52,9 +41,7 @@ final class DemoTraffic: Sendable {
     }
 
     var counts: Counts { state.withLock { $0.counts } }
-    /// Events that the broker did not acknowledge.
     var failures: Int { state.withLock { $0.failures } }
-    var requested: [Scope: Timestamp] { state.withLock { $0.requested } }
 
     /// Places all widgets; held back while ingest is far behind, since the embedded cluster keeps only 5 MiB a partition.
     func placeAll(applied: @Sendable () -> Int) async throws {
@@ -108,7 +95,6 @@ final class DemoTraffic: Sendable {
 
     // MARK: Events
 
-    /// One event of one person.
     private func single(_ random: inout SampleRandom) -> FreshetEvent {
         let index = Int.random(in: 0..<world.users, using: &random)
         let user = world.user(index)
@@ -117,30 +103,30 @@ final class DemoTraffic: Sendable {
             count { $0.targeted += 1 }
             return .push(
                 ReloadRequest(
-                    app: DemoWorld.bank, audience: .user(user), kinds: .kinds(["RecentPurchases"]), reason: .push))
+                    app: SampleWorld.bank, audience: .user(user), kinds: .kinds(["RecentPurchases"]), reason: .push))
         case 60..<70:
             count { $0.targeted += 1 }
             return .push(
                 ReloadRequest(
-                    app: DemoWorld.bank, audience: .user(user), kinds: .kinds(["RecentPurchases"]),
-                    matching: DemoWorld.configuration([("card", "acme")]), reason: .push))
+                    app: SampleWorld.bank, audience: .user(user), kinds: .kinds(["RecentPurchases"]),
+                    matching: SampleWorld.configuration([("card", "acme")]), reason: .push))
         case 70..<80:
             count { $0.targeted += 1 }
             return .push(
-                ReloadRequest(app: DemoWorld.rangers, audience: .device("d\(index)"), kinds: .all, reason: .push))
+                ReloadRequest(app: SampleWorld.rangers, audience: .device("d\(index)"), kinds: .all, reason: .push))
         case 80..<92:
             count { $0.appChanges += 1 }
             let reason: ReloadReason = Bool.random(using: &random) ? .foreground : .background
             return .appChange(
-                ReloadRequest(app: DemoWorld.bank, audience: .user(user), kinds: .all, reason: reason))
+                ReloadRequest(app: SampleWorld.bank, audience: .user(user), kinds: .all, reason: reason))
         default:
             count { $0.views += 1 }
-            return .viewed(app: DemoWorld.bank, widget: "w\(index * DemoWorld.widgetsPerUser)")
+            return .viewed(app: SampleWorld.bank, widget: "w\(index * SampleWorld.widgetsPerUser)")
         }
     }
 
     private func reloadKind(_ random: inout SampleRandom) async throws {
-        let (app, kind) = Bool.random(using: &random) ? (DemoWorld.bank, "DueDate") : (DemoWorld.weather, "Weather")
+        let (app, kind) = Bool.random(using: &random) ? (SampleWorld.bank, "DueDate") : (SampleWorld.weather, "Weather")
         count { $0.perKind += 1 }
         await publish([
             .push(ReloadRequest(app: app, audience: .everyone, kinds: .kinds([kind]), reason: .push))
@@ -150,7 +136,7 @@ final class DemoTraffic: Sendable {
     private func reloadEverything() async throws {
         count { $0.global += 1 }
         await publish([
-            .push(ReloadRequest(app: DemoWorld.bank, audience: .everyone, kinds: .all, reason: .push))
+            .push(ReloadRequest(app: SampleWorld.bank, audience: .everyone, kinds: .all, reason: .push))
         ])
     }
 
@@ -170,42 +156,11 @@ final class DemoTraffic: Sendable {
                 continue
             }
             if let position = EventPosition(delivery, of: event) { latency.sent(position, at: instant) }
-            note(event, at: time)
-        }
-    }
-
-    /// Remembers what an acknowledged request asks for. One that matches only some configurations is left out: it is a
-    /// subset of what the others ask for.
-    private func note(_ event: FreshetEvent, at time: Timestamp) {
-        let request: ReloadRequest
-        switch event {
-        case .push(let push): request = push
-        case .appChange(let change): request = change
-        default: return
-        }
-        guard request.matching == nil else { return }
-        let user: String?
-        switch request.audience {
-        case .everyone: user = nil
-        case .user(let id): user = id
-        case .device(let id): user = "u" + id.dropFirst()
-        case .widget: return
-        }
-        let kinds: [String?]
-        switch request.kinds {
-        case .all: kinds = [nil]
-        case .kinds(let names): kinds = names
-        }
-        state.withLock { state in
-            for kind in kinds {
-                let scope = Scope(app: request.app, kind: kind, user: user)
-                state.requested[scope] = max(time, state.requested[scope] ?? time)
-            }
         }
     }
 
     private func key(of event: FreshetEvent) -> String? {
         guard case .viewed(_, let widget) = event, let index = Int(widget.dropFirst()) else { return nil }
-        return world.user(index / DemoWorld.widgetsPerUser)
+        return world.user(index / SampleWorld.widgetsPerUser)
     }
 }

@@ -12,7 +12,7 @@ struct DemoWatch: Sendable {
     let node: FreshetNode
     let provider: SampleProvider
     let latency: DemoLatency
-    let world: DemoWorld
+    let world: SampleWorld
     let start: ContinuousClock.Instant
 
     /// Does the work of a phase and shows what happens meanwhile.
@@ -34,7 +34,8 @@ struct DemoWatch: Sendable {
                 let completed = node.statistics().workers?.completed ?? 0
                 let seconds = max(before.duration(to: now) / .seconds(1), 0.001)
                 screen.show(
-                    try await frame(phase, traffic, completed, perSecond: Double(completed - stored) / seconds))
+                    "\(phase) · \(Int(start.duration(to: now) / .seconds(1))) s",
+                    try await facts(traffic, completed, perSecond: Double(completed - stored) / seconds))
                 (stored, before) = (completed, now)
                 if isDone { break }
                 group.addTask { try await pause() }
@@ -49,18 +50,21 @@ struct DemoWatch: Sendable {
         return false
     }
 
-    private func frame(
-        _ phase: String, _ traffic: DemoTraffic, _ completed: Int, perSecond: Double
-    ) async throws -> DemoFrame {
-        let statistics = node.statistics()
+    private func facts(
+        _ traffic: DemoTraffic, _ completed: Int, perSecond: Double
+    ) async throws -> [(name: String, value: String)] {
+        let ingest = node.statistics().ingest
         let lists = try await node.pool.query(ReadWorkLists(app: nil))
         let due = lists.reduce(0) { $0 + $1.ready.timelines + $1.leased.timelines + $1.resting.timelines }
-        let provider = provider.statistics()
-        return DemoFrame(
-            phase: phase, elapsed: start.duration(to: .now), eventsPublished: traffic.counts.events,
-            eventsApplied: (statistics.ingest?.events ?? 0) + (statistics.ingest?.deadLetters ?? 0), due: due,
-            timelinesStored: completed, timelinesPerSecond: perSecond, providerRequests: provider.requests,
-            meanBatch: provider.meanBatch, latency: latency.takeRecent(), sample: try await sample())
+        let (provider, latency) = (provider.statistics(), latency.takeRecent())
+        return [
+            ("events published", "\(traffic.counts.events)"),
+            ("events applied", "\((ingest?.events ?? 0) + (ingest?.deadLetters ?? 0))"), ("reloads due", "\(due)"),
+            ("timelines stored", "\(completed) (\(Figure.digits(perSecond))/s)"),
+            ("provider requests", "\(provider.requests) of \(Figure.digits(provider.meanBatch)) timelines"),
+            ("event → stored", "p50 \(Figure.digits(latency.p50)) ms, p99 \(Figure.digits(latency.p99)) ms"),
+            ("a sample widget", try await sample()),
+        ]
     }
 
     /// The entry that the first person's purchases widget shows now.

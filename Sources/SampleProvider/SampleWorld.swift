@@ -1,13 +1,13 @@
-import WidgetModel
+package import WidgetModel
 
-/// The people of the demo and their widgets: all of it follows from an index, so that nothing has to be remembered.
-struct DemoWorld: Sendable {
-    static let bank = "com.example.bank"
-    static let rangers = "com.example.rangers"
-    static let weather = "com.example.weather"
+/// The people of the sample apps and their widgets: all of it follows from an index, so that nothing has to be remembered.
+package struct SampleWorld: Sendable {
+    package static let bank = "com.example.bank"
+    package static let rangers = "com.example.rangers"
+    package static let weather = "com.example.weather"
 
     /// Widgets a person has: two of recent purchases, one due date, one ranger, the weather.
-    static let widgetsPerUser = 5
+    package static let widgetsPerUser = 5
 
     private static let categories = ["all", "groceries", "restaurants", "entertainment", "travel"]
     private static let cards = ["acme", "soup", "metro", "everyday"]
@@ -15,19 +15,23 @@ struct DemoWorld: Sendable {
     private static let families: [WidgetFamily] = [.systemSmall, .systemMedium]
     static let cityCount = 40
 
-    let widgets: Int
+    package let widgets: Int
 
-    var users: Int { max(1, (widgets + Self.widgetsPerUser - 1) / Self.widgetsPerUser) }
+    package init(widgets: Int) {
+        self.widgets = widgets
+    }
 
-    func user(_ index: Int) -> String { "u\(index)" }
+    package var users: Int { max(1, (widgets + Self.widgetsPerUser - 1) / Self.widgetsPerUser) }
+
+    package func user(_ index: Int) -> String { "u\(index)" }
 
     /// Distinct timelines: one a widget, but for the weather, which people of a city share.
-    var distinctTimelines: Int {
+    package var distinctTimelines: Int {
         let shared = (0..<widgets).lazy.filter { $0 % Self.widgetsPerUser == 4 }.count
         return widgets - shared + min(shared, Self.cityCount)
     }
 
-    func placement(_ index: Int) -> WidgetPlacement {
+    package func placement(_ index: Int) -> WidgetPlacement {
         let user = index / Self.widgetsPerUser
         let app: String
         let kind: String
@@ -58,7 +62,7 @@ struct DemoWorld: Sendable {
             environment: WidgetEnvironment(storedLocale: "en-GB", timeZone: "Europe/London"))
     }
 
-    static func configuration(_ members: [(String, String)]) -> WidgetConfiguration {
+    package static func configuration(_ members: [(String, String)]) -> WidgetConfiguration {
         var object = JSONObject()
         for (key, value) in members { object[key] = .string(value) }
         // Scalars only, so it cannot be refused.

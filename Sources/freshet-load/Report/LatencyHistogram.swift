@@ -1,25 +1,24 @@
 import Foundation
+import FreshetService
 import Histogram
-package import WidgetModel
+import WidgetModel
 
 /// Latencies to three digits, from a microsecond to ten minutes; what is longer counts as ten minutes.
-package struct LatencyHistogram: Sendable {
+struct LatencyHistogram: Sendable {
     private static let longest: UInt64 = 600_000_000
 
     private var histogram = Histogram<UInt32>(
         highestTrackableValue: LatencyHistogram.longest, numberOfSignificantValueDigits: .three)
 
-    package init() {}
-
-    package mutating func record(_ latency: Duration) {
+    mutating func record(_ latency: Duration) {
         _ = histogram.record(min(UInt64(max(0, latency / .microseconds(1))), Self.longest))
     }
 
-    package mutating func reset() {
+    mutating func reset() {
         histogram.reset()
     }
 
-    package var summary: LatencySummary {
+    var summary: LatencySummary {
         func milliseconds(_ percentile: Double) -> Double {
             Double(histogram.valueAtPercentile(percentile)) / 1_000
         }
@@ -36,37 +35,30 @@ package struct LatencyHistogram: Sendable {
 }
 
 /// Percentiles in milliseconds; all zero without samples.
-package struct LatencySummary: Sendable, Equatable {
-    package var samples = 0
-    package var p50 = 0.0
-    package var p90 = 0.0
-    package var p99 = 0.0
-    package var p999 = 0.0
-    package var max = 0.0
+struct LatencySummary: Sendable, Equatable {
+    var samples = 0
+    var p50 = 0.0
+    var p90 = 0.0
+    var p99 = 0.0
+    var p999 = 0.0
+    var max = 0.0
 
     /// The percentiles alone.
-    package var percentiles: JSONValue {
+    var percentiles: JSONValue {
         [
             "p50": .rounded(p50), "p90": .rounded(p90), "p99": .rounded(p99), "p999": .rounded(p999),
             "max": .rounded(max),
         ]
     }
 
-    package var json: JSONValue {
+    var json: JSONValue {
         guard case .object(var object) = percentiles else { return .null }
         object["samples"] = .number(JSONNumber(samples))
         return .object(object)
     }
 
     /// How many times the p99 of another one is this one's; nil when there is nothing to compare.
-    package func ratio(to other: LatencySummary) -> Double? {
+    func ratio(to other: LatencySummary) -> Double? {
         samples > 0 && other.samples > 0 && other.p99 > 0 ? p99 / other.p99 : nil
-    }
-}
-
-extension JSONValue {
-    /// A number to three decimals; null when there is none, or it is not finite.
-    package static func rounded(_ value: Double?) -> JSONValue {
-        value.flatMap { JSONNumber(($0 * 1_000).rounded() / 1_000) }.map { .number($0) } ?? .null
     }
 }

@@ -1,38 +1,33 @@
-import WidgetModel
+package import WidgetModel
 
 /// The apps of the sample provider, as the demo registers them.
-enum DemoKinds {
-    /// - Parameters:
-    ///   - port: where the sample provider listens on loopback.
-    ///   - rules: keep spacing and budget; otherwise the apps are in developer mode, so that reloads show at once.
-    static func apps(port: Int, rules: Bool) -> [AppDefinition] {
+package enum SampleKinds {
+    /// In developer mode, so that reloads show at once.
+    ///
+    /// - Parameter port: where the sample provider listens on loopback.
+    package static func apps(port: Int) -> [AppDefinition] {
         [
-            bank(named: DemoWorld.bank, port: port, rules: rules),
             AppDefinition(
-                name: DemoWorld.rangers, developerMode: !rules,
+                name: SampleWorld.bank, developerMode: true,
+                kinds: [
+                    kind(
+                        "RecentPurchases", of: "bank", "Recent purchases", port: port,
+                        placeholder: ["card": "Card", "purchases": .array([])]),
+                    kind("DueDate", of: "bank", "Due date", port: port, placeholder: ["card": "Card"]),
+                ]),
+            AppDefinition(
+                name: SampleWorld.rangers, developerMode: true,
                 kinds: [
                     kind("EmojiRanger", of: "rangers", "Emoji ranger", port: port, placeholder: ["name": "Ranger"])
                 ]),
             AppDefinition(
-                name: DemoWorld.weather, developerMode: !rules,
+                name: SampleWorld.weather, developerMode: true,
                 kinds: [
                     kind(
                         "Weather", of: "weather", "Weather", port: port, sharing: .shared, variesBy: [],
                         placeholder: ["city": "City"])
                 ]),
         ]
-    }
-
-    /// The bank under a name of its own.
-    static func bank(named name: String, port: Int, rules: Bool) -> AppDefinition {
-        AppDefinition(
-            name: name, developerMode: !rules,
-            kinds: [
-                kind(
-                    "RecentPurchases", of: "bank", "Recent purchases", port: port,
-                    placeholder: ["card": "Card", "purchases": .array([])]),
-                kind("DueDate", of: "bank", "Due date", port: port, placeholder: ["card": "Card"]),
-            ])
     }
 
     private static func kind(
