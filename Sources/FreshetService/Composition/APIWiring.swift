@@ -8,7 +8,6 @@ import WidgetEvents
 import WidgetModel
 import WidgetRepresentation
 
-/// Puts together what the HTTP API works with.
 struct APIWiring: Sendable {
     private let settings: Settings
     private let kafka: KafkaConfiguration
@@ -59,7 +58,6 @@ struct APIWiring: Sendable {
     }
 }
 
-/// The file with the keys of tokens.
 package enum TokenKeyFile {
     /// Reads it on a thread that may block.
     package static func read(path: String) async throws(TokenKeyStore.Unreadable) -> [UInt8] {

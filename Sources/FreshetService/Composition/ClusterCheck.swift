@@ -69,7 +69,6 @@ package struct ClusterCheck: Sendable {
         }
     }
 
-    /// Makes the cluster that answers the recorded one.
     package func accept(keepingPositions: Bool) async throws {
         guard let id = try await id() else {
             throw CommandFailure(.failure, "the brokers tell no cluster id: there is nothing to accept")

@@ -9,7 +9,6 @@ import WidgetAPI
 import WidgetModel
 import WidgetStore
 
-/// Ingest with what runs beside it.
 struct IngestParts: Sendable {
     let service: IngestService
     let services: [any Service]
@@ -26,17 +25,9 @@ struct WorkerRunner: Service, CustomStringConvertible {
     let make: @Sendable (HTTPClient) -> WorkerService
 
     func run() async throws {
-        let http = HTTPClient(
-            eventLoopGroupProvider: .singleton,
-            configuration: ProviderClient.configuration(
-                egress: egress, connectionsPerHost: connectionsPerHost, limits: limits))
-        do {
-            try await make(http).run()
-        } catch {
-            try? await http.shutdown()
-            throw error
-        }
-        try await http.shutdown()
+        let configuration = ProviderClient.configuration(
+            egress: egress, connectionsPerHost: connectionsPerHost, limits: limits)
+        try await HTTPClient.withHTTPClient(configuration: configuration) { try await make($0).run() }
     }
 }
 
@@ -142,7 +133,6 @@ extension FreshetNode {
             StatisticsFlusher(pool: pool, statistics: statistics, logger: logger)
         }
 
-        /// The API with what runs beside it.
         func api(
             publishingTo producer: KafkaProducer?, port: ListeningPort, readiness: Readiness, liveness: Liveness
         ) -> [any Service] {

@@ -16,7 +16,6 @@ package import WidgetStore
 /// let group = ServiceGroup(services: node.services, logger: logger)
 /// ```
 package final class FreshetNode: Sendable {
-    /// Version of the service and its programs.
     package static let version = "0.1.0"
 
     package let settings: Settings
@@ -194,7 +193,6 @@ package final class FreshetNode: Sendable {
         return Endpoint(bootstrapServers: kafka.bootstrapServers, apiPort: port, healthPort: healthPort)
     }
 
-    /// What the node has done so far.
     package struct Statistics: Sendable {
         /// Nil when the node does not run ingest.
         package var ingest: IngestStatistics.Snapshot?

@@ -17,7 +17,6 @@ package final class ListeningPort: Sendable {
 
     package init() {}
 
-    /// Suspends until the server listens.
     package func wait() async throws -> Int {
         let waiter = state.withLock { state -> Int in
             guard case .starting(let waiters, let next) = state else { return 0 }

@@ -1,5 +1,4 @@
 import KafkaClient
-import ReloadWorkers
 import WidgetAPI
 import WidgetModel
 
@@ -9,8 +8,7 @@ extension LoadedSettings {
         var problems: [SettingProblem] = []
         func report(_ key: String, _ reason: String) {
             let message = reason.replacing("\(key): ", with: "")
-            problems.append(
-                SettingProblem(key: key, source: places[key], value: nil, reason: message, expectation: nil))
+            problems.append(SettingProblem(key: key, source: places[key], reason: message))
         }
         do throws(KafkaError) {
             // The port of no broker: only the properties are checked.
@@ -21,11 +19,6 @@ extension LoadedSettings {
             await producer.shutdown()
         } catch {
             report("kafka.properties", error.message)
-        }
-        do throws(EgressPolicy.InvalidPattern) {
-            _ = try EgressPolicy(allowing: settings.providers.allowPrivateNetworks)
-        } catch {
-            report("providers.allowPrivateNetworks", "\(error)")
         }
         do throws(CommandFailure) {
             _ = try settings.connectionLimits()

@@ -5,23 +5,8 @@ import Tracing
 import WidgetModel
 
 extension LogSettings {
-    /// A logger to standard error.
     package func logger(label: String = "freshet") -> Logger {
-        var logger: Logger
-        switch format {
-        case .text:
-            logger = Logger(label: label) { label in
-                var handler = TextLogHandler(label: label)
-                handler.metadataProvider = .traceContext
-                return handler
-            }
-        case .json:
-            logger = Logger(label: label) { label in
-                var handler = JSONLogHandler(label: label)
-                handler.metadataProvider = .traceContext
-                return handler
-            }
-        }
+        var logger = Logger(label: label) { LineLogHandler(format, label: $0, metadataProvider: .traceContext) }
         logger.logLevel = level.level
         return logger
     }
@@ -42,32 +27,31 @@ extension Logger.MetadataProvider {
 
 extension LogLevel {
     package var level: Logger.Level {
-        switch self {
-        case .trace: .trace
-        case .debug: .debug
-        case .info: .info
-        case .notice: .notice
-        case .warning: .warning
-        case .error: .error
-        case .critical: .critical
-        }
+        Logger.Level(rawValue: rawValue) ?? .info
     }
 }
 
-/// Writes each message as one line of JSON to standard error.
-struct JSONLogHandler: LogHandler {
+/// Writes each message as one line to standard error.
+///
+/// As text: time, level, label, metadata, source and message. Every value is quoted and escaped, so that no value, such as
+/// a token's subject, can look like a field or a line of its own.
+struct LineLogHandler: LogHandler {
     var metadata: Logger.Metadata = [:]
     var metadataProvider: Logger.MetadataProvider?
     var logLevel: Logger.Level = .info
+    private let format: LogFormat
     private let label: String
     private let now: @Sendable () -> Timestamp
     private let write: @Sendable (String) -> Void
 
     init(
-        label: String, now: @escaping @Sendable () -> Timestamp = WallClock.now,
+        _ format: LogFormat, label: String, metadataProvider: Logger.MetadataProvider? = nil,
+        now: @escaping @Sendable () -> Timestamp = WallClock.now,
         write: @escaping @Sendable (String) -> Void = { Terminal.complain($0) }
     ) {
+        self.format = format
         self.label = label
+        self.metadataProvider = metadataProvider
         self.now = now
         self.write = write
     }
@@ -78,6 +62,27 @@ struct JSONLogHandler: LogHandler {
     }
 
     func log(event: LogEvent) {
+        var values = metadata
+        values.merge(metadataProvider?.get() ?? [:]) { $1 }
+        values.merge(event.metadata ?? [:]) { $1 }
+        let sorted = values.sorted { $0.key < $1.key }
+        switch format {
+        case .text: write(text(event, sorted))
+        case .json: write(String(decoding: json(event, sorted).encoded, as: UTF8.self))
+        }
+    }
+
+    private func text(_ event: LogEvent, _ values: [(key: String, value: Logger.Metadata.Value)]) -> String {
+        let error = event.error.map { [(key: "error", value: Logger.Metadata.Value.string("\($0)"))] } ?? []
+        let fields = (values + error).map { key, value in
+            let isPlain = key.wholeMatch(of: /[A-Za-z0-9_.-]+/) != nil
+            return "\(isPlain ? key : Text.quoted(key, maximum: .max))=\(Text.quoted("\(value)", maximum: .max)) "
+        }
+        let message = Text.oneLine("\(event.message)")
+        return "\(now().rfc3339) \(event.level) \(label): \(fields.joined())[\(event.source)] \(message)"
+    }
+
+    private func json(_ event: LogEvent, _ values: [(key: String, value: Logger.Metadata.Value)]) -> JSONValue {
         var object = JSONObject()
         object["time"] = .string(now().rfc3339)
         object["level"] = .string(event.level.rawValue)
@@ -85,14 +90,11 @@ struct JSONLogHandler: LogHandler {
         object["source"] = .string(event.source)
         object["message"] = .string("\(event.message)")
         if let error = event.error { object["error"] = .string("\(error)") }
-        var values = metadata
-        values.merge(metadataProvider?.get() ?? [:]) { $1 }
-        values.merge(event.metadata ?? [:]) { $1 }
-        for (key, value) in values.sorted(by: { $0.key < $1.key }) {
+        for (key, value) in values {
             // What the line itself says is not overwritten.
             object[object[key] == nil ? key : "metadata.\(key)"] = Self.json(value)
         }
-        write(String(decoding: JSONValue.object(object).encoded, as: UTF8.self))
+        return .object(object)
     }
 
     private static func json(_ value: Logger.Metadata.Value) -> JSONValue {

@@ -5,7 +5,6 @@ package import WidgetModel
 package struct ProviderCheck: Sendable {
     private let policy: EgressPolicy
     private let resolver: HostResolver
-    /// Limit of a look-up.
     private let patience: Duration
 
     /// Rules that cannot be read permit nothing; the workers do not start with them.
@@ -45,8 +44,8 @@ package struct ProviderCheck: Sendable {
                 guard let url = try? ProviderURL(kind.providerURL), let reason = await problem(url) else { continue }
                 problems.append(
                     FileProblem(
-                        file: file, mark: nil, path: "\(app.name): kind \(kind.name): provider.url",
-                        message: "\(kind.providerURL): \(reason)", expectation: nil))
+                        file: file, path: "\(app.name): kind \(kind.name): provider.url",
+                        message: "\(kind.providerURL): \(reason)"))
             }
         }
         guard problems.isEmpty else { throw ManifestError(problems: problems) }

@@ -17,16 +17,9 @@ package struct ProviderProbe: Sendable {
     package func withClient<Value>(_ body: (ProviderClient) async throws -> Value) async throws -> Value {
         let limits = try settings.connectionLimits()
         let egress = EgressGuard(try EgressPolicy(allowing: settings.providers.allowPrivateNetworks))
-        let http = HTTPClient(
-            eventLoopGroupProvider: .singleton,
-            configuration: ProviderClient.configuration(egress: egress, limits: limits))
-        do {
-            let value = try await body(ProviderClient(http: http, egress: egress))
-            try? await http.shutdown()
-            return value
-        } catch {
-            try? await http.shutdown()
-            throw error
+        let configuration = ProviderClient.configuration(egress: egress, limits: limits)
+        return try await HTTPClient.withHTTPClient(configuration: configuration) { http in
+            try await body(ProviderClient(http: http, egress: egress))
         }
     }
 
@@ -40,7 +33,6 @@ package struct ProviderProbe: Sendable {
                 url: url, secrets: secrets, body: body.encoded, timeout: timeout, maximumResponseBytes: 1 << 20))
     }
 
-    /// The result for the API.
     func trial(_ url: String, secrets: [[UInt8]]) async -> ProviderTrial {
         do {
             try await withClient { try await Self.ask(url, secrets: secrets, timeout: .seconds(10), with: $0) }

@@ -27,7 +27,6 @@ extension Settings {
         return configuration
     }
 
-    /// Topics of published events.
     package var topicNames: EventTopicNames {
         EventTopicNames(pushes: topics.pushes, appChanges: topics.appChanges, widgets: topics.widgets)
     }
@@ -104,13 +103,13 @@ extension Settings {
 
     /// - Throws: ``CommandFailure`` when the trusted authorities cannot be read.
     package func connectionLimits() throws(CommandFailure) -> ConnectionLimits {
-        do {
-            return try ConnectionLimits(
-                connectTimeout: providers.connectTimeout, readTimeout: providers.readTimeout,
-                trustRoots: providers.trustRoots)
+        var limits = ConnectionLimits(connectTimeout: providers.connectTimeout, readTimeout: providers.readTimeout)
+        do throws(ConnectionLimits.InvalidTrustRoots) {
+            if let file = providers.trustRoots { try limits.trust(roots: file) }
         } catch {
             throw CommandFailure(.configuration, "providers.trustRoots: \(error)")
         }
+        return limits
     }
 
     var apiConfiguration: APIConfiguration {

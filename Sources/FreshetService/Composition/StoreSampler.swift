@@ -82,7 +82,6 @@ final class StoreSampler: Service, CustomStringConvertible {
         }
     }
 
-    /// Reads everything once.
     func read() async {
         for sample in Sample.allCases {
             let begun = ContinuousClock.now

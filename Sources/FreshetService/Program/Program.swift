@@ -52,3 +52,12 @@ package final class RunOutcome: Sendable {
         state.withLock { $0 = lost }
     }
 }
+
+/// The end of the process, without what libraries do at exit: threads of C libraries may still be at work, one that is
+/// connecting to a PostgreSQL that is away, say, and would find its locks destroyed (libpq's Kerberos aborts then).
+package enum ProcessEnd {
+    package static func now(_ status: Int32) -> Never {
+        fflush(nil)
+        _exit(status)
+    }
+}

@@ -63,6 +63,11 @@ package struct OutputOptions: ParsableArguments {
 
     package init() {}
 
+    /// Prints the document or the text.
+    package func print(_ document: JSONValue, or text: String) {
+        if json { Terminal.print(document) } else { Terminal.print(text) }
+    }
+
     /// Prints rows as a JSON array or as a table.
     package func print<Row>(
         _ rows: [Row], _ document: (Row) -> JSONValue, columns: String..., cells: (Row) -> [String]

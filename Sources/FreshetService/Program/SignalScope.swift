@@ -4,12 +4,6 @@ package import ServiceLifecycle
 import Synchronization
 import UnixSignals
 
-#if canImport(Darwin)
-import Darwin
-#else
-import Glibc
-#endif
-
 /// Handling of SIGTERM and SIGINT: the first signal stops the services gracefully, the second cancels them.
 package final class SignalScope: Sendable {
     private enum State {

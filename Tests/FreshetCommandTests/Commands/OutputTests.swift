@@ -34,13 +34,13 @@ struct PrettyJSONTests {
     }
 }
 
-struct JSONLogHandlerTests {
+struct LineLogHandlerTests {
     @Test("each message is one line of JSON with its metadata, and cannot be broken up by what it says")
     func lines() throws {
         let written = Mutex<[String]>([])
         let logger = Logger(label: "freshet") { label in
-            JSONLogHandler(
-                label: label, now: { Timestamp(microseconds: 0) },
+            LineLogHandler(
+                .json, label: label, now: { Timestamp(microseconds: 0) },
                 write: { line in
                     written.withLock { $0.append(line) }
                 })
@@ -58,15 +58,13 @@ struct JSONLogHandlerTests {
         #expect(document["nested"] == ["k": "v"])
         #expect(document["time"] == "1970-01-01T00:00:00Z")
     }
-}
 
-struct TextLogHandlerTests {
     @Test("every value is quoted, so that none can be taken for another field or line")
     func values() throws {
         let written = Mutex<[String]>([])
         var logger = Logger(label: "freshet") { label in
-            TextLogHandler(
-                label: label, now: { Timestamp(microseconds: 0) },
+            LineLogHandler(
+                .text, label: label, now: { Timestamp(microseconds: 0) },
                 write: { line in
                     written.withLock { $0.append(line) }
                 })
