@@ -1,7 +1,6 @@
 import ArgumentParser
 import FreshetService
 
-/// The operator's program.
 @main
 struct Freshet: AsyncParsableCommand {
     static let configuration = CommandConfiguration(

@@ -12,7 +12,7 @@ struct AppsCommand: AsyncParsableCommand {
         abstract: "Lists the registered apps and replaces their signing secrets.",
         subcommands: [List.self, RotateSecret.self, EndRotation.self])
 
-    struct List: AsyncParsableCommand {
+    struct List: StoreCommand {
         static let configuration = CommandConfiguration(
             abstract: "Lists apps and whether their secrets are being replaced.",
             discussion: """
@@ -32,16 +32,14 @@ struct AppsCommand: AsyncParsableCommand {
             if let app { try Check.identifier(app, "--app") }
         }
 
-        func run() async throws {
-            try await output.settings.withStore { store, _ in
-                let apps = try await store.pool.query(ReadSecrets(app: app))
-                if let app, apps.isEmpty { throw AppsCommand.unknown(app) }
-                output.print(apps, \.json, columns: "APP", "DEVELOPER MODE", "PREVIOUS SECRET") { app in
-                    [
-                        app.name, app.isDeveloperMode ? "yes" : "no",
-                        app.previousExpiresAt.map { "valid until \($0.rfc3339)" } ?? "none",
-                    ]
-                }
+        func run(_ store: WidgetStore, _ settings: Settings) async throws {
+            let apps = try await store.pool.query(ReadSecrets(app: app))
+            if let app, apps.isEmpty { throw AppsCommand.unknown(app) }
+            output.print(apps, \.json, columns: "APP", "DEVELOPER MODE", "PREVIOUS SECRET") { app in
+                [
+                    app.name, app.isDeveloperMode ? "yes" : "no",
+                    app.previousExpiresAt.map { "valid until \($0.rfc3339)" } ?? "none",
+                ]
             }
         }
     }
@@ -123,7 +121,7 @@ struct AppsCommand: AsyncParsableCommand {
         }
     }
 
-    struct EndRotation: AsyncParsableCommand {
+    struct EndRotation: StoreCommand {
         static let configuration = CommandConfiguration(
             abstract: "Ends the validity of an app's previous signing secret at once.",
             discussion: """
@@ -140,19 +138,14 @@ struct AppsCommand: AsyncParsableCommand {
             try Check.identifier(app, "--app")
         }
 
-        func run() async throws {
-            try await output.settings.withStore { store, _ in
-                guard try await !store.pool.query(ReadSecrets(app: app)).isEmpty else {
-                    throw AppsCommand.unknown(app)
-                }
-                let isEnded = try await store.endSecretRotation(app: app)
-                if output.json {
-                    Terminal.print(["app": .string(app), "ended": .bool(isEnded)])
-                } else {
-                    Terminal.print(
-                        isEnded ? "\(app)'s previous secret is not valid any more" : "\(app) has no previous secret")
-                }
+        func run(_ store: WidgetStore, _ settings: Settings) async throws {
+            guard try await !store.pool.query(ReadSecrets(app: app)).isEmpty else {
+                throw AppsCommand.unknown(app)
             }
+            let isEnded = try await store.endSecretRotation(app: app)
+            output.print(
+                ["app": .string(app), "ended": .bool(isEnded)],
+                or: isEnded ? "\(app)'s previous secret is not valid any more" : "\(app) has no previous secret")
         }
     }
 

@@ -15,8 +15,37 @@ struct CapacityCommand: AsyncParsableCommand {
               freshet capacity --widgets 1000000 --reloads 40 --provider-latency 500 --json
             """)
 
+    @OptionGroup var plan: CapacityPlan
+
+    @Flag(help: "Print JSON.")
+    var json = false
+
+    func run() async throws {
+        if json { Terminal.print(plan.json) } else { plan.lines.forEach(Terminal.print) }
+    }
+}
+
+/// Measured costs of the steps of a reload (deploy/capacity.md): milliseconds of a core per timeline, and bytes.
+enum CapacityCosts {
+    static let databaseMark = 0.027
+    static let databaseClaim = 0.013
+    static let databaseStore = 0.015
+    static let ingestEvent = 0.004
+    static let ingestMark = 0.001
+    static let workers = 0.029
+    /// WAL of a reload whose content is unchanged, and of storing 650 bytes of changed content.
+    static let wal = 750.0
+    static let walOfContent = 570.0
+    /// Disk of a widget's row and of a timeline's without its content, indexes included.
+    static let widgetBytes = 310.0
+    static let timelineBytes = 420.0
+    /// Ratio of a page to the rows that it is filled with (fillfactor 60).
+    static let freeSpace = 1.6
+}
+
+struct CapacityPlan: ParsableArguments {
     @Option(help: "Widgets on people's home screens.")
-    var widgets = 10_000_000
+    var widgets = 1e7
 
     @Option(help: "Timelines per widget; less than 1 where kinds are shared.")
     var timelinesPerWidget = 0.8
@@ -45,81 +74,16 @@ struct CapacityCommand: AsyncParsableCommand {
     @Option(help: "Seconds within which a reload of everything is to be done.")
     var everything = 3_600.0
 
-    @Flag(help: "Print JSON.")
-    var json = false
-
     func validate() throws {
-        func check(_ option: String, _ value: Double, _ range: ClosedRange<Double>) throws {
-            guard range.contains(value) else {
-                throw ValidationError("\(option) \(value): expected \(range.lowerBound) to \(range.upperBound)")
-            }
+        for (option, value, range) in [
+            ("--widgets", widgets, 1...1e10), ("--timelines-per-widget", timelinesPerWidget, 1e-6...1),
+            ("--events", events, 0...10_000), ("--reloads", reloads, 0.001...10_000), ("--peak", peak, 1...100),
+            ("--changed", changed, 0...1), ("--content-bytes", contentBytes, 1...262_144),
+            ("--provider-latency", providerLatency, 0.001...60_000), ("--batch", batch, 1...10_000),
+            ("--everything", everything, 1...604_800),
+        ] where !range.contains(value) {
+            throw ValidationError("\(option) \(value): expected \(range.lowerBound) to \(range.upperBound)")
         }
-        guard (1...10_000_000_000).contains(widgets) else {
-            throw ValidationError("--widgets \(widgets): expected 1 to 10000000000")
-        }
-        try check("--timelines-per-widget", timelinesPerWidget, 0.000_001...1)
-        try check("--events", events, 0...10_000)
-        try check("--reloads", reloads, 0.001...10_000)
-        try check("--peak", peak, 1...100)
-        try check("--changed", changed, 0...1)
-        try check("--content-bytes", contentBytes, 1...262_144)
-        try check("--provider-latency", providerLatency, 0.001...60_000)
-        try check("--batch", batch, 1...10_000)
-        try check("--everything", everything, 1...604_800)
-    }
-
-    func run() async throws {
-        var plan = CapacityPlan(widgets: Double(widgets))
-        plan.timelinesPerWidget = timelinesPerWidget
-        plan.eventsPerWidget = events
-        plan.reloadsPerTimeline = reloads
-        plan.peak = peak
-        plan.changed = changed
-        plan.contentBytes = contentBytes
-        plan.providerLatency = providerLatency / 1_000
-        plan.batch = batch
-        plan.everything = everything
-        if json { Terminal.print(plan.json) } else { plan.lines.forEach(Terminal.print) }
-    }
-}
-
-/// Measured costs of the steps of a reload (deploy/capacity.md): milliseconds of a core per timeline, and bytes.
-enum CapacityCosts {
-    static let databaseMark = 0.027
-    static let databaseClaim = 0.013
-    static let databaseStore = 0.015
-    static let ingestEvent = 0.004
-    static let ingestMark = 0.001
-    static let workers = 0.029
-    /// WAL of a reload whose content is unchanged, and of storing 650 bytes of changed content.
-    static let wal = 750.0
-    static let walOfContent = 570.0
-    /// Disk of a widget's row and of a timeline's without its content, indexes included.
-    static let widgetBytes = 310.0
-    static let timelineBytes = 420.0
-    /// Ratio of a page to the rows that it is filled with (fillfactor 60).
-    static let freeSpace = 1.6
-}
-
-/// Resources for a number of widgets.
-struct CapacityPlan: Sendable {
-    var widgets: Double
-    var timelinesPerWidget = 0.8
-    var eventsPerWidget = 12.0
-    var reloadsPerTimeline = 20.0
-    /// Ratio of the peak minute to the daily average.
-    var peak = 3.0
-    /// Share of reloads whose content has changed.
-    var changed = 0.7
-    var contentBytes = 650.0
-    /// Seconds that a provider takes for a request.
-    var providerLatency = 0.2
-    var batch = 100.0
-    /// Seconds within which a reload of everything is to be done.
-    var everything = 3_600.0
-
-    init(widgets: Double) {
-        self.widgets = widgets
     }
 
     /// Share of a core that is planned for: beyond it queues grow fast.
@@ -132,10 +96,10 @@ struct CapacityPlan: Sendable {
 
     var timelines: Double { widgets * timelinesPerWidget }
     /// Reloads a second, averaged over a day.
-    var averageReloads: Double { timelines * reloadsPerTimeline / 86_400 }
+    var averageReloads: Double { timelines * reloads / 86_400 }
     /// Reloads a second in the busiest minute, beside a reload of everything.
     var peakReloads: Double { averageReloads * peak + timelines / everything }
-    var peakEvents: Double { widgets * eventsPerWidget / 86_400 * peak }
+    var peakEvents: Double { widgets * events / 86_400 * peak }
 
     var databaseCores: Double {
         let cost = CapacityCosts.databaseMark + CapacityCosts.databaseClaim + CapacityCosts.databaseStore
@@ -151,7 +115,7 @@ struct CapacityPlan: Sendable {
     }
     var storedBytes: Double { widgets * CapacityCosts.widgetBytes + timelineTableBytes }
     /// The rows of a day's reloads stay in memory; a quarter of it is shared buffers.
-    var databaseMemory: Double { max(8_000_000_000, timelineTableBytes * min(1, reloadsPerTimeline)) }
+    var databaseMemory: Double { max(8_000_000_000, timelineTableBytes * min(1, reloads)) }
 
     /// PostgreSQL servers, each for an equal part of the apps or users.
     var databases: Int {
@@ -179,7 +143,7 @@ struct CapacityPlan: Sendable {
     var providerRequests: Double { peakReloads / batch }
     /// Requests under way at a time (Little's law).
     var providerConcurrency: Int {
-        max(1, Int((providerRequests * providerLatency / Self.utilisation).rounded(.up)))
+        max(1, Int((providerRequests * providerLatency / 1_000 / Self.utilisation).rounded(.up)))
     }
 
     var lines: [String] {

@@ -23,21 +23,9 @@ struct ConfigCommand: AsyncParsableCommand {
         @OptionGroup var output: OutputOptions
 
         func run() async throws {
-            let loaded = try output.settings.load()
-            if output.json {
-                Terminal.print(
-                    .array(
-                        loaded.rows.map { row in
-                            [
-                                "name": .string(row.name), "value": row.value.map { .string($0) } ?? .null,
-                                "place": .string(row.place),
-                            ]
-                        }))
-                return
+            output.print(try output.settings.load().rows, \.json, columns: "SETTING", "VALUE", "FROM") {
+                [$0.name, $0.value ?? "(not set)", $0.place]
             }
-            var table = TextTable("SETTING", "VALUE", "FROM")
-            for row in loaded.rows { table.add(row.name, row.value ?? "(not set)", row.place) }
-            table.printed()
         }
     }
 
@@ -58,11 +46,7 @@ struct ConfigCommand: AsyncParsableCommand {
             let (loaded, formProblems) = output.settings.read(requiring: ["postgres.url", "kafka.bootstrapServers"])
             let problems = await formProblems + loaded.contentProblems()
             guard problems.isEmpty else { throw SettingsError(problems: problems) }
-            if output.json {
-                Terminal.print(["valid": true])
-            } else {
-                Terminal.print("the settings are valid")
-            }
+            output.print(["valid": true], or: "the settings are valid")
         }
     }
 
@@ -85,6 +69,12 @@ struct ConfigCommand: AsyncParsableCommand {
                 if let file = key.fileKeyName { Terminal.print("    secret; \(file) names a file with it") }
             }
         }
+    }
+}
+
+extension LoadedSettings.Row {
+    fileprivate var json: JSONValue {
+        ["name": .string(name), "value": value.map { .string($0) } ?? .null, "place": .string(place)]
     }
 }
 

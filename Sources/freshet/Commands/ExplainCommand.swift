@@ -6,7 +6,7 @@ import WidgetModel
 import WidgetRepresentation
 import WidgetStore
 
-struct ExplainCommand: AsyncParsableCommand {
+struct ExplainCommand: StoreCommand {
     static let configuration = CommandConfiguration(
         commandName: "explain",
         abstract: "Explains why a widget did or did not reload, and when it will reload next.",
@@ -36,27 +36,23 @@ struct ExplainCommand: AsyncParsableCommand {
 
     @OptionGroup var output: OutputOptions
 
-    func run() async throws {
-        try await output.settings.withStore { store, settings in
-            let ignored = try await store.pool.query(IgnoredEvents(app: app, widget: widget))
-            guard let explanation = try await store.pool.query(ReadExplanation(app: app, widget: widget)).first else {
-                let events = ignored.map { "; ignored: \($0.sentence())" }.joined()
-                throw CommandFailure(.failure, "app \(Text.quoted(app)) has no widget \(Text.quoted(widget))\(events)")
-            }
-            if history { return try await showHistory(explanation.timelineID, settings) }
-            let keys = [explanation.widget, explanation.user, explanation.device]
-            let refused = try await store.pool.query(RefusedRequests(app: app, keys: keys))
-            let reader = settings.namedKafka.map { KafkaReader(configuration: $0, logger: LogSettings.ofCommands) }
-            let events = await EventLookup(
-                reader: reader, topics: settings.topics.inputs, sorts: settings.topics.inputSorts
-            ).events(explanation.timeline?.causes ?? [], of: app)
-            if output.json {
-                Terminal.print(explanation.json(events: events, refused: refused, ignored: ignored))
-            } else {
-                let text = ExplanationText(explanation, events: events, refused: refused, ignored: ignored)
-                for line in text.lines { Terminal.print(line) }
-            }
+    func run(_ store: WidgetStore, _ settings: Settings) async throws {
+        let ignored = try await store.pool.query(IgnoredEvents(app: app, widget: widget))
+        guard let explanation = try await store.pool.query(ReadExplanation(app: app, widget: widget)).first else {
+            let events = ignored.map { "; ignored: \($0.sentence())" }.joined()
+            throw CommandFailure(.failure, "app \(Text.quoted(app)) has no widget \(Text.quoted(widget))\(events)")
         }
+        if history { return try await showHistory(explanation.timelineID, settings) }
+        let keys = [explanation.widget, explanation.user, explanation.device]
+        let refused = try await store.pool.query(RefusedRequests(app: app, keys: keys))
+        let reader = settings.namedKafka.map { KafkaReader(configuration: $0, logger: LogSettings.ofCommands) }
+        let events = await EventLookup(
+            reader: reader, topics: settings.topics.inputs, sorts: settings.topics.inputSorts
+        ).events(explanation.timeline?.causes ?? [], of: app)
+        let text = ExplanationText(widget: explanation, events: events, refused: refused, ignored: ignored)
+        output.print(
+            explanation.json(events: events, refused: refused, ignored: ignored),
+            or: text.lines.joined(separator: "\n"))
     }
 
     private func showHistory(_ timeline: TimelineID?, _ settings: Settings) async throws {

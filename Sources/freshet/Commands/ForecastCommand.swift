@@ -5,7 +5,7 @@ import WidgetModel
 import WidgetRepresentation
 import WidgetStore
 
-struct ForecastCommand: AsyncParsableCommand {
+struct ForecastCommand: StoreCommand {
     static let configuration = CommandConfiguration(
         commandName: "forecast",
         abstract: "Shows scheduled reloads by provider and hour.",
@@ -32,19 +32,13 @@ struct ForecastCommand: AsyncParsableCommand {
         guard (1...168).contains(hours) else { throw ValidationError("--hours \(hours): expected 1 to 168") }
     }
 
-    func run() async throws {
-        try await output.settings.withStore { store, _ in
-            let rows = try await store.pool.query(ForecastDue(app: app, hours: hours))
-            if rows.isEmpty, let app {
-                throw CommandFailure(
-                    .failure, "no app \(Text.quoted(app)) with kinds is registered; `freshet kinds list` shows all")
-            }
-            let forecast = Forecast(rows, hours: hours)
-            if output.json {
-                Terminal.print(forecast.json)
-            } else {
-                for line in forecast.lines { Terminal.print(line) }
-            }
+    func run(_ store: WidgetStore, _ settings: Settings) async throws {
+        let rows = try await store.pool.query(ForecastDue(app: app, hours: hours))
+        if rows.isEmpty, let app {
+            throw CommandFailure(
+                .failure, "no app \(Text.quoted(app)) with kinds is registered; `freshet kinds list` shows all")
         }
+        let forecast = Forecast(rows, hours: hours)
+        output.print(forecast.json, or: forecast.lines.joined(separator: "\n"))
     }
 }

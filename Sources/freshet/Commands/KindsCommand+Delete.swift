@@ -49,19 +49,16 @@ extension KindsCommand {
         }
 
         private func report(_ retirement: Retirement) {
-            if output.json {
-                Terminal.print([
+            let left = KindsCommand.count(retirement.timelines)
+            output.print(
+                [
                     "app": .string(app), "kind": .string(kind), "changed": .bool(retirement.isChanged),
                     "timelinesLeft": .number(JSONNumber(retirement.timelines)), "paused": .bool(retirement.isPaused),
-                ])
-                return
-            }
-            let left = KindsCommand.count(retirement.timelines)
-            Terminal.print(
-                retirement.isChanged
+                ],
+                or: retirement.isChanged
                     ? "retired \(app) \(kind): \(left) timelines are to be removed"
                     : "\(app) \(kind) was retired already: \(left) timelines are left")
-            if retirement.isPaused, retirement.timelines > 0 {
+            if !output.json, retirement.isPaused, retirement.timelines > 0 {
                 Terminal.complain("it is paused: nothing is removed until `freshet resume`")
             }
         }

@@ -55,7 +55,6 @@ extension KindsCommand {
     }
 }
 
-/// Sums of the counts of an app's kinds.
 struct KindReport {
     private struct Kind {
         let name: String
@@ -64,7 +63,6 @@ struct KindReport {
         var days: [(day: String, counters: KindCounters)] = []
     }
 
-    /// Kinds by name.
     private var kinds: [Kind] = []
 
     init(_ rows: [ReadKindStatistics.Row]) {
@@ -93,7 +91,8 @@ struct KindReport {
 
     private func spared(_ counters: KindCounters) -> String {
         guard counters.bytesSpared + counters.messagesSpared > 0 else { return "-" }
-        return "\(ByteText.write(counters.bytesSpared)), \(NumberText.counted(counters.messagesSpared, "message"))"
+        return
+            "\(Figure.bytes(Double(counters.bytesSpared))), \(NumberText.counted(counters.messagesSpared, "message"))"
     }
 
     private func lints(_ counters: KindCounters) -> String {
@@ -124,19 +123,5 @@ extension KindCounters {
         var object = JSONObject()
         for (name, path) in Self.fields { object[name] = .number(JSONNumber(self[keyPath: path])) }
         return .object(object)
-    }
-}
-
-/// Sizes with units.
-enum ByteText {
-    static func write(_ bytes: Int) -> String {
-        var size = Double(bytes)
-        for unit in ["bytes", "KB", "MB", "GB", "TB"] {
-            if size < 1_000 || unit == "TB" {
-                return unit == "bytes" ? "\(bytes) bytes" : "\((size * 10).rounded() / 10) \(unit)"
-            }
-            size /= 1_000
-        }
-        return "\(bytes) bytes"
     }
 }

@@ -80,7 +80,7 @@ struct KindsCommand: AsyncParsableCommand {
         }
     }
 
-    struct List: AsyncParsableCommand {
+    struct List: StoreCommand {
         static let configuration = CommandConfiguration(abstract: "Lists the registered kinds.")
 
         @Option(help: "Only kinds of this app.")
@@ -88,22 +88,20 @@ struct KindsCommand: AsyncParsableCommand {
 
         @OptionGroup var output: OutputOptions
 
-        func run() async throws {
-            try await output.settings.withStore { store, _ in
-                let kinds = try await store.pool.query(ListKinds(app: app))
-                let moves = try await KindsCommand.moves(in: store)
-                output.print(
-                    kinds, { $0.json(move: moves[$0.id]) }, columns: "APP", "KIND", "STATE", "SHARING", "SPACING",
-                    "MAX BATCH", "PROVIDER"
-                ) { kind in
+        func run(_ store: WidgetStore, _ settings: Settings) async throws {
+            let kinds = try await store.pool.query(ListKinds(app: app))
+            let moves = try await KindsCommand.moves(in: store)
+            output.print(
+                kinds, { $0.json(move: moves[$0.id]) }, columns: "APP", "KIND", "STATE", "SHARING", "SPACING",
+                "MAX BATCH", "PROVIDER",
+                cells: { kind in
                     let definition = kind.definition
                     return [
                         kind.app, definition.name, kind.state(move: moves[kind.id]), definition.sharing.name,
                         kind.isDeveloperMode ? "none (developer mode)" : DurationText.write(definition.minimumSpacing),
                         "\(definition.maxBatch)", definition.providerURL,
                     ]
-                }
-            }
+                })
         }
     }
 
@@ -168,7 +166,6 @@ extension KindChange.Action {
 }
 
 extension Manifest {
-    /// The signing secrets that it gives, by app.
     fileprivate var secrets: [String: [UInt8]] {
         Dictionary(
             apps.compactMap { app in app.signingSecret.map { (app.definition.name, $0.bytes) } },
@@ -185,5 +182,25 @@ extension RegisteredKind {
         if appPausedAt != nil { words.append("app paused") }
         if move != nil { words.append("moving") }
         return words.isEmpty ? "live" : words.joined(separator: ", ")
+    }
+}
+
+enum KeptEvents {
+    private static let countLimit = 100_000
+
+    /// Prints the hints on standard error, with the command that replays the events.
+    static func tell(of apps: [String], in store: WidgetStore) async throws {
+        for app in apps {
+            for cause in [DeadLetterCause.unknownApp, .unknownKind] {
+                let filter = DeadLetterFilter(owner: .app(app), causes: [cause])
+                let count = try await store.pool.query(CountDeadLetters(filter, limit: countLimit)).first ?? 0
+                guard count > 0 else { continue }
+                let many = count < countLimit ? "\(count)" : "at least \(count)"
+                let why = cause == .unknownApp ? "while it was not registered" : "for kinds that it did not have"
+                Terminal.complain(
+                    "\(many) events of \(app) were kept \(why): "
+                        + "`freshet dead-letters replay --app \(app) --cause \(cause.rawValue)` applies them")
+            }
+        }
     }
 }

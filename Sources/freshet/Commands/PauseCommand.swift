@@ -5,7 +5,6 @@ import WidgetModel
 import WidgetRepresentation
 import WidgetStore
 
-/// Target of pausing and resuming.
 struct PauseOptions: ParsableArguments {
     @Option(help: "The app's bundle identifier.")
     var app: String
@@ -22,6 +21,21 @@ struct PauseOptions: ParsableArguments {
 
     fileprivate var name: String {
         kind.map { "\(app) \($0)" } ?? app
+    }
+
+    /// Makes the change, and prints the outcome.
+    fileprivate func change(
+        _ body: (WidgetStore) async throws -> PauseOutcome?, text: (PauseOutcome) -> String
+    ) async throws {
+        try await output.settings.withStore { store, _ in
+            guard let outcome = try await body(store) else {
+                throw try await KindLookup.notFound(kind, of: app, in: store)
+            }
+            output.print(outcome.json(app: app, kind: kind), or: text(outcome))
+            if outcome.pausedAt == nil, kind != nil, outcome.isAppPaused {
+                Terminal.complain("the app is paused too: its reloads wait until `freshet resume --app \(app)`")
+            }
+        }
     }
 }
 
@@ -41,17 +55,12 @@ struct PauseCommand: AsyncParsableCommand {
     @OptionGroup var target: PauseOptions
 
     func run() async throws {
-        try await target.output.settings.withStore { store, _ in
-            guard let outcome = try await store.pause(app: target.app, kind: target.kind) else {
-                throw try await KindLookup.notFound(target.kind, of: target.app, in: store)
-            }
-            if target.output.json {
-                Terminal.print(outcome.json(app: target.app, kind: target.kind))
-            } else if outcome.isChanged {
-                Terminal.print("paused \(target.name)")
-            } else {
-                Terminal.print("\(target.name) was paused already, since \(outcome.pausedAt?.rfc3339 ?? "-")")
-            }
+        try await target.change {
+            try await $0.pause(app: target.app, kind: target.kind)
+        } text: {
+            $0.isChanged
+                ? "paused \(target.name)"
+                : "\(target.name) was paused already, since \($0.pausedAt?.rfc3339 ?? "-")"
         }
     }
 }
@@ -71,19 +80,48 @@ struct ResumeCommand: AsyncParsableCommand {
     @OptionGroup var target: PauseOptions
 
     func run() async throws {
-        try await target.output.settings.withStore { store, _ in
-            guard let outcome = try await store.resume(app: target.app, kind: target.kind) else {
-                throw try await KindLookup.notFound(target.kind, of: target.app, in: store)
-            }
-            if target.output.json {
-                Terminal.print(outcome.json(app: target.app, kind: target.kind))
-            } else {
-                Terminal.print(outcome.isChanged ? "resumed \(target.name)" : "\(target.name) was not paused")
-            }
-            if target.kind != nil, outcome.isAppPaused {
-                Terminal.complain(
-                    "the app is paused too: its reloads wait until `freshet resume --app \(target.app)`")
-            }
+        try await target.change {
+            try await $0.resume(app: target.app, kind: target.kind)
+        } text: {
+            $0.isChanged ? "resumed \(target.name)" : "\(target.name) was not paused"
         }
+    }
+}
+
+struct CancelCommand: StoreCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "cancel",
+        abstract: "Cancels the pending bulk work of a kind.",
+        discussion: """
+            Cancels reloads of everyone, recorded sweeps, and the timelines that they have made due and that are not being \
+            fetched yet. Those stay stale until their next reload. Requests for a user, a device or a widget stay, and so \
+            do later requests.
+
+            Example:
+              freshet cancel --app com.example.bank --kind RecentPurchases
+            """)
+
+    @Option(help: "The app's bundle identifier.")
+    var app: String
+
+    @Option(help: "The kind's name.")
+    var kind: String
+
+    @OptionGroup var output: OutputOptions
+
+    func validate() throws {
+        try Check.identifier(app, "--app")
+        try Check.identifier(kind, "--kind")
+    }
+
+    func run(_ store: WidgetStore, _ settings: Settings) async throws {
+        guard let cancellation = try await store.cancelWork(app: app, kind: kind) else {
+            throw try await KindLookup.notFound(kind, of: app, in: store)
+        }
+        output.print(
+            [
+                "sweeps": .number(JSONNumber(cancellation.sweeps)),
+                "timelines": .number(JSONNumber(cancellation.timelines)),
+            ], or: "cancelled \(cancellation.sweeps) sweeps, \(cancellation.timelines) timelines")
     }
 }

@@ -10,7 +10,7 @@ struct PlaceholdersCommand: AsyncParsableCommand {
         abstract: "Shows the placeholders of widgets without a timeline.",
         subcommands: [List.self])
 
-    struct List: AsyncParsableCommand {
+    struct List: StoreCommand {
         static let configuration = CommandConfiguration(
             abstract: "Lists an app's placeholders.",
             discussion: """
@@ -37,20 +37,18 @@ struct PlaceholdersCommand: AsyncParsableCommand {
             guard (1...100_000).contains(limit) else { throw ValidationError("--limit: expected 1 to 100000") }
         }
 
-        func run() async throws {
-            try await output.settings.withStore { store, _ in
-                let placeholders = try await store.pool.query(ListPlaceholders(app: app, kind: kind, limit: limit))
-                output.print(
-                    placeholders, \.json, columns: "KIND", "FAMILY", "LOCALE", "TIME ZONE", "FETCHED", "NEXT", "CONTENT"
-                ) { placeholder in
-                    [
-                        placeholder.kind, placeholder.family?.name ?? "any", placeholder.locale ?? "any",
-                        placeholder.timeZone ?? "any", placeholder.fetched, placeholder.next,
-                        placeholder.content ?? "the manifest's",
-                    ]
-                }
-                if placeholders.count == limit { Terminal.complain("there may be more: --limit \(limit * 10)") }
+        func run(_ store: WidgetStore, _ settings: Settings) async throws {
+            let placeholders = try await store.pool.query(ListPlaceholders(app: app, kind: kind, limit: limit))
+            output.print(
+                placeholders, \.json, columns: "KIND", "FAMILY", "LOCALE", "TIME ZONE", "FETCHED", "NEXT", "CONTENT"
+            ) { placeholder in
+                [
+                    placeholder.kind, placeholder.family?.name ?? "any", placeholder.locale ?? "any",
+                    placeholder.timeZone ?? "any", placeholder.fetched, placeholder.next,
+                    placeholder.content ?? "the manifest's",
+                ]
             }
+            if placeholders.count == limit { Terminal.complain("there may be more: --limit \(limit * 10)") }
         }
     }
 }

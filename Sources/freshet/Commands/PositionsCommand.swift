@@ -10,26 +10,24 @@ struct PositionsCommand: AsyncParsableCommand {
         abstract: "Shows and sets the applied position of each Kafka partition.",
         subcommands: [Show.self, Assign.self, AcceptCluster.self])
 
-    struct Show: AsyncParsableCommand {
+    struct Show: StoreCommand {
         static let configuration = CommandConfiguration(
             abstract: "Shows the stored positions; Kafka's own committed offsets are for lag tools only.")
 
         @OptionGroup var output: OutputOptions
 
-        func run() async throws {
-            try await output.settings.withStore { store, _ in
-                let rows = try await store.pool.query(ListPositions())
-                output.print(rows, \.json, columns: "TOPIC", "PARTITION", "NEXT OFFSET", "EPOCH", "UPDATED") { row in
-                    [
-                        row.topic, "\(row.partition)", row.nextOffset.map { "\($0)" } ?? "earliest", "\(row.epoch)",
-                        row.updatedAt.rfc3339,
-                    ]
-                }
+        func run(_ store: WidgetStore, _ settings: Settings) async throws {
+            let rows = try await store.pool.query(ListPositions())
+            output.print(rows, \.json, columns: "TOPIC", "PARTITION", "NEXT OFFSET", "EPOCH", "UPDATED") { row in
+                [
+                    row.topic, "\(row.partition)", row.nextOffset.map { "\($0)" } ?? "earliest", "\(row.epoch)",
+                    row.updatedAt.rfc3339,
+                ]
             }
         }
     }
 
-    struct Assign: AsyncParsableCommand {
+    struct Assign: StoreCommand {
         static let configuration = CommandConfiguration(
             commandName: "set",
             abstract: "Sets the position of one partition.",
@@ -60,22 +58,20 @@ struct PositionsCommand: AsyncParsableCommand {
             }
         }
 
-        func run() async throws {
-            try await output.settings.withStore { store, settings in
-                guard settings.topics.inputs.contains(topic) else {
-                    throw CommandFailure(
-                        .failure,
-                        "\(Text.quoted(topic)) is not a topic that Freshet reads; expected one of "
-                            + settings.topics.inputs.joined(separator: ", "))
-                }
-                _ = try await store.pool.execute(
-                    SetPosition(topic: topic, partition: partition, nextOffset: Int64(offset)))
-                guard output.json else { return }
-                Terminal.print([
-                    "topic": .string(topic), "partition": .number(JSONNumber(Int(partition))),
-                    "nextOffset": Int64(offset).map { .number(JSONNumber(Int($0))) } ?? .null,
-                ])
+        func run(_ store: WidgetStore, _ settings: Settings) async throws {
+            guard settings.topics.inputs.contains(topic) else {
+                throw CommandFailure(
+                    .failure,
+                    "\(Text.quoted(topic)) is not a topic that Freshet reads; expected one of "
+                        + settings.topics.inputs.joined(separator: ", "))
             }
+            _ = try await store.pool.execute(
+                SetPosition(topic: topic, partition: partition, nextOffset: Int64(offset)))
+            guard output.json else { return }
+            Terminal.print([
+                "topic": .string(topic), "partition": .number(JSONNumber(Int(partition))),
+                "nextOffset": Int64(offset).map { .number(JSONNumber(Int($0))) } ?? .null,
+            ])
         }
     }
 }

@@ -13,7 +13,6 @@ struct TokensCommand: AsyncParsableCommand {
             """,
         subcommands: [Issue.self, Show.self, Keys.self])
 
-    /// Source of the keys.
     struct KeyOptions: ParsableArguments {
         @Option(
             help: ArgumentHelp("JWKS file with the keys; api.keys by default.", valueName: "file"))
@@ -64,9 +63,6 @@ struct TokensCommand: AsyncParsableCommand {
         @Option(name: .customLong("for"), help: "Validity: 90s, 15m, 1h, 30d.")
         var lifetime = "1h"
 
-        @Option(name: .customLong("after"), help: "Time from now until it becomes valid.")
-        var delay: String?
-
         @Option(help: "Subject (sub), for the audit log.")
         var subject: String?
 
@@ -85,9 +81,8 @@ struct TokensCommand: AsyncParsableCommand {
             for scope in scopes where TokenScope(rawValue: scope) == nil {
                 throw ValidationError("--scope \(scope): expected one of \(Self.scopeNames)")
             }
-            for (name, text) in [("--for", lifetime), ("--after", delay ?? "0s")] where DurationText.parse(text) == nil
-            {
-                throw ValidationError("\(name) \(text): expected \(DurationText.form)")
+            guard DurationText.parse(lifetime) != nil else {
+                throw ValidationError("--for \(lifetime): expected \(DurationText.form)")
             }
         }
 
@@ -96,18 +91,16 @@ struct TokensCommand: AsyncParsableCommand {
         func run() async throws {
             let (keys, settings) = try await options.load()
             let now = WallClock.now()
-            let start = now + (delay.flatMap { DurationText.parse($0) } ?? .zero)
-            let end = start + (DurationText.parse(lifetime) ?? .zero)
+            let end = now + (DurationText.parse(lifetime) ?? .zero)
             let grant = TokenIssuer.Grant(
                 app: app, user: user, scopes: scopes.compactMap { TokenScope(rawValue: $0) }, subject: subject,
                 issuer: settings.api.issuer, audience: settings.api.audience,
-                notBefore: delay == nil ? nil : start, expiresAt: end)
+                expiresAt: end)
             do throws(TokenIssuer.NoSigningKey) {
                 let token = try await TokenIssuer(keys: keys).issue(grant, keyID: key, now: now)
                 guard json else { return Terminal.print(token) }
                 Terminal.print([
-                    "token": .string(token), "notBefore": grant.notBefore.map { .string($0.rfc3339) } ?? .null,
-                    "expiresAt": .string(end.rfc3339),
+                    "token": .string(token), "expiresAt": .string(end.rfc3339),
                 ])
             } catch {
                 throw CommandFailure(.failure, error.description)

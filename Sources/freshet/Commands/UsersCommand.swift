@@ -47,13 +47,10 @@ struct UsersCommand: AsyncParsableCommand {
                 guard let erasure = try await store.erase(user: user, of: app) else {
                     throw CommandFailure(.failure, "no app \(Text.quoted(app)) is registered")
                 }
-                if output.json {
-                    Terminal.print(erasure.json)
-                } else {
-                    Terminal.print(
-                        "erased \(erasure.widgets) widgets, \(erasure.timelines) timelines, "
-                            + "\(erasure.deadLetters) dead letters")
-                }
+                output.print(
+                    erasure.json,
+                    or: "erased \(erasure.widgets) widgets, \(erasure.timelines) timelines, "
+                        + "\(erasure.deadLetters) dead letters")
             }
         }
     }

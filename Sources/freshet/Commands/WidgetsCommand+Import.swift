@@ -63,7 +63,6 @@ extension WidgetsCommand {
     }
 }
 
-/// Imports the lines of a reader in chunks.
 struct WidgetImport: Sendable {
     struct Summary: Sendable {
         var counts = ImportCounts()
@@ -81,35 +80,14 @@ struct WidgetImport: Sendable {
         _ reader: LineReader, complain: (String) -> Void, progress: (Int) -> Void
     ) async throws -> Summary {
         var summary = Summary()
-        var pending: [ImportedWidget] = []
-        pending.reserveCapacity(chunk)
-        for try await line in reader {
-            guard let bytes = line.bytes else {
-                summary.refused += 1
-                complain("line \(line.number): longer than \(PlacementLines.maximumBytes) bytes")
-                continue
-            }
-            if bytes.allSatisfy({ $0 == 0x20 || $0 == 0x09 }) { continue }
-            do throws(PlacementLines.Refused) {
-                pending.append(try lines.widget(bytes))
-            } catch {
-                summary.refused += 1
-                complain("line \(line.number): \(error.message)")
-            }
-            if pending.count >= chunk {
-                try await write(&pending, &summary)
-                progress(line.number)
-            }
+        summary.refused = try await reader.chunks(of: chunk, decode: lines.widget, complain: complain) { widgets in
+            let counts = try await store.importWidgets(widgets.map(\.value))
+            summary.counts.widgets += counts.widgets
+            summary.counts.timelines += counts.timelines
+            summary.counts.older += counts.older
+            progress(widgets.last?.line ?? 0)
+            return true
         }
-        try await write(&pending, &summary)
         return summary
-    }
-
-    private func write(_ pending: inout [ImportedWidget], _ summary: inout Summary) async throws {
-        let counts = try await store.importWidgets(pending)
-        summary.counts.widgets += counts.widgets
-        summary.counts.timelines += counts.timelines
-        summary.counts.older += counts.older
-        pending.removeAll(keepingCapacity: true)
     }
 }

@@ -11,7 +11,7 @@ struct WidgetsCommand: AsyncParsableCommand {
         abstract: "Lists, shows and imports placed widgets.",
         subcommands: [List.self, Show.self, Import.self])
 
-    struct List: AsyncParsableCommand {
+    struct List: StoreCommand {
         static let configuration = CommandConfiguration(
             abstract: "Lists an app's widgets by id.",
             discussion: """
@@ -44,21 +44,19 @@ struct WidgetsCommand: AsyncParsableCommand {
             guard (1...100_000).contains(limit) else { throw ValidationError("--limit: expected 1 to 100000") }
         }
 
-        func run() async throws {
-            try await output.settings.withStore { store, _ in
-                let filter = WidgetFilter(app: app, user: user, device: device, kind: kind, after: after)
-                let widgets = try await store.pool.query(ListWidgets(filter, limit: limit))
-                output.print(
-                    widgets, \.json, columns: "WIDGET", "KIND", "FAMILY", "USER", "DEVICE", "TIMELINE", "CONFIGURATION"
-                ) { widget in
-                    [
-                        widget.id, widget.kind, widget.family.name, widget.user, widget.device,
-                        widget.timelineID?.description ?? "-", widget.configuration ?? "-",
-                    ]
-                }
-                if widgets.count == limit, let last = widgets.last {
-                    Terminal.complain("there may be more: --after \(last.id)")
-                }
+        func run(_ store: WidgetStore, _ settings: Settings) async throws {
+            let filter = WidgetFilter(app: app, user: user, device: device, kind: kind, after: after)
+            let widgets = try await store.pool.query(ListWidgets(filter, limit: limit))
+            output.print(
+                widgets, \.json, columns: "WIDGET", "KIND", "FAMILY", "USER", "DEVICE", "TIMELINE", "CONFIGURATION"
+            ) { widget in
+                [
+                    widget.id, widget.kind, widget.family.name, widget.user, widget.device,
+                    widget.timelineID?.description ?? "-", widget.configuration ?? "-",
+                ]
+            }
+            if widgets.count == limit, let last = widgets.last {
+                Terminal.complain("there may be more: --after \(last.id)")
             }
         }
     }

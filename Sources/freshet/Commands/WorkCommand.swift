@@ -4,7 +4,7 @@ import PostgresClient
 import WidgetModel
 import WidgetStore
 
-struct WorkCommand: AsyncParsableCommand {
+struct WorkCommand: StoreCommand {
     static let configuration = CommandConfiguration(
         commandName: "work",
         abstract: "Shows pending work: work lists and timelines by lane, kind and age.",
@@ -39,22 +39,20 @@ struct WorkCommand: AsyncParsableCommand {
         guard wait else { throw ValidationError("--timeout \(timeout): expected with --wait") }
     }
 
-    func run() async throws {
-        try await output.settings.withStore { store, _ in
-            if let app, try await store.pool.query(ListKinds(app: app)).isEmpty {
-                throw try await KindLookup.notFound(nil, of: app, in: store)
-            }
-            let deadline = timeout.flatMap(DurationText.parse).map { ContinuousClock.now + $0 }
-            var pause = Duration.milliseconds(50)
-            var report = try await read(store)
-            while wait, report.isDue, deadline.map({ $0 > .now }) ?? true {
-                try await Task.sleep(for: pause)
-                pause = min(pause * 2, .seconds(1))
-                report = try await read(store)
-            }
-            if output.json { Terminal.print(report.json) } else { report.lines.forEach(Terminal.print) }
-            if wait, report.isDue { throw CommandFailure(.failure, "something was due until the timeout") }
+    func run(_ store: WidgetStore, _ settings: Settings) async throws {
+        if let app, try await store.pool.query(ListKinds(app: app)).isEmpty {
+            throw try await KindLookup.notFound(nil, of: app, in: store)
         }
+        let deadline = timeout.flatMap(DurationText.parse).map { ContinuousClock.now + $0 }
+        var pause = Duration.milliseconds(50)
+        var report = try await read(store)
+        while wait, report.isDue, deadline.map({ $0 > .now }) ?? true {
+            try await Task.sleep(for: pause)
+            pause = min(pause * 2, .seconds(1))
+            report = try await read(store)
+        }
+        output.print(report.json, or: report.lines.joined(separator: "\n"))
+        if wait, report.isDue { throw CommandFailure(.failure, "something was due until the timeout") }
     }
 
     private func read(_ store: WidgetStore) async throws -> WorkReport {
@@ -64,10 +62,8 @@ struct WorkCommand: AsyncParsableCommand {
     }
 }
 
-/// Output of `freshet work`.
 struct WorkReport: Sendable {
     var rows: [ReadWorkLists.Row]
-    /// Pending sweeps.
     var sweeps: Int
 
     var isDue: Bool { sweeps > 0 || rows.contains { $0.isDue && !$0.isPaused } }

@@ -65,26 +65,23 @@ extension Doctor {
         }
         let leaderless = plan.states.values.filter { $0.description.partitions.contains { $0.leader == nil } }
         for state in leaderless {
-            found.append(
-                .problem(
-                    "kafka.topics", "\(state.description.name) has partitions without a leader",
-                    "check its brokers: those partitions can be neither read nor written"))
+            found.problem(
+                "kafka.topics", "\(state.description.name) has partitions without a leader",
+                "check its brokers: those partitions can be neither read nor written")
         }
         let lone = plan.states.values.filter { $0.description.partitions.contains { $0.replicas.count < 2 } }
         if !lone.isEmpty {
-            found.append(
-                .warning(
-                    "kafka.topics", "\(lone.count) topics have a single replica",
-                    "add replicas: the loss of a broker loses events"))
+            found.warning(
+                "kafka.topics", "\(lone.count) topics have a single replica",
+                "add replicas: the loss of a broker loses events")
         }
         if !plan.untold.isEmpty {
-            found.append(
-                .skipped(
-                    "kafka.topics", "the brokers do not tell the configuration of \(plan.untold.count) topics",
-                    "allow DESCRIBE_CONFIGS on them, so that retention and compaction can be checked"))
+            found.skipped(
+                "kafka.topics", "the brokers do not tell the configuration of \(plan.untold.count) topics",
+                "allow DESCRIBE_CONFIGS on them, so that retention and compaction can be checked")
         }
         if !found.contains(where: { $0.severity >= .warning }) {
-            found.append(.ok("kafka.topics", "all \(plan.targets.count) are there, with their partitions"))
+            found.ok("kafka.topics", "all \(plan.targets.count) are there, with their partitions")
         }
         return found
     }
@@ -110,11 +107,10 @@ extension Doctor {
             }
         }
         if found.isEmpty, !plan.states.isEmpty {
-            found.append(
-                .ok(
-                    "kafka.acls",
-                    "the input topics can be read; the rights to the group \(settings.kafka.group) and to write show only "
-                        + "when ingest and workers run"))
+            found.ok(
+                "kafka.acls",
+                "the input topics can be read; the rights to the group \(settings.kafka.group) and to write show only "
+                    + "when ingest and workers run")
         }
         return found
     }

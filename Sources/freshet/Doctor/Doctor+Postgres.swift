@@ -5,7 +5,6 @@ import WidgetModel
 import WidgetStore
 
 extension Doctor {
-    /// Oldest supported version.
     private static let oldestServer = 150_000
 
     func checkPostgres(_ pool: PostgresPool) async -> [Finding] {
@@ -26,18 +25,16 @@ extension Doctor {
         var found = Self.judge(values)
         found += try await connections(values, pool)
         if try await pool.query(TakesWrites()) != [true] {
-            found.append(
-                .problem(
-                    "postgres", "the server takes no writes: a standby, or read-only",
-                    "name the primary in postgres.url, or all hosts: Freshet uses the one that takes writes"))
+            found.problem(
+                "postgres", "the server takes no writes: a standby, or read-only",
+                "name the primary in postgres.url, or all hosts: Freshet uses the one that takes writes")
         }
         let pending = try await PostgresMigrator(migrations: StoreMigrations.all).check(on: pool).pending
         guard pending.isEmpty else {
-            found.append(
-                .problem("postgres.migrations", SchemaCheck.message(pending: pending), "run `freshet migrate`"))
+            found.problem("postgres.migrations", SchemaCheck.message(pending: pending), "run `freshet migrate`")
             return found
         }
-        found.append(.ok("postgres.migrations", "all \(StoreMigrations.all.count) are applied"))
+        found.ok("postgres.migrations", "all \(StoreMigrations.all.count) are applied")
         found += try await tables(pool)
         return found
     }
@@ -54,33 +51,29 @@ extension Doctor {
                     advice: "set \(name) = \(expected)"))
         }
         if let version = Int(value("server_version_num")), version < oldestServer {
-            found.append(
-                .problem(
-                    "postgres", "the server is version \(version / 10_000); expected 15 or later", "upgrade PostgreSQL")
-            )
+            found.problem(
+                "postgres", "the server is version \(version / 10_000); expected 15 or later", "upgrade PostgreSQL")
         } else if let version = Int(value("server_version_num")) {
-            found.append(.ok("postgres", "version \(version / 10_000).\(version % 10_000) answers"))
+            found.ok("postgres", "version \(version / 10_000).\(version % 10_000) answers")
         }
         expect("fsync", "on", .problem, "a crash of the machine may destroy the database")
         expect("full_page_writes", "on", .problem, "a crash of the machine may tear pages")
         expect("autovacuum", "on", .problem, "dead rows are never removed, and claims become slow")
         expect("track_counts", "on", .problem, "autovacuum does not know what to do without it")
         if value("synchronous_commit") == "off" {
-            found.append(
-                .warning(
-                    "postgres.settings",
-                    "synchronous_commit is off: a crash loses the last moments. Positions go back with them, so no event "
-                        + "is lost, but what was published may be newer than what is stored",
-                    "set synchronous_commit = on"))
+            found.warning(
+                "postgres.settings",
+                "synchronous_commit is off: a crash loses the last moments. Positions go back with them, so no event "
+                    + "is lost, but what was published may be newer than what is stored",
+                "set synchronous_commit = on")
         }
         if let buffers = Int(value("shared_buffers")), buffers * 8_192 < 256 << 20 {
-            found.append(
-                .warning(
-                    "postgres.settings", "shared_buffers are \(buffers * 8 / 1_024) MiB",
-                    "give PostgreSQL a quarter of the memory: the hot table and its indexes should fit"))
+            found.warning(
+                "postgres.settings", "shared_buffers are \(buffers * 8 / 1_024) MiB",
+                "give PostgreSQL a quarter of the memory: the hot table and its indexes should fit")
         }
         if !found.contains(where: { $0.check == "postgres.settings" }) {
-            found.append(.ok("postgres.settings", "are as recommended"))
+            found.ok("postgres.settings", "are as recommended")
         }
         return found
     }
@@ -97,28 +90,24 @@ extension Doctor {
         let wanted = settings.postgres.maximumConnections + 1
         var found: [Finding] = []
         if free < wanted {
-            found.append(
-                .problem(
-                    "postgres.connections",
-                    "\(free) of \(maximum) connections are free; one process needs up to \(wanted)",
-                    "raise max_connections, or lower postgres.maximumConnections: all processes together must fit"))
+            found.problem(
+                "postgres.connections",
+                "\(free) of \(maximum) connections are free; one process needs up to \(wanted)",
+                "raise max_connections, or lower postgres.maximumConnections: all processes together must fit")
         } else {
-            found.append(
-                .ok(
-                    "postgres.connections",
-                    "\(free) of \(maximum) are free: room for \(free / wanted) more processes like this one"))
+            found.ok(
+                "postgres.connections",
+                "\(free) of \(maximum) are free: room for \(free / wanted) more processes like this one")
         }
         if !sessions.seesOthers {
-            found.append(
-                .skipped(
-                    "postgres.connections", "this role does not see the transactions of other roles",
-                    "GRANT pg_read_all_stats to it, so that metrics and doctor see what blocks vacuum"))
+            found.skipped(
+                "postgres.connections", "this role does not see the transactions of other roles",
+                "GRANT pg_read_all_stats to it, so that metrics and doctor see what blocks vacuum")
         }
         if sessions.isSuperuser {
-            found.append(
-                .warning(
-                    "postgres.role", "Freshet would run as a superuser",
-                    "create a role that can only read and write Freshet's tables"))
+            found.warning(
+                "postgres.role", "Freshet would run as a superuser",
+                "create a role that can only read and write Freshet's tables")
         }
         return found
     }
@@ -137,23 +126,21 @@ extension Doctor {
                         "REINDEX INDEX CONCURRENTLY \(index.index)"))
         }
         for table in try await pool.query(TableSizes()) where table.dead > 1_000_000 && table.dead > table.live / 2 {
-            found.append(
-                .warning(
-                    "postgres.vacuum", "\(table.table) has \(table.dead) dead rows and \(table.live) live ones",
-                    "find what blocks vacuum (an old transaction?), then VACUUM \(table.table)"))
+            found.warning(
+                "postgres.vacuum", "\(table.table) has \(table.dead) dead rows and \(table.live) live ones",
+                "find what blocks vacuum (an old transaction?), then VACUUM \(table.table)")
         }
         if let oldest = try await pool.query(OldestSnapshot()).first,
             oldest.transactions > 1_000_000 || oldest.seconds > 900
         {
-            found.append(
-                .warning(
-                    "postgres.vacuum",
-                    "the oldest transaction began \(Duration.seconds(oldest.seconds).words) ago, and row versions are kept "
-                        + "for \(oldest.transactions) transactions",
-                    "find it in pg_stat_activity (ORDER BY xact_start), in pg_replication_slots or in pg_prepared_xacts, "
-                        + "and end it"))
+            found.warning(
+                "postgres.vacuum",
+                "the oldest transaction began \(Duration.seconds(oldest.seconds).words) ago, and row versions are kept "
+                    + "for \(oldest.transactions) transactions",
+                "find it in pg_stat_activity (ORDER BY xact_start), in pg_replication_slots or in pg_prepared_xacts, "
+                    + "and end it")
         }
-        if found.isEmpty { found.append(.ok("postgres.tables", "indexes are valid, and vacuum keeps up")) }
+        if found.isEmpty { found.ok("postgres.tables", "indexes are valid, and vacuum keeps up") }
         return found
     }
 
@@ -197,17 +184,16 @@ extension Doctor {
             }
             var found: [Finding] = []
             for halt in try await pool.query(ListHalts()) {
-                found.append(.problem("ingest", "\(halt)", "fix the producers, then `\(halt.command)`"))
+                found.problem("ingest", "\(halt)", "fix the producers, then `\(halt.command)`")
             }
             for diversion in try await pool.query(ListDiversions(countLimit: 0)) {
-                found.append(
-                    .warning(
-                        "ingest", "the events of the app \(diversion.app) wait in the database",
-                        "fix its producer, then `freshet dead-letters resume --app \(diversion.app)`"))
+                found.warning(
+                    "ingest", "the events of the app \(diversion.app) wait in the database",
+                    "fix its producer, then `freshet dead-letters resume --app \(diversion.app)`")
             }
             let partitions = try await pool.query(ListPositions()).count
             if found.isEmpty {
-                found.append(.ok("ingest", "no topic is halted; positions of \(partitions) partitions are kept"))
+                found.ok("ingest", "no topic is halted; positions of \(partitions) partitions are kept")
             }
             return found
         } catch {

@@ -5,9 +5,7 @@ import WidgetModel
 import WidgetStore
 
 extension Doctor {
-    /// Most providers that are checked.
     private static let maximumProviders = 50
-    /// Providers checked at a time.
     private static let concurrency = 8
 
     private struct Target: Hashable, Sendable {
@@ -42,7 +40,7 @@ extension Doctor {
         let asked = targets.sorted { $0.key < $1.key }.prefix(Self.maximumProviders).map(\.value)
         var found = await ask(asked)
         if targets.count > asked.count {
-            found.append(.skipped("providers", "\(targets.count - asked.count) more were not asked"))
+            found.skipped("providers", "\(targets.count - asked.count) more were not asked")
         }
         return found
     }
@@ -80,7 +78,6 @@ extension Doctor {
         }
     }
 
-    /// The finding for a failed request.
     static func judge(_ failure: ProviderFailure, of url: String, app: String) -> Finding {
         let what = "\(url) of \(app)"
         switch (failure.reason, failure.status) {

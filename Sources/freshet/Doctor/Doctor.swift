@@ -10,13 +10,10 @@ import WidgetStore
 /// Checks everything that Freshet needs and gives advice. It changes nothing.
 struct Doctor: Sendable {
     let settings: Settings
-    /// Warnings from reading the settings.
     let warnings: [String]
-    /// Time limit of each check.
     let timeLimit: Duration
     var logger = LogSettings.ofCommands
 
-    /// A check that returns its findings.
     struct Check: Sendable {
         let name: String
         let run: @Sendable () async -> [Finding]
@@ -107,20 +104,18 @@ struct Doctor: Sendable {
         var found = warnings.map { Finding.warning("settings", $0, "fix or remove this setting") }
         let delivery = settings.kafka.deliveryTimeout
         if delivery * 3 > settings.workers.lease {
-            found.append(
-                .warning(
-                    "settings",
-                    "kafka.deliveryTimeout (\(delivery.words)) leaves little of workers.lease "
-                        + "(\(settings.workers.lease.words)): batches are given back unpublished when Kafka is slow",
-                    "make the lease at least three times as long"))
+            found.warning(
+                "settings",
+                "kafka.deliveryTimeout (\(delivery.words)) leaves little of workers.lease "
+                    + "(\(settings.workers.lease.words)): batches are given back unpublished when Kafka is slow",
+                "make the lease at least three times as long")
         }
         if settings.health.port == nil {
-            found.append(
-                .warning(
-                    "settings", "health.port is not set: no probes and no /metrics in the roles ingest and workers",
-                    "set health.port, and health.host where others have to reach it"))
+            found.warning(
+                "settings", "health.port is not set: no probes and no /metrics in the roles ingest and workers",
+                "set health.port, and health.host where others have to reach it")
         }
-        if found.isEmpty { found.append(.ok("settings", "can be used")) }
+        if found.isEmpty { found.ok("settings", "can be used") }
         return found
     }
 
@@ -160,15 +155,13 @@ struct Doctor: Sendable {
         if keys.contains(where: { $0["kty"] == "oct" || $0["d"] != nil }),
             let permissions = (attributes?[.posixPermissions] as? NSNumber)?.intValue, permissions & 0o004 != 0
         {
-            found.append(
-                .warning("keys", "api.keys: everybody on this machine may read secret keys", "chmod 640 the file"))
+            found.warning("keys", "api.keys: everybody on this machine may read secret keys", "chmod 640 the file")
         }
         let names = keys.compactMap { $0["kid"]?.stringValue }
         if Set(names).count < keys.count {
-            found.append(
-                .warning("keys", "api.keys: keys without a kid, or with the same", "give each key a kid of its own"))
+            found.warning("keys", "api.keys: keys without a kid, or with the same", "give each key a kid of its own")
         }
-        if found.isEmpty { found.append(.ok("keys", "\(keys.count) in \(path)")) }
+        if found.isEmpty { found.ok("keys", "\(keys.count) in \(path)") }
         return found
     }
 }

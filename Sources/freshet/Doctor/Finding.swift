@@ -1,6 +1,5 @@
 import WidgetModel
 
-/// A finding of `freshet doctor`.
 struct Finding: Hashable, Sendable {
     enum Severity: String, Comparable, Sendable {
         case ok
@@ -27,7 +26,6 @@ struct Finding: Hashable, Sendable {
     let check: String
     let severity: Severity
     let message: String
-    /// Advice; nil for none.
     let advice: String?
 
     static func ok(_ check: String, _ message: String) -> Finding {
@@ -63,5 +61,21 @@ struct Finding: Hashable, Sendable {
             case .problem: "PROBLEM "
             }
         return "\(mark) \(check): \(message)" + (advice.map { "\n          → \($0)" } ?? "")
+    }
+}
+
+extension [Finding] {
+    mutating func ok(_ check: String, _ message: String) { append(.ok(check, message)) }
+
+    mutating func skipped(_ check: String, _ message: String, _ advice: String? = nil) {
+        append(.skipped(check, message, advice))
+    }
+
+    mutating func warning(_ check: String, _ message: String, _ advice: String) {
+        append(.warning(check, message, advice))
+    }
+
+    mutating func problem(_ check: String, _ message: String, _ advice: String) {
+        append(.problem(check, message, advice))
     }
 }

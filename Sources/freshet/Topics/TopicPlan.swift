@@ -2,7 +2,6 @@ import FreshetService
 import KafkaClient
 import WidgetModel
 
-/// A topic as Freshet wants it.
 struct TopicTarget: Hashable, Sendable {
     let name: String
     /// The setting that names it.
@@ -14,7 +13,6 @@ struct TopicTarget: Hashable, Sendable {
     /// How long messages are to be kept at least; nil: the brokers' default.
     let retention: Duration?
 
-    /// What it is created with.
     var specification: KafkaTopicSpecification {
         var configuration = ["cleanup.policy": isCompacted ? "compact" : "delete"]
         if let retention { configuration["retention.ms"] = "\(retention.wholeMicroseconds / 1_000)" }
@@ -23,7 +21,6 @@ struct TopicTarget: Hashable, Sendable {
     }
 }
 
-/// What the cluster says of a topic.
 struct TopicState: Sendable {
     var description: KafkaTopicDescription
     /// nil: the brokers do not tell these credentials.
@@ -45,7 +42,6 @@ struct TopicDifference: Hashable, Sendable {
     let sort: Sort
     /// What is, what should be.
     let message: String
-    /// What to do.
     let advice: String
 }
 
@@ -54,7 +50,6 @@ struct TopicPlan: Sendable {
     let targets: [TopicTarget]
     let states: [String: TopicState]
 
-    /// The topics to be created.
     var missing: [TopicTarget] { targets.filter { states[$0.name] == nil } }
 
     /// Topics that could get more partitions. Never the compacted one: what is stored of a key would stay behind in its
@@ -66,7 +61,6 @@ struct TopicPlan: Sendable {
         }
     }
 
-    /// Topics whose configuration could not be read.
     var untold: [String] {
         targets.compactMap { target in
             states[target.name].flatMap { $0.configuration == nil ? target.name : nil }
@@ -133,7 +127,6 @@ struct TopicPlan: Sendable {
 }
 
 extension Settings {
-    /// The topics that this configuration needs.
     var topicTargets: [TopicTarget] {
         func target(_ name: String, _ key: String, isCompacted: Bool = false, retention: Duration?) -> TopicTarget {
             TopicTarget(

@@ -155,7 +155,6 @@ struct TopicOptions: ParsableArguments {
     }
 }
 
-/// What a command has found and done.
 struct TopicReport: Sendable {
     let plan: TopicPlan
     var differences: [TopicDifference]

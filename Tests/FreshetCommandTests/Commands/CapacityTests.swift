@@ -1,3 +1,4 @@
+import ArgumentParser
 import Testing
 import WidgetModel
 
@@ -5,8 +6,12 @@ import WidgetModel
 
 struct CapacityTests {
     @Test("ten times the widgets take ten times the resources")
-    func decades() {
-        let plans = [1e6, 1e7, 1e8].map(CapacityPlan.init(widgets:))
+    func decades() throws {
+        let plans = try [1e6, 1e7, 1e8].map { widgets in
+            var plan = try CapacityPlan.parse([])
+            plan.widgets = widgets
+            return plan
+        }
         for (small, large) in zip(plans, plans.dropFirst()) {
             #expect(abs(large.peakReloads / small.peakReloads - 10) < 0.001)
             #expect(abs(large.storedBytes / small.storedBytes - 10) < 0.001)
@@ -17,8 +22,8 @@ struct CapacityTests {
     }
 
     @Test("requests under way follow from their rate and latency")
-    func concurrency() {
-        var plan = CapacityPlan(widgets: 1e7)
+    func concurrency() throws {
+        var plan = try CapacityPlan.parse([])
         let before = plan.providerConcurrency
         plan.providerLatency *= 10
         #expect(plan.providerConcurrency >= before * 9)

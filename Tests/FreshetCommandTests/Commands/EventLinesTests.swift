@@ -76,7 +76,7 @@ struct EventLinesTests {
         ])
     func refused(_ line: String, _ part: String) {
         #expect { try event(line) } throws: { error in
-            (error as? EventLines.Refused)?.message.contains(part) == true
+            (error as? LineRefused)?.message.contains(part) == true
         }
     }
 }

@@ -76,13 +76,10 @@ struct ForecastTests {
         #expect(Forecast.bar(5, of: 0, columns: 4) == "")
     }
 
-    @Test("numbers and sizes for people")
+    @Test("numbers for people")
     func texts() {
         for (number, text) in [(0, "0"), (999, "999"), (1_000, "1,000"), (-1_234_567, "-1,234,567")] {
             #expect(NumberText.grouped(number) == text)
-        }
-        for (bytes, text) in [(0, "0 bytes"), (999, "999 bytes"), (1_234, "1.2 KB"), (5_000_000, "5.0 MB")] {
-            #expect(ByteText.write(bytes) == text)
         }
     }
 }
@@ -105,7 +102,7 @@ struct KindReportTests {
         #expect(
             report.table.lines == [
                 "KIND         REQUESTS  ASKED  RELOADED  UNCHANGED  FAILED  DEFERRED  SLEPT  SPARED             LINTS",
-                "A            0         0      5         0          0       0         0      1.5 KB, 1 message  roundHour 4",
+                "A            0         0      5         0          0       0         0      1.5 kB, 1 message  roundHour 4",
                 "B (retired)  0         0      0         0          0       0         0      -                  -",
             ])
         let kinds = try #require(report.json(app: "a", days: 2)["kinds"]?.arrayValue)

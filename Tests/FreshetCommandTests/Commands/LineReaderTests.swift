@@ -66,7 +66,7 @@ struct LineReaderTests {
             return failure.status == .failure && failure.message.contains("/no/such/file.jsonl")
         }
         let folder = try LineReader.open("/", maximumBytes: 10)
-        await #expect(throws: LineReader.Unreadable.self) {
+        await #expect(throws: CommandFailure.self) {
             for try await _ in folder {}
         }
     }

@@ -2,7 +2,6 @@ import ArgumentParser
 import WidgetModel
 import WidgetStore
 
-/// Filter of dead letters.
 struct DeadLetterOptions: ParsableArguments {
     @Option(help: "Only of this app, by its bundle identifier.")
     var app: String?
@@ -55,10 +54,8 @@ struct DeadLetterOptions: ParsableArguments {
         return filter
     }
 
-    /// Whether an owner or ids are given.
     var namesOwner: Bool { app != nil || noApp || !ids.isEmpty }
 
-    /// The owner in words.
     var owner: String {
         if let app { return Text.quoted(app) }
         if noApp { return "no app" }
@@ -84,7 +81,6 @@ struct DeadLetterTarget: ParsableArguments {
     }
 }
 
-/// Conversions of arguments.
 private enum OptionText {
     @Sendable static func cause(_ text: String) throws -> DeadLetterCause {
         guard let cause = DeadLetterCause(rawValue: text) else {

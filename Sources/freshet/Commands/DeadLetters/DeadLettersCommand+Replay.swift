@@ -6,7 +6,7 @@ import WidgetModel
 import WidgetStore
 
 extension DeadLettersCommand {
-    struct Replay: AsyncParsableCommand {
+    struct Replay: StoreCommand {
         static let configuration = CommandConfiguration(
             abstract: "Replays dead letters, oldest first; each takes effect once.",
             discussion: """
@@ -42,29 +42,23 @@ extension DeadLettersCommand {
             if let limit, limit < 1 { throw ValidationError("--limit: expected 1 or more") }
         }
 
-        func run() async throws {
-            try await output.settings.withStore { store, settings in
-                let replayer = DeadLetterReplayer(configuration: settings.ingestConfiguration, pool: store.pool)
-                var options = DeadLetterReplayer.Options()
-                options.isRehearsal = dryRun
-                options.rate = rate
-                options.limit = limit ?? .max
-                let outcome = try await replayer.replay(target.options.filter, options) { ReplayReport.progress($0) }
-                Terminal.endProgress()
-                if !dryRun, outcome.replayed > 0 { _ = try? await store.pool.query(NotifyDue()) }
-                if output.json {
-                    var object = outcome.json
-                    object["dryRun"] = .bool(dryRun)
-                    Terminal.print(.object(object))
-                } else {
-                    Terminal.print(ReplayReport.text(outcome, isRehearsal: dryRun))
-                }
-                if outcome.failed > 0 { throw ExitCode(CommandStatus.failure.rawValue) }
-            }
+        func run(_ store: WidgetStore, _ settings: Settings) async throws {
+            let replayer = DeadLetterReplayer(configuration: settings.ingestConfiguration, pool: store.pool)
+            var options = DeadLetterReplayer.Options()
+            options.isRehearsal = dryRun
+            options.rate = rate
+            options.limit = limit ?? .max
+            let outcome = try await replayer.replay(target.options.filter, options) { ReplayReport.progress($0) }
+            Terminal.endProgress()
+            if !dryRun, outcome.replayed > 0 { _ = try? await store.pool.query(NotifyDue()) }
+            var object = outcome.json
+            object["dryRun"] = .bool(dryRun)
+            output.print(.object(object), or: ReplayReport.text(outcome, isRehearsal: dryRun))
+            if outcome.failed > 0 { throw ExitCode(CommandStatus.failure.rawValue) }
         }
     }
 
-    struct Resume: AsyncParsableCommand {
+    struct Resume: StoreCommand {
         static let configuration = CommandConfiguration(
             abstract: "Replays the events of a diverted app and ends the diversion.",
             discussion: """
@@ -95,47 +89,44 @@ extension DeadLettersCommand {
             guard (app != nil) != all else { throw ValidationError("expected --app or --all") }
         }
 
-        func run() async throws {
-            try await output.settings.withStore { store, settings in
-                let apps: [String]
-                if let app {
-                    guard try await store.pool.query(ListApps()).contains(where: { Text.equal($0.name, app) }) else {
-                        throw CommandFailure(.failure, "no app \(Text.quoted(app)) is registered")
-                    }
-                    apps = [app]
-                } else {
-                    apps = try await store.pool.query(ListDiversions(countLimit: 0)).map(\.app)
+        func run(_ store: WidgetStore, _ settings: Settings) async throws {
+            let apps: [String]
+            if let app {
+                guard try await store.pool.query(ListApps()).contains(where: { Text.equal($0.name, app) }) else {
+                    throw CommandFailure(.failure, "no app \(Text.quoted(app)) is registered")
                 }
-                let replayer = DeadLetterReplayer(configuration: settings.ingestConfiguration, pool: store.pool)
-                var options = DeadLetterReplayer.Options()
-                options.rate = rate
-                var documents: [JSONValue] = []
-                var failed = 0
-                for app in apps {
-                    let (outcome, wasDiverted) = try await replayer.resume(app: app, options) {
-                        ReplayReport.progress($0)
-                    }
-                    Terminal.endProgress()
-                    failed += outcome.failed
-                    if outcome.replayed > 0 { _ = try? await store.pool.query(NotifyDue()) }
-                    var object = outcome.json
-                    object["app"] = .string(app)
-                    object["wasDiverted"] = .bool(wasDiverted)
-                    documents.append(.object(object))
-                    if !output.json {
-                        let end = wasDiverted ? "its events flow again" : "it was not diverted"
-                        Terminal.print("\(app): \(ReplayReport.text(outcome, isRehearsal: false)); \(end)")
-                    }
-                }
-                if output.json { Terminal.print(.array(documents)) }
-                if apps.isEmpty, !output.json { Terminal.print("no app is diverted") }
-                if failed > 0 { throw ExitCode(CommandStatus.failure.rawValue) }
+                apps = [app]
+            } else {
+                apps = try await store.pool.query(ListDiversions(countLimit: 0)).map(\.app)
             }
+            let replayer = DeadLetterReplayer(configuration: settings.ingestConfiguration, pool: store.pool)
+            var options = DeadLetterReplayer.Options()
+            options.rate = rate
+            var documents: [JSONValue] = []
+            var failed = 0
+            for app in apps {
+                let (outcome, wasDiverted) = try await replayer.resume(app: app, options) {
+                    ReplayReport.progress($0)
+                }
+                Terminal.endProgress()
+                failed += outcome.failed
+                if outcome.replayed > 0 { _ = try? await store.pool.query(NotifyDue()) }
+                var object = outcome.json
+                object["app"] = .string(app)
+                object["wasDiverted"] = .bool(wasDiverted)
+                documents.append(.object(object))
+                if !output.json {
+                    let end = wasDiverted ? "its events flow again" : "it was not diverted"
+                    Terminal.print("\(app): \(ReplayReport.text(outcome, isRehearsal: false)); \(end)")
+                }
+            }
+            if output.json { Terminal.print(.array(documents)) }
+            if apps.isEmpty, !output.json { Terminal.print("no app is diverted") }
+            if failed > 0 { throw ExitCode(CommandStatus.failure.rawValue) }
         }
     }
 }
 
-/// Output of replays.
 enum ReplayReport {
     static func check(rate: Int?) throws {
         if let rate, !(1...1_000_000).contains(rate) { throw ValidationError("--rate: expected 1 to 1000000") }

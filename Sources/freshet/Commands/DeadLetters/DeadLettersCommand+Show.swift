@@ -6,7 +6,7 @@ import WidgetRepresentation
 import WidgetStore
 
 extension DeadLettersCommand {
-    struct Show: AsyncParsableCommand {
+    struct Show: StoreCommand {
         static let configuration = CommandConfiguration(
             abstract: "Shows a dead letter: its error, position, headers, payload and state.",
             discussion: """
@@ -25,18 +25,12 @@ extension DeadLettersCommand {
 
         @OptionGroup var output: OutputOptions
 
-        func run() async throws {
-            try await output.settings.withStore { store, _ in
-                guard let row = try await store.pool.query(ReadDeadLetter(id: id)).first else {
-                    throw CommandFailure(
-                        .failure, "there is no dead letter \(id); `freshet dead-letters list` shows all")
-                }
-                if output.json {
-                    Terminal.print(document(row))
-                } else {
-                    for line in lines(row) { Terminal.print(line) }
-                }
+        func run(_ store: WidgetStore, _ settings: Settings) async throws {
+            guard let row = try await store.pool.query(ReadDeadLetter(id: id)).first else {
+                throw CommandFailure(
+                    .failure, "there is no dead letter \(id); `freshet dead-letters list` shows all")
             }
+            output.print(document(row), or: lines(row).joined(separator: "\n"))
         }
 
         private var payloadLimit: Int { raw ? .max : 4_096 }
@@ -104,7 +98,6 @@ extension DeadLettersCommand {
 }
 
 extension DeadLetter {
-    /// The Kafka message's timestamp.
     fileprivate var time: Timestamp? {
         guard let messageTime, messageTime < Int64.max / 1_000 else { return nil }
         return Timestamp(microseconds: messageTime * 1_000)

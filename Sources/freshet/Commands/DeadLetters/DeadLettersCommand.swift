@@ -21,7 +21,7 @@ struct DeadLettersCommand: AsyncParsableCommand {
             """,
         subcommands: [List.self, Show.self, Replay.self, Resume.self, Discard.self])
 
-    struct List: AsyncParsableCommand {
+    struct List: StoreCommand {
         static let configuration = CommandConfiguration(
             abstract: "Lists dead letters, newest first, or the diverted apps.",
             discussion: """
@@ -50,24 +50,22 @@ struct DeadLettersCommand: AsyncParsableCommand {
             guard (1...100_000).contains(limit) else { throw ValidationError("--limit: expected 1 to 100000") }
         }
 
-        func run() async throws {
-            try await output.settings.withStore { store, _ in
-                if diverted { return try await listDiversions(store) }
-                let filter = options.filter
-                let letters =
-                    all
-                    ? try await store.pool.query(ListAllDeadLetters(filter, limit: limit))
-                    : try await store.pool.query(ListDeadLetters(filter, limit: limit))
-                output.print(letters, \.json, columns: "ID", "KEPT", "APP", "CAUSE", "STATE", "PLACE", "ERROR") {
-                    letter in
-                    [
-                        "\(letter.id)", letter.receivedAt.rfc3339, letter.app ?? "-", letter.cause,
-                        letter.state.rawValue, letter.place, Text.printable(letter.error, maximum: 100),
-                    ]
-                }
-                if letters.count == limit {
-                    Terminal.complain("there may be more: --limit \(min(limit * 10, 100_000))")
-                }
+        func run(_ store: WidgetStore, _ settings: Settings) async throws {
+            if diverted { return try await listDiversions(store) }
+            let filter = options.filter
+            let letters =
+                all
+                ? try await store.pool.query(ListAllDeadLetters(filter, limit: limit))
+                : try await store.pool.query(ListDeadLetters(filter, limit: limit))
+            output.print(letters, \.json, columns: "ID", "KEPT", "APP", "CAUSE", "STATE", "PLACE", "ERROR") {
+                letter in
+                [
+                    "\(letter.id)", letter.receivedAt.rfc3339, letter.app ?? "-", letter.cause,
+                    letter.state.rawValue, letter.place, Text.printable(letter.error, maximum: 100),
+                ]
+            }
+            if letters.count == limit {
+                Terminal.complain("there may be more: --limit \(min(limit * 10, 100_000))")
             }
         }
 
@@ -83,14 +81,13 @@ struct DeadLettersCommand: AsyncParsableCommand {
         }
     }
 
-    /// Limit of counts.
     static let countLimit = 1_000_000
 
     static func count(_ letters: Int) -> String {
         letters < countLimit ? "\(letters)" : "at least \(letters)"
     }
 
-    struct Discard: AsyncParsableCommand {
+    struct Discard: StoreCommand {
         static let configuration = CommandConfiguration(
             abstract: "Discards dead letters, so that they are not replayed.",
             discussion: """
@@ -108,37 +105,31 @@ struct DeadLettersCommand: AsyncParsableCommand {
 
         @OptionGroup var output: OutputOptions
 
-        func run() async throws {
-            try await output.settings.withStore { store, _ in
-                var filter = target.options.filter
-                // Dead letters that arrive during the question are not included.
-                if !yes {
-                    let limit = DeadLettersCommand.countLimit
-                    let count = try await store.pool.query(CountDeadLetters(filter, limit: limit)).first ?? 0
-                    try await Confirmation.ask(
-                        "discarding",
-                        question: "Discard \(DeadLettersCommand.count(count)) dead letters of \(target.options.owner)?",
-                        refusal: "nothing was discarded")
-                }
-                if filter.until == nil { filter.until = try await store.pool.query(DatabaseTime()).first }
-                var discarded = 0
-                while true {
-                    let ids = try await store.pool.query(DiscardDeadLetters(filter, limit: 1_000))
-                    discarded += ids.count
-                    if ids.count < 1_000 { break }
-                }
-                if output.json {
-                    Terminal.print(["discarded": .number(JSONNumber(discarded))])
-                } else {
-                    Terminal.print("discarded \(discarded) dead letters")
-                }
+        func run(_ store: WidgetStore, _ settings: Settings) async throws {
+            var filter = target.options.filter
+            // Dead letters that arrive during the question are not included.
+            if !yes {
+                let limit = DeadLettersCommand.countLimit
+                let count = try await store.pool.query(CountDeadLetters(filter, limit: limit)).first ?? 0
+                try await Confirmation.ask(
+                    "discarding",
+                    question: "Discard \(DeadLettersCommand.count(count)) dead letters of \(target.options.owner)?",
+                    refusal: "nothing was discarded")
             }
+            if filter.until == nil { filter.until = try await store.pool.query(DatabaseTime()).first }
+            var discarded = 0
+            while true {
+                let ids = try await store.pool.query(DiscardDeadLetters(filter, limit: 1_000))
+                discarded += ids.count
+                if ids.count < 1_000 { break }
+            }
+            output.print(
+                ["discarded": .number(JSONNumber(discarded))], or: "discarded \(discarded) dead letters")
         }
     }
 }
 
 extension DeadLetterSummary {
-    /// Topic, partition and offset.
     var place: String { "\(topic)/\(partition)@\(offset)" }
 }
 

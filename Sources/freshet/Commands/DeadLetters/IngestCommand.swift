@@ -15,31 +15,29 @@ struct IngestCommand: AsyncParsableCommand {
             """,
         subcommands: [Show.self, Resume.self])
 
-    struct Show: AsyncParsableCommand {
+    struct Show: StoreCommand {
         static let configuration = CommandConfiguration(
             abstract: "Shows which topics are halted and why, and which apps are diverted.")
 
         @OptionGroup var output: OutputOptions
 
-        func run() async throws {
-            try await output.settings.withStore { store, _ in
-                let halts = try await store.pool.query(ListHalts())
-                let diversions = try await store.pool.query(
-                    ListDiversions(countLimit: DeadLettersCommand.countLimit))
-                if output.json {
-                    Terminal.print([
-                        "halted": .array(halts.map(\.json)), "diverted": .array(diversions.map(\.json)),
-                    ])
-                    return
-                }
-                for halt in halts { Terminal.print("\(halt)") }
-                if halts.isEmpty { Terminal.print("no topic is halted") }
-                for diversion in diversions {
-                    Terminal.print(
-                        "diverted: \(diversion.app) since \(diversion.divertedAt.rfc3339), "
-                            + "\(DeadLettersCommand.count(Int(diversion.waiting))) events wait; go on with "
-                            + "`freshet dead-letters resume --app \(diversion.app)`")
-                }
+        func run(_ store: WidgetStore, _ settings: Settings) async throws {
+            let halts = try await store.pool.query(ListHalts())
+            let diversions = try await store.pool.query(
+                ListDiversions(countLimit: DeadLettersCommand.countLimit))
+            if output.json {
+                Terminal.print([
+                    "halted": .array(halts.map(\.json)), "diverted": .array(diversions.map(\.json)),
+                ])
+                return
+            }
+            for halt in halts { Terminal.print("\(halt)") }
+            if halts.isEmpty { Terminal.print("no topic is halted") }
+            for diversion in diversions {
+                Terminal.print(
+                    "diverted: \(diversion.app) since \(diversion.divertedAt.rfc3339), "
+                        + "\(DeadLettersCommand.count(Int(diversion.waiting))) events wait; go on with "
+                        + "`freshet dead-letters resume --app \(diversion.app)`")
             }
         }
     }
@@ -67,12 +65,9 @@ struct IngestCommand: AsyncParsableCommand {
                 _ = pipeline.append(ForgetFailures(topic: topic))
                 let handle = pipeline.append(ResumeTopics(topic: topic))
                 let resumed = try await store.pool.transaction(pipeline).rows(handle).sorted()
-                if output.json {
-                    Terminal.print(["resumed": .array(resumed.map { .string($0) })])
-                } else {
-                    let names = resumed.joined(separator: ", ")
-                    Terminal.print(resumed.isEmpty ? "nothing was halted" : "resumed: \(names)")
-                }
+                output.print(
+                    ["resumed": .array(resumed.map { .string($0) })],
+                    or: resumed.isEmpty ? "nothing was halted" : "resumed: \(resumed.joined(separator: ", "))")
             }
         }
     }

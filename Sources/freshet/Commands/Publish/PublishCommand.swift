@@ -29,7 +29,6 @@ struct PublishCommand: AsyncParsableCommand {
         subcommands: [Push.self, AppChange.self, PublishWidgetCommand.self, Lines.self],
         defaultSubcommand: Lines.self)
 
-    /// Options of every event.
     struct EventOptions: ParsableArguments {
         @Option(help: "The app's bundle identifier.")
         var app: String
@@ -58,7 +57,6 @@ struct PublishCommand: AsyncParsableCommand {
             }
         }
 
-        /// Publishes one event.
         func publish(_ event: FreshetEvent, key: String? = nil) async throws {
             let outgoing = OutgoingEvent(
                 event, id: id ?? RandomID.make(), source: source,
@@ -84,7 +82,6 @@ struct PublishCommand: AsyncParsableCommand {
         }
     }
 
-    /// Audience and kinds of a reload request.
     struct ScopeOptions: ParsableArguments {
         @Option(help: "For this user's widgets.")
         var user: String?
@@ -214,7 +211,6 @@ struct PublishCommand: AsyncParsableCommand {
     }
 }
 
-/// Checks of arguments.
 enum Check {
     static func identifier(_ text: String, _ argument: String) throws {
         if let problem = Text.identifierProblem(text) { throw ValidationError("\(argument) \(problem)") }
@@ -245,5 +241,27 @@ extension Settings {
             await producer.shutdown()
             throw error
         }
+    }
+}
+
+struct ReloadCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "reload",
+        abstract: "Reloads timelines on an operator's behalf (freshet.reload.requested.v1).",
+        discussion: """
+            Such a reload needs neither budget nor spacing. It is published to Kafka like every other request; explain \
+            shows the printed id and position. Where postgres.url is set, an app or a kind that is not registered is \
+            refused, unless --no-check is given.
+
+            Examples:
+              freshet reload --app com.example.bank --user u42
+              freshet reload --app com.example.bank --everyone --kind RecentPurchases --matching '{"card":"acme"}'
+            """)
+
+    @OptionGroup var scope: PublishCommand.ScopeOptions
+    @OptionGroup var event: PublishCommand.EventOptions
+
+    func run() async throws {
+        try await event.publish(.operatorReload(try scope.request(app: event.app, reason: .operator)))
     }
 }

@@ -2,7 +2,6 @@ import ArgumentParser
 import WidgetEvents
 import WidgetModel
 
-/// `freshet publish widget …`
 struct PublishWidgetCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "widget",
@@ -84,7 +83,6 @@ struct PublishWidgetCommand: AsyncParsableCommand {
         }
     }
 
-    /// A placed widget.
     struct Target: ParsableArguments {
         @Argument(help: "The widget's id.")
         var widget: String

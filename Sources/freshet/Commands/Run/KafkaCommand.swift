@@ -22,20 +22,17 @@ struct KafkaCommand: AsyncParsableCommand {
     @Option(
         name: .customLong("topic"), parsing: .singleValue,
         help: ArgumentHelp(
-            "A topic with its number of partitions, besides Freshet's own.", valueName: "name=partitions"))
-    var topics: [String] = []
+            "A topic with its number of partitions, besides Freshet's own.", valueName: "name=partitions"),
+        transform: Self.parse)
+    var topics: [(name: String, partitions: Int)] = []
 
     @OptionGroup var settings: SettingsOptions
 
-    func validate() throws {
-        for topic in topics where Self.parse(topic) == nil {
-            throw ValidationError("--topic \(topic): expected name=partitions, such as freshet.pushes=16")
-        }
-    }
-
-    private static func parse(_ text: String) -> (name: String, partitions: Int)? {
+    private static func parse(_ text: String) throws -> (name: String, partitions: Int) {
         let parts = text.split(separator: "=", maxSplits: 1)
-        guard parts.count == 2, let partitions = Int(parts[1]), (1...1_024).contains(partitions) else { return nil }
+        guard parts.count == 2, let partitions = Int(parts[1]), (1...1_024).contains(partitions) else {
+            throw ValidationError("--topic \(text): expected name=partitions, such as freshet.pushes=16")
+        }
         return (String(parts[0]), partitions)
     }
 
@@ -44,9 +41,7 @@ struct KafkaCommand: AsyncParsableCommand {
         let logger = values.log.logger()
         var partitions = Dictionary(
             uniqueKeysWithValues: values.topics.embedded.map { ($0, values.kafka.embeddedPartitions) })
-        for topic in topics {
-            if let (name, count) = Self.parse(topic) { partitions[name] = count }
-        }
+        for (name, count) in topics { partitions[name] = count }
         try await SignalScope.run(logger: logger) { [partitions] scope in
             let cluster = try EmbeddedKafka(logger: logger)
             for (name, count) in partitions.sorted(by: { $0.key < $1.key }) {

@@ -4,7 +4,6 @@ import FreshetService
 import SampleProvider
 import ServiceLifecycle
 import WidgetModel
-import WidgetRepresentation
 
 struct ProviderCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -17,7 +16,6 @@ struct ProviderCommand: AsyncParsableCommand {
             Examples:
               freshet provider --port 8090
               freshet provider --latency 200ms --failing-requests 0.05
-              BANK_SECRET=whsec_… freshet provider --signing-secret bank=BANK_SECRET
             """)
 
     @Option(help: "Address to listen on.")
@@ -35,16 +33,6 @@ struct ProviderCommand: AsyncParsableCommand {
     @Option(help: "Share of requests that are answered with 503, from 0 to 1.")
     var failingRequests = 0.0
 
-    @Option(help: "Share of timelines that are answered with an error, from 0 to 1.")
-    var failingTimelines = 0.0
-
-    @Option(
-        name: .customLong("signing-secret"), parsing: .singleValue,
-        help: ArgumentHelp(
-            "An app (bank, rangers, weather) whose requests must be signed, with the variable of its secret.",
-            valueName: "app=variable"))
-    var signingSecrets: [String] = []
-
     @OptionGroup var settings: SettingsOptions
 
     func validate() throws {
@@ -52,27 +40,18 @@ struct ProviderCommand: AsyncParsableCommand {
         guard DurationText.parse(latency) != nil else {
             throw ValidationError("--latency \(latency): expected \(DurationText.form)")
         }
-        for (name, share) in [("requests", failingRequests), ("timelines", failingTimelines)] {
-            guard (0...1).contains(share) else {
-                throw ValidationError("--failing-\(name) \(share): expected a share from 0 to 1")
-            }
-        }
-        for text in signingSecrets {
-            let parts = text.split(separator: "=", maxSplits: 1)
-            guard parts.count == 2, SampleApp(rawValue: String(parts[0])) != nil else {
-                throw ValidationError("--signing-secret \(text): expected app=variable, such as bank=BANK_SECRET")
-            }
+        guard (0...1).contains(failingRequests) else {
+            throw ValidationError("--failing-requests \(failingRequests): expected a share from 0 to 1")
         }
     }
 
     func run() async throws {
         let logger = try settings.load().settings.log.logger(label: "freshet.provider")
         let faults = SampleProvider.Faults(
-            latency: DurationText.parse(latency) ?? .zero, requestFailures: failingRequests,
-            timelineFailures: failingTimelines)
+            latency: DurationText.parse(latency) ?? .zero, requestFailures: failingRequests)
         let listening = ListeningPort()
         let provider = SampleProvider(
-            seed: seed, host: host, port: port, keys: try secrets().mapValues(\.bytes), faults: faults, logger: logger,
+            seed: seed, host: host, port: port, faults: faults, logger: logger,
             onListening: listening.listens(on:))
         try await SignalScope.run(logger: logger) { scope in
             let announcer = BackgroundService("announcer") {
@@ -88,21 +67,5 @@ struct ProviderCommand: AsyncParsableCommand {
                 place: "the sample provider on \(host):\(port) (--host, --port)")
             try await scope.run([service, announcer])
         }
-    }
-
-    private func secrets() throws -> [SampleApp: SigningSecret] {
-        var secrets: [SampleApp: SigningSecret] = [:]
-        for text in signingSecrets {
-            let parts = text.split(separator: "=", maxSplits: 1)
-            guard parts.count == 2, let app = SampleApp(rawValue: String(parts[0])) else { continue }
-            do throws(SigningSecretReference.Unresolved) {
-                secrets[app] = try SigningSecretReference.environment(String(parts[1]))
-                    .resolve(environment: ProcessInfo.processInfo.environment, folder: ".")
-            } catch {
-                let expected = error.expectation.map { "; expected \($0)" } ?? ""
-                throw CommandFailure(.configuration, "--signing-secret \(app.rawValue): \(error.message)\(expected)")
-            }
-        }
-        return secrets
     }
 }

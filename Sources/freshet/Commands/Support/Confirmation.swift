@@ -1,13 +1,6 @@
 import Foundation
 import FreshetService
 
-#if canImport(Darwin)
-import Darwin
-#else
-import Glibc
-#endif
-
-/// Confirmation of actions that cannot be undone.
 enum Confirmation {
     /// - Parameters:
     ///   - what: the action, such as "erasing".

@@ -2,13 +2,11 @@ import FreshetService
 import KafkaClient
 import WidgetModel
 
-/// Reads the last decisions on a timeline from their topic.
 struct DecisionHistory: Sendable {
     static let limit = 50
     /// Messages of each partition that are looked through, from the end.
     static let scanned: Int64 = 50_000
 
-    /// A decision with the time of its event.
     struct Entry: Sendable {
         let time: String
         let decision: JSONValue

@@ -5,11 +5,6 @@ import WidgetModel
 
 /// Reads events from lines of JSON: whole CloudEvents, or `{"type", "data"}` with any of `id`, `source`, `time`, `key`.
 struct EventLines: Sendable {
-    /// Error of a line that is not an event.
-    struct Refused: Error, Hashable, Sendable {
-        let message: String
-    }
-
     private let decoder: EventDecoder
     /// Nil to accept events for any app and kind.
     private let targets: TargetCheck?
@@ -21,23 +16,23 @@ struct EventLines: Sendable {
         self.now = now
     }
 
-    func event(_ line: [UInt8]) throws(Refused) -> OutgoingEvent {
+    func event(_ line: [UInt8]) throws(LineRefused) -> OutgoingEvent {
         var document: JSONValue
         do throws(JSONError) {
             document = try JSONValue.parse(line)
         } catch {
-            throw Refused(message: "not JSON: \(error)")
+            throw LineRefused(message: "not JSON: \(error)")
         }
         guard case .object(var object) = document else {
-            throw Refused(message: "expected an object, found \(document.kind.name)")
+            throw LineRefused(message: "expected an object, found \(document.kind.name)")
         }
         guard let name = object["type"]?.stringValue else {
-            throw Refused(message: "/type: expected the type of an event, such as freshet.push.received.v1")
+            throw LineRefused(message: "/type: expected the type of an event, such as freshet.push.received.v1")
         }
         guard let type = EventType(rawValue: name) else {
             let known = EventType.allCases.map(\.rawValue)
             let meant = Suggestion.closest(to: name, among: known).map { "; did you mean \($0)?" } ?? ""
-            throw Refused(message: "/type: unknown event type \(Text.quoted(name))\(meant)")
+            throw LineRefused(message: "/type: unknown event type \(Text.quoted(name))\(meant)")
         }
         let key = object["key"]?.stringValue
         // The short form lacks attributes that have defaults.
@@ -49,20 +44,19 @@ struct EventLines: Sendable {
         do throws(TargetCheck.Unknown) {
             try targets?.check(decoded.event)
         } catch {
-            throw Refused(message: "/data/\(error.member): \(error.message)")
+            throw LineRefused(message: "/data/\(error.member): \(error.message)")
         }
         return OutgoingEvent(
             decoded.event, id: decoded.envelope.id, source: decoded.envelope.source,
             time: decoded.envelope.time ?? now(), key: key, traceparent: decoded.envelope.traceparent)
     }
 
-    /// Source of events without one.
     static let source = "/freshet/publish"
 
     private static let header = Array("content-type".utf8)
     private static let contentType = Array(EventEncoder.structuredContentType.utf8)
 
-    private func decode(_ bytes: [UInt8], _ type: EventType) throws(Refused) -> DecodedEvent {
+    private func decode(_ bytes: [UInt8], _ type: EventType) throws(LineRefused) -> DecodedEvent {
         let name = 0..<Self.header.count
         let value = name.upperBound..<name.upperBound + Self.contentType.count
         let arena = Self.header + Self.contentType + bytes
@@ -72,7 +66,7 @@ struct EventLines: Sendable {
         do throws(EventError) {
             return try result.get()
         } catch {
-            throw Refused(message: (error.pointer.map { $0.isEmpty ? "" : $0 + ": " } ?? "") + error.message)
+            throw LineRefused(message: (error.pointer.map { $0.isEmpty ? "" : $0 + ": " } ?? "") + error.message)
         }
     }
 }

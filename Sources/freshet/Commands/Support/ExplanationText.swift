@@ -5,21 +5,11 @@ import WidgetStore
 
 /// An explanation as text: one labelled statement per line.
 struct ExplanationText {
-    private let widget: WidgetExplanation
-    private let events: [ExplainedEvent]
-    private let refused: [RefusedRequests.Row]
-    private let ignored: [EventOutcome]
+    let widget: WidgetExplanation
+    let events: [ExplainedEvent]
+    var refused: [RefusedRequests.Row] = []
+    var ignored: [EventOutcome] = []
     private var now: Timestamp { widget.readAt }
-
-    init(
-        _ widget: WidgetExplanation, events: [ExplainedEvent], refused: [RefusedRequests.Row] = [],
-        ignored: [EventOutcome] = []
-    ) {
-        self.widget = widget
-        self.events = events
-        self.refused = refused
-        self.ignored = ignored
-    }
 
     var lines: [String] {
         var lines: [String] = []

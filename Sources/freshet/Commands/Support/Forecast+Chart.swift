@@ -2,7 +2,6 @@ import WidgetModel
 import WidgetRepresentation
 import WidgetStore
 
-/// The forecast as a chart.
 extension Forecast {
     /// Width of the chart in columns.
     static let width = 80

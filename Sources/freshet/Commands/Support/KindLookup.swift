@@ -5,7 +5,6 @@ import WidgetStore
 
 /// Look-up of kinds, with failures for commands.
 enum KindLookup {
-    /// A registered or retired kind.
     static func kind(_ kind: String, of app: String, in store: WidgetStore) async throws -> RegisteredKind {
         let kinds = try await store.pool.query(ListKinds(app: app))
         guard let found = kinds.first(where: { Text.equal($0.definition.name, kind) }) else {
@@ -14,7 +13,6 @@ enum KindLookup {
         return found
     }
 
-    /// The failure for an unknown app or kind.
     static func notFound(_ kind: String?, of app: String, in store: WidgetStore) async throws -> CommandFailure {
         notFound(kind, of: app, among: try await store.pool.query(ListKinds(app: app)))
     }

@@ -2,25 +2,19 @@ import Dispatch
 import Foundation
 import FreshetService
 
-#if canImport(Darwin)
-import Darwin
-#else
-import Glibc
-#endif
+/// Error of a line that cannot be used.
+struct LineRefused: Error, Hashable, Sendable {
+    let message: String
+}
 
 /// The lines of a file or of standard input, read on demand on a thread of their own, since reading a pipe or terminal
 /// blocks.
 struct LineReader: AsyncSequence, Sendable {
-    /// A line without its end.
     struct Line: Sendable, Equatable {
         /// Number, from 1.
         let number: Int
         /// Nil if the line is longer than allowed and was skipped.
         let bytes: [UInt8]?
-    }
-
-    struct Unreadable: Error, CustomStringConvertible {
-        let description: String
     }
 
     private let handle: FileHandle
@@ -43,6 +37,33 @@ struct LineReader: AsyncSequence, Sendable {
             throw CommandFailure(.failure, "the file \(path) cannot be opened: \(String(cString: strerror(errno)))")
         }
         return LineReader(handle, name: path, maximumBytes: maximumBytes)
+    }
+
+    /// Decodes the lines that are not blank, and hands them on in chunks until `handle` returns false.
+    ///
+    /// - Parameter complain: called with a message for each refused line.
+    /// - Returns: the number of refused lines.
+    func chunks<Value>(
+        of size: Int, decode: ([UInt8]) throws(LineRefused) -> Value, complain: (String) -> Void,
+        handle: ([(line: Int, value: Value)]) async throws -> Bool
+    ) async throws -> Int {
+        var pending: [(line: Int, value: Value)] = []
+        var refused = 0
+        for try await line in self {
+            do throws(LineRefused) {
+                guard let bytes = line.bytes else { throw LineRefused(message: "longer than \(maximumBytes) bytes") }
+                if bytes.allSatisfy({ $0 == 0x20 || $0 == 0x09 }) { continue }
+                pending.append((line.number, try decode(bytes)))
+            } catch {
+                refused += 1
+                complain("line \(line.number): \(error.message)")
+            }
+            guard pending.count >= size else { continue }
+            guard try await handle(pending) else { return refused }
+            pending.removeAll(keepingCapacity: true)
+        }
+        if !pending.isEmpty { _ = try await handle(pending) }
+        return refused
     }
 
     func makeAsyncIterator() -> Iterator {
@@ -72,7 +93,7 @@ struct LineReader: AsyncSequence, Sendable {
             self.maximumBytes = maximumBytes
         }
 
-        mutating func next() async throws(Unreadable) -> Line? {
+        mutating func next() async throws(CommandFailure) -> Line? {
             while true {
                 if let end = buffer[searched...].firstIndex(of: UInt8(ascii: "\n")) {
                     return take(upTo: end, next: end + 1)
@@ -88,7 +109,7 @@ struct LineReader: AsyncSequence, Sendable {
                 buffer.removeFirst(start)
                 searched -= start
                 start = 0
-                let chunk = try await read()
+                let chunk = try await fetch()
                 isAtEnd = chunk.isEmpty
                 buffer += chunk
             }
@@ -107,38 +128,29 @@ struct LineReader: AsyncSequence, Sendable {
             return Line(number: number, bytes: Array(line))
         }
 
-        private func read() async throws(Unreadable) -> [UInt8] {
-            let handle = handle
-            let outcome: Result<[UInt8], Unreadable> = await withCheckedContinuation { continuation in
-                queue.async { [name] in
-                    continuation.resume(returning: Self.read(handle.fileDescriptor, name))
+        private func fetch() async throws(CommandFailure) -> [UInt8] {
+            let outcome: Result<[UInt8], CommandFailure> = await withCheckedContinuation { continuation in
+                queue.async { [descriptor = handle.fileDescriptor, name] in
+                    continuation.resume(returning: Self.fetch(descriptor, name))
                 }
             }
             return try outcome.get()
         }
 
-        private static func read(_ descriptor: Int32, _ name: String) -> Result<[UInt8], Unreadable> {
+        private static func fetch(_ descriptor: Int32, _ name: String) -> Result<[UInt8], CommandFailure> {
             while true {
                 var failure: Int32 = 0
                 let bytes = [UInt8](unsafeUninitializedCapacity: chunk) { buffer, count in
-                    let result = systemRead(descriptor, buffer.baseAddress, chunk)
+                    let result = read(descriptor, buffer.baseAddress, chunk)
                     if result < 0 { failure = errno }
                     count = result > 0 ? result : 0
                 }
                 if failure == 0 { return .success(bytes) }
                 if failure != EINTR {
-                    return .failure(
-                        Unreadable(description: "\(name) cannot be read: \(String(cString: strerror(failure)))"))
+                    let reason = String(cString: strerror(failure))
+                    return .failure(CommandFailure(.failure, "\(name) cannot be read: \(reason)"))
                 }
             }
-        }
-
-        private static func systemRead(_ descriptor: Int32, _ address: UnsafeMutableRawPointer?, _ count: Int) -> Int {
-            #if canImport(Darwin)
-            Darwin.read(descriptor, address, count)
-            #else
-            Glibc.read(descriptor, address, count)
-            #endif
         }
     }
 }

@@ -5,12 +5,6 @@ import WidgetStore
 
 /// Reads placements from lines of JSON: the data of `freshet.widget.placed.v1`, with an optional `time`.
 struct PlacementLines: Sendable {
-    /// Error of a line that is not a placement of a registered kind.
-    struct Refused: Error, Hashable, Sendable {
-        let message: String
-    }
-
-    /// Longest line.
     static let maximumBytes = 1_048_576
 
     private let targets: TargetCheck
@@ -23,24 +17,24 @@ struct PlacementLines: Sendable {
         self.now = now
     }
 
-    func widget(_ line: [UInt8]) throws(Refused) -> ImportedWidget {
+    func widget(_ line: [UInt8]) throws(LineRefused) -> ImportedWidget {
         let placement = try placement(line)
         let kind: RegisteredKind
         do throws(TargetCheck.Unknown) {
             kind = try targets.kind(placement.kind, of: try targets.app(placement.app))
         } catch {
-            throw Refused(message: "/\(error.member): \(error.message)")
+            throw LineRefused(message: "/\(error.member): \(error.message)")
         }
         guard kind.definition.families.contains(placement.family) else {
             let supported = kind.definition.families.map(\.name).joined(separator: ", ")
-            throw Refused(
+            throw LineRefused(
                 message: "/family: kind \(Text.quoted(placement.kind)) does not support \(placement.family.name); "
                     + "expected one of \(supported)")
         }
         return ImportedWidget(placement: placement, kind: kind, time: try time(line) ?? now)
     }
 
-    private func placement(_ line: [UInt8]) throws(Refused) -> WidgetPlacement {
+    private func placement(_ line: [UInt8]) throws(LineRefused) -> WidgetPlacement {
         let arena = Self.attributes.bytes + line
         let result = decoder.decode(
             bytes: arena, value: Self.attributes.bytes.count..<arena.count, headers: Self.attributes.headers,
@@ -48,16 +42,16 @@ struct PlacementLines: Sendable {
         switch result {
         case .success(let decoded):
             guard case .placed(let placement) = decoded.event else {
-                throw Refused(message: "expected a placement")
+                throw LineRefused(message: "expected a placement")
             }
             return placement
         case .failure(let error):
-            throw Refused(message: (error.pointer.map { $0.isEmpty ? "" : $0 + ": " } ?? "") + error.message)
+            throw LineRefused(message: (error.pointer.map { $0.isEmpty ? "" : $0 + ": " } ?? "") + error.message)
         }
     }
 
     /// The line has been checked to be an object.
-    private func time(_ line: [UInt8]) throws(Refused) -> Timestamp? {
+    private func time(_ line: [UInt8]) throws(LineRefused) -> Timestamp? {
         var reader = JSONReader(line)
         var time: Timestamp?
         do throws(JSONError) {
@@ -70,7 +64,7 @@ struct PlacementLines: Sendable {
                 if try !reader.takeNull() { time = try reader.timestamp() }
             }
         } catch {
-            throw Refused(message: "\(error.pointer): \(error.message)")
+            throw LineRefused(message: "\(error.pointer): \(error.message)")
         }
         return time
     }

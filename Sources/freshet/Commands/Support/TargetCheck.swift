@@ -6,9 +6,7 @@ import WidgetStore
 
 /// Checks that the apps and kinds that events name are registered, so that they do not become dead letters.
 struct TargetCheck: Sendable {
-    /// An app or a kind that is not registered.
     struct Unknown: Error, Hashable, Sendable {
-        /// Member of the event's data.
         let member: String
         let message: String
     }
