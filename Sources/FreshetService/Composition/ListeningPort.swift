@@ -1,4 +1,5 @@
 import Synchronization
+import WidgetStore
 
 /// The port that a server turns out to listen on, for those who wait for it.
 package final class ListeningPort: Sendable {
@@ -6,65 +7,35 @@ package final class ListeningPort: Sendable {
     package struct NeverListened: Error, Sendable {}
 
     private enum State {
-        /// Until the server listens; then `listening`, or `closed` if it never does.
-        case starting(waiters: [Int: CheckedContinuation<Int, any Error>], nextWaiter: Int)
-        /// Until the server ends; then `closed`.
+        /// → `listening`, or `closed` if the server never listens
+        case starting
+        /// → `closed`
         case listening(Int)
         case closed
     }
 
-    private let state = Mutex(State.starting(waiters: [:], nextWaiter: 0))
+    private let state = Mutex(State.starting)
+    private let changes = WorkSignal()
 
     package init() {}
 
     package func wait() async throws -> Int {
-        let waiter = state.withLock { state -> Int in
-            guard case .starting(let waiters, let next) = state else { return 0 }
-            state = .starting(waiters: waiters, nextWaiter: next + 1)
-            return next
-        }
-        return try await withTaskCancellationHandler {
-            try await withCheckedThrowingContinuation { continuation in
-                let result = state.withLock { state -> Result<Int, any Error>? in
-                    switch state {
-                    case .listening(let port): return .success(port)
-                    case .closed: return .failure(NeverListened())
-                    case .starting(var waiters, let next):
-                        // Cancelled before this: the handler has found nothing to resume.
-                        guard !Task.isCancelled else { return .failure(CancellationError()) }
-                        waiters[waiter] = continuation
-                        state = .starting(waiters: waiters, nextWaiter: next)
-                        return nil
-                    }
-                }
-                if let result { continuation.resume(with: result) }
+        while true {
+            let mark = changes.mark(.timelines)
+            switch state.withLock({ $0 }) {
+            case .starting: try await changes.wait(past: mark)
+            case .listening(let port): return port
+            case .closed: throw NeverListened()
             }
-        } onCancel: {
-            let continuation = state.withLock { state -> CheckedContinuation<Int, any Error>? in
-                guard case .starting(var waiters, let next) = state else { return nil }
-                let continuation = waiters.removeValue(forKey: waiter)
-                state = .starting(waiters: waiters, nextWaiter: next)
-                return continuation
-            }
-            continuation?.resume(throwing: CancellationError())
         }
     }
 
-    package func listens(on port: Int) {
-        end(with: .listening(port), .success(port))
-    }
+    package func listens(on port: Int) { change(to: .listening(port)) }
 
-    func closes() {
-        end(with: .closed, .failure(NeverListened()))
-    }
+    func closes() { change(to: .closed) }
 
-    private func end(with next: sending State, _ result: Result<Int, any Error>) {
-        let waiters = state.withLock { state -> [CheckedContinuation<Int, any Error>] in
-            var waiting: [CheckedContinuation<Int, any Error>] = []
-            if case .starting(let waiters, _) = state { waiting = Array(waiters.values) }
-            state = next
-            return waiting
-        }
-        for waiter in waiters { waiter.resume(with: result) }
+    private func change(to next: sending State) {
+        state.withLock { $0 = next }
+        changes.signal(.timelines)
     }
 }

@@ -1,5 +1,6 @@
 import NIOPosix
 import Synchronization
+import WidgetStore
 
 /// Looks up host names, on NIO's threads for blocking calls, and remembers the answers for a while.
 ///
@@ -7,29 +8,19 @@ import Synchronization
 /// for less long, so that a name whose servers hang holds a thread for one look-up at a time.
 package final class HostResolver: Sendable {
     typealias Lookup = @Sendable (String) throws(AddressLookup.Failure) -> [IPAddress]
-    fileprivate typealias Answer = Result<[IPAddress], AddressLookup.Failure>
-    fileprivate typealias Continuation = CheckedContinuation<[IPAddress], any Error>
-
-    fileprivate struct Known {
-        let answer: Answer
+    private struct Known {
+        let answer: Result<[IPAddress], AddressLookup.Failure>
+        let at: ContinuousClock.Instant
         let until: ContinuousClock.Instant
     }
 
-    fileprivate struct State {
+    private struct State {
         var known: [String: Known] = [:]
-        /// Who waits for the look-ups that are under way.
-        var waiting: [String: [UInt64: Continuation]] = [:]
-        var nextWaiter: UInt64 = 0
-    }
-
-    /// What to do for a caller, decided under the lock and done outside of it.
-    fileprivate enum Step {
-        case answer(Result<[IPAddress], any Error>)
-        case lookUp
-        case wait
+        var underWay: Set<String> = []
     }
 
     private let state = Mutex(State())
+    private let answered = WorkSignal()
     private let lifetime: Duration
     private let failureLifetime: Duration
     /// Names to remember before old ones are forgotten: as many as there are providers is plenty.
@@ -56,65 +47,33 @@ package final class HostResolver: Sendable {
     ///
     /// - Throws: `AddressLookup.Failure` when it has none; `CancellationError`.
     package func addresses(of host: String) async throws -> [IPAddress] {
-        let id = state.withLock { state in
-            state.nextWaiter += 1
-            return state.nextWaiter
-        }
-        return try await withTaskCancellationHandler {
-            try await withCheckedThrowingContinuation { continuation in
-                let step = state.withLock { $0.ask(for: host, id, continuation) }
-                switch step {
-                case .answer(let answer): continuation.resume(with: answer)
-                case .lookUp: submit(host)
-                case .wait: break
-                }
+        let began = ContinuousClock.now
+        while true {
+            let mark = answered.mark(.timelines)
+            let (known, isFirst) = state.withLock { state -> (Known?, Bool) in
+                if let known = state.known[host], known.at >= began || known.until > .now { return (known, false) }
+                return (nil, state.underWay.insert(host).inserted)
             }
-        } onCancel: {
-            let continuation = state.withLock { $0.waiting[host]?.removeValue(forKey: id) }
-            continuation?.resume(throwing: CancellationError())
+            if let known { return try known.answer.get() }
+            if isFirst { submit(host) }
+            try await answered.wait(past: mark)
         }
     }
 
     private func submit(_ host: String) {
         threads.submit { [self] threadState in
-            guard threadState == .active else {
-                finish(host, .failure(AddressLookup.Failure(message: "shutting down")))
-                return
+            let answer = Result { () throws(AddressLookup.Failure) in
+                guard threadState == .active else { throw AddressLookup.Failure(message: "shutting down") }
+                return try lookup(host)
             }
-            do throws(AddressLookup.Failure) {
-                finish(host, .success(try lookup(host)))
-            } catch {
-                finish(host, .failure(error))
+            let now = ContinuousClock.now
+            let lifetime = if case .success = answer { self.lifetime } else { failureLifetime }
+            state.withLock { state in
+                state.underWay.remove(host)
+                state.known[host] = Known(answer: answer, at: now, until: now + lifetime)
+                if state.known.count > maximumKnown { state.known = state.known.filter { $0.value.until > now } }
             }
+            answered.signal(.timelines)
         }
-    }
-
-    private func finish(_ host: String, _ answer: Answer) {
-        let lifetime =
-            switch answer {
-            case .success: self.lifetime
-            case .failure: failureLifetime
-            }
-        let waiting = state.withLock { state in
-            state.known[host] = Known(answer: answer, until: .now + lifetime)
-            if state.known.count > maximumKnown {
-                let now = ContinuousClock.now
-                state.known = state.known.filter { $0.value.until > now }
-            }
-            return state.waiting.removeValue(forKey: host) ?? [:]
-        }
-        for continuation in waiting.values { continuation.resume(with: answer) }
-    }
-}
-
-extension HostResolver.State {
-    fileprivate mutating func ask(
-        for host: String, _ id: UInt64, _ continuation: HostResolver.Continuation
-    ) -> HostResolver.Step {
-        if Task.isCancelled { return .answer(.failure(CancellationError())) }
-        if let known = known[host], known.until > .now { return .answer(known.answer.mapError { $0 as any Error }) }
-        let isUnderWay = waiting[host] != nil
-        waiting[host, default: [:]][id] = continuation
-        return isUnderWay ? .wait : .lookUp
     }
 }

@@ -27,8 +27,7 @@ extension DeadLettersCommand {
 
         func run(_ store: WidgetStore, _ settings: Settings) async throws {
             guard let row = try await store.pool.query(ReadDeadLetter(id: id)).first else {
-                throw CommandFailure(
-                    .failure, "there is no dead letter \(id); `freshet dead-letters list` shows all")
+                throw CommandFailure(.failure, "there is no dead letter \(id); `freshet dead-letters list` shows all")
             }
             output.print(document(row), or: lines(row).joined(separator: "\n"))
         }

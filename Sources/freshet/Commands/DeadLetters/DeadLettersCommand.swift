@@ -123,8 +123,7 @@ struct DeadLettersCommand: AsyncParsableCommand {
                 discarded += ids.count
                 if ids.count < 1_000 { break }
             }
-            output.print(
-                ["discarded": .number(JSONNumber(discarded))], or: "discarded \(discarded) dead letters")
+            output.print(["discarded": .number(JSONNumber(discarded))], or: "discarded \(discarded) dead letters")
         }
     }
 }

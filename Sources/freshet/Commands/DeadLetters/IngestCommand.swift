@@ -23,8 +23,7 @@ struct IngestCommand: AsyncParsableCommand {
 
         func run(_ store: WidgetStore, _ settings: Settings) async throws {
             let halts = try await store.pool.query(ListHalts())
-            let diversions = try await store.pool.query(
-                ListDiversions(countLimit: DeadLettersCommand.countLimit))
+            let diversions = try await store.pool.query(ListDiversions(countLimit: DeadLettersCommand.countLimit))
             if output.json {
                 Terminal.print([
                     "halted": .array(halts.map(\.json)), "diverted": .array(diversions.map(\.json)),
