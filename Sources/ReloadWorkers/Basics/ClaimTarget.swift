@@ -32,7 +32,6 @@ struct HeldSlots: Hashable, Sendable {
     private(set) var patient = 0
     private(set) var bulk = 0
 
-    /// - Parameter lane: the most urgent of what is asked for.
     mutating func add(_ count: Int, _ lane: ReloadLane) {
         all += count
         if !lane.isUrgent { patient += count }
@@ -84,8 +83,6 @@ final class RequestSlots: Sendable {
     }
 
     /// Takes a slot.
-    ///
-    /// - Parameter lane: the most urgent of the request's timelines.
     func begin(_ provider: ProviderKey, _ lane: ReloadLane) {
         held.withLock { $0[provider, default: HeldSlots()].add(1, lane) }
     }

@@ -19,11 +19,6 @@ struct ClaimCapacity: Sendable {
 
     /// Requests that a provider takes. One whose limit has grown takes from what is free for all only as much as it
     /// leaves, so that however many providers grow, and hang then, none of them holds the pool.
-    ///
-    /// - Parameters:
-    ///   - limit: of the provider.
-    ///   - own: slots that it holds.
-    ///   - all: slots that all providers hold.
     func room(of limit: Int, _ lane: ReloadLane, _ own: HeldSlots, all: HeldSlots) -> Int {
         let shared = (concurrency - all.all - own.all) / 2
         return min(own.room(lane, of: limit), max(requestsPerProvider - own.all, shared))

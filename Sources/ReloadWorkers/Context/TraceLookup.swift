@@ -21,8 +21,6 @@ final class TraceLookup: Sendable {
     }
 
     /// By the position of the latest request: of each timeline that has one with a trace.
-    ///
-    /// - Parameter time: on the worker's clock.
     func traces(of timelines: [ClaimedTimeline], at time: Duration) async -> [EventPosition: String] {
         let causes = Set(timelines.compactMap(\.cause))
         guard !causes.isEmpty else { return [:] }

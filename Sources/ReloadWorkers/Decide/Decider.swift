@@ -26,9 +26,6 @@ struct Decider: Sendable {
 
     let directory: KindDirectory
 
-    /// - Parameters:
-    ///   - token: of the claim.
-    ///   - startedAt: when the claim began, on the worker's clock.
     func decide(_ lists: [LeasedList], token: Int64, startedAt: Duration, leaseEnds: Duration) -> Decisions {
         var decisions = Decisions()
         for list in lists {

@@ -36,10 +36,6 @@ final class Pipeline: Sendable {
     // MARK: Decide
 
     /// Takes claimed lists in.
-    ///
-    /// - Parameters:
-    ///   - known: the registered kinds.
-    ///   - startedAt: when the claim began, on the worker's clock.
     func enter(_ claim: Claim, _ known: KindDirectory, startedAt: Duration, leaseEnds: Duration) {
         let (ready, closed) = context.leases.enter(claim.lists, leaseEnds: leaseEnds)
         ender.append(closed)

@@ -142,7 +142,6 @@ package final class DecisionLog: DecisionPublishing, Service {
 }
 
 extension TimelineDecidedEvent {
-    /// - Parameter inputs: names of the input topics, in the order of `EventPosition.topic`.
     init(_ record: DecisionRecord, inputs: [String]) {
         self.init(decision: record.decision, rule: record.rule)
         timeline = record.timeline

@@ -89,7 +89,6 @@ struct OutputHealth: Sendable, Equatable {
         self.backoff = backoff
     }
 
-    /// - Parameter now: time since any fixed moment.
     func allowance(now: Duration) -> Allowance {
         switch state {
         case .up: .everything

@@ -12,10 +12,6 @@ struct TimelineMessages: Sendable {
     typealias Message = KafkaMessage
 
     /// A timeline's content.
-    ///
-    /// - Parameters:
-    ///   - revision: the token that stored it.
-    ///   - headers: the trace that it belongs to.
     func updated(
         _ timeline: ClaimedTimeline, of kind: RegisteredKind, revision: Int64, content: [UInt8],
         headers: [String: String] = [:]

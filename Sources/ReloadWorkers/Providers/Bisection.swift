@@ -47,9 +47,6 @@ struct Bisection: Sendable {
     private var largestSuccess = 0
     private var settled: [Settled] = []
 
-    /// - Parameters:
-    ///   - count: timelines of the batch; at least two.
-    ///   - failure: that of the whole.
     init(count: Int, failure: ProviderFailure, cause: Cause, maximumRequests: Int) {
         self.cause = cause
         self.failure = failure

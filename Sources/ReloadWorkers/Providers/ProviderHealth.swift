@@ -43,9 +43,6 @@ struct ProviderHealth: Hashable, Sendable {
 
     /// A request is about to be made.
     ///
-    /// - Parameters:
-    ///   - held: the provider's slots, this request's among them.
-    ///   - lane: the request's.
     /// - Returns: nil when the breaker does not let it through.
     mutating func begin(
         _ provider: ProviderKey, app: String, held: HeldSlots, lane: ReloadLane, at time: Duration
@@ -65,8 +62,6 @@ struct ProviderHealth: Hashable, Sendable {
     }
 
     /// A request has ended.
-    ///
-    /// - Parameter jitter: from 0 to 1.
     mutating func ended(
         _ ticket: RequestTicket, _ verdict: RequestVerdict, jitter: Double, at time: Duration
     ) -> [Change] {

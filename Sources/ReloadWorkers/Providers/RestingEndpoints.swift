@@ -20,7 +20,6 @@ final class RestingEndpoints: Sendable {
     /// After requests that fail as a whole, one after the other.
     private static let failureRest = Backoff(base: .seconds(1), cap: .seconds(600))
 
-    /// - Parameter capacity: the most endpoints that are remembered.
     init(capacity: Int = 10_000) {
         self.capacity = capacity
     }

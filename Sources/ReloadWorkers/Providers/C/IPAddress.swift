@@ -32,9 +32,6 @@ package struct IPAddress: Hashable, Sendable {
         low = UInt64(v4)
     }
 
-    /// - Parameters:
-    ///   - high: the first 64 bits of an IPv6 address.
-    ///   - low: the other 64.
     init(v6 high: UInt64, _ low: UInt64) {
         let isMapped = high == 0 && low >> 32 == 0xFFFF
         let isTranslated = high == 0x0064_FF9B_0000_0000 && low >> 32 == 0
