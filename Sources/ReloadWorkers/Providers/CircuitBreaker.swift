@@ -39,22 +39,10 @@ struct CircuitBreaker: Hashable, Sendable {
     private var trips = 0
     private var failures: SlidingSum
     private var requests: SlidingSum
-    private let rules: Rules
-
-    private struct Rules: Hashable, Sendable {
-        let consecutiveFailures: Int
-        let failureShare: Double
-        let failureSample: Int
-        let window: Duration
-        let backoff: Backoff
-        let maximumRest: Duration
-    }
+    private let rules: ProtectionRules
 
     init(_ rules: ProtectionRules) {
-        self.rules = Rules(
-            consecutiveFailures: max(1, rules.consecutiveFailures), failureShare: rules.failureShare,
-            failureSample: max(1, rules.failureSample), window: rules.failureWindow, backoff: rules.openBackoff,
-            maximumRest: rules.maximumRest)
+        self.rules = rules
         failures = SlidingSum(over: rules.failureWindow)
         requests = SlidingSum(over: rules.failureWindow)
     }
@@ -132,7 +120,7 @@ struct CircuitBreaker: Hashable, Sendable {
     private mutating func open(rest: Duration, jitter: Double, at time: Duration) -> Change {
         let wasClosed = state == .closed
         trips += 1
-        let bound = rules.backoff.bound(attempt: trips)
+        let bound = rules.openBackoff.bound(attempt: trips)
         let until = time + max(rest, bound * (0.5 + 0.5 * min(1, max(0, jitter))))
         state = .open(until: until)
         epoch += 1
@@ -143,7 +131,7 @@ struct CircuitBreaker: Hashable, Sendable {
     private mutating func forgetCounts() {
         failuresInARow = 0
         successesInARow = 0
-        failures = SlidingSum(over: rules.window)
-        requests = SlidingSum(over: rules.window)
+        failures = SlidingSum(over: rules.failureWindow)
+        requests = SlidingSum(over: rules.failureWindow)
     }
 }

@@ -1,7 +1,7 @@
 package import WidgetModel
 
 /// How a worker treats providers that are slow, overloaded, or broken. The defaults suit any installation.
-package struct ProtectionRules: Sendable {
+package struct ProtectionRules: Hashable, Sendable {
     /// Requests at a time to a provider of which nothing is known yet.
     package var initialConcurrency = 8
     /// Requests at a time to a provider that takes them all.

@@ -31,13 +31,13 @@ struct ProviderHealth: Hashable, Sendable {
     var sizes = BatchSizeLimits()
     /// When it was last asked for anything.
     private(set) var usedAt: Duration
-    private let slowShare: Double
+    private let rules: ProtectionRules
 
     init(_ rules: ProtectionRules, at time: Duration) {
         limit = ConcurrencyLimit(initial: rules.initialConcurrency, ceiling: rules.maximumConcurrency)
         breaker = CircuitBreaker(rules)
         retries = RetryBudget(rules)
-        slowShare = rules.slowShare
+        self.rules = rules
         usedAt = time
     }
 
@@ -109,7 +109,7 @@ struct ProviderHealth: Hashable, Sendable {
 
     /// Whether an answer took more than its share of the timeout.
     func isSlow(_ time: Duration, of timeout: Duration) -> Bool {
-        time > timeout * slowShare
+        time > timeout * rules.slowShare
     }
 
     private mutating func cut(_ ticket: RequestTicket, at time: Duration, _ changes: inout [Change]) {

@@ -8,17 +8,13 @@ import WidgetModel
 ///
 /// Pure: no clock.
 struct RetryBudget: Hashable, Sendable {
-    private let share: Double
-    private let floor: Int
-    private let window: Duration
+    private let rules: ProtectionRules
     private var firsts: SlidingSum
     private var retries: SlidingSum
     private var refused: SlidingSum
 
     init(_ rules: ProtectionRules) {
-        share = rules.retryShare
-        floor = rules.retryFloor
-        window = rules.retryWindow
+        self.rules = rules
         firsts = SlidingSum(over: rules.retryWindow)
         retries = SlidingSum(over: rules.retryWindow)
         refused = SlidingSum(over: rules.retryWindow)
@@ -38,14 +34,14 @@ struct RetryBudget: Hashable, Sendable {
     mutating func wait(after count: Int, at time: Duration) -> Duration {
         refused.add(count, at: time)
         let windows = Double(refused.total(at: time)) / Double(max(1, allowed(at: time)))
-        return window * min(Self.longestWait, 1 + windows)
+        return rules.retryWindow * min(Self.longestWait, 1 + windows)
     }
 
     /// In windows.
     private static let longestWait = 30.0
 
     private func allowed(at time: Duration) -> Int {
-        max(floor, Int((Double(firsts.total(at: time)) * share).rounded(.down)))
+        max(rules.retryFloor, Int((Double(firsts.total(at: time)) * rules.retryShare).rounded(.down)))
     }
 
     /// Pays for as many of the wanted retries as there is budget for; answers how many.
