@@ -12,7 +12,6 @@ package struct ClusterCheck: Sendable {
     private let kafka: KafkaConfiguration
     private let isNew: Bool
     private let logger: Logger
-    private let backoff = Backoff(base: .milliseconds(200), cap: .seconds(10))
 
     /// How an operator accepts another cluster.
     package static let command = "freshet positions accept-cluster"
@@ -28,25 +27,6 @@ package struct ClusterCheck: Sendable {
     /// The cluster's id; nil if the brokers tell none.
     package func id() async throws(KafkaError) -> String? {
         try await KafkaAdmin(configuration: kafka, timeout: .seconds(5), logger: logger).clusterID()
-    }
-
-    /// The same, and waits for brokers that do not answer.
-    ///
-    /// - Throws: `CancellationError`.
-    func awaitID() async throws -> String? {
-        var attempt = 0
-        while true {
-            let answer = try await answerOrCancellation { () -> Result<String?, KafkaError> in
-                do throws(KafkaError) { return .success(try await id()) } catch { return .failure(error) }
-            }
-            switch answer {
-            case .success(let id): return id
-            case .failure(let error):
-                attempt += 1
-                logger.warning("waiting for Kafka", metadata: ["attempt": "\(attempt)", "error": "\(error)"])
-                try await Task.sleep(for: backoff.bound(attempt: attempt))
-            }
-        }
     }
 
     /// Records the first cluster's id.

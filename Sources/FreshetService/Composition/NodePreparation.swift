@@ -1,3 +1,4 @@
+import KafkaClient
 package import Logging
 package import PostgresClient
 import WidgetModel
@@ -40,22 +41,30 @@ package struct NodePreparation: Sendable {
     /// - Returns: the cluster's id; nil if the brokers tell none.
     /// - Throws: ``CommandFailure`` when they are of another.
     func require(_ cluster: ClusterCheck) async throws -> String? {
-        let id = try await cluster.awaitID()
+        let answer: () async throws -> String? = {
+            try await answerOrCancellation { () -> Result<String?, KafkaError> in
+                do throws(KafkaError) { return .success(try await cluster.id()) } catch { return .failure(error) }
+            }.get()
+        }
+        let id = try await waiting(for: "Kafka", while: { $0 is KafkaError }, answer)
         try await waitingForDatabase { try await cluster.require(id) }
         return id
     }
 
     private func waitingForDatabase<Value: Sendable>(_ body: () async throws -> Value) async throws -> Value {
+        try await waiting(for: "PostgreSQL", while: { ($0 as? PostgresError)?.isRetriable == true }, body)
+    }
+
+    private func waiting<Value: Sendable>(
+        for server: String, while isAway: (any Error) -> Bool, _ body: () async throws -> Value
+    ) async throws -> Value {
         var attempt = 0
         while true {
             do {
                 return try await body()
-            } catch let error as PostgresError
-                where error.kind == .connection || error.kind == .poolTimeout || error.isRetriable
-            {
+            } catch  where isAway(error) {
                 attempt += 1
-                logger.warning(
-                    "waiting for PostgreSQL", metadata: ["attempt": "\(attempt)", "error": "\(error)"])
+                logger.warning("waiting for \(server)", metadata: ["attempt": "\(attempt)", "error": "\(error)"])
                 var generator = SystemRandomNumberGenerator()
                 try await Task.sleep(for: backoff.delay(attempt: attempt, using: &generator))
             }

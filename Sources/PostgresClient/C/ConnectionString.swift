@@ -2,13 +2,8 @@ import CLibpq
 
 /// A connection string as libpq reads it.
 struct ConnectionString {
-    struct Option: Equatable {
-        var keyword: String
-        var value: String
-    }
-
     /// Options of the string, in libpq's order.
-    let options: [Option]
+    let options: [(keyword: String, value: String)]
 
     init(parsing text: String) throws(PostgresError) {
         guard !text.utf8.contains(0) else {
@@ -21,12 +16,11 @@ struct ConnectionString {
             throw PostgresError(.configuration, "invalid connection string: " + Self.withoutSecrets(reason, of: text))
         }
         defer { unsafe PQconninfoFree(list) }
-        var options: [Option] = []
+        var options: [(keyword: String, value: String)] = []
         var entry = unsafe list
         while let keyword = unsafe entry.pointee.keyword {
             if let value = unsafe entry.pointee.val {
-                options.append(
-                    Option(keyword: unsafe String(cString: keyword), value: unsafe String(cString: value)))
+                options.append((unsafe String(cString: keyword), unsafe String(cString: value)))
             }
             unsafe entry += 1
         }
