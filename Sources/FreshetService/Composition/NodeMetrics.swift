@@ -152,7 +152,7 @@ private struct WorkerTotals {
             errors.follow(workers.failed[reason, default: 0], [("reason", reason.rawValue)])
         }
         follow(workers.kinds)
-        breakersOpen.set(max(0, workers.breakersOpen))
+        breakersOpen.set(workers.openBreakers.count)
         follow(workers.openBreakers)
     }
 

@@ -49,18 +49,16 @@ package final class WorkerStatistics: Sendable {
         /// Why the latest attempt to claim failed; `nil` when it did not.
         package var claimTrouble: String?
         /// Providers that are left alone just now, and how often any was.
-        package var breakersOpen = 0
-        package var breakersOpened = 0
         package var openBreakers: Set<OpenBreaker> = []
+        package var breakersOpened = 0
         /// How often a provider was given fewer requests at a time.
         package var limitsShrunk = 0
         /// Timelines whose retry waits because its provider fails too many.
         package var retriesRefused = 0
         /// Timelines given back because their provider is left alone.
         package var restingTimelines = 0
-        /// Batches that a provider failed for and that were asked for in parts, and the requests that took.
+        /// Batches that a provider failed for and that were asked for in parts.
         package var bisected = 0
-        package var bisectRequests = 0
         /// Timelines that alone make their provider fail.
         package var poisonous = 0
         package var batchesTooLarge = 0

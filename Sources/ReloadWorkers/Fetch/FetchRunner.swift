@@ -176,7 +176,6 @@ struct FetchRunner: Sendable {
         let (requests, poisonous) = (bisection.requests, bisection.failures.count(where: \.isPoison))
         context.statistics.count { counts in
             counts.bisected += requests > 0 ? 1 : 0
-            counts.bisectRequests += requests
             counts.poisonous += poisonous
         }
         return outcome

@@ -188,7 +188,6 @@ final class ProviderProtection: Sendable {
         }
         if !forgotten.isEmpty {
             statistics.count { counts in
-                counts.breakersOpen -= forgotten.count
                 counts.openBreakers = counts.openBreakers.filter { open in
                     !forgotten.contains(ProviderKey(appID: open.appID, url: open.url))
                 }
@@ -226,10 +225,7 @@ final class ProviderProtection: Sendable {
             case .breaker(.opened(let until, let wasClosed)):
                 statistics.count { counts in
                     counts.breakersOpened += 1
-                    if wasClosed {
-                        counts.breakersOpen += 1
-                        counts.openBreakers.insert(breaker)
-                    }
+                    if wasClosed { counts.openBreakers.insert(breaker) }
                 }
                 metadata["until"] = "in \((until - time).wholeMilliseconds) ms"
                 if wasClosed {
@@ -238,10 +234,7 @@ final class ProviderProtection: Sendable {
                     logger.info("a provider fails still", metadata: metadata)
                 }
             case .breaker(.closed):
-                statistics.count { counts in
-                    counts.breakersOpen -= 1
-                    counts.openBreakers.remove(breaker)
-                }
+                statistics.count { _ = $0.openBreakers.remove(breaker) }
                 logger.notice("a provider is well again", metadata: metadata)
             case .shrunk(let limit):
                 statistics.count { $0.limitsShrunk += 1 }

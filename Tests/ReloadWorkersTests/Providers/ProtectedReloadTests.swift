@@ -154,7 +154,7 @@ struct ProtectedReloadTests {
             worker.provider.respond { _ in .status(502) }
             _ = try await placeUsers(5, worker)
             try await worker.turn()
-            #expect(worker.counts.breakersOpen == 1 && worker.counts.breakersOpened == 1)
+            #expect(worker.counts.openBreakers.count == 1 && worker.counts.breakersOpened == 1)
             let asked = worker.provider.requests.count
             let later = try await placeUsers(5, worker, from: 5)
             worker.provider.respond { .timelines($0.ids.map { .stubTimeline($0) }) }
@@ -168,7 +168,7 @@ struct ProtectedReloadTests {
             // Once the probe has succeeded, the rest of its list may follow.
             #expect(worker.provider.requests.count > asked)
             #expect(worker.provider.requests[asked].ids.count == 1)
-            #expect(worker.counts.breakersOpen == 0)
+            #expect(worker.counts.openBreakers.count == 0)
             try await worker.store.passTime(10)
             try await worker.drain()
             #expect(worker.counts.completed == 10)

@@ -218,7 +218,7 @@ struct ProviderProtectionTests {
         let (sick, well) = (ProviderKey(appID: 1, url: "http://p"), ProviderKey(appID: 2, url: "http://p"))
         for _ in 0..<3 { fail(protection, sick, at: .zero) }
         #expect(!protection.isWell(sick, at: .zero) && protection.isWell(well, at: .zero), "one URL, two apps")
-        #expect(statistics.snapshot.breakersOpen == 1 && statistics.snapshot.breakersOpened == 1)
+        #expect(statistics.snapshot.openBreakers.count == 1 && statistics.snapshot.breakersOpened == 1)
         let targets: [Int32: ClaimTarget] = [
             1: ClaimTarget(appID: 1, provider: sick, maxBatch: 10),
             2: ClaimTarget(appID: 2, provider: well, maxBatch: 10),
@@ -283,7 +283,7 @@ struct ProviderProtectionTests {
             }
             #expect(protection.count <= 100)
         }
-        #expect(statistics.snapshot.breakersOpen == protection.count)
+        #expect(statistics.snapshot.openBreakers.count == protection.count)
         #expect(statistics.snapshot.breakersOpened == 1_000)
     }
 }
