@@ -68,8 +68,10 @@ struct AppsCommand: AsyncParsableCommand {
         @Flag(help: "Make a random secret and print it.")
         var generate = false
 
-        @Option(help: "Time for which the present secret stays valid, such as 24h; 0s for none.")
-        var keepOld = DurationText.write(WidgetStore.secretOverlap)
+        @Option(
+            help: "Time for which the present secret stays valid, such as 24h; 0s for none.",
+            transform: OptionText.duration)
+        var keepOld = WidgetStore.secretOverlap
 
         @OptionGroup var output: OutputOptions
 
@@ -78,16 +80,13 @@ struct AppsCommand: AsyncParsableCommand {
             guard (secretFile != nil) != generate else {
                 throw ValidationError("give either --secret-file or --generate")
             }
-            guard let keep = DurationText.parse(keepOld), keep <= .seconds(366 * 86_400) else {
-                throw ValidationError("--keep-old \(keepOld): expected \(DurationText.form), at most 366d")
-            }
+            guard keepOld <= .seconds(366 * 86_400) else { throw ValidationError("--keep-old: expected at most 366d") }
         }
 
         func run() async throws {
             let secret = try newSecret()
-            let overlap = DurationText.parse(keepOld) ?? WidgetStore.secretOverlap
             try await output.settings.withStore { store, _ in
-                guard let rotation = try await store.rotateSecret(app: app, to: secret.bytes, keepingOld: overlap)
+                guard let rotation = try await store.rotateSecret(app: app, to: secret.bytes, keepingOld: keepOld)
                 else { throw AppsCommand.unknown(app) }
                 report(rotation, secret)
             }

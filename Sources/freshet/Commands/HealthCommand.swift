@@ -25,25 +25,18 @@ struct HealthCommand: AsyncParsableCommand {
     @Option(help: "URL of the process, without a path.")
     var url: String?
 
-    @Option(help: "Longest wait for the answer.")
-    var timeout = "5s"
+    @Option(help: "Longest wait for the answer.", transform: OptionText.duration)
+    var timeout = Duration.seconds(5)
 
     @OptionGroup var output: OutputOptions
-
-    func validate() throws {
-        guard DurationText.parse(timeout) != nil else {
-            throw ValidationError("--timeout \(timeout): expected \(DurationText.form)")
-        }
-    }
 
     func run() async throws {
         let base = try url ?? Self.address(in: output.settings.load().settings)
         let place = base + (ready ? "/health/ready" : "/health/live")
-        let limit = DurationText.parse(timeout) ?? .seconds(5)
         let answer: JSONValue
         do {
             let response = try await HTTPClient.shared.execute(
-                HTTPClientRequest(url: place), timeout: TimeAmount(limit))
+                HTTPClientRequest(url: place), timeout: TimeAmount(timeout))
             let body = try await response.body.collect(upTo: 1 << 20)
             answer = (try? JSONValue.parse(Array(body.readableBytesView))) ?? .null
         } catch {

@@ -22,18 +22,15 @@ struct MigrateCommand: AsyncParsableCommand {
     @Flag(help: "Only show the missing migrations.")
     var check = false
 
-    @Option(help: "Longest wait for the database and, with --check, for missing migrations, such as 30s.")
-    var wait: String?
+    @Option(
+        help: "Longest wait for the database and, with --check, for missing migrations, such as 30s.",
+        transform: OptionText.duration)
+    var wait: Duration?
 
     @OptionGroup var output: OutputOptions
 
-    func validate() throws {
-        guard let wait, DurationText.parse(wait) == nil else { return }
-        throw ValidationError("--wait \(wait): expected \(DurationText.form)")
-    }
-
     func run() async throws {
-        let end = ContinuousClock.now + (wait.flatMap(DurationText.parse) ?? .zero)
+        let end = ContinuousClock.now + (wait ?? .zero)
         try await output.settings.withPool { pool, _ in
             let migrator = PostgresMigrator(migrations: StoreMigrations.all)
             let before = try await status(of: migrator, on: pool, until: end)

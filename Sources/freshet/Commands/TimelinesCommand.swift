@@ -30,8 +30,8 @@ struct TimelinesCommand: AsyncParsableCommand {
         @Option(help: "The app's bundle identifier.")
         var app: String
 
-        @Option(help: "Time of the shown entry (RFC 3339); now by default.")
-        var at: String?
+        @Option(help: "Time of the shown entry (RFC 3339); now by default.", transform: OptionText.time)
+        var at: Timestamp?
 
         @OptionGroup var output: OutputOptions
 
@@ -42,20 +42,16 @@ struct TimelinesCommand: AsyncParsableCommand {
             if let timeline, TimelineID(timeline) == nil {
                 throw ValidationError("\(timeline): expected the id of a timeline, a UUID")
             }
-            if let at, Timestamp(rfc3339: at) == nil {
-                throw ValidationError("--at \(at): expected a time such as 2026-01-01T09:00:00Z")
-            }
         }
 
         func run() async throws {
-            let time = at.flatMap { Timestamp(rfc3339: $0) }
             try await output.settings.withStore { store, _ in
                 let detail = try await detail(in: store)
                 do throws(JSONError) {
                     if output.json {
-                        Terminal.print(try JSONValue.parse(detail.encoded(at: time)))
+                        Terminal.print(try JSONValue.parse(detail.encoded(at: at)))
                     } else {
-                        try print(detail, at: time ?? detail.readAt)
+                        try print(detail, at: at ?? detail.readAt)
                     }
                 } catch {
                     throw CommandFailure(.failure, "the stored timeline \(detail.id) is not JSON: \(error)")

@@ -60,8 +60,8 @@ struct TokensCommand: AsyncParsableCommand {
             help: "Permission of the token; can be given several times.")
         var scopes: [String] = []
 
-        @Option(name: .customLong("for"), help: "Validity: 90s, 15m, 1h, 30d.")
-        var lifetime = "1h"
+        @Option(name: .customLong("for"), help: "Validity: 90s, 15m, 1h, 30d.", transform: OptionText.duration)
+        var lifetime = Duration.seconds(3_600)
 
         @Option(help: "Subject (sub), for the audit log.")
         var subject: String?
@@ -81,9 +81,6 @@ struct TokensCommand: AsyncParsableCommand {
             for scope in scopes where TokenScope(rawValue: scope) == nil {
                 throw ValidationError("--scope \(scope): expected one of \(Self.scopeNames)")
             }
-            guard DurationText.parse(lifetime) != nil else {
-                throw ValidationError("--for \(lifetime): expected \(DurationText.form)")
-            }
         }
 
         private static var scopeNames: String { TokenScope.allCases.map(\.rawValue).joined(separator: ", ") }
@@ -91,7 +88,7 @@ struct TokensCommand: AsyncParsableCommand {
         func run() async throws {
             let (keys, settings) = try await options.load()
             let now = WallClock.now()
-            let end = now + (DurationText.parse(lifetime) ?? .zero)
+            let end = now + lifetime
             let grant = TokenIssuer.Grant(
                 app: app, user: user, scopes: scopes.compactMap { TokenScope(rawValue: $0) }, subject: subject,
                 issuer: settings.api.issuer, audience: settings.api.audience,

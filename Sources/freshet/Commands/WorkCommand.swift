@@ -26,24 +26,22 @@ struct WorkCommand: StoreCommand {
     @Flag(help: "Wait until nothing is due.")
     var wait = false
 
-    @Option(help: "Longest wait, such as 30s or 10m; without it, --wait waits for ever.")
-    var timeout: String?
+    @Option(
+        help: "Longest wait, such as 30s or 10m; without it, --wait waits for ever.",
+        transform: OptionText.duration)
+    var timeout: Duration?
 
     @OptionGroup var output: OutputOptions
 
     func validate() throws {
-        guard let timeout else { return }
-        guard DurationText.parse(timeout) != nil else {
-            throw ValidationError("--timeout \(timeout): expected \(DurationText.form)")
-        }
-        guard wait else { throw ValidationError("--timeout \(timeout): expected with --wait") }
+        if timeout != nil, !wait { throw ValidationError("--timeout: expected with --wait") }
     }
 
     func run(_ store: WidgetStore, _ settings: Settings) async throws {
         if let app, try await store.pool.query(ListKinds(app: app)).isEmpty {
             throw try await KindLookup.notFound(nil, of: app, in: store)
         }
-        let deadline = timeout.flatMap(DurationText.parse).map { ContinuousClock.now + $0 }
+        let deadline = timeout.map { ContinuousClock.now + $0 }
         var pause = Duration.milliseconds(50)
         var report = try await read(store)
         while wait, report.isDue, deadline.map({ $0 > .now }) ?? true {

@@ -80,20 +80,3 @@ struct DeadLetterTarget: ParsableArguments {
         }
     }
 }
-
-private enum OptionText {
-    @Sendable static func cause(_ text: String) throws -> DeadLetterCause {
-        guard let cause = DeadLetterCause(rawValue: text) else {
-            throw ValidationError(
-                "--cause \(text): expected one of " + DeadLetterCause.allCases.map(\.rawValue).joined(separator: ", "))
-        }
-        return cause
-    }
-
-    @Sendable static func time(_ text: String) throws -> Timestamp {
-        guard let time = Timestamp(rfc3339: text) else {
-            throw ValidationError("\(Text.quoted(text)): expected an RFC 3339 time such as 2026-01-31T08:00:00Z")
-        }
-        return time
-    }
-}

@@ -33,8 +33,8 @@ struct PublishCommand: AsyncParsableCommand {
         @Option(help: "The app's bundle identifier.")
         var app: String
 
-        @Option(help: "Time of the event (RFC 3339); now by default.")
-        var time: String?
+        @Option(help: "Time of the event (RFC 3339); now by default.", transform: OptionText.time)
+        var time: Timestamp?
 
         @Option(help: "Id of the event; random by default.")
         var id: String?
@@ -52,15 +52,12 @@ struct PublishCommand: AsyncParsableCommand {
 
         func validate() throws {
             try Check.identifier(app, "--app")
-            if let time, Timestamp(rfc3339: time) == nil {
-                throw ValidationError("--time \(time): expected a time such as 2026-01-01T09:00:00Z")
-            }
         }
 
         func publish(_ event: FreshetEvent, key: String? = nil) async throws {
             let outgoing = OutgoingEvent(
                 event, id: id ?? RandomID.make(), source: source,
-                time: time.flatMap { Timestamp(rfc3339: $0) } ?? WallClock.now(), key: key)
+                time: time ?? WallClock.now(), key: key)
             let values = try settings.load(requiring: ["kafka.bootstrapServers"]).settings
             do {
                 try await TargetCheck.load(values, noCheck: noCheck)?.check(event)

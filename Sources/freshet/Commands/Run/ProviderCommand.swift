@@ -27,8 +27,8 @@ struct ProviderCommand: AsyncParsableCommand {
     @Option(help: "Seed of the content.")
     var seed: UInt64 = 1
 
-    @Option(help: "Delay of every answer, such as 50ms.")
-    var latency = "0s"
+    @Option(help: "Delay of every answer, such as 50ms.", transform: OptionText.duration)
+    var latency = Duration.zero
 
     @Option(help: "Share of requests that are answered with 503, from 0 to 1.")
     var failingRequests = 0.0
@@ -37,9 +37,6 @@ struct ProviderCommand: AsyncParsableCommand {
 
     func validate() throws {
         guard (0...65_535).contains(port) else { throw ValidationError("--port \(port): expected 0 to 65535") }
-        guard DurationText.parse(latency) != nil else {
-            throw ValidationError("--latency \(latency): expected \(DurationText.form)")
-        }
         guard (0...1).contains(failingRequests) else {
             throw ValidationError("--failing-requests \(failingRequests): expected a share from 0 to 1")
         }
@@ -47,8 +44,7 @@ struct ProviderCommand: AsyncParsableCommand {
 
     func run() async throws {
         let logger = try settings.load().settings.log.logger(label: "freshet.provider")
-        let faults = SampleProvider.Faults(
-            latency: DurationText.parse(latency) ?? .zero, requestFailures: failingRequests)
+        let faults = SampleProvider.Faults(latency: latency, requestFailures: failingRequests)
         let listening = ListeningPort()
         let provider = SampleProvider(
             seed: seed, host: host, port: port, faults: faults, logger: logger,
