@@ -23,14 +23,10 @@ struct AppsCommand: AsyncParsableCommand {
                   freshet apps list --app com.example.bank --json
                 """)
 
-        @Option(help: "Only this app.")
+        @Option(help: "Only this app.", transform: OptionText.identifier)
         var app: String?
 
         @OptionGroup var output: OutputOptions
-
-        func validate() throws {
-            if let app { try Check.identifier(app, "--app") }
-        }
 
         func run(_ store: WidgetStore, _ settings: Settings) async throws {
             let apps = try await store.pool.query(ReadSecrets(app: app))
@@ -59,7 +55,7 @@ struct AppsCommand: AsyncParsableCommand {
                   freshet apps rotate-secret --app com.example.bank --secret-file bank.secret --keep-old 7d
                 """)
 
-        @Option(help: "The app's bundle identifier.")
+        @Option(help: "The app's bundle identifier.", transform: OptionText.identifier)
         var app: String
 
         @Option(help: ArgumentHelp("A file with the new secret: \(SigningSecret.form).", valueName: "file"))
@@ -76,7 +72,6 @@ struct AppsCommand: AsyncParsableCommand {
         @OptionGroup var output: OutputOptions
 
         func validate() throws {
-            try Check.identifier(app, "--app")
             guard (secretFile != nil) != generate else {
                 throw ValidationError("give either --secret-file or --generate")
             }
@@ -128,14 +123,10 @@ struct AppsCommand: AsyncParsableCommand {
                   freshet apps end-rotation --app com.example.bank
                 """)
 
-        @Option(help: "The app's bundle identifier.")
+        @Option(help: "The app's bundle identifier.", transform: OptionText.identifier)
         var app: String
 
         @OptionGroup var output: OutputOptions
-
-        func validate() throws {
-            try Check.identifier(app, "--app")
-        }
 
         func run(_ store: WidgetStore, _ settings: Settings) async throws {
             guard try await !store.pool.query(ReadSecrets(app: app)).isEmpty else {

@@ -17,21 +17,16 @@ extension KindsCommand {
                   freshet kinds delete --app com.example.bank DueDate --yes
                 """)
 
-        @Option(help: "The app's bundle identifier.")
+        @Option(help: "The app's bundle identifier.", transform: OptionText.identifier)
         var app: String
 
-        @Argument(help: "The kind's name.")
+        @Argument(help: "The kind's name.", transform: OptionText.identifier)
         var kind: String
 
         @Flag(help: "Do not ask.")
         var yes = false
 
         @OptionGroup var output: OutputOptions
-
-        func validate() throws {
-            try Check.identifier(app, "--app")
-            try Check.identifier(kind, "the kind")
-        }
 
         func run() async throws {
             if !yes {

@@ -6,18 +6,13 @@ import WidgetRepresentation
 import WidgetStore
 
 struct PauseOptions: ParsableArguments {
-    @Option(help: "The app's bundle identifier.")
+    @Option(help: "The app's bundle identifier.", transform: OptionText.identifier)
     var app: String
 
-    @Option(help: "Only this kind; all of the app if none is given.")
+    @Option(help: "Only this kind; all of the app if none is given.", transform: OptionText.identifier)
     var kind: String?
 
     @OptionGroup var output: OutputOptions
-
-    func validate() throws {
-        try Check.identifier(app, "--app")
-        if let kind { try Check.identifier(kind, "--kind") }
-    }
 
     fileprivate var name: String {
         kind.map { "\(app) \($0)" } ?? app
@@ -101,18 +96,13 @@ struct CancelCommand: StoreCommand {
               freshet cancel --app com.example.bank --kind RecentPurchases
             """)
 
-    @Option(help: "The app's bundle identifier.")
+    @Option(help: "The app's bundle identifier.", transform: OptionText.identifier)
     var app: String
 
-    @Option(help: "The kind's name.")
+    @Option(help: "The kind's name.", transform: OptionText.identifier)
     var kind: String
 
     @OptionGroup var output: OutputOptions
-
-    func validate() throws {
-        try Check.identifier(app, "--app")
-        try Check.identifier(kind, "--kind")
-    }
 
     func run(_ store: WidgetStore, _ settings: Settings) async throws {
         guard let cancellation = try await store.cancelWork(app: app, kind: kind) else {

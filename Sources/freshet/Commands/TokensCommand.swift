@@ -49,10 +49,10 @@ struct TokensCommand: AsyncParsableCommand {
                 --scope widgets:read --scope widgets:write
                 """)
 
-        @Option(help: "Bundle identifier of the app that the token is for.")
+        @Option(help: "Bundle identifier of the app that the token is for.", transform: OptionText.identifier)
         var app: String
 
-        @Option(help: "User that a device token is for; the whole app by default.")
+        @Option(help: "User that a device token is for; the whole app by default.", transform: OptionText.identifier)
         var user: String?
 
         @Option(
@@ -75,8 +75,6 @@ struct TokensCommand: AsyncParsableCommand {
         @OptionGroup var options: KeyOptions
 
         func validate() throws {
-            try Check.identifier(app, "--app")
-            if let user { try Check.identifier(user, "--user") }
             guard !scopes.isEmpty else { throw ValidationError("--scope: expected one or more of \(Self.scopeNames)") }
             for scope in scopes where TokenScope(rawValue: scope) == nil {
                 throw ValidationError("--scope \(scope): expected one of \(Self.scopeNames)")

@@ -25,17 +25,13 @@ struct UsersCommand: AsyncParsableCommand {
         @Option(help: "The app's bundle identifier.")
         var app: String
 
-        @Argument(help: "The user's id.")
+        @Argument(help: "The user's id.", transform: OptionText.identifier)
         var user: String
 
         @Flag(help: "Do not ask.")
         var yes = false
 
         @OptionGroup var output: OutputOptions
-
-        func validate() throws {
-            if let problem = Text.identifierProblem(user) { throw ValidationError("the user \(problem)") }
-        }
 
         func run() async throws {
             if !yes {

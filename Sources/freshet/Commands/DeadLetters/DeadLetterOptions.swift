@@ -3,7 +3,7 @@ import WidgetModel
 import WidgetStore
 
 struct DeadLetterOptions: ParsableArguments {
-    @Option(help: "Only of this app, by its bundle identifier.")
+    @Option(help: "Only of this app, by its bundle identifier.", transform: OptionText.identifier)
     var app: String?
 
     @Flag(help: "Only messages without a readable app.")
@@ -35,10 +35,7 @@ struct DeadLetterOptions: ParsableArguments {
     var ids: [Int64] = []
 
     func validate() throws {
-        if let app {
-            try Check.identifier(app, "--app")
-            if noApp { throw ValidationError("--app and --no-app: expected one of them") }
-        }
+        if app != nil, noApp { throw ValidationError("--app and --no-app: expected one of them") }
         if let partition, partition < 0 { throw ValidationError("--partition \(partition): expected 0 or more") }
         if let since, let until, until <= since { throw ValidationError("--until: expected a time after --since") }
         guard ids.count <= 1_000 else { throw ValidationError("--id: expected 1000 or fewer") }

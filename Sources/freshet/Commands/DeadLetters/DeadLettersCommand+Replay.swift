@@ -72,7 +72,7 @@ extension DeadLettersCommand {
                   freshet dead-letters resume --all
                 """)
 
-        @Option(help: "The app's bundle identifier.")
+        @Option(help: "The app's bundle identifier.", transform: OptionText.identifier)
         var app: String?
 
         @Flag(help: "All diverted apps, one after another.")
@@ -85,7 +85,6 @@ extension DeadLettersCommand {
 
         func validate() throws {
             try ReplayReport.check(rate: rate)
-            if let app { try Check.identifier(app, "--app") }
             guard (app != nil) != all else { throw ValidationError("expected --app or --all") }
         }
 

@@ -30,7 +30,7 @@ struct PublishCommand: AsyncParsableCommand {
         defaultSubcommand: Lines.self)
 
     struct EventOptions: ParsableArguments {
-        @Option(help: "The app's bundle identifier.")
+        @Option(help: "The app's bundle identifier.", transform: OptionText.identifier)
         var app: String
 
         @Option(help: "Time of the event (RFC 3339); now by default.", transform: OptionText.time)
@@ -49,10 +49,6 @@ struct PublishCommand: AsyncParsableCommand {
         var noCheck = false
 
         @OptionGroup var settings: SettingsOptions
-
-        func validate() throws {
-            try Check.identifier(app, "--app")
-        }
 
         func publish(_ event: FreshetEvent, key: String? = nil) async throws {
             let outgoing = OutgoingEvent(

@@ -39,16 +39,16 @@ struct PublishWidgetCommand: AsyncParsableCommand {
                 --kind RecentPurchases --configuration '{"card":"acme","category":"all"}' w1
                 """)
 
-        @Argument(help: "The widget's id.")
+        @Argument(help: "The widget's id.", transform: OptionText.identifier)
         var widget: String
 
-        @Option(help: "The widget's user.")
+        @Option(help: "The widget's user.", transform: OptionText.identifier)
         var user: String
 
-        @Option(help: "The widget's device.")
+        @Option(help: "The widget's device.", transform: OptionText.identifier)
         var device: String
 
-        @Option(help: "The widget's kind.")
+        @Option(help: "The widget's kind.", transform: OptionText.identifier)
         var kind: String
 
         @Option(help: "The widget's family, such as systemSmall.")
@@ -61,10 +61,6 @@ struct PublishWidgetCommand: AsyncParsableCommand {
         @OptionGroup var event: PublishCommand.EventOptions
 
         func validate() throws {
-            try Check.identifier(widget, "the widget")
-            try Check.identifier(user, "--user")
-            try Check.identifier(device, "--device")
-            try Check.identifier(kind, "--kind")
             guard WidgetFamily(name: family) != nil else {
                 let names = WidgetFamily.allCases.map(\.name).joined(separator: ", ")
                 throw ValidationError("--family \(family): expected one of \(names)")
@@ -84,16 +80,14 @@ struct PublishWidgetCommand: AsyncParsableCommand {
     }
 
     struct Target: ParsableArguments {
-        @Argument(help: "The widget's id.")
+        @Argument(help: "The widget's id.", transform: OptionText.identifier)
         var widget: String
 
-        @Option(help: "The widget's user, whose id is the partition key that keeps events in order.")
+        @Option(
+            help: "The widget's user, whose id is the partition key that keeps events in order.",
+            transform: OptionText.identifier)
         var user: String
 
-        func validate() throws {
-            try Check.identifier(widget, "the widget")
-            try Check.identifier(user, "--user")
-        }
     }
 
     struct Configured: AsyncParsableCommand {
@@ -164,10 +158,12 @@ struct PublishWidgetCommand: AsyncParsableCommand {
                 --time-zone Europe/Berlin d1
                 """)
 
-        @Argument(help: "The device's id.")
+        @Argument(help: "The device's id.", transform: OptionText.identifier)
         var device: String
 
-        @Option(help: "The device's user, whose id is the partition key that keeps events in order.")
+        @Option(
+            help: "The device's user, whose id is the partition key that keeps events in order.",
+            transform: OptionText.identifier)
         var user: String
 
         @Flag(help: "Midnight passed, or the clock or time zone was set: also reload the device's widgets.")
@@ -175,11 +171,6 @@ struct PublishWidgetCommand: AsyncParsableCommand {
 
         @OptionGroup var environment: DeviceEnvironment
         @OptionGroup var event: PublishCommand.EventOptions
-
-        func validate() throws {
-            try Check.identifier(device, "the device")
-            try Check.identifier(user, "--user")
-        }
 
         func run() async throws {
             try await event.publish(

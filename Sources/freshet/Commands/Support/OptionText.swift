@@ -19,6 +19,11 @@ enum OptionText {
         return time
     }
 
+    @Sendable static func identifier(_ text: String) throws -> String {
+        if let problem = Text.identifierProblem(text) { throw ValidationError(problem) }
+        return text
+    }
+
     @Sendable static func duration(_ text: String) throws -> Duration {
         guard let duration = DurationText.parse(text) else {
             throw ValidationError("\(Text.quoted(text)): expected \(DurationText.form)")
