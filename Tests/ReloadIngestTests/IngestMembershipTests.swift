@@ -99,4 +99,24 @@ struct IngestMembershipTests {
             #expect(try await ingest.store.integer("SELECT count(*) FROM ingest_member") == 1)
         }
     }
+
+    @Test("A process that reaches no broker is not registered, so that others read its partitions")
+    func brokersAway() async throws {
+        try await IngestHarness.lend(partitions: 1) { ingest in
+            guard let embedded = ingest.kafka.embedded else { return }
+            let service = ingest.service(configure: { $0.memberTimeout = .seconds(1) })
+            func isRegistered() async throws -> Bool {
+                let id = PostgresUUID(high: 1, low: 1)
+                let row = try await ingest.store.pool.query(RegisterIngest(id, timeout: .seconds(1))).first
+                return row?.count == 2
+            }
+            try await ingest.running([service]) {
+                try await eventually("it is registered") { try await isRegistered() }
+                try embedded.stopBroker(1)
+                try await eventually("it is not registered any more") { try await !isRegistered() }
+                try embedded.startBroker(1)
+                try await eventually("it is registered again") { try await isRegistered() }
+            }
+        }
+    }
 }

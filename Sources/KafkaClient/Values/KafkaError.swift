@@ -65,8 +65,6 @@ extension KafkaError.Code {
     package static let invalidConfiguration = Self(number: -186, name: "_INVALID_ARG")
     /// Not allowed in this state, for example after `shutdown`.
     package static let invalidState = Self(number: -172, name: "_STATE")
-    /// The partition is not (or not any more) assigned to this consumer.
-    package static let notAssigned = Self(number: -190, name: "_UNKNOWN_PARTITION")
     /// The task was cancelled before the message was handed to Kafka: it has not been sent.
     package static let cancelled = Self(number: -163, name: "_INTR")
     /// No confirmation within the delivery timeout.
@@ -86,8 +84,6 @@ extension KafkaError.Code {
     /// The credentials may not use the consumer group.
     package static let groupAuthorizationFailed = Self(number: 30, name: "GROUP_AUTHORIZATION_FAILED")
     package static let clusterAuthorizationFailed = Self(number: 31, name: "CLUSTER_AUTHORIZATION_FAILED")
-    /// Another consumer has joined the group with the same `group.instance.id`.
-    package static let fencedInstanceID = Self(number: 82, name: "FENCED_INSTANCE_ID")
     /// The brokers do not take the credentials.
     package static let authenticationFailed = Self(number: -169, name: "_AUTHENTICATION")
 }

@@ -5,12 +5,7 @@ package enum KafkaRequestKind: Int16, Sendable {
     case listOffsets = 2
     case metadata = 3
     case offsetCommit = 8
-    case offsetFetch = 9
     case findCoordinator = 10
-    case joinGroup = 11
-    case heartbeat = 12
-    case leaveGroup = 13
-    case syncGroup = 14
     case initProducerID = 22
 }
 
@@ -25,5 +20,4 @@ extension KafkaError.Code {
     package static let notCoordinator = Self(number: 16, name: "NOT_COORDINATOR")
     package static let illegalGeneration = Self(number: 22, name: "ILLEGAL_GENERATION")
     package static let unknownMemberID = Self(number: 25, name: "UNKNOWN_MEMBER_ID")
-    package static let rebalanceInProgress = Self(number: 27, name: "REBALANCE_IN_PROGRESS")
 }

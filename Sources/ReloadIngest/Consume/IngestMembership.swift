@@ -62,6 +62,9 @@ final class IngestMembership: Sendable {
     /// The share as of the last look; nil before the first one.
     var share: Share? { state.withLock { $0.share } }
 
+    /// Has the next look ask the brokers: a process that does not reach them is not registered, so others read its partitions.
+    func doubtBrokers() { state.withLock { $0.described = nil } }
+
     /// Notes the epochs of the partitions that are read.
     func hold(_ epochs: [TopicPartition: Int64]) {
         state.withLock { $0.held = epochs }
@@ -101,15 +104,7 @@ final class IngestMembership: Sendable {
         let (described, hasUnreadable) = state.withLock { ($0.described, !$0.unreadable.isEmpty) }
         let interval = hasUnreadable ? configuration.recheckInterval : Self.describeInterval
         guard described.map({ $0.duration(to: .now) >= interval }) ?? true else { return }
-        let found: [String: Result<[TopicPartition], KafkaError>]
-        do {
-            found = try await consumer.partitions(of: configuration.topics.all)
-        } catch {
-            // What is known goes on.
-            if described == nil { throw error }
-            return
-        }
-        for (topic, result) in found {
+        for (topic, result) in try await consumer.partitions(of: configuration.topics.all) {
             switch result {
             case .success(let places):
                 let wasUnreadable = state.withLock { state in

@@ -175,6 +175,7 @@ package final class IngestService: Service {
             try await settle(partition, at: offset, &positions, consumer)
         case .error(let error):
             status.failed(error)
+            if error.context.topic == nil { membership.doubtBrokers() }
             logger.warning("Kafka consumer", metadata: ["error": "\(error)"])
         }
     }

@@ -205,8 +205,7 @@ struct FaultSchedule: Sendable {
     }
 
     static let requests = [
-        "produce", "fetch", "listOffsets", "metadata", "offsetCommit", "offsetFetch", "findCoordinator", "joinGroup",
-        "heartbeat", "syncGroup",
+        "produce", "fetch", "listOffsets", "metadata", "offsetCommit", "findCoordinator",
     ]
 
     private static func providerFault(_ random: inout SeededRandom) -> ProviderFault {

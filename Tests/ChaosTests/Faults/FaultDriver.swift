@@ -198,15 +198,14 @@ final class FaultDriver: Sendable {
     private func pushErrors(_ request: String, _ count: Int) throws {
         let kinds: [String: KafkaRequestKind] = [
             "produce": .produce, "fetch": .fetch, "listOffsets": .listOffsets, "metadata": .metadata,
-            "offsetCommit": .offsetCommit, "offsetFetch": .offsetFetch, "findCoordinator": .findCoordinator,
-            "joinGroup": .joinGroup, "heartbeat": .heartbeat, "syncGroup": .syncGroup,
+            "offsetCommit": .offsetCommit, "findCoordinator": .findCoordinator,
         ]
         guard let kind = kinds[request] else { return }
         let code: KafkaError.Code =
             switch kind {
             case .produce, .fetch:
                 count % 3 == 0 ? .disconnect : count % 3 == 1 ? .notLeaderForPartition : .requestTimedOut
-            case .heartbeat, .syncGroup, .joinGroup, .offsetCommit, .offsetFetch:
+            case .offsetCommit:
                 count % 2 == 0 ? KafkaError.Code(number: 16, name: "NOT_COORDINATOR") : .disconnect
             default: .disconnect
             }
