@@ -170,6 +170,14 @@ struct TopicHaltTests {
         }
     }
 
+    @Test("Counts of waiting events take a twentieth of the time at most, however many wait")
+    func pace() {
+        #expect(IngestFlow.interval(true, .milliseconds(10)) == .seconds(10))
+        #expect(IngestFlow.interval(true, .seconds(2)) == .seconds(40))
+        #expect(IngestFlow.interval(true, .seconds(60)) == .seconds(300))
+        #expect(IngestFlow.interval(false, .milliseconds(10)) == .seconds(300))
+    }
+
     private static let nobody = "com.example.nobody"
 
     /// For a service whose quotas the test enforces itself.

@@ -15,8 +15,14 @@ package struct DeadLetterReplayer: Sendable {
         package var failed = 0
         /// Failed events by error code.
         package var failures: [String: Int] = [:]
+        /// Whether nothing was replayed because all that was selected is of diverted apps.
+        package var isHeldBack = false
 
         package init() {}
+
+        /// Reason and remedy, if nothing was replayed for a diversion.
+        package static let heldBack =
+            "the app is diverted: its events are applied in order once it is resumed (`freshet dead-letters resume`)"
 
         static func + (left: Outcome, right: Outcome) -> Outcome {
             var sum = left
@@ -72,17 +78,24 @@ package struct DeadLetterReplayer: Sendable {
         decoder = EventDecoder(maximumEventBytes: maximumEventBytes)
     }
 
-    /// Replays waiting events once each, oldest first.
+    /// Replays waiting events once each, oldest first. Those that a diversion holds back are left to ``resume(app:_:onProgress:)``,
+    /// which applies them in order.
     ///
     /// - Parameter onProgress: called with the sum after every transaction.
     /// - Throws: `PostgresError` after several attempts; earlier transactions stay committed.
     package func replay(
         _ filter: DeadLetterFilter, _ options: Options = Options(), onProgress: (Outcome) -> Void = { _ in }
     ) async throws -> Outcome {
-        try await replay(filter, options, keepsOrder: false, onProgress: onProgress)
+        var outcome = try await replay(filter, options, keepsOrder: false, onProgress: onProgress)
+        if outcome == Outcome(), filter.causes.isEmpty || filter.causes.contains(.diverted) {
+            var held = filter
+            held.causes = [.diverted]
+            outcome.isHeldBack = try await pool.query(CountDeadLetters(held, limit: 1)) == [1]
+        }
+        return outcome
     }
 
-    /// - Parameter keepsOrder: whether events that ask for it are ordered by their arrival, which is right only where all that
+    /// - Parameter keepsOrder: whether events that ask for it are ordered by their arrival, as in a resumption, where all that
     ///   was held back is replayed. An event that has been overtaken is ordered by its time.
     private func replay(
         _ filter: DeadLetterFilter, _ options: Options, keepsOrder: Bool, onProgress: (Outcome) -> Void
@@ -172,7 +185,8 @@ package struct DeadLetterReplayer: Sendable {
             do {
                 return try await pool.withTransaction { connection in
                     let rows = try await connection.query(
-                        DeadLettersToReplay(filter, after: last, limit: limit, maximumBytes: Self.chunkBytes))
+                        DeadLettersToReplay(
+                            filter, after: last, limit: limit, maximumBytes: Self.chunkBytes, isResumption: keepsOrder))
                     guard let end = rows.last else { return .none }
                     first = rows.first
                     count = rows.count

@@ -17,6 +17,8 @@ final class IngestFlow: Sendable {
     /// Interval of counts of waiting events while new ones come, and otherwise.
     private static let countInterval = Duration.seconds(10)
     private static let quietInterval = Duration.seconds(300)
+    /// Least ratio of the interval to the time that a count takes, so that many waiting events cost no more.
+    private static let countPace = 20
     /// Least part of an app's waiting events, in percent, for which a topic is halted when the app has too many.
     private static let haltedShare: Int64 = 10
 
@@ -93,21 +95,33 @@ final class IngestFlow: Sendable {
     ///
     /// - Throws: `CancellationError`.
     func watch() async throws {
-        var counted: ContinuousClock.Instant?
+        var counted: (at: ContinuousClock.Instant, took: Duration)?
         while true {
-            try? await refresh()
+            await reporting("the diverted apps and halted topics were not read") { try await refresh() }
             let hasNewLetters = state.withLock { $0.hasNewLetters }
-            let interval = hasNewLetters ? Self.countInterval : Self.quietInterval
-            if counted.map({ $0.duration(to: .now) >= interval }) ?? true {
-                do {
-                    try await enforceQuotas()
-                } catch {
-                    try Task.checkCancellation()
-                    logger.warning("the quotas of waiting events were not enforced", metadata: ["error": "\(error)"])
-                }
-                counted = .now
+            if counted.map({ $0.at.duration(to: .now) >= Self.interval(hasNewLetters, $0.took) }) ?? true {
+                let begun = ContinuousClock.now
+                await reporting("the quotas of waiting events were not enforced") { try await enforceQuotas() }
+                counted = (.now, begun.duration(to: .now))
             }
             try await Task.sleep(for: self.interval)
+        }
+    }
+
+    /// Time between two counts of waiting events.
+    ///
+    /// - Parameter took: time of the last count, or of its failure.
+    static func interval(_ hasNewLetters: Bool, _ took: Duration) -> Duration {
+        hasNewLetters ? min(quietInterval, max(countInterval, took * countPace)) : quietInterval
+    }
+
+    /// Logs a failure, which the next round mends.
+    private func reporting(_ message: Logger.Message, _ body: () async throws -> Void) async {
+        do {
+            try await body()
+        } catch {
+            guard !Task.isCancelled else { return }
+            logger.warning(message, metadata: ["error": "\(error)"])
         }
     }
 

@@ -1,6 +1,8 @@
 package import PostgresClient
 
 /// Locks waiting dead letters, oldest first. A concurrent replay waits, and then leaves the replayed ones out.
+///
+/// Events that a diversion holds back are left to its resumption, which applies them in order.
 package struct DeadLettersToReplay: PostgresStatement {
     package struct Row: Sendable {
         package let id: Int64
@@ -13,6 +15,8 @@ package struct DeadLettersToReplay: PostgresStatement {
             SELECT d.id, coalesce(octet_length(d.payload), 0) AS bytes
             FROM dead_letter d
             WHERE \(DeadLetterFilter.waiting) AND d.id > $9::int8 AND \(DeadLetterFilter.condition)
+              AND ($12::bool OR d.cause <> 'diverted' OR NOT EXISTS (
+                  SELECT FROM diversion v JOIN app a ON a.id = v.app_id WHERE a.name = d.app))
             ORDER BY d.id LIMIT $10::int8
         ), bounded AS (
             SELECT f.id FROM (SELECT id, sum(bytes) OVER (ORDER BY id) - bytes AS before FROM found) f
@@ -33,11 +37,13 @@ package struct DeadLettersToReplay: PostgresStatement {
     /// - Parameters:
     ///   - after: only ids above this.
     ///   - maximumBytes: of payload; one letter at the least.
-    package init(_ filter: DeadLetterFilter, after: Int64, limit: Int, maximumBytes: Int) {
+    ///   - isResumption: whether a diversion is resumed.
+    package init(_ filter: DeadLetterFilter, after: Int64, limit: Int, maximumBytes: Int, isResumption: Bool) {
         parameters = filter.parameters
         parameters.append(after)
         parameters.append(limit)
         parameters.append(maximumBytes)
+        parameters.append(isResumption)
     }
 
     package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row {

@@ -13,8 +13,8 @@ extension DeadLettersCommand {
                 Applied events are marked in the same transaction, so replaying twice or concurrently does no harm. Events \
                 that fail again keep waiting with their new error. Events about widgets never override newer ones.
 
-                New events of a diverted app keep waiting: `freshet dead-letters resume` replays them in order and ends \
-                the diversion.
+                What a diverted app sends keeps waiting: `freshet dead-letters resume` replays it in order and ends the \
+                diversion.
 
                 The exit status is 1 if some have failed again.
 
@@ -50,6 +50,7 @@ extension DeadLettersCommand {
             options.limit = limit ?? .max
             let outcome = try await replayer.replay(target.options.filter, options) { ReplayReport.progress($0) }
             Terminal.endProgress()
+            if outcome.isHeldBack { throw CommandFailure(.failure, DeadLetterReplayer.Outcome.heldBack) }
             if !dryRun, outcome.replayed > 0 { _ = try? await store.pool.query(NotifyDue()) }
             var object = outcome.json
             object["dryRun"] = .bool(dryRun)
