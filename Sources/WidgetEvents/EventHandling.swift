@@ -6,7 +6,7 @@ package struct EventHandling: Hashable, Sendable {
     package var isOrderedByArrival = false
     /// The user whose widgets alone the event may change; nil for any.
     package var user: String?
-    /// Whether the outcome is kept for an hour, so that the publisher can ask for it.
+    /// Whether the outcome is kept for an hour, so that the publisher can ask for it and may repeat the event without effect.
     package var keepsOutcome = false
 
     package init(isOrderedByArrival: Bool = false, user: String? = nil, keepsOutcome: Bool = false) {

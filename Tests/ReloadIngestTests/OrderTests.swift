@@ -232,7 +232,72 @@ struct OrderTests {
         }
     }
 
-    @Test("A diverted event that is replayed by itself is ordered by its time, a resumed diversion by arrival")
+    @Test(
+        "An event that its publisher repeats takes effect once, in one batch or two; a position that is set back counts"
+    )
+    func repeated() async throws {
+        try await IngestHarness.lend(partitions: 1) { ingest in
+            try await ingest.store.place([.test("w1")])
+            func requested() async throws -> Int {
+                try await ingest.store.integer("SELECT sum(requested) FROM timeline")
+            }
+            let before = try await requested()
+            // Two in the first batch, then one in another.
+            for _ in 0..<2 { try await ingest.publish([ingest.push("u1")], handling: api, id: "a") }
+            try await ingest.running([ingest.service()]) {
+                try await ingest.waitUntilApplied(2)
+                try await ingest.publish([ingest.push("u1")], handling: api, id: "a")
+                try await ingest.waitUntilApplied(3)
+                #expect(try await requested() == before + 1)
+                #expect(try await outcome("a", ingest)?.offset == 0)
+                // Of another user's token, of a producer on Kafka, and with another id.
+                var own = api
+                own.user = "u1"
+                try await ingest.publish([ingest.push("u1")], handling: own, id: "a")
+                try await ingest.publish([ingest.push("u1")], id: "a")
+                try await ingest.publish([ingest.push("u1")], handling: api, id: "b")
+                try await ingest.waitUntilApplied(6)
+                #expect(try await requested() == before + 4)
+            }
+            let topic = ingest.configuration.topics.pushes
+            try await ingest.store.sql("UPDATE consumer_position SET next_offset = 0 WHERE topic = '\(topic)'")
+            try await ingest.running([ingest.service()]) {
+                try await ingest.waitUntilApplied(6)
+                #expect(try await requested() == before + 8)
+            }
+        }
+    }
+
+    @Test("Transactions with outcomes of the same events, in whichever order, wait for each other without a deadlock")
+    func lockOrder() async throws {
+        try await withStore { store in
+            let app = try #require(try await store.directory().apps[TestKinds.app])
+            @Sendable func outcomes(_ ids: [String]) -> [EventOutcome] {
+                ids.map { id in
+                    EventOutcome(appID: app.id, event: id, source: "/s", type: "t", topic: "t", partition: 0, offset: 0)
+                }
+            }
+            let applier = BatchApplier(pool: store.pool, audienceLimit: 100)
+            @Sendable func apply(_ ids: [String]) async throws {
+                _ = try await applier.apply(
+                    BatchFold(directory: KindDirectory(apps: [], kinds: [])), advancing: [],
+                    outcomes: { _, _ in outcomes(ids) }, deadLetter: { _ in fatalError() })
+            }
+            try await store.pool.withTransaction { holder in
+                _ = try await holder.execute(InsertEventOutcomes(outcomes(["m"])))
+                async let one: Void = apply(["a", "m", "z"])
+                try await store.waitUntilBlocked(1)
+                async let other: Void = apply(["z", "m", "a"])
+                try await store.waitUntilBlocked(2)
+                try await holder.simple("COMMIT; BEGIN")
+                _ = try await (one, other)
+            }
+            #expect(try await store.integer("SELECT count(*) FROM event_outcome") == 3)
+        }
+    }
+
+    @Test(
+        "A diverted event is not replayed by itself, which earlier ones could override; a resumed diversion is ordered")
     func replayedAlone() async throws {
         try await IngestHarness.lend(partitions: 1) { ingest in
             let app = try #require(try await ingest.store.directory().apps[TestKinds.app])
@@ -240,20 +305,20 @@ struct OrderTests {
                 try await ingest.publish([.placed(.test("w1"))], at: at, handling: api)
                 try await ingest.waitUntilApplied(1)
                 _ = try await ingest.store.pool.execute(BeginDiversion(appID: app.id, letters: 0))
-                try await ingest.publish([removal], at: at + .seconds(1), handling: api)
                 try await ingest.publish([.placed(.test("w1"))], at: at + .seconds(2), handling: api)
+                try await ingest.publish([removal], at: at + .seconds(1), handling: api)
                 try await ingest.waitUntilApplied(3)
-                // The later one first.
-                for end in ["max", "min"] {
-                    var filter = DeadLetterFilter()
-                    filter.ids = [Int64(try await ingest.store.integer("SELECT \(end)(id) FROM dead_letter"))]
-                    #expect(try await ingest.replayer.replay(filter).replayed == 1)
+                // The later one alone, and all of them.
+                var filter = DeadLetterFilter()
+                for ids in [[Int64(try await ingest.store.integer("SELECT max(id) FROM dead_letter"))], []] {
+                    filter.ids = ids
+                    let outcome = try await ingest.replayer.replay(filter)
+                    #expect(outcome.replayed == 0 && outcome.isHeldBack)
                 }
                 #expect(try await shown(ingest) == 1)
-                try await ingest.publish([removal], at: at, handling: api)
-                try await ingest.waitUntilApplied(4)
-                #expect(try await ingest.replayer.resume(app: TestKinds.app).outcome.replayed == 1)
+                #expect(try await ingest.replayer.resume(app: TestKinds.app).outcome.replayed == 2)
                 #expect(try await shown(ingest) == 0)
+                #expect(try await ingest.replayer.replay(filter).isHeldBack == false)
             }
         }
     }

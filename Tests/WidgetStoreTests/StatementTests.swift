@@ -43,8 +43,8 @@ struct StatementTests {
         StoreTimelines.self, ReadTimelinesAgain.self,
         DeleteWidgetsOfUser.self, DeleteContentOfUser.self, DeleteDeadLettersOfUser.self, LockWidgets.self,
         ReadWidgets.self, InsertWidgets.self, UpdateWidgets.self, DeleteUnplacedWidgets.self, InsertEventOutcomes.self,
-        ReadEventOutcome.self, FindEventOutcomes.self, IgnoredEvents.self, DeleteOldEventOutcomes.self,
-        DeleteOutcomesOfUser.self,
+        ReadEventOutcome.self, FindEventOutcomes.self, FindRepeatedEvents.self, IgnoredEvents.self,
+        DeleteOldEventOutcomes.self, DeleteOutcomesOfUser.self, ClaimIdempotencyKey.self, DeleteOldIdempotencyKeys.self,
     ]
 
     @Test("utility statements, which PREPARE does not take, can be run")

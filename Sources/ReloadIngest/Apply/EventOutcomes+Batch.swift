@@ -14,7 +14,7 @@ extension PreparedBatch {
         let errors = Dictionary((rejected + fold.diverted).map { ($0.record, $0) }) { $1 }
         let kept = Set(fold.kept)
         let records = kept.union(ignored.suffix(Self.maximumIgnored).map(\.record))
-        // One of each id, the latest.
+        // One of each id and source, the latest.
         var outcomes: [ScopedIdentifier: EventOutcome] = [:]
         for record in records.sorted() {
             guard let event = event(record), let app = fold.registeredApp(event.event.app) else { continue }
@@ -23,7 +23,7 @@ extension PreparedBatch {
             guard outcome.widget != nil || kept.contains(record) else { continue }
             if let reason = reasons[record] { outcome.ignore(reason) }
             if let error = errors[record] { outcome.reject(error) }
-            outcomes[ScopedIdentifier(app.id, event.id)] = outcome
+            outcomes[ScopedIdentifier(app.id, "\(event.id)\0\(event.source)")] = outcome
         }
         return Array(outcomes.values)
     }
@@ -36,9 +36,9 @@ extension PreparedBatch {
             case .push, .appChange, .operatorReload, .environmentChanged: nil
             }
         return EventOutcome(
-            appID: app.id, event: event.id, type: event.event.type.rawValue, topic: batch.topic(event.record),
-            partition: event.position.partition, offset: event.position.offset, user: event.handling.user,
-            widget: widget, time: event.time)
+            appID: app.id, event: event.id, source: event.source, type: event.event.type.rawValue,
+            topic: batch.topic(event.record), partition: event.position.partition, offset: event.position.offset,
+            user: event.handling.user, widget: widget, time: event.time)
     }
 }
 

@@ -18,6 +18,8 @@ private struct BatchProgress {
     var advances: [AdvancePositions.Advance] = []
     /// Failed attempts in a row.
     var attempt = 0
+    /// Whether repeated events have been left out.
+    var isWithoutRepeats = false
 }
 
 /// Applies batches: folds them, runs their transactions, and recovers from failures.
@@ -36,6 +38,7 @@ extension IngestService {
             guard !progress.items.isEmpty else { return }
             (progress.count, progress.advances) = (progress.items.count, [])
             do {
+                if !progress.isWithoutRepeats { try await leaveOutRepeats(&progress, of: &batch) }
                 try await applyNext(&progress, of: batch, &positions, consumer)
                 if progress.count == progress.items.count { return }
                 progress.attempt = 0
@@ -43,6 +46,14 @@ extension IngestService {
                 try await recover(from: ApplyFailure(error), &progress, of: &batch, under: epochs, &positions, consumer)
             }
         }
+    }
+
+    /// Leaves out events that were applied before from another place. A repeated event follows the first one in its partition,
+    /// so whatever has applied that is committed before a transaction with these positions can be.
+    private func leaveOutRepeats(_ progress: inout BatchProgress, of batch: inout PreparedBatch) async throws {
+        let events = batch.repeatable(progress.items)
+        if !events.isEmpty { batch.leaveOut(try await applier.pool.query(FindRepeatedEvents(events)), of: events) }
+        progress.isWithoutRepeats = true
     }
 
     /// Applies as many of the items as one transaction takes.

@@ -49,14 +49,18 @@ package final class RowRetention: Service {
         }
     }
 
-    /// Retention of the outcomes of events, and of the tombstones of widgets that were removed before they were placed: an hour
-    /// and a day, and at most a million of each app's.
+    /// Retention of the outcomes of events and of idempotency keys (an hour), and of the tombstones of widgets that were removed
+    /// before they were placed (a day): at most a million of each app's.
     package static func outcomes(pool: PostgresPool, logger: Logger) -> [RowRetention] {
         let (chunk, count) = (5_000, 1_000_000)
         return [
             RowRetention("outcomes", interval: .seconds(60), pace: .zero, chunk: chunk, logger: logger) {
                 try await pool.execute(
                     DeleteOldEventOutcomes(olderThan: .seconds(3_600), keeping: count, limit: chunk))
+            },
+            RowRetention("idempotency keys", interval: .seconds(60), pace: .zero, chunk: chunk, logger: logger) {
+                try await pool.execute(
+                    DeleteOldIdempotencyKeys(olderThan: .seconds(3_600), keeping: count, limit: chunk))
             },
             RowRetention("tombstones", interval: .seconds(60), pace: .zero, chunk: chunk, logger: logger) {
                 try await pool.execute(

@@ -12,8 +12,9 @@ struct BatchEvent: Sendable {
     var event: FreshetEvent
     /// Trace of the event.
     var trace: TraceParent?
-    /// The attribute `id`.
+    /// The attributes `id` and `source`.
     var id = ""
+    var source = ""
     var handling = EventHandling()
 }
 

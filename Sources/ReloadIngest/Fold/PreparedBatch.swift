@@ -100,6 +100,7 @@ struct PreparedBatch: Sendable {
         switch content {
         case .event(let event): fold.add(event)
         case .rejected(let event): fold.reject(event)
+        case .repeated: break
         }
     }
 
@@ -136,7 +137,7 @@ struct PreparedBatch: Sendable {
     func event(_ index: Int) -> BatchEvent? {
         switch RecordReader.content(index, of: batch, topics: topics, decoder: decoder) {
         case .event(let event): event
-        case .rejected: nil
+        case .rejected, .repeated: nil
         }
     }
 
@@ -149,8 +150,33 @@ struct PreparedBatch: Sendable {
                     record: index, app: event.event.app, code: code, message: message,
                     keepsOutcome: event.handling.keepsOutcome)
             case .rejected(let event): RejectedEvent(record: index, app: event.app, code: code, message: message)
+            case .repeated: RejectedEvent(record: index, app: nil, code: code, message: message)
             }
         read.replace(index, by: .rejected(rejected))
+    }
+
+    /// The events of these items whose publishers keep to their ids, such as the HTTP API's, which is asked again.
+    func repeatable(_ items: [Int32]) -> [FindRepeatedEvents.Event] {
+        items.compactMap { item in
+            guard case .content(let number) = read.records[Int(item)],
+                case .event(let event) = read.contents[Int(number)],
+                event.handling.keepsOutcome
+            else { return nil }
+            return (
+                item, event.event.app, event.id, event.source, event.handling.user, batch.topic(event.record),
+                event.position.partition, event.position.offset
+            )
+        }
+    }
+
+    /// Leaves messages out: these, and what repeats another one of these events.
+    mutating func leaveOut(_ repeated: [Int32], of events: [FindRepeatedEvents.Event]) {
+        for record in repeated { read.replace(Int(record), by: .repeated) }
+        var seen: Set<[[UInt8]]> = []
+        for event in events {
+            let key = [event.app, event.id, event.source, event.user ?? ""].map { Array($0.utf8) }
+            if !seen.insert(key).inserted { read.replace(Int(event.record), by: .repeated) }
+        }
     }
 
     /// The dead letter of a message.

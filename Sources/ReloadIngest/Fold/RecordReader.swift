@@ -8,6 +8,8 @@ struct ReadRecords: Sendable {
     enum Content: Sendable {
         case event(BatchEvent)
         case rejected(RejectedEvent)
+        /// An event that has been applied already.
+        case repeated
     }
 
     enum Record: Sendable {
@@ -142,7 +144,7 @@ final class RecordReader: KafkaMessageReader {
                         position: EventPosition(topic: sort.index, partition: record.partition, offset: record.offset),
                         time: time(of: decoded.envelope, record), event: decoded.event,
                         trace: decoded.envelope.traceparent.flatMap { TraceParent($0) }, id: decoded.envelope.id,
-                        handling: try EventHandling(attributes, in: bytes)))
+                        source: decoded.envelope.source, handling: try EventHandling(attributes, in: bytes)))
             } catch {
                 return rejected(index, error, decoded.event.app)
             }

@@ -17,6 +17,8 @@ package struct EventOutcome: Hashable, Sendable {
     package var appID: Int32
     /// The attribute `id`.
     package var event: String
+    /// The attribute `source`, within which ids are unique.
+    package var source: String
     package var type: String
     package var topic: String
     package var partition: Int32
@@ -33,12 +35,13 @@ package struct EventOutcome: Hashable, Sendable {
     package var pointer: String?
 
     package init(
-        appID: Int32, event: String, type: String, topic: String, partition: Int32, offset: Int64, user: String? = nil,
-        widget: String? = nil, time: Timestamp? = nil, result: Result = .applied, code: String? = nil,
-        detail: String? = nil, pointer: String? = nil
+        appID: Int32, event: String, source: String, type: String, topic: String, partition: Int32, offset: Int64,
+        user: String? = nil, widget: String? = nil, time: Timestamp? = nil, result: Result = .applied,
+        code: String? = nil, detail: String? = nil, pointer: String? = nil
     ) {
         self.appID = appID
         self.event = event
+        self.source = source
         self.type = type
         self.topic = topic
         self.partition = partition
@@ -53,38 +56,40 @@ package struct EventOutcome: Hashable, Sendable {
     }
 
     fileprivate static let columns = """
-        o.app_id, o.event_id, o.type, o.topic, o.partition, o."offset", o.user_id, o.widget, o.event_time, o.result, o.code,
-        o.detail, o.pointer
+        o.app_id, o.event_id, o.source, o.type, o.topic, o.partition, o."offset", o.user_id, o.widget, o.event_time,
+        o.result, o.code, o.detail, o.pointer
         """
 
     fileprivate init(_ row: borrowing PostgresRow) throws(PostgresError) {
         self.init(
-            appID: try row.value("app_id"), event: try row.value("event_id"), type: try row.value("type"),
-            topic: try row.value("topic"), partition: try row.value("partition"), offset: try row.value("offset"),
-            user: try row.optional("user_id"), widget: try row.optional("widget"),
+            appID: try row.value("app_id"), event: try row.value("event_id"), source: try row.value("source"),
+            type: try row.value("type"), topic: try row.value("topic"), partition: try row.value("partition"),
+            offset: try row.value("offset"), user: try row.optional("user_id"), widget: try row.optional("widget"),
             time: try row.optional("event_time"), result: try row.value("result"), code: try row.optional("code"),
             detail: try row.optional("detail"), pointer: try row.optional("pointer"))
     }
 }
 
-/// Stores outcomes in the transaction that applies the events. The latest event of an id replaces an earlier one.
+/// Stores outcomes in the transaction that applies the events. An event that is applied again, such as a
+/// dead letter, replaces its outcome.
 package struct InsertEventOutcomes: PostgresStatement {
     private static let input = InputColumns<EventOutcome>([
-        .init("app_id") { $0.appID }, .init("event_id") { $0.event }, .init("type") { $0.type },
-        .init("topic") { $0.topic }, .init("partition") { $0.partition }, .init("place") { $0.offset },
+        .init("app_id") { $0.appID }, .init("event_id") { $0.event }, .init("source") { $0.source },
+        .init("type") { $0.type }, .init("topic") { $0.topic }, .init("partition") { $0.partition },
+        .init("place") { $0.offset },
         .init("user_id") { $0.user }, .init("widget") { $0.widget }, .init("event_time") { $0.time },
         .init("result") { $0.result }, .init("code") { $0.code }, .init("detail") { $0.detail },
         .init("pointer") { $0.pointer },
     ])
 
     package static let sql = """
-        INSERT INTO event_outcome (app_id, event_id, type, topic, partition, "offset", user_id, widget, event_time, result,
-                                   code, detail, pointer)
-        SELECT i.app_id, i.event_id, i.type, i.topic, i.partition, i.place, i.user_id, i.widget, i.event_time, i.result,
-               i.code, i.detail, i.pointer
+        INSERT INTO event_outcome (app_id, event_id, source, type, topic, partition, "offset", user_id, widget, event_time,
+                                   result, code, detail, pointer)
+        SELECT i.app_id, i.event_id, i.source, i.type, i.topic, i.partition, i.place, i.user_id, i.widget, i.event_time,
+               i.result, i.code, i.detail, i.pointer
         FROM \(input.rows("i"))
-        ORDER BY i.app_id, i.event_id
-        ON CONFLICT (app_id, event_id) DO UPDATE
+        ORDER BY i.app_id, i.event_id, i.source
+        ON CONFLICT (app_id, event_id, source) DO UPDATE
             SET type = excluded.type, topic = excluded.topic, partition = excluded.partition, "offset" = excluded."offset",
                 user_id = excluded.user_id, widget = excluded.widget, event_time = excluded.event_time,
                 result = excluded.result, code = excluded.code, detail = excluded.detail, pointer = excluded.pointer,
@@ -93,25 +98,29 @@ package struct InsertEventOutcomes: PostgresStatement {
 
     package let parameters: PostgresParameters
 
-    /// - Parameter outcomes: one of each app and id.
+    /// - Parameter outcomes: one of each app, id and source.
     package init(_ outcomes: [EventOutcome]) {
         parameters = Self.input.parameters(outcomes)
     }
 }
 
-/// The outcome of an app's event.
+/// The outcome of an app's event, of those with one id the latest.
 package struct ReadEventOutcome: PostgresStatement {
     package static let sql = """
         SELECT \(EventOutcome.columns)
         FROM event_outcome o JOIN app a ON a.id = o.app_id
         WHERE a.name = $1::text AND o.event_id = $2::text AND ($3::text IS NULL OR o.user_id = $3::text)
+            AND ($4::text IS NULL OR o.source = $4::text)
+        ORDER BY o.recorded_at DESC LIMIT 1
         """
 
     package let parameters: PostgresParameters
 
-    /// - Parameter user: find events of this user's tokens only.
-    package init(app: String, event: String, user: String?) {
-        parameters = PostgresParameters(app, event, user)
+    /// - Parameters:
+    ///   - source: of any if nil.
+    ///   - user: find events of this user's tokens only.
+    package init(app: String, event: String, source: String? = nil, user: String?) {
+        parameters = PostgresParameters(app, event, user, source)
     }
 
     package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> EventOutcome {
@@ -147,6 +156,39 @@ package struct FindEventOutcomes: PostgresStatement {
     }
 }
 
+/// Tells which of some events were applied, or kept, at another place in Kafka: their publisher has repeated them.
+package struct FindRepeatedEvents: PostgresStatement {
+    /// An event at its place, with the user that it is limited to.
+    package typealias Event = (
+        record: Int32, app: String, id: String, source: String, user: String?, topic: String, partition: Int32,
+        offset: Int64
+    )
+
+    private static let input = InputColumns<Event>([
+        .init("record") { $0.record }, .init("app") { $0.app }, .init("event_id") { $0.id },
+        .init("source") { $0.source }, .init("user_id") { $0.user }, .init("topic") { $0.topic },
+        .init("partition") { $0.partition }, .init("place") { $0.offset },
+    ])
+
+    /// Users' events are told apart, so that none suppresses another user's.
+    package static let sql = """
+        SELECT i.record
+        FROM \(input.rows("i"))
+        JOIN app a ON a.name = i.app
+        JOIN event_outcome o ON o.app_id = a.id AND o.event_id = i.event_id AND o.source = i.source
+            AND o.user_id IS NOT DISTINCT FROM i.user_id
+        WHERE (o.topic, o.partition, o."offset") <> (i.topic, i.partition, i.place)
+        """
+
+    package let parameters: PostgresParameters
+
+    package init(_ events: [Event]) {
+        parameters = Self.input.parameters(events)
+    }
+
+    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int32 { try row.value("record") }
+}
+
 /// The latest lifecycle events of a widget that had no effect, of the last hour.
 package struct IgnoredEvents: PostgresStatement {
     package static let sql = """
@@ -165,6 +207,39 @@ package struct IgnoredEvents: PostgresStatement {
 
     package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> EventOutcome {
         try EventOutcome(row)
+    }
+}
+
+/// Notes the request that an `Idempotency-Key` stands for, and returns the one that it was first used for.
+package struct ClaimIdempotencyKey: PostgresStatement {
+    package static let sql = """
+        INSERT INTO idempotency_key AS k (app_id, key, request)
+        SELECT a.id, $2::uuid, $3::uuid FROM app a WHERE a.name = $1::text
+        ON CONFLICT (app_id, key) DO UPDATE SET request = k.request
+        RETURNING k.request
+        """
+
+    package let parameters: PostgresParameters
+
+    package init(app: String, key: ContentHash, request: ContentHash) {
+        parameters = PostgresParameters(app, key, request)
+    }
+
+    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> ContentHash {
+        try row.value("request")
+    }
+}
+
+/// Deletes a chunk of the keys that are old, or more than are kept of an app.
+package struct DeleteOldIdempotencyKeys: PostgresStatement {
+    package static let sql = """
+        DELETE FROM idempotency_key k WHERE k.seq IN (\(RowsToForget.sql("idempotency_key")))
+        """
+
+    package let parameters: PostgresParameters
+
+    package init(olderThan age: Duration, keeping count: Int, limit: Int) {
+        parameters = PostgresParameters(age.wholeMilliseconds, count, limit)
     }
 }
 

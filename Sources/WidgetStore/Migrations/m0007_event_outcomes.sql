@@ -12,6 +12,7 @@ CREATE TABLE unplaced_widget (
 CREATE TABLE event_outcome (
     app_id int NOT NULL,
     event_id text COLLATE "C" NOT NULL,
+    source text COLLATE "C" NOT NULL,
     seq bigint GENERATED ALWAYS AS IDENTITY,
     type text NOT NULL,
     topic text NOT NULL,
@@ -25,7 +26,7 @@ CREATE TABLE event_outcome (
     detail text,
     pointer text,
     recorded_at timestamptz NOT NULL DEFAULT now(),
-    PRIMARY KEY (app_id, event_id)
+    PRIMARY KEY (app_id, event_id, source)
 );
 
 COMMENT ON COLUMN event_outcome.user_id IS 'the user whose token published it; NULL: an app''s';
@@ -36,3 +37,19 @@ CREATE UNIQUE INDEX event_outcome_age ON event_outcome (seq);
 
 -- What had no effect on a widget, for explanations.
 CREATE INDEX event_outcome_ignored ON event_outcome (app_id, widget, seq) WHERE result IN ('outdated', 'ignored');
+
+-- Requests to the HTTP API by their Idempotency-Key, so that a key is not used for another one. Kept for an hour.
+CREATE TABLE idempotency_key (
+    app_id int NOT NULL,
+    key uuid NOT NULL,
+    request uuid NOT NULL,
+    seq bigint GENERATED ALWAYS AS IDENTITY,
+    recorded_at timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (app_id, key)
+);
+
+COMMENT ON COLUMN idempotency_key.key IS 'hash of the key and of the user whose token it came with';
+COMMENT ON COLUMN idempotency_key.request IS 'hash of the events that the request published';
+
+-- For deleting what is old.
+CREATE UNIQUE INDEX idempotency_key_age ON idempotency_key (seq);

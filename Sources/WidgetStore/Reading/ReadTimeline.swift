@@ -61,12 +61,13 @@ package struct TimelineDetail: Sendable {
 ///
 /// - Parameter known: condition of content that the reader has already and that is therefore left out.
 private func reading(
-    _ source: String, family: String, locale: String, known: String = "false", where condition: String
+    _ source: String, widget: String = "NULL", family: String, locale: String, known: String = "false",
+    where condition: String
 ) -> String {
     """
     SELECT \(ClaimedTimeline.columns()), a.name AS app, k.name AS kind, t.listed_lane, t.last_decision, t.stored_at,
-           \(known) AS known, CASE WHEN \(known) THEN NULL ELSE t.content END AS content, p.entry AS snapshot, p.stored_at AS snapshot_at, h.content AS placeholder,
-           h.fetched_at AS placeholder_at,
+           \(widget) AS widget, \(known) AS known, CASE WHEN \(known) THEN NULL ELSE t.content END AS content,
+           p.entry AS snapshot, p.stored_at AS snapshot_at, h.content AS placeholder, h.fetched_at AS placeholder_at,
            CASE WHEN t.content IS NULL THEN (d.definition -> 'placeholder')::text END AS manifest
     FROM \(source)
     JOIN kind_definition d ON d.kind_id = k.id
@@ -105,31 +106,38 @@ package enum PolledTimeline: Sendable {
     case timeline(TimelineDetail)
 }
 
-/// The timeline that a widget shows, in one snapshot: with its content only if the reader does not have it.
+/// The timelines that widgets show, in one snapshot: with their content only if the reader does not have it. No row for unknown
+/// widgets.
 package struct PollTimeline: PostgresStatement {
     package static let sql = reading(
         """
         app a JOIN widget w ON w.app_id = a.id JOIN kind k ON k.id = w.kind_id
         LEFT JOIN timeline t ON t.id = w.timeline_id
-        """, family: "w.family", locale: "w.locale",
+        """, widget: "w.id", family: "w.family", locale: "w.locale",
         known: "(t.content_revision > 0 AND ($4::bool OR t.hash = ANY ($5::uuid[])))",
-        where: "w.id = $2::text AND ($3::text IS NULL OR w.user_id = $3::text)")
+        where: "w.id = ANY ($2::text[]) AND ($3::text IS NULL OR w.user_id = $3::text)")
 
-    package private(set) var parameters: PostgresParameters
+    package private(set) var parameters = PostgresParameters()
 
     /// - Parameters:
-    ///   - user: only if it is this user's.
+    ///   - user: only this user's.
     ///   - known: hashes of content that the reader has.
     ///   - knowsAny: whether the reader has the content, whatever it is.
-    package init(app: String, widget: String, user: String?, known: [ContentHash], knowsAny: Bool) {
-        parameters = PostgresParameters(app, widget, user, knowsAny)
+    package init(app: String, widgets: [String], user: String?, known: [ContentHash], knowsAny: Bool) {
+        parameters.append(app)
+        parameters.append(array: widgets)
+        parameters.append(user)
+        parameters.append(knowsAny)
         parameters.append(array: known)
     }
 
-    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> PolledTimeline {
-        guard try row.optional("row", as: Int64.self) != nil else { return .removed }
-        guard try row.value("known") else { return .timeline(try TimelineDetail(row)) }
-        return .known(ShownTimeline(try ClaimedTimeline(row)))
+    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> (
+        widget: String, timeline: PolledTimeline
+    ) {
+        let widget: String = try row.value("widget")
+        guard try row.optional("row", as: Int64.self) != nil else { return (widget, .removed) }
+        guard try row.value("known") else { return (widget, .timeline(try TimelineDetail(row))) }
+        return (widget, .known(ShownTimeline(try ClaimedTimeline(row))))
     }
 }
 

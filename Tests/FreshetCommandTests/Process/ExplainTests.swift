@@ -165,8 +165,9 @@ struct ExplainTests {
             let environment = ["FRESHET_POSTGRES_URL": store.connectionString]
             let app = try #require(try await store.directory().apps[Self.app])
             let removal = EventOutcome(
-                appID: app.id, event: "e", type: "freshet.widget.removed.v1", topic: "freshet.widgets", partition: 0,
-                offset: 7, widget: "w1", result: .ignored, code: "unknownWidget", detail: "no such widget was placed")
+                appID: app.id, event: "e", source: "/s", type: "freshet.widget.removed.v1", topic: "freshet.widgets",
+                partition: 0, offset: 7, widget: "w1", result: .ignored, code: "unknownWidget",
+                detail: "no such widget was placed")
             _ = try await store.pool.execute(InsertEventOutcomes([removal]))
             for arguments in [["w1"], ["w1", "--json"], ["nobody"]] {
                 let (status, out, err) = try await FreshetProcess.run(

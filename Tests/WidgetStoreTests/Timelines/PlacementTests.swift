@@ -148,7 +148,8 @@ struct PlacementTests {
             ]
             for letter in letters { _ = try await store.pool.execute(InsertDeadLetter(letter)) }
             let outcome = EventOutcome(
-                appID: kind.appID, event: "e1", type: "t", topic: "t", partition: 0, offset: 0, user: "me")
+                appID: kind.appID, event: "e1", source: "s", type: "t", topic: "t", partition: 0, offset: 0,
+                user: "me")
             _ = try await store.pool.execute(InsertEventOutcomes([outcome]))
             let tombstone = WidgetWrite(
                 appID: kind.appID, id: "w9", kindID: kind.id, family: .systemSmall, timelineID: nil, user: "me",
