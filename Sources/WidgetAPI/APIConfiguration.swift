@@ -21,6 +21,7 @@ package struct APIConfiguration: Sendable {
     package var rules: TokenRules
     /// Rate limit of each bearer; nil for none.
     package var rate: Rate?
+    package var quotas = AppQuotas()
     /// Refused tokens of one address per minute before its tokens are not verified any more; nil for no limit.
     package var failuresPerMinute: Int?
     package var times: ConnectionTimes

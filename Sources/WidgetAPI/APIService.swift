@@ -1,43 +1,10 @@
 import Hummingbird
 package import Logging
-package import ReloadIngest
 import ServiceLifecycle
-package import WidgetModel
-package import WidgetRepresentation
 package import WidgetStore
 
 /// The HTTP API: health checks, and the routes under `/v1`, which are served only with keys to verify tokens.
 package final class APIService: Service {
-    /// Dependencies besides the database.
-    package struct Resources: Sendable {
-        /// Keys of tokens; without them `/v1` is not served.
-        package var keys: TokenKeyStore?
-        /// Publisher of events; without it nothing can be changed.
-        package var events: EventOutlet?
-        package var lookup: EventLookup
-        package var changes: TimelineChanges
-        /// Reason why a provider must not be called, by the rules of egress; nil if it may be.
-        package var providerProblem: @Sendable (ProviderURL) async -> String?
-        /// Sends a provider a test request, signed with the secrets.
-        package var askProvider: @Sendable (_ url: String, _ secrets: [[UInt8]]) async -> ProviderTrial = { _, _ in
-            ProviderTrial()
-        }
-        /// Rules by which dead letters are replayed.
-        package var ingest = IngestConfiguration()
-
-        package init(
-            keys: TokenKeyStore? = nil, events: EventOutlet? = nil,
-            lookup: EventLookup = EventLookup(reader: nil, topics: []), changes: TimelineChanges = TimelineChanges(),
-            providerProblem: @escaping @Sendable (ProviderURL) async -> String? = { _ in nil }
-        ) {
-            self.providerProblem = providerProblem
-            self.keys = keys
-            self.events = events
-            self.lookup = lookup
-            self.changes = changes
-        }
-    }
-
     /// Error of keys that cannot be used.
     package struct UnusableKeys: Error, Sendable, CustomStringConvertible {
         package let description: String
@@ -45,15 +12,16 @@ package final class APIService: Service {
 
     private let configuration: APIConfiguration
     private let store: WidgetStore
-    private let resources: Resources
+    private let resources: APIResources
     private let readiness: Readiness
     private let liveness: Liveness
+    private let quotas: Quotas
     private let onListening: @Sendable (Int) -> Void
     private let logger: Logger
 
     /// - Parameter onListening: called with the port once the API listens.
     package init(
-        configuration: APIConfiguration, store: WidgetStore, resources: Resources = Resources(),
+        configuration: APIConfiguration, store: WidgetStore, resources: APIResources = APIResources(),
         readiness: Readiness, liveness: Liveness = Liveness(), logger: Logger,
         onListening: @escaping @Sendable (Int) -> Void = { _ in }
     ) {
@@ -64,6 +32,9 @@ package final class APIService: Service {
         self.liveness = liveness
         self.logger = logger
         self.onListening = onListening
+        quotas = Quotas(
+            requests: configuration.rate.map { RateLimiter(rate: Double($0.limit), burst: $0.burst) },
+            configuration.quotas, changes: resources.changes, pool: store.pool)
     }
 
     /// Serves until graceful shutdown or cancellation.
@@ -110,14 +81,14 @@ package final class APIService: Service {
         HealthRoutes(readiness: readiness, liveness: liveness).add(to: router)
         if let keys = resources.keys {
             let verifier = TokenVerifier(keys: keys, rules: configuration.rules)
-            let limiter = configuration.rate.map { RateLimiter(rate: $0.limit, burst: $0.burst) }
             let failures = configuration.failuresPerMinute.map { FailureLimiter(perMinute: $0) }
             // The audit log is written at every level.
             var audit = logger
             if audit.logLevel > .notice { audit.logLevel = .notice }
             let gate = APIGate(
-                verifier: verifier, limiter: limiter, failures: failures, receiveTime: configuration.times.receive,
-                logger: audit)
+                verifier: verifier,
+                quotas: quotas,
+                failures: failures, receiveTime: configuration.times.receive, logger: audit)
             routes.add(to: router, behind: gate)
         }
         return router
@@ -127,9 +98,7 @@ package final class APIService: Service {
     var routes: APIRoutes {
         APIRoutes(
             APIParts(
-                store: store, directory: DirectoryCache(pool: store.pool), events: resources.events,
-                lookup: resources.lookup, changes: resources.changes, providerProblem: resources.providerProblem,
-                askProvider: resources.askProvider, ingest: resources.ingest,
+                store: store, directory: DirectoryCache(pool: store.pool), resources: resources,
                 outcomeWait: configuration.outcomeWait))
     }
 

@@ -73,7 +73,7 @@ extension FallbackContent {
 
 extension [UInt8] {
     /// This object's JSON with more members, whose values are JSON too; nil is `null`. Empty bytes are an empty object.
-    fileprivate func splicing(_ members: [(name: String, value: ArraySlice<UInt8>?)]) -> [UInt8] {
+    package func splicing(_ members: [(name: String, value: ArraySlice<UInt8>?)]) -> [UInt8] {
         var bytes = isEmpty ? [UInt8(ascii: "{")] : Array(dropLast())
         for (name, value) in members {
             if bytes.count > 1 { bytes.append(UInt8(ascii: ",")) }

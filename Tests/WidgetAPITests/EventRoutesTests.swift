@@ -67,8 +67,9 @@ struct EventRoutesTests {
         let event = try api.published.events()[message]
         let app = try #require(try await store.directory().apps[TestKinds.app])
         let outcome = EventOutcome(
-            appID: app.id, event: event.envelope.id, type: event.envelope.type, topic: api.published.all[message].topic,
-            partition: 0, offset: Int64(message), user: try api.published.handlings()[message].user, result: result,
+            appID: app.id, event: event.envelope.id, source: event.envelope.source, type: event.envelope.type,
+            topic: api.published.all[message].topic, partition: 0, offset: Int64(message),
+            user: try api.published.handlings()[message].user, result: result,
             code: result == .deadLetter ? "unknownKind" : nil)
         _ = try await store.pool.query(InsertEventOutcomes([outcome]))
     }
@@ -201,7 +202,82 @@ struct EventRoutesTests {
                 let answer = try await api.ask(.post, Self.events, body: batch, headers: headers)
                 #expect(answer.status == 200 && answer.document["results"]?.arrayValue?.count == 500)
                 let next = try await api.ask(.get, "\(Self.events)/1")
+                #expect(next.headers[.rateLimitPolicy]?.hasPrefix(#""requests";q=3;w=3,"#) == true)
+                #expect(next.headers[.rateLimit]?.hasPrefix(#""requests";r=0;t=50"#) == true)
                 #expect(next.status == 429 && next.headers[.retryAfter].flatMap { Int($0) } ?? 0 > 60)
+            }
+        }
+    }
+
+    /// The status, and the event's id or the problem's type.
+    private static func reload(
+        _ api: TestAPI, _ key: String, user: String = "u1", as bearer: TestAPI.Bearer = .everything
+    ) async throws -> String {
+        let answer = try await api.ask(
+            .post, "\(TestAPI.base)/reloads", as: bearer,
+            body: ["audience": ["user": .string(user)], "kinds": ["Purchases"]], headers: [.idempotencyKey: key])
+        let told = answer.document["event"]?["id"] ?? answer.document["type"]
+        return "\(answer.status) \(told?.stringValue ?? "")"
+    }
+
+    @Test("The events of a request with an Idempotency-Key have the same ids each time; another request is refused")
+    func idempotency() async throws {
+        try await withStore { store in
+            try await withAPI(store) { api in
+                let first = try await Self.reload(api, "a")
+                #expect(first.hasPrefix("202 "))
+                #expect(try await Self.reload(api, "a") == first)
+                #expect(try await Self.reload(api, "a", user: "u2") == "422 urn:freshet:problem:key-reused")
+                let other = try await Self.reload(api, "b")
+                #expect(other.hasPrefix("202 ") && other != first)
+                // A user's key is not that of the app, or of another user.
+                let device = TestAPI.Bearer.token(try await api.tokens.token(user: "u1"))
+                let own = try await Self.reload(api, "a", as: device)
+                #expect(own.hasPrefix("202 ") && own != first)
+                #expect(try await Self.reload(api, "").hasPrefix("400 "))
+                #expect(try await Self.reload(api, String(repeating: "x", count: 256)).hasPrefix("400 "))
+                // An hour later the key may be used for anything.
+                try await store.sql("UPDATE idempotency_key SET recorded_at = now() - interval '61 minutes'")
+                let old = DeleteOldIdempotencyKeys(olderThan: .seconds(3_600), keeping: 1_000, limit: 100)
+                #expect(try await store.pool.execute(old) == 3)
+                #expect(try await Self.reload(api, "a", user: "u2").hasPrefix("202 "))
+            }
+        }
+    }
+
+    @Test(
+        "CloudEvents keep their ids; a key binds a batch as a whole, and what is repeated has the first one's outcome")
+    func idempotentBatch() async throws {
+        try await withStore { store in
+            try await withAPI(store) { api in
+                var headers = try Self.headers("application/cloudevents-batch+json")
+                headers[.idempotencyKey] = "k"
+                let batch: JSONValue = [
+                    Self.event("1", .pushReceived, Self.push("u1")), Self.event("2", .pushReceived, Self.push("u1")),
+                ]
+                for _ in 0..<2 {
+                    #expect(try await api.ask(.post, Self.events, body: batch, headers: headers).status == 200)
+                }
+                #expect(try api.published.events().map(\.envelope.id) == ["1", "2", "1", "2"])
+                let other: JSONValue = [Self.event("1", .pushReceived, Self.push("u1"))]
+                #expect(try await api.ask(.post, Self.events, body: other, headers: headers).status == 422)
+                #expect(api.published.all.count == 4)
+                // Ingest applies the first, and leaves out the second.
+                try await Self.apply(0, .applied, api, store)
+                let single = try await api.ask(
+                    .post, "\(Self.events)?wait=applied", body: Self.event("1", .pushReceived, Self.push("u1")),
+                    headers: Self.headers("application/cloudevents+json"))
+                #expect(single.status == 200 && single.document["event"]?["offset"] == 0)
+                #expect(single.headers[.freshetPosition] == "freshet.pushes/0@0")
+                // An event of another source has an outcome of its own.
+                var stranger = Self.event("1", .pushReceived, Self.push("u1")).objectValue ?? JSONObject()
+                stranger["source"] = "/else"
+                async let waiting = api.ask(
+                    .post, "\(Self.events)?wait=applied", body: .object(stranger),
+                    headers: Self.headers("application/cloudevents+json"))
+                try await Self.apply(5, .applied, api, store)
+                #expect(try await waiting.document["event"]?["offset"] == 5)
+                #expect(try await store.integer("SELECT count(*) FROM event_outcome WHERE event_id = '1'") == 2)
             }
         }
     }

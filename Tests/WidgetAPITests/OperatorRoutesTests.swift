@@ -39,8 +39,9 @@ struct OperatorRoutesTests {
         try await withStore { store in
             let app = try #require(try await store.directory().apps[TestKinds.app])
             let removal = EventOutcome(
-                appID: app.id, event: "e", type: "freshet.widget.removed.v1", topic: "freshet.widgets", partition: 0,
-                offset: 7, widget: "w1", result: .ignored, code: "unknownWidget", detail: "no such widget was placed")
+                appID: app.id, event: "e", source: "/s", type: "freshet.widget.removed.v1", topic: "freshet.widgets",
+                partition: 0, offset: 7, widget: "w1", result: .ignored, code: "unknownWidget",
+                detail: "no such widget was placed")
             _ = try await store.store.pool.execute(InsertEventOutcomes([removal]))
             try await withAPI(store) { api in
                 let told = try await api.json("\(Self.base)/widgets/w1/explanation")

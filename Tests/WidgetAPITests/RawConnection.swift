@@ -82,7 +82,7 @@ func withServedAPI(
     try await withPort { onListening in
         try await APIService(
             configuration: configuration, store: store.store,
-            resources: APIService.Resources(
+            resources: APIResources(
                 keys: tokens.store(), events: PublishedMessages().outlet(), changes: changes),
             readiness: Readiness(checks: []), logger: quiet, onListening: onListening
         ).run()

@@ -48,6 +48,56 @@ struct ReadRoutesTests {
         }
     }
 
+    private static func read(
+        _ api: TestAPI, _ body: JSONValue, as bearer: TestAPI.Bearer = .everything
+    ) async throws -> [JSONValue] {
+        let answer = try await api.ask(.post, "\(TestAPI.base)/timelines", as: bearer, body: body)
+        #expect(answer.status == 200, "\(answer.text)")
+        return answer.document["results"]?.arrayValue ?? []
+    }
+
+    private static func members(_ name: String, _ results: [JSONValue]) -> [JSONValue] {
+        results.compactMap { $0[name] }
+    }
+
+    @Test("timelines of many widgets in one request, with a result for each in the order of the request")
+    func many() async throws {
+        try await withStore { store in
+            let ids = try await store.place([.test("w1"), .test("w2", user: "u2"), .test("w3")])
+            try await store.saveContent(ids[1], hash: 7)
+            try await withAPI(store) { api in
+                let path = "\(TestAPI.base)/timelines"
+                let results = try await Self.read(api, ["widgets": ["w2", "nothing", "w1"]])
+                #expect(Self.members("widget", results) == ["w2", "nothing", "w1"])
+                #expect(Self.members("status", results) == [200, 404, 200])
+                for (widget, result) in [("w2", results[0]), ("w1", results[2])] {
+                    let alone = try await api.ask(.get, "\(TestAPI.base)/widgets/\(widget)/timeline")
+                    #expect(result["etag"]?.stringValue == alone.headers[.eTag])
+                    for member in ["timeline", "content", "shown", "configuration", "revision"] {
+                        #expect(result["timeline"]?[member] == alone.document[member])
+                    }
+                }
+                let tags = Self.members("etag", results).filter { $0 != .null }
+                let known = try await Self.read(api, ["widgets": ["w1", "w2"], "known": .array(tags)])
+                #expect(Self.members("status", known) == [304, 304])
+                #expect(
+                    Self.members("timeline", known) == [.null, .null] && Self.members("stale", known) == [true, true])
+                let own = TestAPI.Bearer.token(try await api.tokens.token(user: "u2"))
+                let owned = try await Self.read(api, ["widgets": ["w1", "w2"]], as: own)
+                #expect(Self.members("status", owned) == [404, 200])
+                let tooMany = JSONValue.array((0..<51).map { .string("w\($0)") })
+                let broken: [JSONValue] = [
+                    [:], ["widgets": []], ["widgets": "w1"], ["widgets": ["w1", "w1"]], ["widgets": [""]],
+                    ["widgets": [7]], ["widgets": tooMany], ["widgets": ["w1"], "known": "x"],
+                    ["widgets": ["w1"], "x": 1],
+                ]
+                for body in broken {
+                    #expect(try await api.ask(.post, path, body: body).status == 422, "\(body)")
+                }
+            }
+        }
+    }
+
     @Test("a timeline's entity tag, its age, whether it is stale, and the entry of a time")
     func entityTags() async throws {
         try await withStore { store in

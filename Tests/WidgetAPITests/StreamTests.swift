@@ -90,8 +90,8 @@ struct StreamTests {
         let registry = PrometheusRegistry()
         let changes = TimelineChanges(metrics: registry)
         let holder = TimelineChanges.Holder(app: "a")
-        var streams = (0..<3).map { _ in changes.watch(.stream, [], for: holder) }
-        let poll = changes.watch(.poll, [], for: holder)
+        var streams = try (0..<3).map { _ in try changes.watch(.stream, [], for: holder) }
+        let poll = try changes.watch(.poll, [], for: holder)
         #expect(registry.text.contains(#"freshet_api_waiting{sort="stream"} 3"#), "\(registry.text)")
         #expect(registry.text.contains(#"freshet_api_waiting{sort="poll"} 1"#))
         streams.removeAll()

@@ -172,7 +172,7 @@ func withAPI(
     let keys = file ?? tokens.store()
     try await keys.load()
     let published = PublishedMessages()
-    var resources = APIService.Resources(
+    var resources = APIResources(
         keys: hasKeys ? keys : nil, events: published.outlet(), changes: changes, providerProblem: providerProblem)
     resources.askProvider = askProvider
     let service = APIService(

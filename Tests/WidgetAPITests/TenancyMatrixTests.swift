@@ -26,6 +26,8 @@ struct TenancyMatrixTests {
         case notFound
         /// Only what is nobody's secret, without this member's elements.
         case empty(String)
+        /// Results, as if nothing of it were there.
+        case missing
         /// The same for everybody of the app.
         case allowed
         /// A stream on which nothing of it comes.
@@ -66,6 +68,7 @@ struct TenancyMatrixTests {
         "configureWidget": Rule(foreign: .accepted, body: ["configuration": ["card": "x"]], status: 202),
         "viewWidget": Rule(foreign: .accepted, status: 202),
         "getTimeline": Rule(foreign: .notFound),
+        "readTimelines": Rule(foreign: .missing, body: ["widgets": ["w1"]]),
         "explainWidget": Rule(foreign: .forbidden),
         "changeEnvironment": Rule(foreign: .forbidden, body: ["environment": environment], status: 202),
         "watchDevice": Rule(foreign: .silent, query: "?for=1"),
@@ -92,7 +95,7 @@ struct TenancyMatrixTests {
     private static func service(_ pool: PostgresPool) -> APIService {
         APIService(
             configuration: APIConfiguration(), store: WidgetStore(pool: pool),
-            resources: APIService.Resources(
+            resources: APIResources(
                 keys: TokenKeyStore(logger: quiet) { () async throws(TokenKeyStore.Unreadable) in [] }),
             readiness: Readiness(checks: []), logger: quiet)
     }
@@ -119,8 +122,8 @@ struct TenancyMatrixTests {
         try await store.place([.test("w1")])
         try await store.sql(
             """
-            INSERT INTO event_outcome (app_id, event_id, type, topic, partition, "offset", user_id, result)
-            SELECT id, 'e1', 't', 't', 0, 0, 'u1', 'applied' FROM app WHERE name = 'com.example.bank';
+            INSERT INTO event_outcome (app_id, event_id, source, type, topic, partition, "offset", user_id, result)
+            SELECT id, 'e1', 's', 't', 't', 0, 0, 'u1', 'applied' FROM app WHERE name = 'com.example.bank';
             INSERT INTO dead_letter (topic, partition, "offset", app, code, error, header_names, header_values)
             VALUES ('t', 0, 0, 'com.example.bank', 'missingField', 'e', '{}', '{}')
             """)
@@ -206,6 +209,9 @@ struct TenancyMatrixTests {
         case .silent: #expect(answer.status == 200 && !answer.text.contains("data:"), what)
         case .empty(let member):
             #expect(answer.status == 200 && answer.document[member]?.arrayValue?.isEmpty == true, what)
+        case .missing:
+            let results = answer.document["results"]?.arrayValue ?? []
+            #expect(answer.status == 200 && results.compactMap { $0["status"] } == [404], what)
         case .accepted, .notFound:
             let status = if case .accepted = foreign { 202 } else { 404 }
             #expect(answer.status == status, what)

@@ -14,7 +14,7 @@ struct TimelineChangesTests {
     @Test("a hint wakes who waits for it, however often he has waited in vain before")
     func hints() async throws {
         let changes = TimelineChanges()
-        let watch = try #require(changes.watch(.poll, [.timeline(Self.id)], for: Self.holder))
+        let watch = try changes.watch(.poll, [.timeline(Self.id)], for: Self.holder)
         for _ in 0..<3 { #expect(await watch.wait(atMost: .milliseconds(1)) == .timedOut) }
         changes.changed([.timeline(Self.other)])
         #expect(await watch.wait(atMost: .milliseconds(1)) == .timedOut)
@@ -43,10 +43,9 @@ struct TimelineChangesTests {
         #expect(TimelineChanges.window(for: 1_000_000) == .seconds(5))
         let changes = TimelineChanges()
         let watches = try (0..<200).map { number in
-            try #require(
-                changes.watch(.poll, [.timeline(Self.id)], for: TimelineChanges.Holder(app: "a\(number)")))
+            try changes.watch(.poll, [.timeline(Self.id)], for: TimelineChanges.Holder(app: "a\(number)"))
         }
-        let bystander = try #require(changes.watch(.poll, [.timeline(Self.other)], for: Self.holder))
+        let bystander = try changes.watch(.poll, [.timeline(Self.other)], for: Self.holder)
         let outcomes = await withTaskGroup(of: TimelineChanges.Watch.Outcome.self) { group in
             for watch in watches {
                 // Shorter than what the wakings are spread over: a hint that comes in between is kept.
@@ -69,14 +68,17 @@ struct TimelineChangesTests {
     func bounded() throws {
         let changes = TimelineChanges(limits: TimelineChanges.Limits(polls: 4, streams: 2))
         func polls(_ app: String) -> TimelineChanges.Watch? {
-            changes.watch(.poll, [.timeline(Self.id)], for: TimelineChanges.Holder(app: app))
+            try? changes.watch(.poll, [.timeline(Self.id)], for: TimelineChanges.Holder(app: app))
         }
         // An app has half of them.
         var taken = [polls("a"), polls("a"), polls("b"), polls("b")]
         #expect(taken.allSatisfy { $0 != nil })
-        #expect(polls("a") == nil && polls("c") == nil)
-        let stream = changes.watch(.stream, [], for: Self.holder)
-        #expect(stream != nil && changes.watch(.stream, [], for: Self.holder) == nil)
+        #expect(polls("a") == nil)
+        #expect(throws: TimelineChanges.Refusal.full) {
+            try changes.watch(.poll, [], for: TimelineChanges.Holder(app: "c"))
+        }
+        let stream = try changes.watch(.stream, [], for: Self.holder)
+        #expect(throws: TimelineChanges.Refusal.quota) { try changes.watch(.stream, [], for: Self.holder) }
         taken[2] = nil
         #expect(changes.counts.polls == 3)
         #expect(polls("a") == nil)
@@ -88,7 +90,7 @@ struct TimelineChangesTests {
     func person() {
         let changes = TimelineChanges()
         func stream(_ user: String?) -> TimelineChanges.Watch? {
-            changes.watch(.stream, [], for: TimelineChanges.Holder(app: "a", user: user))
+            try? changes.watch(.stream, [], for: TimelineChanges.Holder(app: "a", user: user))
         }
         let taken = (0..<TimelineChanges.placesOfUser).map { _ in stream("u") }
         #expect(taken.allSatisfy { $0 != nil })
@@ -100,14 +102,14 @@ struct TimelineChangesTests {
     @Test("the end of the process and a cancelled task end the waiting at once")
     func ends() async throws {
         let changes = TimelineChanges()
-        let watch = try #require(changes.watch(.poll, [.timeline(Self.id)], for: Self.holder))
+        let watch = try changes.watch(.poll, [.timeline(Self.id)], for: Self.holder)
         let task = Task { await watch.wait(atMost: .seconds(600)) }
         task.cancel()
         #expect(await task.value == .ended)
         async let waited = watch.wait(atMost: .seconds(600))
         changes.close()
         #expect(await waited == .ended)
-        #expect(changes.watch(.poll, [], for: Self.holder) == nil)
+        #expect(throws: TimelineChanges.Refusal.full) { try changes.watch(.poll, [], for: Self.holder) }
     }
 
     @Test("whose timeline a message has is read from its data")

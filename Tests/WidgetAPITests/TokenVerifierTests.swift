@@ -303,8 +303,8 @@ struct RateLimiterTests {
         let time = Mutex(Duration.zero)
         let limiter = RateLimiter(rate: 10, burst: 3) { time.withLock { $0 } }
         #expect(limiter.take(Self.bearer(1)) == nil && limiter.take(Self.bearer(1)) == nil)
-        #expect(limiter.takeMore(Self.bearer(1), 11) == nil)
-        let owed = try #require(limiter.takeMore(Self.bearer(1), 1))
+        #expect(limiter.take(Self.bearer(1), 11, least: 0) == nil)
+        let owed = try #require(limiter.take(Self.bearer(1), 1, least: 0))
         #expect(abs((owed - .seconds(1)) / .milliseconds(1)) < 1)
         let wait = try #require(limiter.take(Self.bearer(1)))
         #expect(abs((wait - .milliseconds(1_100)) / .milliseconds(1)) < 1)

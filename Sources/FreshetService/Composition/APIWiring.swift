@@ -20,7 +20,8 @@ struct APIWiring: Sendable {
         self.logger = logger
         changes = TimelineChanges(
             limits: TimelineChanges.Limits(
-                polls: settings.api.maximumWaiting, streams: settings.api.maximumStreams))
+                polls: settings.api.maximumWaiting, streams: settings.api.maximumStreams,
+                ofApp: settings.api.appConnections > 0 ? settings.api.appConnections : nil))
     }
 
     /// Runs beside the API; nothing when there is nobody to serve.
@@ -33,14 +34,14 @@ struct APIWiring: Sendable {
         ]
     }
 
-    func resources(publishingTo producer: KafkaProducer?) -> APIService.Resources {
+    func resources(publishingTo producer: KafkaProducer?) -> APIResources {
         let topics = settings.topics
         let events = producer.map { producer in
             EventOutlet(
                 topics: [.pushes: topics.pushes, .appChanges: topics.appChanges, .widgets: topics.widgets],
                 send: { await producer.send($0) })
         }
-        var resources = APIService.Resources(
+        var resources = APIResources(
             keys: settings.api.keys.map { path in
                 TokenKeyStore(logger: logger) { () async throws(TokenKeyStore.Unreadable) in
                     try await TokenKeyFile.read(path: path)

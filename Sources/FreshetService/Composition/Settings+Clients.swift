@@ -113,11 +113,15 @@ extension Settings {
     }
 
     var apiConfiguration: APIConfiguration {
-        APIConfiguration(
+        func limit(_ number: Int) -> Int? { number > 0 ? number : nil }
+        var configuration = APIConfiguration(
             host: api.host, port: api.port, rules: TokenRules(issuer: api.issuer, audience: api.audience),
             rate: api.rateLimit > 0 ? APIConfiguration.Rate(limit: api.rateLimit, burst: api.rateBurst) : nil,
-            failuresPerMinute: api.failureLimit > 0 ? api.failureLimit : nil,
+            failuresPerMinute: limit(api.failureLimit),
             times: ConnectionTimes(receive: api.receiveTimeout), corsOrigins: Set(api.corsOrigins))
+        configuration.quotas = AppQuotas(
+            events: limit(api.appEvents), reloads: limit(api.appReloads), deadLetters: limit(api.appDeadLetters))
+        return configuration
     }
 }
 

@@ -210,6 +210,18 @@ extension SettingKey {
         .integer(
             "api.maximumStreams", \.api.maximumStreams, 0...1_000_000,
             "Most streams of changes that are open in this process."),
+        .integer(
+            "api.appEvents", \.api.appEvents, 0...100_000_000,
+            "Events that one app may publish a minute through this process; 0 does not limit them."),
+        .integer(
+            "api.appReloads", \.api.appReloads, 0...100_000_000,
+            "Reload requests among them; 0 does not limit them."),
+        .integer(
+            "api.appDeadLetters", \.api.appDeadLetters, 0...1_000_000,
+            "An app of which more dead letters wait publishes nothing over HTTP; 0 does not limit them."),
+        .integer(
+            "api.appConnections", \.api.appConnections, 0...1_000_000,
+            "Most requests and streams of one app that wait in this process; 0: half of those of all apps."),
         .list(
             "api.corsOrigins", \.api.corsOrigins, expectation: "origins, such as https://app.example.com",
             isValid: { $0.utf8.count <= 256 && $0.contains("://") && !$0.hasSuffix("/") },

@@ -124,6 +124,10 @@ package struct APISettings: Sendable, Equatable {
     package var receiveTimeout = Duration.seconds(30)
     package var maximumWaiting = 10_000
     package var maximumStreams = 2_000
+    package var appEvents = 0
+    package var appReloads = 0
+    package var appDeadLetters = 100_000
+    package var appConnections = 0
     package var corsOrigins: [String] = []
 }
 

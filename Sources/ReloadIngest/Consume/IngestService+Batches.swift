@@ -43,6 +43,7 @@ extension IngestService {
                 if progress.count == progress.items.count { return }
                 progress.attempt = 0
             } catch {
+                progress.isWithoutRepeats = false
                 try await recover(from: ApplyFailure(error), &progress, of: &batch, under: epochs, &positions, consumer)
             }
         }

@@ -1,7 +1,7 @@
 import Synchronization
 package import WidgetModel
 
-/// A token bucket for each bearer, in a table of bounded size.
+/// A token bucket for each bearer or app, in a table of bounded size.
 ///
 /// When the table is full, full buckets are dropped, which changes nothing; if there are none, the least recently used one
 /// is dropped.
@@ -11,8 +11,9 @@ package final class RateLimiter: Sendable {
         var at: Duration
     }
 
-    private let rate: Double
-    private let burst: Double
+    /// Requests per second in the long run, and at once.
+    let rate: Double
+    let burst: Double
     private let capacity: Int
     private let now: @Sendable () -> Duration
     private let buckets = Mutex<[ContentHash: Bucket]>([:])
@@ -22,10 +23,10 @@ package final class RateLimiter: Sendable {
     ///   - burst: requests at once.
     ///   - now: a monotonic clock.
     package init(
-        rate: Int, burst: Int, capacity: Int = 10_000,
+        rate: Double, burst: Int, capacity: Int = 10_000,
         now: @escaping @Sendable () -> Duration = RateLimiter.uptime()
     ) {
-        self.rate = Double(max(1, rate))
+        self.rate = rate
         self.burst = Double(max(1, burst))
         self.capacity = max(1, capacity)
         self.now = now
@@ -37,25 +38,30 @@ package final class RateLimiter: Sendable {
         return { start.duration(to: .now) }
     }
 
-    /// Takes one request from the bearer's bucket, or returns the time until it holds one.
-    package func take(_ bearer: ContentHash) -> Duration? { take(bearer, 1, least: 1) }
-
-    /// Takes more for a request that was let in, or returns the time until the bearer owes nothing. The bucket may hold less
-    /// than is taken, however large it is: later requests wait until that has been made up for.
-    package func takeMore(_ bearer: ContentHash, _ count: Int) -> Duration? { take(bearer, Double(count), least: 0) }
-
-    private func take(_ bearer: ContentHash, _ count: Double, least: Double) -> Duration? {
+    /// Takes from the subject's bucket, or returns the time until it holds the least. It may hold less than is taken, however
+    /// large it is: later requests wait until that has been made up for.
+    package func take(_ subject: ContentHash, _ count: Int = 1, least: Int = 1) -> Duration? {
         let now = now()
         return buckets.withLock { buckets in
-            var bucket = buckets[bearer] ?? Bucket(tokens: burst, at: now)
-            bucket.tokens = min(burst, bucket.tokens + rate * ((now - bucket.at) / .seconds(1)))
-            bucket.at = now
-            let wait: Duration? = bucket.tokens >= least ? nil : .seconds((least - bucket.tokens) / rate)
-            if wait == nil { bucket.tokens -= count }
-            if buckets.count >= capacity, buckets[bearer] == nil { makeRoom(&buckets, now) }
-            buckets[bearer] = bucket
-            return wait
+            var bucket = bucket(of: subject, buckets, now)
+            let missing = Double(least) - bucket.tokens
+            if missing <= 0 { bucket.tokens -= Double(count) }
+            if buckets.count >= capacity, buckets[subject] == nil { makeRoom(&buckets, now) }
+            buckets[subject] = bucket
+            return missing <= 0 ? nil : .seconds(missing / rate)
         }
+    }
+
+    /// What the subject's bucket holds, and the time until it is full.
+    func state(_ subject: ContentHash) -> (remaining: Int, reset: Duration) {
+        let now = now()
+        let tokens = buckets.withLock { bucket(of: subject, $0, now).tokens }
+        return (max(0, Int(tokens)), .seconds((burst - tokens) / rate))
+    }
+
+    private func bucket(of subject: ContentHash, _ buckets: [ContentHash: Bucket], _ now: Duration) -> Bucket {
+        guard let bucket = buckets[subject] else { return Bucket(tokens: burst, at: now) }
+        return Bucket(tokens: min(burst, bucket.tokens + rate * ((now - bucket.at) / .seconds(1))), at: now)
     }
 
     /// Number of buckets.

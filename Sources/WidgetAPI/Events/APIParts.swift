@@ -1,30 +1,52 @@
 import HTTPTypes
 import Hummingbird
-import ReloadIngest
-import WidgetModel
-import WidgetRepresentation
+package import ReloadIngest
+package import WidgetModel
+package import WidgetRepresentation
 import WidgetStore
+
+/// Dependencies of the API besides the database.
+package struct APIResources: Sendable {
+    /// Keys of tokens; without them `/v1` is not served.
+    package var keys: TokenKeyStore?
+    /// Publisher of events; without it nothing can be changed.
+    package var events: EventOutlet?
+    package var lookup: EventLookup
+    package var changes: TimelineChanges
+    /// Reason why a provider must not be called, by the rules of egress; nil if it may be.
+    package var providerProblem: @Sendable (ProviderURL) async -> String?
+    /// Sends a provider a test request, signed with the secrets.
+    package var askProvider: @Sendable (_ url: String, _ secrets: [[UInt8]]) async -> ProviderTrial = { _, _ in
+        ProviderTrial()
+    }
+    /// Rules by which dead letters are replayed.
+    package var ingest = IngestConfiguration()
+
+    package init(
+        keys: TokenKeyStore? = nil, events: EventOutlet? = nil,
+        lookup: EventLookup = EventLookup(reader: nil, topics: []), changes: TimelineChanges = TimelineChanges(),
+        providerProblem: @escaping @Sendable (ProviderURL) async -> String? = { _ in nil }
+    ) {
+        self.providerProblem = providerProblem
+        self.keys = keys
+        self.events = events
+        self.lookup = lookup
+        self.changes = changes
+    }
+}
 
 /// Dependencies of the routes.
 struct APIParts: Sendable {
     let store: WidgetStore
     let directory: DirectoryCache
-    /// Publisher of events; without it, changes are refused.
-    let events: EventOutlet?
-    let lookup: EventLookup
-    let changes: TimelineChanges
-    /// Reason why a provider must not be called; nil if it may be.
-    var providerProblem: @Sendable (ProviderURL) async -> String? = { _ in nil }
-    /// Sends a provider a test request, signed with the secrets.
-    var askProvider: @Sendable (_ url: String, _ secrets: [[UInt8]]) async -> ProviderTrial = { _, _ in ProviderTrial()
-    }
-    /// Rules by which dead letters are replayed.
-    var ingest = IngestConfiguration()
+    let resources: APIResources
     /// Longest wait for the outcome of an event.
     let outcomeWait: Duration
 
+    var changes: TimelineChanges { resources.changes }
+
     func outlet() throws(Problem) -> EventOutlet {
-        guard let events else { throw .eventsUnavailable }
+        guard let events = resources.events else { throw .eventsUnavailable }
         return events
     }
 }
@@ -45,9 +67,6 @@ package struct ProviderTrial: Hashable, Sendable {
 }
 
 extension APICall {
-    /// The party that the call's places among waiting readers count for.
-    var holder: TimelineChanges.Holder { TimelineChanges.Holder(app: app, user: user) }
-
     /// The caller's trace context, for the event.
     var traceparent: String? {
         HTTPField.Name("traceparent").flatMap { request.headers[$0] }.flatMap {

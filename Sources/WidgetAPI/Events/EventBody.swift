@@ -34,6 +34,30 @@ struct EventBody {
         object[member] = .string(value)
     }
 
+    /// A list of texts; empty if it is left out.
+    mutating func texts(_ member: String) -> [String] {
+        guard let value = object[member] else { return [] }
+        let texts = value.arrayValue?.map(\.stringValue) ?? [nil]
+        if texts.contains(nil) { fail(member, "expected an array of strings") }
+        return texts.compactMap { $0 }
+    }
+
+    /// A list of different ids, one at the least.
+    mutating func identifiers(_ member: String, atMost limit: Int) -> [String] {
+        let texts = texts(member)
+        if !(1...limit).contains(texts.count) { fail(member, "expected 1 to \(limit) ids, found \(texts.count)") }
+        for (index, text) in texts.enumerated() {
+            if let problem = Text.identifierProblem(text) { fail("\(member)/\(index)", problem) }
+        }
+        if Set(texts.map { Array($0.utf8) }).count < texts.count { fail(member, "has an id twice") }
+        return texts
+    }
+
+    /// Throws all errors.
+    func check() throws(Problem) {
+        guard errors.isEmpty else { throw .unprocessable(errors) }
+    }
+
     /// The event, by the same rules as that of a message.
     func event(of type: EventType) throws(Problem) -> FreshetEvent {
         let bytes = JSONValue.object(object).encoded
@@ -45,7 +69,7 @@ struct EventBody {
             guard !found.isEmpty else { throw Problem(error) }
             throw .unprocessable(errors + found.map { Problem.Item(detail: $0.message, pointer: $0.pointer) })
         }
-        guard errors.isEmpty else { throw .unprocessable(errors) }
+        try check()
         return event
     }
 }

@@ -1,5 +1,6 @@
 import HTTPTypes
 import Hummingbird
+import KafkaClient
 import PostgresClient
 import WidgetEvents
 import WidgetModel
@@ -10,48 +11,74 @@ extension APIParts {
     /// Publishes an event of a bearer, and answers with its position: `202`, or `200` with the outcome for a caller that waits
     /// for it (`wait=applied`).
     func publish(_ outgoing: EventOutlet.Outgoing, for call: APICall) async throws -> Response {
-        let outlet = try outlet()
         // Before the event is published, so that a caller without a place does not have to guess.
         let watch = try call.waitsForOutcome ? watch(outgoing.id, for: call) : nil
-        guard let published = try await outlet.publish([outgoing]).first?.get() else { throw Problem.internal }
+        guard let published = try await send([outgoing], for: call).first?.get() else { throw Problem.internal }
         var outcome: EventOutcome?
         if let watch {
             // The event is published, whether the database answers or not.
-            outcome = try? await self.outcome(of: outgoing.id, at: published, for: call, watch)
+            outcome = try? await self.outcome(of: outgoing.id, source: outgoing.source, for: call, watch)
         }
-        var response = JSONValue.object(published.document(outcome)).response(outcome == nil ? .accepted : .ok)
-        response.headers[.freshetPosition] = published.position
+        // That of the first one, if it has been repeated.
+        let told = outcome.map { PublishedEvent($0) } ?? published
+        var response = JSONValue.object(told.document(outcome)).response(outcome == nil ? .accepted : .ok)
+        response.headers[.freshetPosition] = told.position
         response.headers[.location] = call.location(ofEvent: outgoing.id)
         return response
     }
 
     /// Publishes an event of the API itself.
     func publish(_ event: FreshetEvent, for call: APICall) async throws -> Response {
-        try await publish(
-            EventOutlet.Outgoing(event: event, traceparent: call.traceparent, user: call.user), for: call)
+        var outgoing = EventOutlet.Outgoing(event: event, traceparent: call.traceparent, user: call.user)
+        if let key = try call.idempotencyKey {
+            outgoing.id = ContentHash(of: Array("\(key)".utf8) + outgoing.content).description
+        }
+        return try await publish(outgoing, for: call)
+    }
+
+    /// Publishes events within the app's quotas. Ingest ignores events that it has had, so repeating a request does no harm:
+    /// the same `Idempotency-Key` gives an event of the API the same id.
+    func send(
+        _ events: [EventOutlet.Outgoing], for call: APICall
+    ) async throws -> [Result<PublishedEvent, KafkaError>] {
+        let outlet = try outlet()
+        if let key = try call.idempotencyKey {
+            let request = ContentHash(of: events.flatMap { Array($0.id.utf8) + Array($0.source.utf8) + $0.content })
+            let first = try await store.pool.query(ClaimIdempotencyKey(app: call.app, key: key, request: request)).first
+            guard first == nil || first == request else { throw Problem.keyReused }
+        }
+        try call.quotas.take(.events, events.count, for: call.principal)
+        try call.quotas.take(.reloads, events.count { $0.event.type.topic != .widgets }, for: call.principal)
+        try await call.quotas.checkDeadLetters(of: call.app)
+        return await outlet.publish(events)
     }
 
     /// Registers a waiter for an outcome.
     func watch(_ event: String, for call: APICall) throws(Problem) -> TimelineChanges.Watch {
-        let key = TimelineChanges.Key.event(app: call.app, id: event, user: call.user)
-        guard let watch = changes.watch(.poll, [key], for: call.holder) else { throw .tooManyWaiting }
-        return watch
+        try watch(.poll, [.event(app: call.app, id: event, user: call.user)], for: call)
+    }
+
+    /// Registers a waiter within the app's quota.
+    func watch(
+        _ sort: TimelineChanges.Sort, _ keys: Set<TimelineChanges.Key>, for call: APICall
+    ) throws(Problem) -> TimelineChanges.Watch {
+        do throws(TimelineChanges.Refusal) {
+            return try changes.watch(sort, keys, for: TimelineChanges.Holder(app: call.app, user: call.user))
+        } catch {
+            throw error == .quota ? call.quotas.refusal(.connections, .seconds(5)) : .tooManyWaiting
+        }
     }
 
     /// The outcome of an event once there is one; nil if there is none in time.
     ///
-    /// - Parameter published: position of the event; an outcome of an earlier event with the same id does not count.
+    /// - Parameter source: that of the event; nil for any.
     func outcome(
-        of event: String, at published: PublishedEvent? = nil, for call: APICall, _ watch: TimelineChanges.Watch?
+        of event: String, source: String? = nil, for call: APICall, _ watch: TimelineChanges.Watch?
     ) async throws -> EventOutcome? {
         let deadline = ContinuousClock.now + outcomeWait
         while true {
-            let statement = ReadEventOutcome(app: call.app, event: event, user: call.user)
-            if let found = try await store.pool.query(statement).first,
-                published.map({ $0 == PublishedEvent(found) }) ?? true
-            {
-                return found
-            }
+            let statement = ReadEventOutcome(app: call.app, event: event, source: source, user: call.user)
+            if let found = try await store.pool.query(statement).first { return found }
             let left = ContinuousClock.now.duration(to: deadline)
             guard let watch, left > .zero, await watch.wait(atMost: left) == .changed else { return nil }
         }
@@ -107,6 +134,7 @@ extension EventOutcome {
 
 extension HTTPField.Name {
     static let freshetPosition = Self("Freshet-Position")!
+    static let idempotencyKey = Self("Idempotency-Key")!
 }
 
 extension APICall {
@@ -118,6 +146,17 @@ extension APICall {
             case "applied"?: true
             default: throw .parameter("wait", "expected applied")
             }
+        }
+    }
+
+    /// Hash of the `Idempotency-Key` of a POST request, and of the party that it is of. Other methods may be repeated anyhow.
+    fileprivate var idempotencyKey: ContentHash? {
+        get throws(Problem) {
+            guard request.method == .post, let key = request.headers[.idempotencyKey] else { return nil }
+            guard (1...255).contains(key.utf8.count), key.utf8.allSatisfy({ (0x21...0x7E).contains($0) }) else {
+                throw .badRequest("Idempotency-Key: expected 1 to 255 bytes of printable ASCII without spaces")
+            }
+            return ContentHash(of: JSONValue.array([.string(app), .text(user), .string(key)]).encoded)
         }
     }
 

@@ -1,6 +1,7 @@
 package import KafkaClient
 package import WidgetEvents
 import WidgetModel
+import WidgetRepresentation
 import WidgetStore
 
 /// An event acknowledged by the brokers.
@@ -38,6 +39,12 @@ package struct EventOutlet: Sendable {
         var traceparent: String?
         /// The user whose widgets alone it may change; nil for any.
         var user: String?
+
+        /// The event but for its id and source.
+        var content: [UInt8] {
+            JSONValue.array([.string(event.type.rawValue), .text(time?.rfc3339), .text(user)]).encoded
+                + EventEncoder.data(of: event)
+        }
     }
 
     private let topics: [EventTopic: String]

@@ -80,7 +80,7 @@ struct EventRules: Sendable {
         return read
     }
 
-    private static func find(_ name: String, _ app: String, _ directory: KindDirectory) -> RegisteredKind? {
+    static func find(_ name: String, _ app: String, _ directory: KindDirectory) -> RegisteredKind? {
         guard let app = directory.apps[app], let kind = directory.kind(name, of: app),
             Text.equal(kind.definition.name, name)
         else { return nil }

@@ -35,7 +35,7 @@ package final class PrometheusRegistry: MetricsFactory {
                 definition: MetricCatalogue.droppedSeries, series: ["": counter])
         }
         for (name, family) in shown.sorted(by: { $0.key < $1.key }) where !family.series.isEmpty {
-            text += "# HELP \(name) \(PrometheusText.help(family.definition.help))\n"
+            text += "# HELP \(name) \(PrometheusText.escaped(family.definition.help, alsoQuotes: false))\n"
             text += "# TYPE \(name) \(family.definition.sort.name)\n"
             for (labels, series) in family.series.sorted(by: { $0.key < $1.key }) {
                 series.write(name, labels, to: &text)

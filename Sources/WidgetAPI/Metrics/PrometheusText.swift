@@ -3,8 +3,10 @@ enum PrometheusText {
     /// Labels as `{name="value",…}`, sorted by name; empty without labels.
     static func labels(_ dimensions: [(String, String)]) -> String {
         guard !dimensions.isEmpty else { return "" }
-        let pairs = dimensions.map { (name: labelName($0.0), value: $0.1) }.sorted { $0.name < $1.name }
-        return "{" + pairs.map { "\($0.name)=\"\(value($0.value))\"" }.joined(separator: ",") + "}"
+        let pairs = dimensions.map { (name: name($0.0, alsoAllowing: UInt8(ascii: "_")), value: $0.1) }.sorted {
+            $0.name < $1.name
+        }
+        return "{" + pairs.map { "\($0.name)=\"\(escaped($0.value))\"" }.joined(separator: ",") + "}"
     }
 
     /// Labels with one more at their end.
@@ -12,16 +14,8 @@ enum PrometheusText {
         labels.isEmpty ? "{\(name)=\"\(value)\"}" : "\(labels.dropLast()),\(name)=\"\(value)\"}"
     }
 
-    /// A label's value, escaped.
-    static func value(_ text: String) -> String {
-        escaped(text, alsoQuotes: true)
-    }
-
-    static func help(_ text: String) -> String {
-        escaped(text, alsoQuotes: false)
-    }
-
-    private static func escaped(_ text: String, alsoQuotes: Bool) -> String {
+    /// A label's value, or help, whose quotes stay.
+    static func escaped(_ text: String, alsoQuotes: Bool = true) -> String {
         var result = ""
         // By scalars, since CR and LF form one character.
         for scalar in text.unicodeScalars {
@@ -36,13 +30,7 @@ enum PrometheusText {
     }
 
     /// The name with characters that Prometheus does not allow replaced.
-    static func metricName(_ text: String) -> String {
-        name(text, alsoAllowing: UInt8(ascii: ":"))
-    }
-
-    static func labelName(_ text: String) -> String {
-        name(text, alsoAllowing: UInt8(ascii: "_"))
-    }
+    static func metricName(_ text: String) -> String { name(text, alsoAllowing: UInt8(ascii: ":")) }
 
     private static func name(_ text: String, alsoAllowing extra: UInt8) -> String {
         var bytes = text.utf8.map { byte -> UInt8 in

@@ -110,7 +110,9 @@ struct DeadLetterRoutes: Sendable {
         options.isRehearsal = try call.flag("dryRun")
         options.limit = limit
         let pool = parts.store.pool
-        let outcome = try await DeadLetterReplayer(configuration: parts.ingest, pool: pool).replay(filter, options)
+        let outcome = try await DeadLetterReplayer(configuration: parts.resources.ingest, pool: pool).replay(
+            filter, options)
+        guard !outcome.isHeldBack else { throw Problem.conflict(DeadLetterReplayer.Outcome.heldBack) }
         if !options.isRehearsal, outcome.replayed > 0 { _ = try? await pool.query(NotifyDue()) }
         var object = outcome.json
         object["dryRun"] = .bool(options.isRehearsal)

@@ -48,7 +48,7 @@ struct DeviceRoutes: Sendable {
         try call.allowQuery("for")
         let device = try call.path("device")
         let seconds = try call.integer("for", in: 1...Self.longestStream, default: Self.longestStream)
-        guard let watch = parts.changes.watch(.stream, [], for: call.holder) else { throw Problem.tooManyWaiting }
+        let watch = try parts.watch(.stream, [], for: call)
         let stream = DeviceStream(
             pool: parts.store.pool, app: call.app, device: device, user: call.user, watch: watch,
             known: call.request.headers[.lastEventID])
@@ -95,20 +95,9 @@ private struct DeviceStream: Sendable {
     let device: String
     let user: String?
     let watch: TimelineChanges.Watch
-    private var told: [String: DeviceTimelines.Row] = [:]
     /// Id of the last event that the client has of an earlier stream; nil once it was compared.
-    private var known: String?
-
-    init(
-        pool: PostgresPool, app: String, device: String, user: String?, watch: TimelineChanges.Watch, known: String?
-    ) {
-        self.known = known
-        self.pool = pool
-        self.app = app
-        self.device = device
-        self.user = user
-        self.watch = watch
-    }
+    var known: String?
+    var told: [String: DeviceTimelines.Row] = [:]
 
     /// Text of the events since the last call; empty for none.
     mutating func news() async throws(PostgresError) -> String {

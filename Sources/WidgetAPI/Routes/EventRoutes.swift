@@ -38,8 +38,8 @@ struct EventRoutes: Sendable {
                 Problem.Item(detail: "a batch does not wait; ask for its events by their ids", parameter: "wait")
             ])
         }
+        if isBatch { return try await publishBatch(try await call.json(), call) }
         let body = try await call.bytes()
-        if isBatch { return try await publishBatch(body, call) }
         let isStructured = call.mediaType == EventEncoder.structuredContentType
         let message = CloudEventMessage(body, isStructured ? [] : call.cloudEventHeaders, contentType: call.mediaType)
         var rules = EventRules(directory: parts.directory)
@@ -48,14 +48,7 @@ struct EventRoutes: Sendable {
     }
 
     /// Publishes the valid events of a batch, in order, and answers with a result for each.
-    private func publishBatch(_ body: [UInt8], _ call: APICall) async throws -> Response {
-        let outlet = try parts.outlet()
-        let value: JSONValue
-        do throws(JSONError) {
-            value = try JSONValue.parse(body)
-        } catch {
-            throw Problem(parsing: error)
-        }
+    private func publishBatch(_ value: JSONValue, _ call: APICall) async throws -> Response {
         guard case .array(let items) = value else {
             throw Problem.unprocessable("", "expected an array of CloudEvents, found \(value.kind.name)")
         }
@@ -75,7 +68,7 @@ struct EventRoutes: Sendable {
                 problems[index] = problem.moved(below: "/\(index)")
             }
         }
-        var published = await outlet.publish(events).makeIterator()
+        var published = try await parts.send(events, for: call).makeIterator()
         let results = items.indices.map { index -> JSONValue in
             if let problem = problems[index] { return problem.result }
             guard let result = published.next() else { return Problem.internal.result }

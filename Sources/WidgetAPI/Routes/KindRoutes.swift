@@ -86,7 +86,9 @@ struct KindRoutes: Sendable {
                 errors + found.errors.map { Problem.Item(detail: $0.message, pointer: $0.pointer) })
         case .success(let definition):
             var errors = errors
-            if let url = try? ProviderURL(definition.providerURL), let reason = await parts.providerProblem(url) {
+            if let url = try? ProviderURL(definition.providerURL),
+                let reason = await parts.resources.providerProblem(url)
+            {
                 errors.append(Problem.Item(detail: reason, pointer: "/providerURL"))
             }
             guard errors.isEmpty else { throw .unprocessable(errors) }

@@ -32,7 +32,7 @@ struct OperatorRoutes: Sendable {
         }
         let keys = [explanation.widget, explanation.user, explanation.device]
         let refused = try await pool.query(RefusedRequests(app: call.app, keys: keys))
-        let events = await parts.lookup.events(explanation.timeline?.causes ?? [], of: call.app)
+        let events = await parts.resources.lookup.events(explanation.timeline?.causes ?? [], of: call.app)
         return explanation.json(events: events, refused: refused, ignored: ignored).response()
     }
 

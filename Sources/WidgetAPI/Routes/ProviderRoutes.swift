@@ -59,12 +59,12 @@ struct ProviderRoutes: Sendable {
         try call.allowQuery()
         let name = try call.path("kind")
         let directory = try await parts.directory.refresh()
-        guard let app = directory.apps[call.app], let kind = directory.kind(name, of: app),
-            Text.equal(kind.definition.name, name)
-        else { throw Problem.notFound }
+        guard let app = directory.apps[call.app], let kind = EventRules.find(name, call.app, directory) else {
+            throw Problem.notFound
+        }
         let url = kind.definition.providerURL
         let began = ContinuousClock.now
-        let trial = await parts.askProvider(url, app.signingSecrets)
+        let trial = await parts.resources.askProvider(url, app.signingSecrets)
         let milliseconds = Int((ContinuousClock.now - began) / .milliseconds(1))
         return
             ([

@@ -6,7 +6,7 @@ import WidgetModel
 import WidgetRepresentation
 import WidgetStore
 
-/// The route of the timeline that a widget shows.
+/// The routes of the timelines that widgets show.
 ///
 /// A stale timeline is returned at once and marked as such. Readers that have the content already get 304
 /// (`If-None-Match`), and may wait for the next content (`wait`).
@@ -21,8 +21,52 @@ struct TimelineRoutes: Sendable {
     /// Polling interval while the change feed is down.
     private static let lookAgain = Duration.seconds(2)
 
+    /// Most widgets of a request for many timelines.
+    private static let mostWidgets = 50
+
     var all: [APIRoute] {
-        [APIRoute("getTimeline", .get, "widgets/{widget}/timeline", .own(.widgetsRead), handle: get)]
+        [
+            APIRoute("getTimeline", .get, "widgets/{widget}/timeline", .own(.widgetsRead), handle: get),
+            APIRoute("readTimelines", .post, "timelines", .own(.widgetsRead), handle: read),
+        ]
+    }
+
+    /// Timelines of several widgets, with a result for each in the order of the request.
+    private func read(_ call: APICall) async throws -> Response {
+        try call.allowQuery("at")
+        let at = try call.time("at")
+        var body = EventBody(try await call.body(), members: ["widgets", "known"])
+        let widgets = body.identifiers("widgets", atMost: Self.mostWidgets)
+        let known = EntityTags(body.texts("known"))
+        try body.check()
+        try call.counts(as: widgets.count)
+        let statement = PollTimeline(
+            app: call.app, widgets: widgets, user: call.user, known: known.hashes, knowsAny: known.isAny)
+        let found = Dictionary(try await parts.store.pool.query(statement).map { (Array($0.widget.utf8), $0.timeline) })
+        { $1 }
+        let results = widgets.map { Self.result($0, found[Array($0.utf8)] ?? .removed, at, known) }
+        return Response(json: Array(#"{"results":["#.utf8) + results.joined(separator: ",".utf8) + Array("]}".utf8))
+    }
+
+    private static func result(
+        _ widget: String, _ found: PolledTimeline, _ at: Timestamp?, _ known: EntityTags
+    ) -> [UInt8] {
+        var (status, tag, isStale) = (HTTPResponse.Status.notFound, nil as String?, nil as Bool?)
+        var timeline: [UInt8]?
+        switch found {
+        case .removed: break
+        case .known(let shown):
+            (status, tag, isStale) = (.notModified, shown.hash.map(EntityTags.tag), shown.isStale)
+        case .timeline(let detail):
+            let detailTag = EntityTags.tag(detail, at)
+            (status, tag, isStale) = (known.contain(detailTag) ? .notModified : .ok, detailTag, detail.isStale)
+            if status == .ok { timeline = detail.encoded(at: at) }
+        }
+        let result: JSONValue = [
+            "widget": .string(widget), "status": .number(JSONNumber(status.code)), "etag": .text(tag),
+            "stale": isStale.map { .bool($0) } ?? .null,
+        ]
+        return result.encoded.splicing([("timeline", timeline.map { $0[...] })])
     }
 
     private func get(_ call: APICall) async throws -> Response {
@@ -32,13 +76,13 @@ struct TimelineRoutes: Sendable {
         let wait = try call.integer("wait", in: 0...Self.longestWait, default: 0)
         let known = EntityTags(call.request.headers[values: .ifNoneMatch])
         let statement = PollTimeline(
-            app: call.app, widget: widget, user: call.user, known: known.hashes, knowsAny: known.isAny)
+            app: call.app, widgets: [widget], user: call.user, known: known.hashes, knowsAny: known.isAny)
         let deadline = ContinuousClock.now + .seconds(wait)
         var watch: TimelineChanges.Watch?
         var isOver = false
         var looks = wait > 0 ? Self.looksForNew : 0
         while true {
-            let found = try await parts.store.pool.query(statement).first
+            let found = try await parts.store.pool.query(statement).first?.timeline
             let left = isOver ? .zero : ContinuousClock.now.duration(to: deadline)
             let id: TimelineID
             switch found {
@@ -60,10 +104,7 @@ struct TimelineRoutes: Sendable {
             if let watch {
                 watch.set([.timeline(id)])
             } else {
-                guard let new = parts.changes.watch(.poll, [.timeline(id)], for: call.holder) else {
-                    throw Problem.tooManyWaiting
-                }
-                watch = new
+                watch = try parts.watch(.poll, [.timeline(id)], for: call)
             }
             guard hadWatch, let watch else { continue }
             isOver = try await self.wait(watch, until: deadline, call) == .ended
@@ -84,7 +125,7 @@ struct TimelineRoutes: Sendable {
     }
 
     private func answer(_ timeline: TimelineDetail, _ at: Timestamp?, _ known: EntityTags) -> Response {
-        let tag = timeline.storedHash.map(EntityTags.tag) ?? EntityTags.fallback(timeline.shown(at: at))
+        let tag = EntityTags.tag(timeline, at)
         var headers = Self.headers(
             tag, isStale: timeline.isStale, revision: timeline.revision, age: timeline.age)
         guard !known.contain(tag) else { return Response(status: .notModified, headers: headers) }
@@ -143,6 +184,8 @@ struct EntityTags: Sendable {
 
     static func tag(_ hash: ContentHash) -> String { "W/\"\(hash)\"" }
 
-    /// The tag of the fallback content.
-    static func fallback(_ shown: [UInt8]) -> String { "W/\"fallback-\(ContentHash(of: shown))\"" }
+    /// The tag of the stored content, or of the fallback content.
+    static func tag(_ timeline: TimelineDetail, _ at: Timestamp?) -> String {
+        timeline.storedHash.map(tag) ?? "W/\"fallback-\(ContentHash(of: timeline.shown(at: at)))\""
+    }
 }

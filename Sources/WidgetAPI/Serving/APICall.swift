@@ -13,36 +13,16 @@ struct APICall: Sendable {
     let request: Request
     let principal: Principal
     let requestID: String
+    let quotas: Quotas
     let logger: Logger
-    private let receiveTime: Duration
-    private let wantBody: @Sendable () -> Void
-    private let spend: @Sendable (Int) throws(Problem) -> Void
-    private let recheck: @Sendable () async throws(TokenRefusal) -> Void
-    private let parameters: Parameters
-    private let query: [(name: String, value: String)]
-
-    /// - Parameters:
-    ///   - receiveTime: limit for the arrival of the body.
-    ///   - wantBody: has a client that waits for 100 Continue send the body.
-    ///   - spend: takes further requests from the bearer's rate limit.
-    ///   - recheck: throws once the token is not valid any more.
-    init(
-        request: Request, parameters: Parameters, principal: Principal, requestID: String, logger: Logger,
-        receiveTime: Duration, wantBody: @escaping @Sendable () -> Void,
-        spend: @escaping @Sendable (Int) throws(Problem) -> Void,
-        recheck: @escaping @Sendable () async throws(TokenRefusal) -> Void
-    ) throws(Problem) {
-        self.request = request
-        self.parameters = parameters
-        self.principal = principal
-        self.requestID = requestID
-        self.logger = logger
-        self.receiveTime = receiveTime
-        self.wantBody = wantBody
-        self.spend = spend
-        self.recheck = recheck
-        query = try Self.query(request.uri.query ?? "")
-    }
+    let parameters: Parameters
+    /// Limit for the arrival of the body.
+    let receiveTime: Duration
+    /// Has a client that waits for 100 Continue send the body.
+    let wantBody: @Sendable () -> Void
+    /// Throws once the token is not valid any more.
+    let recheck: @Sendable () async throws(TokenRefusal) -> Void
+    let query: [(name: String, value: String)]
 
     var app: String { principal.app }
 
@@ -60,7 +40,7 @@ struct APICall: Sendable {
 
     /// Counts the call as this many requests.
     func counts(as requests: Int) throws(Problem) {
-        if requests > 1 { try spend(requests - 1) }
+        try quotas.take(.requests, requests - 1, least: 0, for: principal)
     }
 
     // MARK: Path
@@ -80,7 +60,8 @@ struct APICall: Sendable {
 
     // MARK: Query
 
-    private static func query(_ text: String) throws(Problem) -> [(name: String, value: String)] {
+    /// The parameters of a query, percent-decoded.
+    static func query(_ text: String) throws(Problem) -> [(name: String, value: String)] {
         var query: [(name: String, value: String)] = []
         for pair in text.split(separator: "&") {
             let parts = pair.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
@@ -182,15 +163,19 @@ struct APICall: Sendable {
         return Array(buffer.readableBytesView)
     }
 
-    /// The body as a JSON object.
-    func body() async throws -> JSONObject {
+    /// The body as JSON.
+    func json() async throws -> JSONValue {
         let bytes = try await bytes()
-        let value: JSONValue
         do throws(JSONError) {
-            value = try JSONValue.parse(bytes)
+            return try JSONValue.parse(bytes)
         } catch {
             throw Problem(parsing: error)
         }
+    }
+
+    /// The body as a JSON object.
+    func body() async throws -> JSONObject {
+        let value = try await json()
         guard case .object(let object) = value else {
             throw Problem.unprocessable("", "expected an object, found \(value.kind.name)")
         }

@@ -7,8 +7,7 @@ import WidgetModel
 /// Authentication, rate limits and authorisation in front of every route. Attempted changes are written to the audit log.
 struct APIGate: Sendable {
     let verifier: TokenVerifier
-    /// Rate limit; nil for none.
-    let limiter: RateLimiter?
+    let quotas: Quotas
     /// Limit on refused tokens; nil for none.
     let failures: FailureLimiter?
     /// Limit for the arrival of a request's body.
@@ -17,34 +16,27 @@ struct APIGate: Sendable {
 
     func respond(_ route: APIRoute, _ request: Request, _ context: APIContext) async -> Response {
         var principal: Principal?
-        let response: Response
+        var response: Response
         do {
-            let bearer = try await admit(request, context)
+            let bearer = try await authenticate(request.headers[.authorization], context)
             principal = bearer
+            try quotas.take(.requests, for: bearer)
             try check(bearer, route, context.parameters)
             let authorization = request.headers[.authorization]
             let call = try APICall(
-                request: request, parameters: context.parameters, principal: bearer,
-                requestID: context.requestID, logger: context.logger, receiveTime: receiveTime,
+                request: request, principal: bearer, requestID: context.requestID, quotas: quotas,
+                logger: context.logger, parameters: context.parameters, receiveTime: receiveTime,
                 wantBody: { context.wantBody() },
-                spend: { [limiter] count throws(Problem) in
-                    if let wait = limiter?.takeMore(bearer.fingerprint, count) { throw .tooManyRequests(wait) }
-                },
                 recheck: { [verifier] () async throws(TokenRefusal) in
                     _ = try await verifier.principal(authorization: authorization)
-                })
+                }, query: APICall.query(request.uri.query ?? ""))
             response = try await route.handle(call)
         } catch {
-            response = ProblemMiddleware<APIContext>.problem(error, request, context.logger).response
+            response = ProblemMiddleware.problem(error, request, context.logger).response
         }
+        if let principal { response.headers.append(contentsOf: quotas.headers(for: principal)) }
         if route.isWrite { audit(route, request, principal, response.status, context.requestID) }
         return response
-    }
-
-    private func admit(_ request: Request, _ context: APIContext) async throws(Problem) -> Principal {
-        let principal = try await authenticate(request.headers[.authorization], context)
-        if let wait = limiter?.take(principal.fingerprint) { throw .tooManyRequests(wait) }
-        return principal
     }
 
     /// Verifies the token. While too many tokens from the address were refused, only remembered tokens are accepted.

@@ -43,7 +43,7 @@ struct APIRoute: Sendable {
     var parameterCount: Int { template.count { $0 == "{" } }
 
     /// Whether requests are written to the audit log.
-    var isWrite: Bool { method != .get }
+    var isWrite: Bool { method != .get && access.scope != .widgetsRead }
 
     /// Whether a request's path matches the route.
     func matches(_ requested: String) -> Bool {

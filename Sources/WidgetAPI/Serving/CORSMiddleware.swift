@@ -2,17 +2,17 @@ import HTTPTypes
 import Hummingbird
 
 /// Lets pages of the configured origins call the API (CORS). Browser credentials are not allowed; callers send a token.
-struct CORSMiddleware<Context: RequestContext>: RouterMiddleware {
+struct CORSMiddleware: RouterMiddleware {
     let origins: Set<String>
 
-    private static var methods: String { "GET, PUT, POST, DELETE" }
-    private static var requestHeaders: String { "Authorization, Content-Type, If-None-Match, X-Request-Id" }
-    private static var exposed: String {
-        "ETag, Age, Location, Retry-After, X-Request-Id, Freshet-Stale, Freshet-Revision, Freshet-Position"
-    }
+    private static let methods = "GET, PUT, POST, DELETE"
+    private static let requestHeaders = "Authorization, Content-Type, Idempotency-Key, If-None-Match, X-Request-Id"
+    private static let exposed =
+        "ETag, Age, Location, RateLimit, RateLimit-Policy, Retry-After, X-Request-Id, Freshet-Stale, Freshet-Revision, "
+        + "Freshet-Position"
 
     func handle(
-        _ request: Request, context: Context, next: @concurrent (Request, Context) async throws -> Response
+        _ request: Request, context: APIContext, next: @concurrent (Request, APIContext) async throws -> Response
     ) async throws -> Response {
         guard let origin = request.headers[.origin] else { return try await next(request, context) }
         let isAllowed = origins.contains(origin)

@@ -209,8 +209,8 @@ extension Problem {
         case .invalidMethod: self = .notImplemented("this method")
         case .invalidVersion:
             self = Problem(
-                status: .init(code: 505, reasonPhrase: "HTTP Version Not Supported"), name: "http-version",
-                title: "HTTP version not supported", detail: "expected HTTP/1.1")
+                .init(code: 505, reasonPhrase: "HTTP Version Not Supported"), "expected HTTP/1.1", title: "HTTP version"
+            )
         default: self = .badRequest("the request is not HTTP/1.1: \(error)")
         }
     }

@@ -19,13 +19,25 @@ struct Problem: Error, HTTPResponseError {
     }
 
     var status: HTTPResponse.Status
-    /// Last part of the type's URI.
-    var name: String
+    /// Title, and as words with hyphens the last part of the type's URI.
     var title: String
     var detail: String
     /// All errors in the request, where they are known.
-    var errors: [Item] = []
-    var headers: HTTPFields = [:]
+    var errors: [Item]
+    var headers: HTTPFields
+
+    /// - Parameter title: the status's phrase if nil.
+    init(
+        _ status: HTTPResponse.Status, _ detail: String, title: String? = nil, errors: [Item] = [],
+        headers: HTTPFields = [:]
+    ) {
+        self.status = status
+        let phrase = status.reasonPhrase
+        self.title = title ?? phrase.prefix(1) + phrase.dropFirst().lowercased()
+        self.detail = detail
+        self.errors = errors
+        self.headers = headers
+    }
 
     func response(from request: Request, context: some RequestContext) -> Response {
         response
@@ -35,7 +47,7 @@ struct Problem: Error, HTTPResponseError {
 
     var document: JSONValue {
         var object = JSONObject()
-        object["type"] = .string("urn:freshet:problem:\(name)")
+        object["type"] = .string("urn:freshet:problem:" + title.lowercased().replacing(" ", with: "-"))
         object["title"] = .string(title)
         object["status"] = .number(JSONNumber(status.code))
         object["detail"] = .string(detail)
@@ -64,25 +76,22 @@ extension Problem.Item {
 extension Problem {
     /// The answer for missing objects and for those of another tenant, which must not be told apart.
     static let notFound = Problem(
-        status: .notFound, name: "not-found", title: "Not found", detail: "nothing found for this token")
+        .notFound, "nothing found for this token")
 
     static func noRoute(_ path: String) -> Problem {
         Problem(
-            status: .notFound, name: "not-found", title: "Not found",
-            detail: "no route at \(Text.printable(path, maximum: 256))")
+            .notFound, "no route at \(Text.printable(path, maximum: 256))")
     }
 
     static func methodNotAllowed(_ allowed: [String]) -> Problem {
         Problem(
-            status: .methodNotAllowed, name: "method-not-allowed", title: "Method not allowed",
-            detail: "expected \(allowed.joined(separator: ", "))",
+            .methodNotAllowed, "expected \(allowed.joined(separator: ", "))",
             headers: [.allow: allowed.joined(separator: ", ")])
     }
 
     static func notImplemented(_ method: String) -> Problem {
         Problem(
-            status: .notImplemented, name: "not-implemented", title: "Not implemented",
-            detail: "\(method) is not implemented")
+            .notImplemented, "\(method) is not implemented")
     }
 
     /// A path such as `/v1//apps` or `/health/live/`, which a proxy in front may read as another one.
@@ -91,7 +100,7 @@ extension Problem {
     }
 
     static func badRequest(_ detail: String, _ errors: [Item] = []) -> Problem {
-        Problem(status: .badRequest, name: "bad-request", title: "Bad request", detail: detail, errors: errors)
+        Problem(.badRequest, detail, errors: errors)
     }
 
     /// An invalid query or path parameter.
@@ -105,7 +114,7 @@ extension Problem {
         let place = errors.first?.pointer.map { $0.isEmpty ? "" : "\($0): " } ?? ""
         let more = errors.count > 1 ? " (and \(errors.count - 1) more)" : ""
         return Problem(
-            status: .unprocessableContent, name: "invalid", title: "Invalid request", detail: place + first + more,
+            .unprocessableContent, place + first + more, title: "Invalid",
             errors: errors)
     }
 
@@ -117,47 +126,46 @@ extension Problem {
         unprocessable(errors.errors.map { Item(detail: $0.message, pointer: $0.pointer) })
     }
 
+    static let keyReused = Problem(
+        .unprocessableContent, "the Idempotency-Key was used for another request within the last hour",
+        title: "Key reused")
+
     static let unknownCursor = unprocessable([
         Item(detail: "expected the cursor of a page", parameter: "cursor")
     ])
 
     static func conflict(_ detail: String) -> Problem {
-        Problem(status: .conflict, name: "conflict", title: "Conflict", detail: detail)
+        Problem(.conflict, detail)
     }
 
     static func forbidden(_ detail: String, headers: HTTPFields = [:]) -> Problem {
-        Problem(status: .forbidden, name: "forbidden", title: "Forbidden", detail: detail, headers: headers)
+        Problem(.forbidden, detail, headers: headers)
     }
 
     static func tooLarge(_ limit: Int) -> Problem {
         Problem(
-            status: .contentTooLarge, name: "too-large", title: "Too large",
-            detail: "the body has more than \(limit) bytes")
+            .contentTooLarge, "the body has more than \(limit) bytes", title: "Too large")
     }
 
     static let unsupportedMediaType = Problem(
-        status: .unsupportedMediaType, name: "unsupported-media-type", title: "Unsupported media type",
-        detail: "expected a body of application/json")
+        .unsupportedMediaType, "expected a body of application/json")
 
     static let unsupportedEncoding = Problem(
-        status: .unsupportedMediaType, name: "unsupported-media-type", title: "Unsupported media type",
-        detail: "expected a body without Content-Encoding", headers: [.acceptEncoding: "identity"])
+        .unsupportedMediaType, "expected a body without Content-Encoding", headers: [.acceptEncoding: "identity"])
 
     static let expectationFailed = Problem(
-        status: .expectationFailed, name: "expectation-failed", title: "Expectation failed",
-        detail: "expected no expectation but 100-continue")
+        .expectationFailed, "expected no expectation but 100-continue")
 
     static func headerTooLarge(_ detail: String) -> Problem {
         Problem(
-            status: .requestHeaderFieldsTooLarge, name: "header-too-large", title: "Request header fields too large",
-            detail: detail)
+            .requestHeaderFieldsTooLarge, detail, title: "Header too large")
     }
 
     static func unauthorized(_ refusal: TokenRefusal) -> Problem {
         if refusal == .tooLong { return .headerTooLarge(refusal.rawValue) }
         let error = refusal == .missing ? "" : #", error="invalid_token", error_description="\#(refusal.rawValue)""#
         return Problem(
-            status: .unauthorized, name: "unauthorized", title: "Unauthorized", detail: refusal.rawValue,
+            .unauthorized, refusal.rawValue,
             headers: [.wwwAuthenticate: #"Bearer realm="freshet""# + error])
     }
 
@@ -172,10 +180,23 @@ extension Problem {
 
     /// - Parameter wait: time until the next request is allowed.
     static func tooManyRequests(_ wait: Duration) -> Problem {
-        let seconds = max(1, wait.components.seconds + (wait.components.attoseconds > 0 ? 1 : 0))
-        return Problem(
-            status: .tooManyRequests, name: "too-many-requests", title: "Too many requests",
-            detail: "the token's rate limit is reached", headers: [.retryAfter: "\(seconds)"])
+        Problem(
+            .tooManyRequests, "the token's rate limit is reached",
+            headers: [.retryAfter: "\(wait.seconds(roundedUp: 1))"])
+    }
+
+    /// - Parameter wait: time until it is worth to try again.
+    static func quotaExceeded(_ quota: Quotas.Name, _ wait: Duration) -> Problem {
+        var problem = tooManyRequests(wait)
+        guard quota != .requests else { return problem }
+        problem.title = "Quota exceeded"
+        problem.detail =
+            switch quota {
+            case .requests, .events, .reloads: "the app has published as many \(quota.rawValue) as it may a minute"
+            case .connections: "the app or user has as many open polls and streams as it may; end some"
+            case .deadLetters: "more dead letters of the app wait than may; replay or discard them, or have it resumed"
+            }
+        return problem
     }
 
     /// - Parameter wait: time until a token from this address is verified again.
@@ -187,25 +208,23 @@ extension Problem {
 
     /// Closes the connection, since the rest of the body may still arrive.
     static let requestTimeout = Problem(
-        status: .requestTimeout, name: "request-timeout", title: "Request timeout",
-        detail: "the body did not arrive in time", headers: [.connection: "close"])
+        .requestTimeout, "the body did not arrive in time", headers: [.connection: "close"])
 
     static let unavailable = Problem(
-        status: .serviceUnavailable, name: "unavailable", title: "Unavailable",
-        detail: "the database does not answer; try again", headers: [.retryAfter: "1"])
+        .serviceUnavailable, "the database does not answer; try again", title: "Unavailable",
+        headers: [.retryAfter: "1"])
 
     static let eventsUnavailable = Problem(
-        status: .serviceUnavailable, name: "unavailable", title: "Unavailable",
-        detail: "the event could not be published; try again", headers: [.retryAfter: "1"])
+        .serviceUnavailable, "the event could not be published; try again", title: "Unavailable",
+        headers: [.retryAfter: "1"])
 
     static let tooManyWaiting = Problem(
-        status: .serviceUnavailable, name: "too-many-waiting", title: "Unavailable",
-        detail: "too many readers wait for changes; retry later or without waiting",
+        .serviceUnavailable, "too many readers wait for changes; retry later or without waiting",
+        title: "Too many waiting",
         headers: [.retryAfter: "5"])
 
     static let `internal` = Problem(
-        status: .internalServerError, name: "internal", title: "Internal error",
-        detail: "the request failed; see the log")
+        .internalServerError, "the request failed; see the log", title: "Internal")
 
     /// The problem with a body that cannot be parsed.
     init(parsing error: JSONError) {

@@ -4,13 +4,13 @@ import Logging
 import PostgresClient
 
 /// Turns the errors of routes into problem documents. Internal errors are logged and not disclosed.
-struct ProblemMiddleware<Context: RequestContext>: RouterMiddleware {
+struct ProblemMiddleware: RouterMiddleware {
     /// Methods of the routes at a path; empty for an unknown path.
     var methods: @Sendable (String) -> [String] = { _ in [] }
     let logger: Logger
 
     func handle(
-        _ request: Request, context: Context, next: @concurrent (Request, Context) async throws -> Response
+        _ request: Request, context: APIContext, next: @concurrent (Request, APIContext) async throws -> Response
     ) async throws -> Response {
         let path = request.uri.path
         guard !Self.hasEmptySegment(path) else { return Problem.emptySegment(path).response }
@@ -46,8 +46,7 @@ struct ProblemMiddleware<Context: RequestContext>: RouterMiddleware {
             let allowed = methods(path)
             return allowed.isEmpty ? .noRoute(path) : .methodNotAllowed(allowed)
         default:
-            return Problem(
-                status: error.status, name: "http", title: error.status.reasonPhrase, detail: error.status.reasonPhrase)
+            return Problem(error.status, error.status.reasonPhrase)
         }
     }
 }

@@ -5,9 +5,9 @@ import WidgetModel
 
 /// Gives every request an id, which is in the answer and in its log messages: the caller's `X-Request-Id` if it is valid,
 /// else a new one.
-struct RequestIDMiddleware<Context: RequestContext>: RouterMiddleware {
+struct RequestIDMiddleware: RouterMiddleware {
     func handle(
-        _ request: Request, context: Context, next: @concurrent (Request, Context) async throws -> Response
+        _ request: Request, context: APIContext, next: @concurrent (Request, APIContext) async throws -> Response
     ) async throws -> Response {
         let id = request.headers[.requestID].flatMap { RequestID.isSane($0) ? $0 : nil } ?? RandomID.make()
         var context = context

@@ -24,11 +24,22 @@ package final class TimelineChanges: Sendable {
         package var polls: Int
         /// Open streams.
         package var streams: Int
+        /// Both, of one app; nil for half of the places of each sort.
+        package var ofApp: Int?
 
-        package init(polls: Int = 10_000, streams: Int = 2_000) {
+        package init(polls: Int = 10_000, streams: Int = 2_000, ofApp: Int? = nil) {
             self.polls = polls
             self.streams = streams
+            self.ofApp = ofApp
         }
+    }
+
+    /// Reason for which a request must not wait.
+    enum Refusal: Error {
+        /// The process has no place, or stops.
+        case full
+        /// The app or the user has as many places as it may.
+        case quota
     }
 
     enum Sort: String, Hashable, Sendable, CaseIterable { case poll, stream }
@@ -109,16 +120,25 @@ package final class TimelineChanges: Sendable {
         for meter in waiting.values { meter.set(0) }
     }
 
-    /// Registers a waiter; nil if there are too many of the sort or the process stops. One app may take half of the places
-    /// and one user ``placesOfUser``, so that others find room.
-    func watch(_ sort: Sort, _ keys: Set<Key>, for holder: Holder) -> Watch? {
-        let id: UInt64? = state.withLock { state in
+    /// Places that one app may have.
+    var placesOfApp: Int { limits.ofApp ?? (half(of: limits.polls) + half(of: limits.streams)) }
+
+    /// Places that an app has.
+    func places(of app: String) -> Int { state.withLock { $0.places(of: app) } }
+
+    private func half(of limit: Int) -> Int { max(1, limit / 2) }
+
+    /// Registers a waiter. One app may take ``placesOfApp``, and half of the places of a sort, and one user ``placesOfUser``, so
+    /// that others find room.
+    func watch(_ sort: Sort, _ keys: Set<Key>, for holder: Holder) throws(Refusal) -> Watch {
+        let id = try state.withLock { state throws(Refusal) in
             let limit = sort == .poll ? limits.polls : limits.streams
-            guard !state.isClosed, state.counts[sort, default: 0] < limit,
-                state.held[Place(sort: sort, holder: Holder(app: holder.app)), default: 0] < max(1, limit / 2),
+            guard !state.isClosed, state.counts[sort, default: 0] < limit else { throw .full }
+            guard state.held[Place(sort: sort, holder: Holder(app: holder.app)), default: 0] < half(of: limit),
+                state.places(of: holder.app) < placesOfApp,
                 holder.user == nil
                     || state.held[Place(sort: sort, holder: holder), default: 0] < Self.placesOfUser
-            else { return nil }
+            else { throw .quota }
             state.next += 1
             state.counts[sort, default: 0] += 1
             state.hold(sort, holder, 1)
@@ -126,7 +146,6 @@ package final class TimelineChanges: Sendable {
             state.setKeys(keys, of: state.next)
             return state.next
         }
-        guard let id else { return nil }
         waiting[sort]?.increment(by: 1.0)
         if state.withLock({ $0.eventKeys > 0 }) { eventsAwaited.signal(.timelines) }
         return Watch(changes: self, id: id)
@@ -280,6 +299,13 @@ package final class TimelineChanges: Sendable {
 }
 
 extension TimelineChanges.State {
+    /// Number of an app's waits.
+    fileprivate func places(of app: String) -> Int {
+        TimelineChanges.Sort.allCases.reduce(0) {
+            $0 + held[TimelineChanges.Place(sort: $1, holder: TimelineChanges.Holder(app: app)), default: 0]
+        }
+    }
+
     /// Changes the number of waits of an app and its user.
     fileprivate mutating func hold(_ sort: TimelineChanges.Sort, _ holder: TimelineChanges.Holder, _ change: Int) {
         var places = [TimelineChanges.Place(sort: sort, holder: TimelineChanges.Holder(app: holder.app))]

@@ -42,7 +42,11 @@ package enum MetricCatalogue {
         "freshet_api_waiting", .gauge, labels: ["sort"],
         "Requests that wait: poll (until a timeline changes or an event is applied) and stream (open streams).")
 
-    private static let api = [apiWaiting]
+    package static let apiRefusals = MetricDefinition(
+        "freshet_api_refusals_total", .counter, labels: ["quota"],
+        "Requests beyond a quota: requests of a token, or events, reloads, connections or dead-letters of an app.")
+
+    private static let api = [apiWaiting, apiRefusals]
 
     // MARK: Ingest
 

@@ -1,0 +1,133 @@
+import HTTPTypes
+import Metrics
+import PostgresClient
+import Synchronization
+import WidgetModel
+import WidgetStore
+
+/// Quotas of one app; nil for none.
+package struct AppQuotas: Hashable, Sendable {
+    /// Events, and reload requests among them, that may be published a minute.
+    package var events: Int?
+    package var reloads: Int?
+    /// Dead letters that may wait while events are published.
+    package var deadLetters: Int?
+
+    package init(events: Int? = nil, reloads: Int? = nil, deadLetters: Int? = nil) {
+        self.events = events
+        self.reloads = reloads
+        self.deadLetters = deadLetters
+    }
+}
+
+/// Quotas of bearers and of apps, which each process keeps for itself. Responses state them (`RateLimit-Policy`, `RateLimit`).
+final class Quotas: Sendable {
+    enum Name: String, CaseIterable, Sendable {
+        /// Requests of one token.
+        case requests
+        /// Events that an app publishes, and reload requests among them.
+        case events, reloads
+        /// Open polls and streams of an app.
+        case connections
+        /// Dead letters of an app that wait, but for those that another party wrote under its name. An app with more publishes
+        /// nothing.
+        case deadLetters = "dead-letters"
+    }
+
+    /// Time for which a count of dead letters is used.
+    private static let countAge = Duration.seconds(10)
+
+    private let limiters: [(name: Name, limiter: RateLimiter)]
+    private let changes: TimelineChanges
+    private let pool: PostgresPool
+    private let deadLetters: Int?
+    private let counts = Mutex<[String: (count: Int, at: ContinuousClock.Instant)]>([:])
+    private let refusals: [Name: Counter]
+    private let policy: String
+
+    init(requests: RateLimiter?, _ quotas: AppQuotas, changes: TimelineChanges, pool: PostgresPool) {
+        var limiters = requests.map { [(name: Name.requests, limiter: $0)] } ?? []
+        for (name, limit) in [(Name.events, quotas.events), (.reloads, quotas.reloads)] {
+            guard let limit else { continue }
+            limiters.append((name, RateLimiter(rate: Double(limit) / 60, burst: limit)))
+        }
+        self.limiters = limiters
+        self.changes = changes
+        self.pool = pool
+        deadLetters = quotas.deadLetters
+        refusals = Dictionary(
+            uniqueKeysWithValues: Name.allCases.map {
+                ($0, Counter(label: MetricCatalogue.apiRefusals.name, dimensions: [("quota", $0.rawValue)]))
+            })
+        var policies = limiters.map { name, limiter in
+            #""\#(name.rawValue)";q=\#(Int(limiter.burst));w=\#(Int((limiter.burst / limiter.rate).rounded(.up)))"#
+        }
+        policies.append(#""connections";q=\#(changes.placesOfApp);qu="concurrent-requests""#)
+        if let deadLetters { policies.append(#""dead-letters";q=\#(deadLetters);qu="dead-letters""#) }
+        policy = policies.joined(separator: ", ")
+    }
+
+    private static func subject(_ name: Name, _ principal: Principal) -> ContentHash {
+        name == .requests ? principal.fingerprint : ContentHash(of: Array(principal.app.utf8))
+    }
+
+    /// Takes from a quota by rate.
+    ///
+    /// - Parameter least: what must be left of it.
+    func take(
+        _ name: Name, _ count: Int = 1, least: Int = 1, for principal: Principal
+    ) throws(Problem) {
+        guard count > 0, let limiter = limiters.first(where: { $0.name == name })?.limiter,
+            let wait = limiter.take(Self.subject(name, principal), count, least: least)
+        else { return }
+        throw refusal(name, wait)
+    }
+
+    /// Counts a refusal.
+    func refusal(_ name: Name, _ wait: Duration) -> Problem {
+        refusals[name]?.increment()
+        return .quotaExceeded(name, wait)
+    }
+
+    /// Checks that no more dead letters of the app wait than may.
+    func checkDeadLetters(of app: String) async throws {
+        guard let deadLetters else { return }
+        let known = counts.withLock { $0[app] }
+        var count = known?.count ?? 0
+        if known.map({ $0.at.duration(to: .now) >= Self.countAge }) ?? true {
+            let filter = DeadLetterFilter(
+                owner: .app(app), causes: DeadLetterCause.allCases.filter { $0 != .notAllowed })
+            count = try await pool.query(CountDeadLetters(filter, limit: deadLetters + 1)).first ?? 0
+            counts.withLock { counts in
+                if counts.count >= 10_000 { counts = [:] }
+                counts[app] = (count, .now)
+            }
+        }
+        if count > deadLetters { throw refusal(.deadLetters, Self.countAge) }
+    }
+
+    /// The headers that state all quotas, and what is left of them.
+    func headers(for principal: Principal) -> HTTPFields {
+        var states = limiters.map { name, limiter in
+            let (remaining, reset) = limiter.state(Self.subject(name, principal))
+            return #""\#(name.rawValue)";r=\#(remaining);t=\#(reset.seconds(roundedUp: 0))"#
+        }
+        states.append(#""connections";r=\#(max(0, changes.placesOfApp - changes.places(of: principal.app)))"#)
+        if let deadLetters, let known = counts.withLock({ $0[principal.app] }) {
+            states.append(#""dead-letters";r=\#(max(0, deadLetters - known.count))"#)
+        }
+        return [.rateLimitPolicy: policy, .rateLimit: states.joined(separator: ", ")]
+    }
+}
+
+extension Duration {
+    /// Whole seconds, rounded up.
+    func seconds(roundedUp least: Int64) -> Int64 {
+        max(least, components.seconds + (components.attoseconds > 0 ? 1 : 0))
+    }
+}
+
+extension HTTPField.Name {
+    static let rateLimit = Self("RateLimit")!
+    static let rateLimitPolicy = Self("RateLimit-Policy")!
+}

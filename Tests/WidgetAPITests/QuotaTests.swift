@@ -1,0 +1,103 @@
+import HTTPTypes
+import PostgresClient
+import TestSupport
+import Testing
+import WidgetModel
+import WidgetStore
+
+@testable import WidgetAPI
+
+@Suite("Quotas of apps", .tags(.api), .timeLimit(.patience))
+struct QuotaTests {
+    private static let reload: JSONValue = ["audience": ["user": "u1"], "kinds": ["Purchases"]]
+    private static let problem: JSONValue = "urn:freshet:problem:quota-exceeded"
+
+    private static func configuration(
+        events: Int? = nil, reloads: Int? = nil, deadLetters: Int? = nil
+    ) -> APIConfiguration {
+        var configuration = APIConfiguration(port: 0)
+        configuration.quotas = AppQuotas(events: events, reloads: reloads, deadLetters: deadLetters)
+        return configuration
+    }
+
+    @Test("An app publishes so many events, and reloads among them, whatever its tokens; both are stated")
+    func events() async throws {
+        try await withStore { store in
+            try await withAPI(store, configuration: Self.configuration(events: 6, reloads: 2)) { api in
+                func reload(_ bearer: TestAPI.Bearer) async throws -> TestAPI.Answer {
+                    try await api.ask(.post, "\(TestAPI.base)/reloads", as: bearer, body: Self.reload)
+                }
+                let bearers = [.everything, TestAPI.Bearer.token(try await api.tokens.token(scopes: [.reload]))]
+                let first = try await reload(bearers[0])
+                #expect(first.status == 202)
+                let policy = first.headers[.rateLimitPolicy] ?? ""
+                #expect(
+                    policy.contains(#""events";q=6;w=60, "reloads";q=2;w=60, "connections";q=6000;qu="#), "\(policy)")
+                let left = first.headers[.rateLimit] ?? ""
+                #expect(left.contains(#""events";r=5;t=10, "reloads";r=1;t=30, "connections";r=6000"#), "\(left)")
+                #expect(try await reload(bearers[1]).status == 202)
+                let refused = try await reload(bearers[1])
+                #expect(refused.status == 429 && refused.document["type"] == Self.problem, "\(refused.text)")
+                #expect(
+                    refused.headers[.retryAfter] == "30"
+                        && refused.document["detail"]?.stringValue?.contains("reloads") == true)
+                // Others are not concerned, and widgets are no reloads.
+                let widget = "\(TestAPI.base)/widgets/w1"
+                for _ in 0..<3 { #expect(try await api.ask(.delete, widget).status == 202) }
+                let last = try await api.ask(.delete, widget)
+                #expect(last.status == 429 && last.document["detail"]?.stringValue?.contains("events") == true)
+                #expect(try await api.ask(.get, "\(TestAPI.base)/kinds").status == 200)
+                let other = TestAPI.Bearer.token(try await api.tokens.token(app: TestKinds.otherApp))
+                let elsewhere = "/v1/apps/\(TestKinds.otherApp)/widgets/w1"
+                #expect(try await api.ask(.delete, elsewhere, as: other).status == 202)
+            }
+        }
+    }
+
+    @Test("An app of which too many dead letters wait publishes nothing until they are settled")
+    func deadLetters() async throws {
+        try await withStore { store in
+            try await store.sql(
+                """
+                INSERT INTO dead_letter (topic, partition, "offset", app, cause, code, error, header_names, header_values)
+                SELECT 't', 0, n, '\(TestKinds.app)', CASE WHEN n > 3 THEN 'notAllowed' ELSE 'diverted' END, 'c', 'e', '{}', '{}'
+                FROM generate_series(1, 9) n
+                """)
+            try await withAPI(store, configuration: Self.configuration(deadLetters: 2)) { api in
+                let refused = try await api.ask(.delete, "\(TestAPI.base)/widgets/w1")
+                #expect(refused.status == 429 && refused.document["type"] == Self.problem, "\(refused.text)")
+                #expect(refused.headers[.retryAfter] == "10")
+                #expect(refused.headers[.rateLimit]?.contains(#""dead-letters";r=0"#) == true)
+                #expect(api.published.all.isEmpty)
+                #expect(try await api.ask(.get, "\(TestAPI.base)/dead-letters").status == 200)
+            }
+            try await withAPI(store, configuration: Self.configuration(deadLetters: 3)) { api in
+                let accepted = try await api.ask(.delete, "\(TestAPI.base)/widgets/w1")
+                #expect(accepted.status == 202)
+                #expect(accepted.headers[.rateLimit]?.contains(#""dead-letters";r=0"#) == true)
+            }
+        }
+    }
+
+    @Test("An app has so many open polls and streams together")
+    func connections() async throws {
+        try await withStore { store in
+            let changes = TimelineChanges(limits: TimelineChanges.Limits(polls: 10, streams: 10, ofApp: 2))
+            let holder = TimelineChanges.Holder(app: TestKinds.app)
+            let taken = [
+                try changes.watch(.poll, [], for: holder), try changes.watch(.stream, [], for: holder),
+            ]
+            try await withAPI(store, changes: changes) { api in
+                let refused = try await api.ask(.get, "\(TestAPI.base)/devices/d1/events?for=1")
+                #expect(refused.status == 429 && refused.document["type"] == Self.problem, "\(refused.text)")
+                #expect(refused.headers[.retryAfter] == "5")
+                #expect(refused.headers[.rateLimit]?.contains(#""connections";r=0"#) == true)
+                let other = TestAPI.Bearer.token(try await api.tokens.token(app: TestKinds.otherApp))
+                let elsewhere = try await api.ask(
+                    .get, "/v1/apps/\(TestKinds.otherApp)/devices/d1/events?for=1", as: other)
+                #expect(elsewhere.status == 200)
+            }
+            withExtendedLifetime(taken) {}
+        }
+    }
+}
