@@ -72,10 +72,15 @@ struct ExactlyOnceTests {
             try await ingest.running([service]) {
                 try await ingest.publish((0..<100).map { ingest.push("u\($0 % 10)") })
                 try await ingest.waitUntilApplied(100)
-                // By hand, back to offset 40: the 60 after it are applied again, and nothing else is lost.
-                _ = try await ingest.store.pool.execute(
-                    SetPosition(topic: topic, partition: 0, nextOffset: 40))
-                try await ingest.publish((0..<100).map { ingest.push("u\($0 % 10)") })
+                try await ingest.store.pool.withTransaction { connection in
+                    try await connection.simple(
+                        "SELECT 1 FROM consumer_position WHERE topic = '\(topic)' FOR UPDATE")
+                    try await ingest.publish((0..<100).map { ingest.push("u\($0 % 10)") })
+                    try await ingest.store.waitUntilBlocked()
+                    // Back to offset 40: the 60 after it are applied again, and nothing else is lost.
+                    try await connection.simple(
+                        "UPDATE consumer_position SET epoch = epoch + 1, next_offset = 40 WHERE topic = '\(topic)'")
+                }
                 try await ingest.waitUntilApplied(200)
             }
             #expect(try await counted(ingest) == 260)
