@@ -25,7 +25,7 @@ package struct Forecast: Sendable {
     private let start: Timestamp?
     private let readAt: Timestamp?
 
-    package init(_ rows: [ForecastDue.Row], hours: Int) {
+    package init(_ rows: [DueReloads], hours: Int) {
         self.hours = hours
         start = rows.first?.start
         readAt = rows.first?.readAt
@@ -72,7 +72,7 @@ package struct Forecast: Sendable {
 }
 
 extension Forecast.Provider {
-    fileprivate mutating func add(_ row: ForecastDue.Row) {
+    fileprivate mutating func add(_ row: DueReloads) {
         if kinds.last.map({ !Text.equal($0, row.kind) }) ?? true { kinds.append(row.kind) }
         leased += row.leased
         if row.isRetired {

@@ -10,7 +10,7 @@ extension WidgetExplanation {
     ///   - refused: requests for the widget that became dead letters, the latest first.
     ///   - ignored: lifecycle events of the widget without effect, the latest first.
     package func json(
-        events: [ExplainedEvent], refused: [RefusedRequests.Row] = [], ignored: [EventOutcome] = []
+        events: [ExplainedEvent], refused: [RefusedRequest] = [], ignored: [EventOutcome] = []
     ) -> JSONValue {
         var object = JSONObject()
         object["app"] = .string(app)
@@ -194,7 +194,7 @@ extension EventOutcome {
     }
 }
 
-extension RefusedRequests.Row {
+extension RefusedRequest {
     fileprivate var json: JSONValue {
         [
             "decision": .string(Decision.refused.name), "rule": .string(ReloadRule.invalidEvent.name),

@@ -153,7 +153,7 @@ struct IngestHarness: Sendable {
     }
 
     private func appliedNow() async throws -> Int {
-        Int(try await store.pool.query(ListPositions()).compactMap(\.nextOffset).reduce(0, +))
+        Int(try await store.pool.query(.listPositions()).compactMap(\.nextOffset).reduce(0, +))
     }
 
     func waitUntilApplied(_ count: Int) async throws {

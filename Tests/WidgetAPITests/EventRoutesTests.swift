@@ -70,7 +70,7 @@ struct EventRoutesTests {
             appID: app.id, event: event.envelope.id, type: event.envelope.type, topic: api.published.all[message].topic,
             partition: 0, offset: Int64(message), user: try api.published.handlings()[message].user, result: result,
             code: result == .deadLetter ? "unknownKind" : nil)
-        _ = try await store.pool.query(InsertEventOutcomes([outcome]))
+        _ = try await store.pool.query(.insertEventOutcomes([outcome]))
     }
 
     @Test("A write waits until it has been applied, and tells what became of it; later it can be asked for")

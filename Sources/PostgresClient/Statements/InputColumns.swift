@@ -54,10 +54,13 @@ package struct InputColumns<Element: Sendable>: Sendable {
         for column in columns { column.append(elements, &parameters) }
     }
 
-    /// The parameters of a statement that has no others.
-    package func parameters(_ elements: [Element]) -> PostgresParameters {
+    /// An array for each column, then other parameters.
+    package func parameters<each Value: PostgresValue>(
+        _ elements: [Element], _ others: repeat (each Value)?
+    ) -> PostgresParameters {
         var parameters = PostgresParameters()
         bind(elements, to: &parameters)
+        repeat parameters.append(each others)
         return parameters
     }
 }

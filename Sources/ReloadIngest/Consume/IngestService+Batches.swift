@@ -15,7 +15,7 @@ private struct BatchProgress {
     /// Number of items in the current transaction.
     var count = 0
     /// Positions that the current transaction moves.
-    var advances: [AdvancePositions.Advance] = []
+    var advances: [PositionAdvance] = []
     /// Failed attempts in a row.
     var attempt = 0
 }
@@ -152,7 +152,7 @@ extension IngestService {
 
     /// Applies a fold and hands its timelines over to this process's workers if they have room.
     private func transact(
-        _ fold: BatchFold, advancing advances: [AdvancePositions.Advance], _ batch: PreparedBatch, handsOver: Bool
+        _ fold: BatchFold, advancing advances: [PositionAdvance], _ batch: PreparedBatch, handsOver: Bool
     ) async throws -> BatchApplier.Outcome {
         let kindIDs = handsOver && fold.isPlain && fold.markCount <= Self.mostHandedOver ? fold.urgentKinds : []
         let grant = kindIDs.isEmpty ? nil : workers?.reserve(fold.markCount, of: kindIDs)
@@ -186,7 +186,7 @@ extension IngestService {
     }
 
     private func committed(
-        _ fold: BatchFold, _ outcome: BatchApplier.Outcome, _ advances: [AdvancePositions.Advance],
+        _ fold: BatchFold, _ outcome: BatchApplier.Outcome, _ advances: [PositionAdvance],
         _ positions: inout PartitionPositions, _ consumer: KafkaConsumer, _ batch: PreparedBatch
     ) {
         positions.applied(advances)

@@ -41,7 +41,7 @@ struct SnapshotRunner: Sendable {
                 call, of: batch.provider, app: batch.app, absence: Self.absence
             ) { try snapshots(in: $0, of: wanted, batch) }
             guard !writes.isEmpty else { return }
-            let stored = try await context.pool.query(SaveSnapshots(writes)).first ?? 0
+            let stored = try await context.pool.query(Statements.saveSnapshots(writes)).first ?? 0
             context.statistics.count { $0.snapshots += Int(stored) }
         } catch {
             guard !Task.isCancelled else { return }

@@ -60,8 +60,8 @@ final class Pipeline: Sendable {
         let startedAt = context.clock.elapsed
         do {
             var pipeline = PostgresPipeline()
-            let rows = pipeline.append(ReadTimelinesAgain(waiting.map(\.row)))
-            let token = pipeline.append(NextToken())
+            let rows = pipeline.append(.readTimelinesAgain(waiting.map(\.row)))
+            let token = pipeline.append(.nextToken())
             // One transaction would take the token after the reading all the same; apart, it is above what was read.
             let results = try await context.pool.run(pipeline)
             let found = Dictionary(results.rows(rows).map { ($0.row, $0) }, uniquingKeysWith: { first, _ in first })

@@ -84,7 +84,7 @@ extension DecisionRecord {
     }
 
     /// A look that stored nothing.
-    init(_ settlement: TimelineSettlement, _ row: SettleTimelines.Row, of kind: RegisteredKind?) {
+    init(_ settlement: TimelineSettlement, _ row: SettledTimeline, of kind: RegisteredKind?) {
         self.init(
             settlement.timeline, settlement.list.lane, of: kind, settlement.decision, settlement.rule)
         dueAt = row.nextLook

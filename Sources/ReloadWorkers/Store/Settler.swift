@@ -8,12 +8,12 @@ struct Settler: Sendable {
     private static let limit = 1_000
 
     let context: WorkerContext
-    private let committer: GroupCommitter<TimelineSettlement, SettleTimelines.Row?>
+    private let committer: GroupCommitter<TimelineSettlement, SettledRow?>
 
     init(context: WorkerContext) {
         self.context = context
         committer = GroupCommitter(concurrency: 1, limit: Self.limit) { settlements in
-            let rows = try await context.pool.query(SettleTimelines(settlements))
+            let rows = try await context.pool.query(.settleTimelines(settlements))
             let found = Dictionary(rows.map { ($0.row, $0) }, uniquingKeysWith: { first, _ in first })
             return settlements.map { found[$0.timeline.row] }
         }

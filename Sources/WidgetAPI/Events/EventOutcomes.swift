@@ -46,7 +46,7 @@ extension APIParts {
     ) async throws -> EventOutcome? {
         let deadline = ContinuousClock.now + outcomeWait
         while true {
-            let statement = ReadEventOutcome(app: call.app, event: event, user: call.user)
+            let statement = Statements.readEventOutcome(app: call.app, event: event, user: call.user)
             if let found = try await store.pool.query(statement).first,
                 published.map({ $0 == PublishedEvent(found) }) ?? true
             {
@@ -73,7 +73,7 @@ struct OutcomePoll: Sendable {
                 try? await changes.eventsAwaited.wait(past: mark)
                 continue
             }
-            if let found = try? await pool.query(FindEventOutcomes(events)) {
+            if let found = try? await pool.query(.findEventOutcomes(events)) {
                 changes.changed(found.map { .event(app: $0.app, id: $0.id, user: $0.user) })
             }
             try? await Task.sleep(for: interval)

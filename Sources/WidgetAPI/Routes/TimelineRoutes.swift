@@ -31,7 +31,7 @@ struct TimelineRoutes: Sendable {
         let at = try call.time("at")
         let wait = try call.integer("wait", in: 0...Self.longestWait, default: 0)
         let known = EntityTags(call.request.headers[values: .ifNoneMatch])
-        let statement = PollTimeline(
+        let statement = Statements.pollTimeline(
             app: call.app, widget: widget, user: call.user, known: known.hashes, knowsAny: known.isAny)
         let deadline = ContinuousClock.now + .seconds(wait)
         var watch: TimelineChanges.Watch?

@@ -19,40 +19,39 @@ package struct PlaceholderDetail: Sendable {
     package let attempts: Int16
 }
 
-/// An app's placeholders: of each kind that is not retired first the manifest's, then those that its provider made.
-package struct ListPlaceholders: PostgresStatement {
-    package static let sql = """
-        SELECT a.name AS app, k.name AS kind, l.family, l.locale, l.time_zone, l.content, l.fetched_at, l.due_at, l.attempts
-        FROM app a
-        JOIN kind k ON k.app_id = a.id AND k.retired_at IS NULL
-        JOIN kind_definition d ON d.kind_id = k.id
-        CROSS JOIN LATERAL (
-            SELECT NULL::int2 AS family, NULL::text AS locale, '' AS time_zone,
-                   (d.definition -> 'placeholder')::text AS content, NULL::timestamptz AS fetched_at,
-                   'infinity'::timestamptz AS due_at, 0::int2 AS attempts
-            UNION ALL
-            SELECT p.family, p.locale, p.time_zone, p.content, p.fetched_at, p.due_at, p.attempts
-            FROM placeholder p WHERE p.kind_id = k.id
-        ) l
-        WHERE a.name = $1::text AND ($2::text IS NULL OR k.name = $2::text)
-        ORDER BY k.name, l.family NULLS FIRST, l.locale, l.time_zone
-        LIMIT $3::int8
-        """
-
-    package let parameters: PostgresParameters
-
+extension PostgresStatement where Self == Statements {
+    /// An app's placeholders: of each kind that is not retired first the manifest's, then those that its provider made.
+    ///
     /// - Parameter kind: `nil`: all of the app.
-    package init(app: String, kind: String? = nil, limit: Int) {
-        parameters = PostgresParameters(app, kind, limit)
-    }
-
-    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> PlaceholderDetail {
-        let timeZone: String = try row.value("time_zone")
-        let dueAt: Timestamp = try row.value("due_at")
-        return PlaceholderDetail(
-            app: try row.value("app"), kind: try row.value("kind"), family: try row.optional("family"),
-            locale: try row.optional("locale"), timeZone: timeZone.isEmpty ? nil : timeZone,
-            content: try row.optional("content"), fetchedAt: try row.optional("fetched_at"),
-            dueAt: dueAt == .distantFuture ? nil : dueAt, attempts: try row.value("attempts"))
+    package static func listPlaceholders(app: String, kind: String? = nil, limit: Int) -> PostgresQuery<
+        PlaceholderDetail
+    > {
+        PostgresQuery(
+            """
+            SELECT a.name AS app, k.name AS kind, l.family, l.locale, l.time_zone, l.content, l.fetched_at, l.due_at, l.attempts
+            FROM app a
+            JOIN kind k ON k.app_id = a.id AND k.retired_at IS NULL
+            JOIN kind_definition d ON d.kind_id = k.id
+            CROSS JOIN LATERAL (
+                SELECT NULL::int2 AS family, NULL::text AS locale, '' AS time_zone,
+                       (d.definition -> 'placeholder')::text AS content, NULL::timestamptz AS fetched_at,
+                       'infinity'::timestamptz AS due_at, 0::int2 AS attempts
+                UNION ALL
+                SELECT p.family, p.locale, p.time_zone, p.content, p.fetched_at, p.due_at, p.attempts
+                FROM placeholder p WHERE p.kind_id = k.id
+            ) l
+            WHERE a.name = $1::text AND ($2::text IS NULL OR k.name = $2::text)
+            ORDER BY k.name, l.family NULLS FIRST, l.locale, l.time_zone
+            LIMIT $3::int8
+            """, app, kind, limit
+        ) { row in
+            let timeZone: String = try row.value("time_zone")
+            let dueAt: Timestamp = try row.value("due_at")
+            return PlaceholderDetail(
+                app: try row.value("app"), kind: try row.value("kind"), family: try row.optional("family"),
+                locale: try row.optional("locale"), timeZone: timeZone.isEmpty ? nil : timeZone,
+                content: try row.optional("content"), fetchedAt: try row.optional("fetched_at"),
+                dueAt: dueAt == .distantFuture ? nil : dueAt, attempts: try row.value("attempts"))
+        }
     }
 }

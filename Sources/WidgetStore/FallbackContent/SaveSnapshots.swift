@@ -17,35 +17,30 @@ package struct SnapshotWrite: Sendable {
     }
 }
 
-/// Stores snapshots of timelines that have no content yet and that a widget shows; a later fetch's snapshot stays.
-package struct SaveSnapshots: PostgresStatement {
-    private static let input = InputColumns<SnapshotWrite>([
-        .init("id") { $0.row }, .init("token") { $0.token }, .init("entry") { $0.entry },
-    ])
+private let input = InputColumns<SnapshotWrite>([
+    .init("id") { $0.row }, .init("token") { $0.token }, .init("entry") { $0.entry },
+])
 
-    package static let sql = """
-        WITH live AS MATERIALIZED (
-            SELECT i.id, i.token, i.entry
-            FROM \(input.rows("i")) JOIN timeline t ON t.id = i.id AND t.content_revision = 0 AND NOT t.orphaned
-            ORDER BY t.id
-            FOR SHARE OF t
-        ), stored AS (
-            INSERT INTO snapshot AS p (timeline_id, revision, entry)
-            SELECT l.id, l.token, l.entry FROM live l
-            ON CONFLICT (timeline_id) DO UPDATE
-                SET revision = excluded.revision, entry = excluded.entry, stored_at = now()
-                WHERE p.revision <= excluded.revision
-            RETURNING 1
-        )
-        SELECT count(*) AS stored FROM stored
-        """
+private let saveSnapshotsSQL = """
+    WITH live AS MATERIALIZED (
+        SELECT i.id, i.token, i.entry
+        FROM \(input.rows("i")) JOIN timeline t ON t.id = i.id AND t.content_revision = 0 AND NOT t.orphaned
+        ORDER BY t.id
+        FOR SHARE OF t
+    ), stored AS (
+        INSERT INTO snapshot AS p (timeline_id, revision, entry)
+        SELECT l.id, l.token, l.entry FROM live l
+        ON CONFLICT (timeline_id) DO UPDATE
+            SET revision = excluded.revision, entry = excluded.entry, stored_at = now()
+            WHERE p.revision <= excluded.revision
+        RETURNING 1
+    )
+    SELECT count(*) AS stored FROM stored
+    """
 
-    package let parameters: PostgresParameters
-
-    package init(_ writes: [SnapshotWrite]) {
-        parameters = Self.input.parameters(writes)
+extension PostgresStatement where Self == Statements {
+    /// Stores snapshots of timelines that have no content yet and that a widget shows; a later fetch's snapshot stays.
+    package static func saveSnapshots(_ writes: [SnapshotWrite]) -> PostgresQuery<Int> {
+        PostgresQuery(saveSnapshotsSQL, binding: input.parameters(writes)) { row in try row.value("stored") }
     }
-
-    /// Number of those that were stored.
-    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int64 { try row.value("stored") }
 }

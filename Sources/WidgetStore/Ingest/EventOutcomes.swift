@@ -67,106 +67,56 @@ package struct EventOutcome: Hashable, Sendable {
     }
 }
 
-/// Stores outcomes in the transaction that applies the events. The latest event of an id replaces an earlier one.
-package struct InsertEventOutcomes: PostgresStatement {
-    private static let input = InputColumns<EventOutcome>([
-        .init("app_id") { $0.appID }, .init("event_id") { $0.event }, .init("type") { $0.type },
-        .init("topic") { $0.topic }, .init("partition") { $0.partition }, .init("place") { $0.offset },
-        .init("user_id") { $0.user }, .init("widget") { $0.widget }, .init("event_time") { $0.time },
-        .init("result") { $0.result }, .init("code") { $0.code }, .init("detail") { $0.detail },
-        .init("pointer") { $0.pointer },
-    ])
+private let insertEventOutcomesInput = InputColumns<EventOutcome>([
+    .init("app_id") { $0.appID }, .init("event_id") { $0.event }, .init("type") { $0.type },
+    .init("topic") { $0.topic }, .init("partition") { $0.partition }, .init("place") { $0.offset },
+    .init("user_id") { $0.user }, .init("widget") { $0.widget }, .init("event_time") { $0.time },
+    .init("result") { $0.result }, .init("code") { $0.code }, .init("detail") { $0.detail },
+    .init("pointer") { $0.pointer },
+])
 
-    package static let sql = """
-        INSERT INTO event_outcome (app_id, event_id, type, topic, partition, "offset", user_id, widget, event_time, result,
-                                   code, detail, pointer)
-        SELECT i.app_id, i.event_id, i.type, i.topic, i.partition, i.place, i.user_id, i.widget, i.event_time, i.result,
-               i.code, i.detail, i.pointer
-        FROM \(input.rows("i"))
-        ORDER BY i.app_id, i.event_id
-        ON CONFLICT (app_id, event_id) DO UPDATE
-            SET type = excluded.type, topic = excluded.topic, partition = excluded.partition, "offset" = excluded."offset",
-                user_id = excluded.user_id, widget = excluded.widget, event_time = excluded.event_time,
-                result = excluded.result, code = excluded.code, detail = excluded.detail, pointer = excluded.pointer,
-                recorded_at = excluded.recorded_at
-        """
+private let insertEventOutcomesSQL = """
+    INSERT INTO event_outcome (app_id, event_id, type, topic, partition, "offset", user_id, widget, event_time, result,
+                               code, detail, pointer)
+    SELECT i.app_id, i.event_id, i.type, i.topic, i.partition, i.place, i.user_id, i.widget, i.event_time, i.result,
+           i.code, i.detail, i.pointer
+    FROM \(insertEventOutcomesInput.rows("i"))
+    ORDER BY i.app_id, i.event_id
+    ON CONFLICT (app_id, event_id) DO UPDATE
+        SET type = excluded.type, topic = excluded.topic, partition = excluded.partition, "offset" = excluded."offset",
+            user_id = excluded.user_id, widget = excluded.widget, event_time = excluded.event_time,
+            result = excluded.result, code = excluded.code, detail = excluded.detail, pointer = excluded.pointer,
+            recorded_at = excluded.recorded_at
+    """
 
-    package let parameters: PostgresParameters
+private let readEventOutcomeSQL = """
+    SELECT \(EventOutcome.columns)
+    FROM event_outcome o JOIN app a ON a.id = o.app_id
+    WHERE a.name = $1::text AND o.event_id = $2::text AND ($3::text IS NULL OR o.user_id = $3::text)
+    """
 
-    /// - Parameter outcomes: one of each app and id.
-    package init(_ outcomes: [EventOutcome]) {
-        parameters = Self.input.parameters(outcomes)
-    }
-}
+/// An event of this user's tokens, or of any.
+package typealias EventName = (app: String, id: String, user: String?)
 
-/// The outcome of an app's event.
-package struct ReadEventOutcome: PostgresStatement {
-    package static let sql = """
-        SELECT \(EventOutcome.columns)
-        FROM event_outcome o JOIN app a ON a.id = o.app_id
-        WHERE a.name = $1::text AND o.event_id = $2::text AND ($3::text IS NULL OR o.user_id = $3::text)
-        """
+private let findEventOutcomesInput = InputColumns<EventName>([
+    .init("app") { $0.app }, .init("event_id") { $0.id }, .init("user_id") { $0.user },
+])
 
-    package let parameters: PostgresParameters
+private let findEventOutcomesSQL = """
+    SELECT i.app, i.event_id, i.user_id
+    FROM \(findEventOutcomesInput.rows("i"))
+    JOIN app a ON a.name = i.app
+    JOIN event_outcome o ON o.app_id = a.id AND o.event_id = i.event_id
+        AND (i.user_id IS NULL OR o.user_id = i.user_id)
+    """
 
-    /// - Parameter user: find events of this user's tokens only.
-    package init(app: String, event: String, user: String?) {
-        parameters = PostgresParameters(app, event, user)
-    }
-
-    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> EventOutcome {
-        try EventOutcome(row)
-    }
-}
-
-/// Tells which of some events have outcomes.
-package struct FindEventOutcomes: PostgresStatement {
-    /// An event of this user's tokens, or of any.
-    package typealias Event = (app: String, id: String, user: String?)
-
-    private static let input = InputColumns<Event>([
-        .init("app") { $0.app }, .init("event_id") { $0.id }, .init("user_id") { $0.user },
-    ])
-
-    package static let sql = """
-        SELECT i.app, i.event_id, i.user_id
-        FROM \(input.rows("i"))
-        JOIN app a ON a.name = i.app
-        JOIN event_outcome o ON o.app_id = a.id AND o.event_id = i.event_id
-            AND (i.user_id IS NULL OR o.user_id = i.user_id)
-        """
-
-    package let parameters: PostgresParameters
-
-    package init(_ events: [Event]) {
-        parameters = Self.input.parameters(events)
-    }
-
-    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Event {
-        (app: try row.value("app"), id: try row.value("event_id"), user: try row.optional("user_id"))
-    }
-}
-
-/// The latest lifecycle events of a widget that had no effect, of the last hour.
-package struct IgnoredEvents: PostgresStatement {
-    package static let sql = """
-        SELECT \(EventOutcome.columns)
-        FROM event_outcome o JOIN app a ON a.id = o.app_id
-        WHERE a.name = $1::text AND o.widget = $2::text AND o.result IN ('outdated', 'ignored')
-        ORDER BY o.seq DESC
-        LIMIT 5
-        """
-
-    package let parameters: PostgresParameters
-
-    package init(app: String, widget: String) {
-        parameters = PostgresParameters(app, widget)
-    }
-
-    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> EventOutcome {
-        try EventOutcome(row)
-    }
-}
+private let ignoredEventsSQL = """
+    SELECT \(EventOutcome.columns)
+    FROM event_outcome o JOIN app a ON a.id = o.app_id
+    WHERE a.name = $1::text AND o.widget = $2::text AND o.result IN ('outdated', 'ignored')
+    ORDER BY o.seq DESC
+    LIMIT 5
+    """
 
 /// Query for rows of a table that are older than `$1` milliseconds, or more than the latest `$2` of their app: up to `$3` of
 /// the first and of each app.
@@ -186,15 +136,41 @@ enum RowsToForget {
     }
 }
 
-/// Deletes a chunk of the outcomes that are old, or more than are kept of an app.
-package struct DeleteOldEventOutcomes: PostgresStatement {
-    package static let sql = """
-        DELETE FROM event_outcome o WHERE o.seq IN (\(RowsToForget.sql("event_outcome")))
-        """
+private let deleteOldEventOutcomesSQL = """
+    DELETE FROM event_outcome o WHERE o.seq IN (\(RowsToForget.sql("event_outcome")))
+    """
 
-    package let parameters: PostgresParameters
+extension PostgresStatement where Self == Statements {
+    /// Stores outcomes in the transaction that applies the events. The latest event of an id replaces an earlier one.
+    ///
+    /// - Parameter outcomes: one of each app and id.
+    package static func insertEventOutcomes(_ outcomes: [EventOutcome]) -> PostgresQuery<Void> {
+        PostgresQuery(insertEventOutcomesSQL, binding: insertEventOutcomesInput.parameters(outcomes))
+    }
 
-    package init(olderThan age: Duration, keeping count: Int, limit: Int) {
-        parameters = PostgresParameters(age.wholeMilliseconds, count, limit)
+    /// The outcome of an app's event.
+    ///
+    /// - Parameter user: find events of this user's tokens only.
+    package static func readEventOutcome(app: String, event: String, user: String?) -> PostgresQuery<EventOutcome> {
+        PostgresQuery(readEventOutcomeSQL, app, event, user) { row in try EventOutcome(row) }
+    }
+
+    /// Tells which of some events have outcomes.
+    package static func findEventOutcomes(_ events: [EventName]) -> PostgresQuery<EventName> {
+        PostgresQuery(findEventOutcomesSQL, binding: findEventOutcomesInput.parameters(events)) { row in
+            (app: try row.value("app"), id: try row.value("event_id"), user: try row.optional("user_id"))
+        }
+    }
+
+    /// The latest lifecycle events of a widget that had no effect, of the last hour.
+    package static func ignoredEvents(app: String, widget: String) -> PostgresQuery<EventOutcome> {
+        PostgresQuery(ignoredEventsSQL, app, widget) { row in try EventOutcome(row) }
+    }
+
+    /// Deletes a chunk of the outcomes that are old, or more than are kept of an app.
+    package static func deleteOldEventOutcomes(olderThan age: Duration, keeping count: Int, limit: Int)
+        -> PostgresQuery<Void>
+    {
+        PostgresQuery(deleteOldEventOutcomesSQL, age.wholeMilliseconds, count, limit)
     }
 }

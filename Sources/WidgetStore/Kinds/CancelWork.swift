@@ -1,40 +1,36 @@
 package import PostgresClient
 import WidgetModel
 
-/// Cancels the reloads of everyone of a kind up to the generation of now: its sweeps and the lists that carry a generation
-/// are deleted, and what a walk under way still appends names no timeline. Requests to a person, a device or a widget stay.
-/// So do lists that were leased: their timelines may be stored and not published.
-///
-/// No row: there is no such kind, or it is retired.
-package struct CancelKind: PostgresStatement {
-    package static let sql = """
-        WITH target AS (
-            SELECT k.id FROM kind k JOIN app a ON a.id = k.app_id
-            WHERE a.name = $1::text AND k.name = $2::text AND k.retired_at IS NULL
-            FOR NO KEY UPDATE OF k
-        ), changed AS (
-            UPDATE kind k SET cancelled_generation = k.generation FROM target t WHERE k.id = t.id
-        ), swept AS (
-            DELETE FROM sweep s USING target t WHERE s.kind_id = t.id AND s.audience = 0 RETURNING 1
-        ), dropped AS (
-            DELETE FROM work w USING target t
-            WHERE w.kind_id = t.id AND w.lane = \(ReloadLane.bulk.rawValue) AND w.generation IS NOT NULL
-                AND w.leases = 0
-            RETURNING cardinality(w.timelines) AS timelines
-        )
-        SELECT (SELECT count(*) FROM swept) AS sweeps,
-               (SELECT coalesce(sum(timelines), 0) FROM dropped)::int8 AS timelines
-        FROM target
-        """
+private let cancelKindSQL = """
+    WITH target AS (
+        SELECT k.id FROM kind k JOIN app a ON a.id = k.app_id
+        WHERE a.name = $1::text AND k.name = $2::text AND k.retired_at IS NULL
+        FOR NO KEY UPDATE OF k
+    ), changed AS (
+        UPDATE kind k SET cancelled_generation = k.generation FROM target t WHERE k.id = t.id
+    ), swept AS (
+        DELETE FROM sweep s USING target t WHERE s.kind_id = t.id AND s.audience = 0 RETURNING 1
+    ), dropped AS (
+        DELETE FROM work w USING target t
+        WHERE w.kind_id = t.id AND w.lane = \(ReloadLane.bulk.rawValue) AND w.generation IS NOT NULL
+            AND w.leases = 0
+        RETURNING cardinality(w.timelines) AS timelines
+    )
+    SELECT (SELECT count(*) FROM swept) AS sweeps,
+           (SELECT coalesce(sum(timelines), 0) FROM dropped)::int8 AS timelines
+    FROM target
+    """
 
-    package let parameters: PostgresParameters
-
-    package init(app: String, kind: String) {
-        parameters = PostgresParameters(app, kind)
-    }
-
-    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Cancellation {
-        Cancellation(sweeps: try row.value("sweeps"), timelines: try row.value("timelines"))
+extension PostgresStatement where Self == Statements {
+    /// Cancels the reloads of everyone of a kind up to the generation of now: its sweeps and the lists that carry a generation
+    /// are deleted, and what a walk under way still appends names no timeline. Requests to a person, a device or a widget stay.
+    /// So do lists that were leased: their timelines may be stored and not published.
+    ///
+    /// No row: there is no such kind, or it is retired.
+    package static func cancelKind(app: String, kind: String) -> PostgresQuery<Cancellation> {
+        PostgresQuery(cancelKindSQL, app, kind) { row in
+            Cancellation(sweeps: try row.value("sweeps"), timelines: try row.value("timelines"))
+        }
     }
 }
 
@@ -44,11 +40,6 @@ package struct Cancellation: Hashable, Sendable {
     package var sweeps: Int
     /// Timelines in the lists of reloads of everyone.
     package var timelines: Int
-
-    package init(sweeps: Int, timelines: Int) {
-        self.sweeps = sweeps
-        self.timelines = timelines
-    }
 }
 
 extension WidgetStore {
@@ -59,7 +50,7 @@ extension WidgetStore {
     /// - Throws: `PostgresError`.
     package func cancelWork(app: String, kind: String) async throws -> Cancellation? {
         try await retryingConflicts {
-            try await pool.query(CancelKind(app: app, kind: kind)).first
+            try await pool.query(.cancelKind(app: app, kind: kind)).first
         }
     }
 }

@@ -17,57 +17,43 @@ private func decodeOutcome(_ row: borrowing PostgresRow) throws(PostgresError) -
         isAppPaused: try row.value("app_paused"))
 }
 
-/// Pauses an app or lets it go on; no row: there is no such app.
-package struct PauseApp: PostgresStatement {
-    package static let sql = """
-        WITH locked AS (
-            SELECT a.id, a.paused_at FROM app a WHERE a.name = $1::text FOR NO KEY UPDATE
-        ), changed AS (
-            UPDATE app a SET paused_at = CASE WHEN $2::bool THEN now() END
-            FROM locked l WHERE a.id = l.id AND (l.paused_at IS NOT NULL) <> $2::bool
-            RETURNING a.id
-        )
-        SELECT EXISTS (SELECT FROM changed) AS changed,
-               CASE WHEN $2::bool THEN coalesce(l.paused_at, now()) END AS paused_at, $2::bool AS app_paused
-        FROM locked l
-        """
-
-    package let parameters: PostgresParameters
-
-    package init(app: String, isPaused: Bool) {
-        parameters = PostgresParameters(app, isPaused)
+extension PostgresStatement where Self == Statements {
+    /// Pauses an app or lets it go on; no row: there is no such app.
+    package static func pauseApp(app: String, isPaused: Bool) -> PostgresQuery<PauseOutcome> {
+        PostgresQuery(
+            """
+            WITH locked AS (
+                SELECT a.id, a.paused_at FROM app a WHERE a.name = $1::text FOR NO KEY UPDATE
+            ), changed AS (
+                UPDATE app a SET paused_at = CASE WHEN $2::bool THEN now() END
+                FROM locked l WHERE a.id = l.id AND (l.paused_at IS NOT NULL) <> $2::bool
+                RETURNING a.id
+            )
+            SELECT EXISTS (SELECT FROM changed) AS changed,
+                   CASE WHEN $2::bool THEN coalesce(l.paused_at, now()) END AS paused_at, $2::bool AS app_paused
+            FROM locked l
+            """, app, isPaused
+        ) { row in try decodeOutcome(row) }
     }
 
-    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> PauseOutcome {
-        try decodeOutcome(row)
-    }
-}
-
-/// Pauses a kind, a retired one too, or lets it go on; no row: there is no such kind.
-package struct PauseKind: PostgresStatement {
-    package static let sql = """
-        WITH locked AS (
-            SELECT k.id, k.paused_at, a.paused_at IS NOT NULL AS app_paused
-            FROM kind k JOIN app a ON a.id = k.app_id
-            WHERE a.name = $1::text AND k.name = $2::text
-            FOR NO KEY UPDATE OF k
-        ), changed AS (
-            UPDATE kind k SET paused_at = CASE WHEN $3::bool THEN now() END
-            FROM locked l WHERE k.id = l.id AND (l.paused_at IS NOT NULL) <> $3::bool
-            RETURNING k.id
-        )
-        SELECT EXISTS (SELECT FROM changed) AS changed,
-               CASE WHEN $3::bool THEN coalesce(l.paused_at, now()) END AS paused_at, l.app_paused
-        FROM locked l
-        """
-
-    package let parameters: PostgresParameters
-
-    package init(app: String, kind: String, isPaused: Bool) {
-        parameters = PostgresParameters(app, kind, isPaused)
-    }
-
-    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> PauseOutcome {
-        try decodeOutcome(row)
+    /// Pauses a kind, a retired one too, or lets it go on; no row: there is no such kind.
+    package static func pauseKind(app: String, kind: String, isPaused: Bool) -> PostgresQuery<PauseOutcome> {
+        PostgresQuery(
+            """
+            WITH locked AS (
+                SELECT k.id, k.paused_at, a.paused_at IS NOT NULL AS app_paused
+                FROM kind k JOIN app a ON a.id = k.app_id
+                WHERE a.name = $1::text AND k.name = $2::text
+                FOR NO KEY UPDATE OF k
+            ), changed AS (
+                UPDATE kind k SET paused_at = CASE WHEN $3::bool THEN now() END
+                FROM locked l WHERE k.id = l.id AND (l.paused_at IS NOT NULL) <> $3::bool
+                RETURNING k.id
+            )
+            SELECT EXISTS (SELECT FROM changed) AS changed,
+                   CASE WHEN $3::bool THEN coalesce(l.paused_at, now()) END AS paused_at, l.app_paused
+            FROM locked l
+            """, app, kind, isPaused
+        ) { row in try decodeOutcome(row) }
     }
 }

@@ -21,12 +21,12 @@ extension WidgetStore {
     }
 
     private func set(isPaused: Bool, _ app: String, _ kind: String?) async throws -> PauseOutcome? {
-        guard let kind else { return try await pool.query(PauseApp(app: app, isPaused: isPaused)).first }
-        return try await pool.query(PauseKind(app: app, kind: kind, isPaused: isPaused)).first
+        guard let kind else { return try await pool.query(.pauseApp(app: app, isPaused: isPaused)).first }
+        return try await pool.query(.pauseKind(app: app, kind: kind, isPaused: isPaused)).first
     }
 
     /// Wakes the workers after a commit; only a hint, since they also look on their own.
     func notifyWorkers() async {
-        _ = try? await pool.query(NotifyDue())
+        _ = try? await pool.query(.notifyDue())
     }
 }

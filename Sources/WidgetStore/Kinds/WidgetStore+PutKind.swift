@@ -1,17 +1,11 @@
 package import PostgresClient
 package import WidgetModel
 
-/// The row of a registered app.
-package struct FindApp: PostgresStatement {
-    package static let sql = "SELECT a.id FROM app a WHERE a.name = $1::text"
-
-    package let parameters: PostgresParameters
-
-    package init(app: String) {
-        parameters = PostgresParameters(app)
+extension PostgresStatement where Self == Statements {
+    /// The row of a registered app.
+    package static func findApp(app: String) -> PostgresQuery<Int32> {
+        PostgresQuery("SELECT a.id FROM app a WHERE a.name = $1::text", app) { row in try row.value("id") }
     }
-
-    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int32 { try row.value("id") }
 }
 
 extension WidgetStore {
@@ -25,18 +19,18 @@ extension WidgetStore {
         _ definition: KindDefinition, of app: String, isDryRun: Bool = false
     ) async throws -> KindChange? {
         let change: KindChange? = try await pool.withTransaction { connection in
-            _ = try await connection.query(LockManifests())
-            guard let appID = try await connection.query(FindApp(app: app)).first else { return nil }
-            let registered = try await connection.query(ListKinds(app: app))
+            _ = try await connection.query(.lockManifests())
+            guard let appID = try await connection.query(.findApp(app: app)).first else { return nil }
+            let registered = try await connection.query(.listKinds(app: app))
             let changes = try await difference(
                 [AppDefinition(name: app, kinds: [definition])], registered: registered, connection)
             guard let change = changes.first(where: { Text.equal($0.kind, definition.name) }) else { return nil }
             if isDryRun || change.action == .keep { return change }
-            _ = try await connection.execute(UpsertKind(appID: appID, definition: definition))
+            _ = try await connection.execute(.upsertKind(appID: appID, definition: definition))
             if change.moving != nil {
-                _ = try await connection.execute(BeginMove(appID: appID, kind: definition.name))
+                _ = try await connection.execute(.beginMove(appID: appID, kind: definition.name))
             }
-            _ = try await connection.execute(RenewPlaceholders(appID: appID))
+            _ = try await connection.execute(.renewPlaceholders(appID: appID))
             return change
         }
         if !isDryRun, change?.moving != nil { await notifyWorkers() }

@@ -20,15 +20,15 @@ extension WidgetStore {
         app: String, to secret: [UInt8], keepingOld overlap: Duration = secretOverlap, unlessRotating: Bool = false
     ) async throws -> SecretRotation? {
         try await pool.withTransaction { connection in
-            _ = try await connection.query(LockManifests())
-            if unlessRotating, let secrets = try await connection.query(ReadSecrets(app: app)).first,
+            _ = try await connection.query(.lockManifests())
+            if unlessRotating, let secrets = try await connection.query(.readSecrets(app: app)).first,
                 secrets.previousExpiresAt != nil
             {
                 return SecretRotation(isChanged: false, secrets: secrets)
             }
-            _ = try await connection.execute(KeepSecret(app: app, newSecret: secret, keepingOld: overlap))
-            let changed = try await connection.query(ReplaceSecret(app: app, secret: secret))
-            return try await connection.query(ReadSecrets(app: app)).first.map {
+            _ = try await connection.execute(.keepSecret(app: app, newSecret: secret, keepingOld: overlap))
+            let changed = try await connection.query(.replaceSecret(app: app, secret: secret))
+            return try await connection.query(.readSecrets(app: app)).first.map {
                 SecretRotation(isChanged: !changed.isEmpty, secrets: $0)
             }
         }
@@ -38,6 +38,6 @@ extension WidgetStore {
     ///
     /// - Returns: whether there was one that was valid.
     package func endSecretRotation(app: String) async throws -> Bool {
-        try await pool.query(ForgetSecret(app: app)).first ?? false
+        try await pool.query(.forgetSecret(app: app)).first ?? false
     }
 }

@@ -1,10 +1,10 @@
 package import PostgresClient
 
-/// Whether the server takes writes: not a standby, and not made read-only.
-package struct TakesWrites: PostgresStatement {
-    package static let sql = "SELECT current_setting('transaction_read_only') = 'off' AS writable"
-
-    package init() {}
-
-    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Bool { try row.value("writable") }
+extension PostgresStatement where Self == Statements {
+    /// Whether the server takes writes: not a standby, and not made read-only.
+    package static func takesWrites() -> PostgresQuery<Bool> {
+        PostgresQuery("SELECT current_setting('transaction_read_only') = 'off' AS writable") { row in
+            try row.value("writable")
+        }
+    }
 }

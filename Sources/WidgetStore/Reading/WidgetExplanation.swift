@@ -56,11 +56,4 @@ package struct ExplainedCause: Hashable, Sendable {
     package let reason: ReloadReason?
     /// The database's time when it was applied.
     package let appliedAt: Timestamp?
-
-    package init(role: Role, position: EventPosition?, reason: ReloadReason?, appliedAt: Timestamp?) {
-        self.role = role
-        self.position = position
-        self.reason = reason
-        self.appliedAt = appliedAt
-    }
 }

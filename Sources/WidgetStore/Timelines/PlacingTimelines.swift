@@ -19,8 +19,8 @@ extension PostgresConnection {
     package func place(_ placements: [TimelinePlacement]) async throws(PostgresError) -> PlacedTimelines {
         guard !placements.isEmpty else { return PlacedTimelines(rows: [:], stale: [], inserted: 0) }
         var pipeline = PostgresPipeline()
-        let inserting = pipeline.append(InsertTimelines(placements))
-        let locking = pipeline.append(LockPlacedTimelines(placements.map(\.id)))
+        let inserting = pipeline.append(.insertTimelines(placements))
+        let locking = pipeline.append(.lockPlacedTimelines(placements.map(\.id)))
         let results = try await run(pipeline)
         let locked = results.rows(locking)
         guard locked.count == placements.count else {

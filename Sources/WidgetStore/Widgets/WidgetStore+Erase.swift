@@ -20,7 +20,7 @@ extension WidgetStore {
     /// - Returns: `nil` when there is no such app.
     /// - Throws: `PostgresError`.
     package func erase(user: String, of app: String) async throws -> Erasure? {
-        guard let registered = try await pool.query(ListApps()).first(where: { $0.name == app }) else { return nil }
+        guard let registered = try await pool.query(.listApps()).first(where: { $0.name == app }) else { return nil }
         var total = Erasure(widgets: 0, timelines: 0, deadLetters: 0)
         for _ in 1...Self.eraseAttempts {
             let part = try await retryingConflicts { try await eraseOnce(user, registered) }
@@ -37,7 +37,7 @@ extension WidgetStore {
         var (deleted, previous) = (0, Int64(0))
         while true {
             let chunk = try await retryingConflicts { [previous] in
-                try await pool.query(DeleteDeadLettersOfUser(app: app, user: user, after: previous)).first
+                try await pool.query(.deleteDeadLettersOfUser(app: app, user: user, after: previous)).first
             }
             guard let chunk, let last = chunk.last else { return deleted }
             deleted += chunk.deleted
@@ -48,18 +48,18 @@ extension WidgetStore {
     /// Widgets before timelines, as ingest locks them.
     private func eraseOnce(_ user: String, _ app: RegisteredApp) async throws -> Erasure {
         try await pool.withTransaction { connection in
-            let deleted = try await connection.query(DeleteWidgetsOfUser(appID: app.id, user: user))
+            let deleted = try await connection.query(.deleteWidgetsOfUser(appID: app.id, user: user))
             let timelines = Array(Set(deleted.compactMap { $0 }))
             if !timelines.isEmpty {
                 var marks = MarkInput()
                 marks.departed = timelines
                 var pipeline = PostgresPipeline()
-                _ = pipeline.append(MarkTimelines(marks, limit: 0))
-                _ = pipeline.append(OrphanTimelines(timelines))
-                _ = pipeline.append(DeleteContentOfUser(timelines, user: user))
+                _ = pipeline.append(.markTimelines(marks, limit: 0))
+                _ = pipeline.append(.orphanTimelines(timelines))
+                _ = pipeline.append(.deleteContentOfUser(timelines, user: user))
                 _ = try await connection.run(pipeline)
             }
-            _ = try await connection.execute(DeleteOutcomesOfUser(appID: app.id, user: user))
+            _ = try await connection.execute(.deleteOutcomesOfUser(appID: app.id, user: user))
             return Erasure(widgets: deleted.count, timelines: timelines.count, deadLetters: 0)
         }
     }

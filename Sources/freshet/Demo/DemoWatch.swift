@@ -54,7 +54,7 @@ struct DemoWatch: Sendable {
         _ traffic: DemoTraffic, _ completed: Int, perSecond: Double
     ) async throws -> [(name: String, value: String)] {
         let ingest = node.statistics().ingest
-        let lists = try await node.pool.query(ReadWorkLists(app: nil))
+        let lists = try await node.pool.query(.readWorkLists(app: nil))
         let due = lists.reduce(0) { $0 + $1.ready.timelines + $1.leased.timelines + $1.resting.timelines }
         let (provider, latency) = (provider.statistics(), latency.takeRecent())
         return [
@@ -72,7 +72,7 @@ struct DemoWatch: Sendable {
         let placement = world.placement(0)
         guard
             let timeline = try await node.pool.query(
-                ReadWidgetTimeline(app: placement.app, widget: placement.widget)
+                .readWidgetTimeline(app: placement.app, widget: placement.widget)
             ).first,
             let content = timeline.content
         else { return "not rendered yet" }

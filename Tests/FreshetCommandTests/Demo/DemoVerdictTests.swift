@@ -22,7 +22,7 @@ struct DemoVerdictTests {
             var output = DemoOutput.Snapshot()
             output.revisions = revisions
             return DemoVerdict.lost(
-                overview: Overview.Row(
+                overview: Overview(
                     widgets: 2, timelines: 2, due: due, leased: leased, stale: stale, stored: stored,
                     requested: 5, sweeps: sweeps, deadLetters: deadLetters,
                     deadLettersToForward: 0),

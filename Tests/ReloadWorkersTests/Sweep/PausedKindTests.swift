@@ -107,7 +107,7 @@ struct PausedKindTests {
             let sweep = MatchingSweep(
                 appID: app.id, kindID: nil, matching: configuration, events: 1, urgency: .free, cause: TestStore.cause,
                 reason: .foreground)
-            _ = try await worker.store.pool.execute(RecordSweep([sweep]))
+            _ = try await worker.store.pool.execute(.recordSweep([sweep]))
             try await pause(worker)
             for _ in 0..<3 {
                 try await worker.sweep()
