@@ -142,7 +142,9 @@ struct ExactlyOnceTests {
             let service = ingest.service()
             try await ingest.running([service]) {
                 try await eventually("the partition is taken") {
-                    try await ingest.store.pool.query(Statements.listPositions()).contains { $0.epoch > 1 && $0.topic == topic }
+                    try await ingest.store.pool.query(Statements.listPositions()).contains {
+                        $0.epoch > 1 && $0.topic == topic
+                    }
                 }
                 _ = try await ingest.store.pool.execute(.setPosition(topic: topic, partition: 0, nextOffset: 10))
                 try await ingest.waitUntilApplied(50)

@@ -61,7 +61,7 @@ struct IngestHarness: Sendable {
     func service(
         on pool: PostgresPool? = nil, logger: Logger = quiet,
         onConsumer: @escaping @Sendable (KafkaConsumer) -> Void = { _ in },
-        onDecisions: (@Sendable ([DecisionRecord]) -> Void)? = nil,
+        onDecisions: (@Sendable ([TimelineDecidedEvent]) -> Void)? = nil,
         configure: ((inout IngestConfiguration) -> Void)? = nil, properties: [String: String] = [:],
         workers: (any HandOverReceiving)? = nil,
         onWork: @escaping @Sendable (WorkSignal.Work) -> Void = { _ in }

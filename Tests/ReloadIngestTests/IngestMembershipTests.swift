@@ -107,7 +107,7 @@ struct IngestMembershipTests {
             let service = ingest.service(configure: { $0.memberTimeout = .seconds(1) })
             func isRegistered() async throws -> Bool {
                 let id = PostgresUUID(high: 1, low: 1)
-                let row = try await ingest.store.pool.query(RegisterIngest(id, timeout: .seconds(1))).first
+                let row = try await ingest.store.pool.query(.registerIngest(id, timeout: .seconds(1))).first
                 return row?.count == 2
             }
             try await ingest.running([service]) {

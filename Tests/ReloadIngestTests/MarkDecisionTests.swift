@@ -70,7 +70,7 @@ struct MarkDecisionTests {
                 UPDATE timeline SET rendered_at = now() - interval '10 s', eligible_at = now() + interval '290 s'
                 WHERE identity = '\(ids[1])'
                 """)
-            let told = Mutex<[DecisionRecord]>([])
+            let told = Mutex<[TimelineDecidedEvent]>([])
             let service = harness.service(onDecisions: { records in told.withLock { $0 += records } })
             try await harness.running([service]) {
                 // Due at once: a worker decides.

@@ -89,7 +89,7 @@ struct PlacementRaceTests {
             try await store.settle()
             try await apply([removal("w1")], at: at, in: store)
             let row = try #require(try await store.row(of: id))
-            let orphan = OrphanedTimeline(row: row, requested: 1)
+            let orphan: OrphanedTimeline = (row: row, requested: 1)
             let ingest = IngestRetry(store: store)
             try await withThrowingTaskGroup(of: Void.self) { group in
                 try await store.pool.withTransaction { connection in
@@ -146,7 +146,7 @@ struct PlacementRaceTests {
             let row = try #require(try await store.row(of: id))
             try await store.pool.withTransaction { connection in
                 _ = try await connection.query(.lockPlacedTimelines([id]))
-                let skipped = try await store.pool.query(.lockOrphans([.init(row: row, requested: 1)]))
+                let skipped = try await store.pool.query(Statements.lockOrphans([(row: row, requested: 1)]))
                 #expect(skipped.isEmpty, "its list goes back")
             }
         }

@@ -5,6 +5,7 @@ import Testing
 import WidgetEvents
 import WidgetModel
 import WidgetRepresentation
+
 @testable import WidgetStore
 
 @Suite("looking up the events that explain something", .timeLimit(.patience))

@@ -90,7 +90,7 @@ struct MoveTests {
             try await store.place(placements)
             _ = try await change(store) { $0.variesBy = new }
             try await moveAll(kindID, store, limit: 4)
-            let definition = try #require(try await store.pool.query(.readKind(id: kindID)).first).definition
+            let definition = try #require(try await store.pool.query(.listKinds(id: kindID)).first).definition
             let expected = Set(
                 placements.map { placement in
                     TimelineIdentity(

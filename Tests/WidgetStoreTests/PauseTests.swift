@@ -39,7 +39,7 @@ struct PauseTests {
         try await withStore { store in
             let (stream, heard) = AsyncStream.makeStream(of: PostgresNotification.self)
             let listener = PostgresListener(
-                configuration: store.pool.configuration, channels: [NotifyDue.channel],
+                configuration: store.pool.configuration, channels: [DueNotifier.channel],
                 logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
             ) { heard.yield($0) }
             let running = Task { try await listener.run() }
@@ -47,7 +47,7 @@ struct PauseTests {
             #expect(await notifications.next() == .reconnected)
             for _ in 1...2 {
                 _ = try await store.store.resume(app: TestKinds.app)
-                #expect(await notifications.next() == .received(channel: NotifyDue.channel, payload: ""))
+                #expect(await notifications.next() == .received(channel: DueNotifier.channel, payload: ""))
             }
             running.cancel()
             try await running.value
@@ -61,7 +61,7 @@ struct PauseTests {
             try await store.settle()
             _ = try await store.store.pause(app: TestKinds.app, kind: "Purchases")
             let kind = try await store.kind()
-            _ = try await store.pool.query(.bumpKinds([GenerationBump(appID: kind.appID, kindID: nil)]))
+            _ = try await store.pool.query(.bumpKinds([EveryoneReload(appID: kind.appID, kindID: nil)]))
             for sweep in try await store.pool.query(.listSweeps(limit: 10, maximumLists: 100)) {
                 _ = try await store.pool.query(.walkKind(sweep.id, limit: 10, maximumLists: 10))
             }

@@ -37,7 +37,7 @@ struct RetireTests {
         try await withStore { store in
             let id = try await store.place([.test("w1"), .test("w2", user: "u2"), .test("w3", kind: "DueDate")])[0]
             let kind = try await store.kind()
-            _ = try await store.pool.query(.bumpKinds([GenerationBump(appID: kind.appID, kindID: kind.id)]))
+            _ = try await store.pool.query(.bumpKinds([EveryoneReload(appID: kind.appID, kindID: kind.id)]))
             let kindID = try await retire(store)
             let again = try #require(try await store.store.retire(app: TestKinds.app, kind: "Purchases"))
             #expect(!again.isChanged && again.timelines == 2)

@@ -10,7 +10,7 @@ struct SnapshotTests {
 
     private func save(_ list: LeasedList, _ store: TestStore, entry: String = entry) async throws -> Int? {
         try await store.pool.query(
-            .saveSnapshots(list.timelines.map { SnapshotWrite(row: $0.row, token: list.lease, entry: entry) })
+            .saveSnapshots(list.timelines.map { (row: $0.row, token: list.lease, entry: entry) })
         ).first
     }
 

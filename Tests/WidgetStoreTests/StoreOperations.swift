@@ -83,7 +83,7 @@ extension TestStore {
 
     @discardableResult
     func end(_ list: LeasedList, isCompared: Bool = true) async throws -> EndedList.Outcome? {
-        let ends = [ListEnd(list.hold, isCompared: isCompared)]
+        let ends = [(hold: list.hold, isCompared: isCompared)]
         return try await pool.query(.endLists(ends, worker: PostgresUUID(high: 1, low: 1))).first?.outcome
     }
 
@@ -135,6 +135,6 @@ extension TestStore {
 
 extension LeasedList {
     var orphans: [OrphanedTimeline] {
-        timelines.map { OrphanedTimeline(row: $0.row, requested: $0.state.requested) }
+        timelines.map { (row: $0.row, requested: $0.state.requested) }
     }
 }

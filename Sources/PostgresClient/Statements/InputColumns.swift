@@ -1,9 +1,9 @@
 /// The columns of a statement's input rows, each declared once: its name in the text, its type, and how it is taken from an
 /// element.
 ///
-///     static let input = InputColumns<Deletion>([.init("id") { $0.id }, .init("lease") { $0.lease }])
-///     static let sql = "WITH input AS MATERIALIZED (SELECT * FROM \(input.rows("i")) …"
-///     init(_ deletions: [Deletion]) { parameters = Self.input.parameters(deletions) }
+///     private let deletions = InputColumns<Deletion>([.init("id") { $0.id }, .init("lease") { $0.lease }])
+///     private let text = "WITH input AS MATERIALIZED (SELECT * FROM \(deletions.rows("i")) …"
+///     static func delete(_ rows: [Deletion]) -> … { PostgresQuery(text, binding: deletions.parameters(rows)) }
 @usableFromInline
 package struct InputColumns<Element: Sendable>: Sendable {
     @usableFromInline
@@ -38,6 +38,9 @@ package struct InputColumns<Element: Sendable>: Sendable {
 
     /// Names of the columns, for a select list or a column list.
     package var names: String { columns.map(\.name).joined(separator: ", ") }
+
+    /// Assignments of the columns for `ON CONFLICT … DO UPDATE SET`.
+    package var updates: String { columns.map { "\($0.name) = excluded.\($0.name)" }.joined(separator: ", ") }
 
     /// The set-returning expression with its alias and column names, and the row's place from 1 as `ord`.
     ///

@@ -2,6 +2,7 @@ import KafkaClient
 import Logging
 import PostgresClient
 import ServiceLifecycle
+import WidgetEvents
 import WidgetModel
 import WidgetStore
 
@@ -232,7 +233,7 @@ extension IngestService {
 
     private func decisions(
         _ fold: BatchFold, _ outcome: BatchApplier.Outcome, _ batch: PreparedBatch
-    ) -> [DecisionRecord] {
+    ) -> [TimelineDecidedEvent] {
         let refused = MarkDecisions.records(of: outcome.rejected) { event in
             let record = batch.batch.records[event.record]
             return configuration.topics.all.firstIndex(of: batch.batch.topic(event.record)).map { topic in

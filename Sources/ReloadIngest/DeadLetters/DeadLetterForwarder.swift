@@ -38,6 +38,7 @@ package final class DeadLetterForwarder: Service {
         try? await cancelWhenGracefulShutdown {
             var failures = 0
             while !Task.isCancelled {
+                let mark = self.signal.mark(.timelines)
                 do {
                     while try await self.forward() {}
                     failures = 0
@@ -45,7 +46,7 @@ package final class DeadLetterForwarder: Service {
                     failures += 1
                     self.logger.warning("cannot forward dead letters", metadata: ["error": "\(error)"])
                 }
-                try await self.signal.wait(timeout: self.interval)
+                _ = try await self.signal.wait(past: mark, timeout: self.interval, clock: ContinuousClock())
                 if failures > 0 {
                     var generator = SystemRandomNumberGenerator()
                     let delay = Backoff(base: .milliseconds(200), cap: .seconds(10))

@@ -31,7 +31,7 @@ struct Collector: Sendable {
         }
         let orphans = buried.map { place in
             let timeline = items[place].timeline
-            return OrphanedTimeline(row: timeline.row, requested: timeline.state.requested)
+            return (row: timeline.row, requested: timeline.state.requested)
         }
         let (locked, revived) = try await context.persistently(until: deadline) {
             try await context.pool.withTransaction { connection in

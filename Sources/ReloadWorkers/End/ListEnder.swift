@@ -97,7 +97,7 @@ final class ListEnder: Sendable {
             var pipeline = PostgresPipeline()
             _ = pipeline.append(.commitAsynchronously())
             let ended = pipeline.append(
-                .endLists(lists.map { ListEnd($0.list.hold, isCompared: isCompared) }, worker: context.worker))
+                .endLists(lists.map { (hold: $0.list.hold, isCompared: isCompared) }, worker: context.worker))
             return try await context.pool.transaction(pipeline).rows(ended)
         }
         let outcomes = Dictionary(rows.map { ($0.hold, $0.outcome) }, uniquingKeysWith: { first, _ in first })
@@ -113,7 +113,7 @@ final class ListEnder: Sendable {
     private func giveBack(_ lists: [ClosedList]) async throws {
         guard !lists.isEmpty else { return }
         let returns = lists.map { closed in
-            ListReturn(closed.list.hold, delay: closed.returnDelay ?? .zero, counts: closed.hasStored)
+            (hold: closed.list.hold, delay: closed.returnDelay ?? .zero, counts: closed.hasStored)
         }
         let held = Set(try await context.pool.query(.giveBackLists(returns)))
         // Nobody else knows that something was published under a lease that is lost.
@@ -138,9 +138,9 @@ final class ListEnder: Sendable {
         }
         suspects.subtract(last.keys)
         for _ in 0..<Self.comparisons {
-            let compared =
-                last.values.map { PublishedRevision(row: $0.row, revision: $0.revision) }
-                + suspects.map { PublishedRevision(row: $0, revision: last[$0]?.revision ?? 0) }
+            let compared: [PublishedRevision] =
+                last.values.map { (row: $0.row, revision: $0.revision) }
+                + suspects.map { (row: $0, revision: last[$0]?.revision ?? 0) }
             guard !compared.isEmpty else { break }
             let found = try await context.pool.query(.comparePublished(compared))
             let rows = found.filter { $0.timeline != nil }

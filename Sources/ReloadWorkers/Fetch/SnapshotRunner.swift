@@ -61,8 +61,9 @@ struct SnapshotRunner: Sendable {
         for (item, outcome) in zip(wanted, response.outcomes) {
             if case .value(let entry) = outcome {
                 writes.append(
-                    SnapshotWrite(
-                        row: item.timeline.row, token: item.token, entry: String(decoding: entry, as: UTF8.self)))
+                    (
+                        row: item.timeline.row, token: item.token, entry: String(decoding: entry, as: UTF8.self)
+                    ))
             } else if let failure = ProviderFailure(outcome) {
                 count(failure, 1, batch)
             }

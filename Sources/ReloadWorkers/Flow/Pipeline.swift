@@ -1,5 +1,6 @@
 import Logging
 import PostgresClient
+import WidgetEvents
 import WidgetModel
 import WidgetStore
 
@@ -229,7 +230,7 @@ final class Pipeline: Sendable {
         }
         context.statistics.count(stored: stored)
         context.meter.stored(stored, at: context.clock.elapsed)
-        context.decisions?.record(stored.map { DecisionRecord($0) })
+        context.decisions?.record(stored.map { TimelineDecidedEvent($0) })
         if let onStored = context.onStored {
             for stored in stored where stored.isChanged {
                 onStored(stored.fetched.item.timeline.id, stored.fetched.item.timeline.cause)

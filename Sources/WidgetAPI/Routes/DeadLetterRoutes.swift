@@ -84,7 +84,8 @@ struct DeadLetterRoutes: Sendable {
         var counts = JSONObject()
         for cause in DeadLetterCause.allCases {
             let filter = DeadLetterFilter(owner: .app(call.app), causes: [cause])
-            let count = try await parts.store.pool.query(.countDeadLetters(filter, limit: Self.countLimit)).first ?? 0
+            let count =
+                try await parts.store.pool.query(Statements.countDeadLetters(filter, limit: Self.countLimit)).first ?? 0
             counts[cause.rawValue] = .number(JSONNumber(count))
         }
         return (["counts": .object(counts), "limit": .number(JSONNumber(Self.countLimit))] as JSONValue).response()
@@ -100,7 +101,7 @@ struct DeadLetterRoutes: Sendable {
         try call.allowQuery("dryRun")
         var filter = DeadLetterFilter(owner: .app(call.app))
         filter.ids = [try letterID(call)]
-        guard try await parts.store.pool.query(.countDeadLetters(filter, limit: 1)) == [1] else {
+        guard try await parts.store.pool.query(Statements.countDeadLetters(filter, limit: 1)) == [1] else {
             throw Problem.notFound
         }
         return try await replay(filter, 1, call)

@@ -144,6 +144,14 @@ private let readDeadLetterSQL = """
     FROM dead_letter d WHERE d.id = $1::int8 AND ($2::text IS NULL OR d.app = $2::text)
     """
 
+private let listAppDeadLettersSQL = """
+    SELECT \(DeadLetterSummary.columns)
+    FROM dead_letter d
+    WHERE \(DeadLetterFilter.waiting) AND d.app = $1::text
+        AND (cardinality($2::text[]) = 0 OR d.cause = ANY ($2::text[])) AND d.id < $3::int8
+    ORDER BY d.id DESC LIMIT $4::int8
+    """
+
 extension PostgresStatement where Self == Statements {
     /// Dead letters that wait, newest first.
     package static func listDeadLetters(_ filter: DeadLetterFilter, limit: Int) -> PostgresQuery<DeadLetterSummary> {
@@ -172,5 +180,18 @@ extension PostgresStatement where Self == Statements {
     /// The time now, as the database has it.
     package static func databaseTime() -> PostgresQuery<Timestamp> {
         PostgresQuery("SELECT clock_timestamp() AS now") { row in try row.value("now") }
+    }
+
+    /// Dead letters of one app that wait, newest first, in pages.
+    ///
+    /// - Parameters:
+    ///   - causes: any if empty.
+    ///   - before: those before this id.
+    package static func listAppDeadLetters(
+        app: String, causes: [DeadLetterCause] = [], before: Int64? = nil, limit: Int
+    ) -> PostgresQuery<DeadLetterSummary> {
+        PostgresQuery(listAppDeadLettersSQL, app, PostgresArray(causes), before ?? .max, limit) { row in
+            try DeadLetterSummary(row)
+        }
     }
 }

@@ -2,20 +2,8 @@ package import PostgresClient
 import WidgetModel
 
 /// A snapshot to store.
-package struct SnapshotWrite: Sendable {
-    /// Primary key of the timeline's row.
-    package var row: Int64
-    /// Token of the fetch.
-    package var token: Int64
-    /// Canonical JSON of one entry.
-    package var entry: String
-
-    package init(row: Int64, token: Int64, entry: String) {
-        self.row = row
-        self.token = token
-        self.entry = entry
-    }
-}
+/// `row`: primary key of the timeline; `token`: of the fetch; `entry`: canonical JSON of one entry.
+package typealias SnapshotWrite = (row: Int64, token: Int64, entry: String)
 
 private let input = InputColumns<SnapshotWrite>([
     .init("id") { $0.row }, .init("token") { $0.token }, .init("entry") { $0.entry },

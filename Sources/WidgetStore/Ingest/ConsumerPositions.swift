@@ -63,7 +63,7 @@ private let advancePositionsSQL = """
         FROM locked l WHERE p.topic = l.topic AND p.partition = l.partition
         RETURNING 1
     )
-    SELECT require_positions((SELECT count(*) FROM moved), (SELECT count(*) FROM advancePositionsInput))
+    SELECT require_positions((SELECT count(*) FROM moved), (SELECT count(*) FROM input))
     """
 
 package struct StoredPosition: Sendable {
@@ -72,6 +72,16 @@ package struct StoredPosition: Sendable {
     package let epoch: Int64
     package let nextOffset: Int64?
     package let updatedAt: Timestamp
+}
+
+/// SQLSTATEs by which statements fail a transaction of ingest.
+package enum StoreState {
+    /// A position is no longer this process's.
+    package static let fenced = "FR001"
+    /// Other apps are diverted than the process believes.
+    package static let otherDiversions = "FR002"
+    /// A topic of the batch is halted.
+    package static let halted = "FR003"
 }
 
 extension PostgresStatement where Self == Statements {
@@ -124,5 +134,26 @@ extension PostgresStatement where Self == Statements {
     /// Forgets all positions: each partition goes on at its earliest message.
     package static func forgetPositions() -> PostgresQuery<Void> {
         PostgresQuery("UPDATE consumer_position SET epoch = epoch + 1, next_offset = NULL, updated_at = now()")
+    }
+
+    /// The id of the Kafka cluster that the positions are of; no row before a process has started.
+    package static func readCluster() -> PostgresQuery<String> {
+        PostgresQuery("SELECT id FROM kafka_cluster") { row in try row.value("id") }
+    }
+
+    /// Records the cluster's id if none is recorded yet; answers the recorded one, and locks it.
+    package static func recordCluster(_ id: String) -> PostgresQuery<String> {
+        PostgresQuery(
+            """
+            INSERT INTO kafka_cluster AS c (id) VALUES ($1::text)
+            ON CONFLICT (is_only) DO UPDATE SET id = c.id
+            RETURNING id
+            """, id
+        ) { row in try row.value("id") }
+    }
+
+    /// Replaces the recorded id.
+    package static func replaceCluster(_ id: String) -> PostgresQuery<Void> {
+        PostgresQuery("UPDATE kafka_cluster SET id = $1::text", id)
     }
 }

@@ -52,11 +52,6 @@ package struct EventOutcome: Hashable, Sendable {
         self.pointer = pointer
     }
 
-    fileprivate static let columns = """
-        o.app_id, o.event_id, o.type, o.topic, o.partition, o."offset", o.user_id, o.widget, o.event_time, o.result, o.code,
-        o.detail, o.pointer
-        """
-
     fileprivate init(_ row: borrowing PostgresRow) throws(PostgresError) {
         self.init(
             appID: try row.value("app_id"), event: try row.value("event_id"), type: try row.value("type"),
@@ -67,30 +62,24 @@ package struct EventOutcome: Hashable, Sendable {
     }
 }
 
-private let insertEventOutcomesInput = InputColumns<EventOutcome>([
+private let outcomeColumns = InputColumns<EventOutcome>([
     .init("app_id") { $0.appID }, .init("event_id") { $0.event }, .init("type") { $0.type },
-    .init("topic") { $0.topic }, .init("partition") { $0.partition }, .init("place") { $0.offset },
+    .init("topic") { $0.topic }, .init("partition") { $0.partition }, .init("\"offset\"") { $0.offset },
     .init("user_id") { $0.user }, .init("widget") { $0.widget }, .init("event_time") { $0.time },
     .init("result") { $0.result }, .init("code") { $0.code }, .init("detail") { $0.detail },
     .init("pointer") { $0.pointer },
 ])
 
 private let insertEventOutcomesSQL = """
-    INSERT INTO event_outcome (app_id, event_id, type, topic, partition, "offset", user_id, widget, event_time, result,
-                               code, detail, pointer)
-    SELECT i.app_id, i.event_id, i.type, i.topic, i.partition, i.place, i.user_id, i.widget, i.event_time, i.result,
-           i.code, i.detail, i.pointer
-    FROM \(insertEventOutcomesInput.rows("i"))
+    INSERT INTO event_outcome (\(outcomeColumns.names))
+    SELECT \(outcomeColumns.names) FROM \(outcomeColumns.rows("i"))
     ORDER BY i.app_id, i.event_id
     ON CONFLICT (app_id, event_id) DO UPDATE
-        SET type = excluded.type, topic = excluded.topic, partition = excluded.partition, "offset" = excluded."offset",
-            user_id = excluded.user_id, widget = excluded.widget, event_time = excluded.event_time,
-            result = excluded.result, code = excluded.code, detail = excluded.detail, pointer = excluded.pointer,
-            recorded_at = excluded.recorded_at
+        SET \(outcomeColumns.updates), recorded_at = excluded.recorded_at
     """
 
 private let readEventOutcomeSQL = """
-    SELECT \(EventOutcome.columns)
+    SELECT o.*
     FROM event_outcome o JOIN app a ON a.id = o.app_id
     WHERE a.name = $1::text AND o.event_id = $2::text AND ($3::text IS NULL OR o.user_id = $3::text)
     """
@@ -111,7 +100,7 @@ private let findEventOutcomesSQL = """
     """
 
 private let ignoredEventsSQL = """
-    SELECT \(EventOutcome.columns)
+    SELECT o.*
     FROM event_outcome o JOIN app a ON a.id = o.app_id
     WHERE a.name = $1::text AND o.widget = $2::text AND o.result IN ('outdated', 'ignored')
     ORDER BY o.seq DESC
@@ -145,7 +134,7 @@ extension PostgresStatement where Self == Statements {
     ///
     /// - Parameter outcomes: one of each app and id.
     package static func insertEventOutcomes(_ outcomes: [EventOutcome]) -> PostgresQuery<Void> {
-        PostgresQuery(insertEventOutcomesSQL, binding: insertEventOutcomesInput.parameters(outcomes))
+        PostgresQuery(insertEventOutcomesSQL, binding: outcomeColumns.parameters(outcomes))
     }
 
     /// The outcome of an app's event.

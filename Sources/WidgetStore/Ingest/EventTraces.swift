@@ -1,4 +1,5 @@
 package import PostgresClient
+package import WidgetModel
 
 package typealias EventTrace = (position: EventPosition, traceparent: String)
 

@@ -5,7 +5,8 @@ extension PostgresStatement where Self == Statements {
     /// place in the order of the ids, from 0, among those that are alive.
     ///
     /// - Parameter timeout: time after which a silent process counts as gone.
-    package static func registerIngest(_ id: PostgresUUID, timeout: Duration) -> PostgresQuery<(count: Int, rank: Int)> {
+    package static func registerIngest(_ id: PostgresUUID, timeout: Duration) -> PostgresQuery<(count: Int, rank: Int)>
+    {
         PostgresQuery(
             """
             WITH gone AS (
@@ -16,7 +17,9 @@ extension PostgresStatement where Self == Statements {
             SELECT count(*)::int4 + 1 AS members, count(*) FILTER (WHERE m.id < $1::uuid)::int4 AS rank
             FROM ingest_member m WHERE m.id <> $1::uuid AND m.seen_at > now() - $2::int8 * interval '1 ms'
             """, id, timeout.wholeMilliseconds
-        ) { row in (count: Int(try row.value("members", as: Int32.self)), rank: Int(try row.value("rank", as: Int32.self))) }
+        ) { row in
+            (count: Int(try row.value("members", as: Int32.self)), rank: Int(try row.value("rank", as: Int32.self)))
+        }
     }
 
     /// Removes an ingest process that has stopped, so that the others take its partitions at their next look.

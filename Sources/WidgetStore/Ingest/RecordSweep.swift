@@ -1,21 +1,24 @@
 package import PostgresClient
 package import WidgetModel
 
-/// A reload of the timelines of everyone that match a configuration: not bounded, so a sweep marks them in paced chunks.
-package struct MatchingSweep: Hashable, Sendable {
+/// Reloads of everyone, folded: of one kind, or of all kinds of an app.
+package struct EveryoneReload: Hashable, Sendable {
     package var appID: Int32
-    /// `nil`: all kinds of the app, each a sweep of its own.
+    /// `nil`: all kinds of the app.
     package var kindID: Int32?
-    /// Canonical JSON object that the configuration must contain.
-    package var matching: String
+    /// Canonical JSON object that the configuration must contain: a sweep marks such timelines in paced chunks. `nil`: any;
+    /// a generation is incremented.
+    package var matching: String?
+    /// Number of events that are folded into it.
     package var events: Int64
     package var urgency: RequestUrgency
+    /// The latest of them, and its reason.
     package var cause: EventPosition
     package var reason: ReloadReason
 
     package init(
-        appID: Int32, kindID: Int32?, matching: String, events: Int64, urgency: RequestUrgency, cause: EventPosition,
-        reason: ReloadReason
+        appID: Int32, kindID: Int32?, matching: String? = nil, events: Int64, urgency: RequestUrgency,
+        cause: EventPosition, reason: ReloadReason
     ) {
         self.appID = appID
         self.kindID = kindID
@@ -40,7 +43,7 @@ let mergingSweeps = """
     cause_offset = excluded.cause_offset, cause_reason = excluded.cause_reason
     """
 
-private let input = InputColumns<MatchingSweep>([
+private let input = InputColumns<EveryoneReload>([
     .init("app_id") { $0.appID }, .init("kind_id") { $0.kindID }, .init("matching") { $0.matching },
     .init("events") { $0.events }, .init("urgency") { $0.urgency },
     .init("cause_topic") { $0.cause.topic },
@@ -69,7 +72,7 @@ extension PostgresStatement where Self == Statements {
     /// Records sweeps of matching timelines; equal ones that have not started yet take the events in.
     ///
     /// - Parameter sweeps: in the order of the log.
-    package static func recordSweep(_ sweeps: [MatchingSweep]) -> PostgresQuery<Void> {
+    package static func recordSweep(_ sweeps: [EveryoneReload]) -> PostgresQuery<Void> {
         PostgresQuery(recordSweepSQL, binding: input.parameters(sweeps))
     }
 }

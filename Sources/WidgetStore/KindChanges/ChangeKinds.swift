@@ -10,12 +10,6 @@ private let kindsToChangeSQL = """
     ORDER BY c.kind_id
     """
 
-package struct LockedKindChange: Hashable, Sendable {
-    package let retires: Bool
-    /// LockedKindChange of the timeline up to which the pass has come.
-    package let cursor: Int64
-}
-
 package struct KindChangePage: Hashable, Sendable {
     /// Timelines looked at; fewer than the limit: there are no more.
     package let examined: Int
@@ -72,18 +66,19 @@ extension PostgresStatement where Self == Statements {
         PostgresQuery(kindsToChangeSQL, maximumLists) { row in try row.value("kind_id") }
     }
 
-    /// Locks the change of a kind for one chunk; no row: there is none, it waits, or another process works on it.
+    /// Locks the change of a kind for one chunk; no row: there is none, it waits, or another process works on it. The cursor is the
+    /// row of the timeline up to which the pass has come.
     ///
     /// The kind's definition must be read by a later statement of the transaction: a change of the definition holds this lock
     /// until it is committed, and restarts the move.
-    package static func lockKindChange(kindID: Int32) -> PostgresQuery<LockedKindChange> {
+    package static func lockKindChange(kindID: Int32) -> PostgresQuery<(retires: Bool, cursor: Int64)> {
         PostgresQuery(
             """
             SELECT c.retires, c.cursor FROM kind_change c JOIN kind k ON k.id = c.kind_id
             WHERE c.kind_id = $1::int4 AND c.pass_begins_at <= now() AND (k.retired_at IS NOT NULL) = c.retires
             FOR NO KEY UPDATE OF c SKIP LOCKED
             """, kindID
-        ) { row in LockedKindChange(retires: try row.value("retires"), cursor: try row.value("cursor")) }
+        ) { row in (retires: try row.value("retires"), cursor: try row.value("cursor")) }
     }
 
     /// A page of a kind's timelines in row order, with those whose widgets are to be moved or removed. Nothing is locked.

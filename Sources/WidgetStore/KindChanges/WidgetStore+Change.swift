@@ -29,7 +29,7 @@ extension WidgetStore {
     package func changeChunk(kindID: Int32, limit: Int, settling: Duration) async throws -> KindChunk? {
         try await pool.withTransaction { connection in
             guard let change = try await connection.query(.lockKindChange(kindID: kindID)).first,
-                let kind = try await connection.query(.readKind(id: kindID)).first
+                let kind = try await connection.query(.listKinds(id: kindID)).first
             else { return nil }
             let query = Statements.kindChangePage(kind, retires: change.retires, after: change.cursor, limit: limit)
             guard let page = try await connection.query(query).first else { return nil }

@@ -18,29 +18,6 @@ package struct RegisteredKind: Hashable, Sendable {
     package var isPaused: Bool { pausedAt != nil || appPausedAt != nil }
 }
 
-private let kindSQL = """
-    SELECT k.id, k.app_id, a.name AS app, a.developer_mode, d.definition::text AS definition,
-           k.retired_at IS NOT NULL AS retired, k.paused_at, a.paused_at AS app_paused_at
-    FROM kind k JOIN app a ON a.id = k.app_id JOIN kind_definition d ON d.kind_id = k.id
-    """
-
-private func decodeKind(_ row: borrowing PostgresRow) throws(PostgresError) -> RegisteredKind {
-    let app: String = try row.value("app")
-    return RegisteredKind(
-        id: try row.value("id"), appID: try row.value("app_id"), app: app,
-        isDeveloperMode: try row.value("developer_mode"), definition: try row.definition("definition", of: app),
-        isRetired: try row.value("retired"), pausedAt: try row.optional("paused_at"),
-        appPausedAt: try row.optional("app_paused_at"))
-}
-
-private let listKindsSQL = """
-    \(kindSQL)
-    WHERE $1::text IS NULL OR a.name = $1::text
-    ORDER BY a.name, k.name
-    """
-
-private let readKindSQL = "\(kindSQL) WHERE k.id = $1::int4"
-
 /// An app's row, with the secrets that sign its provider calls.
 package struct RegisteredApp: Sendable {
     package let id: Int32
@@ -56,16 +33,28 @@ package struct RegisteredApp: Sendable {
 }
 
 extension PostgresStatement where Self == Statements {
-    /// All kinds with their definitions, by app and name.
+    /// Kinds with their definitions, by app and name.
     ///
-    /// - Parameter app: `nil`: of every app.
-    package static func listKinds(app: String? = nil) -> PostgresQuery<RegisteredKind> {
-        PostgresQuery(listKindsSQL, app) { row in try decodeKind(row) }
-    }
-
-    /// One kind by its row id, a retired one too.
-    package static func readKind(id: Int32) -> PostgresQuery<RegisteredKind> {
-        PostgresQuery(readKindSQL, id) { row in try decodeKind(row) }
+    /// - Parameters:
+    ///   - app: `nil`: of every app.
+    ///   - id: only the kind of this row; `nil`: all.
+    package static func listKinds(app: String? = nil, id: Int32? = nil) -> PostgresQuery<RegisteredKind> {
+        PostgresQuery(
+            """
+            SELECT k.id, k.app_id, a.name AS app, a.developer_mode, d.definition::text AS definition,
+                   k.retired_at IS NOT NULL AS retired, k.paused_at, a.paused_at AS app_paused_at
+            FROM kind k JOIN app a ON a.id = k.app_id JOIN kind_definition d ON d.kind_id = k.id
+            WHERE ($1::text IS NULL OR a.name = $1::text) AND ($2::int4 IS NULL OR k.id = $2::int4)
+            ORDER BY a.name, k.name
+            """, app, id
+        ) { row in
+            let app: String = try row.value("app")
+            return RegisteredKind(
+                id: try row.value("id"), appID: try row.value("app_id"), app: app,
+                isDeveloperMode: try row.value("developer_mode"),
+                definition: try row.definition("definition", of: app), isRetired: try row.value("retired"),
+                pausedAt: try row.optional("paused_at"), appPausedAt: try row.optional("app_paused_at"))
+        }
     }
 
     package static func listApps() -> PostgresQuery<RegisteredApp> {

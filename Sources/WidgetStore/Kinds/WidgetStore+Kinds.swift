@@ -118,7 +118,7 @@ extension WidgetStore {
     /// Requires that all timelines of a retired kind are collected before it is registered again.
     private func requireCollected(_ kind: RegisteredKind, _ connection: PostgresConnection) async throws {
         let limit = Self.timelineCountLimit
-        let left = try await connection.query(.countTimelines(kindID: kind.id, limit: limit)).first ?? 0
+        let left = try await connection.query(Statements.countTimelines(kindID: kind.id, limit: limit)).first ?? 0
         guard left > 0 else { return }
         throw KindConflict(
             app: kind.app, kind: kind.definition.name,
@@ -145,5 +145,36 @@ extension KindDefinition {
 extension RegisteredKind {
     fileprivate func isNamed(_ kind: String, of app: String) -> Bool {
         Text.equal(self.app, app) && Text.equal(definition.name, kind)
+    }
+}
+
+extension WidgetStore {
+    /// Registers one kind of an app, or changes it, as a manifest that lists it would; its other kinds and the app itself
+    /// are left as they are.
+    ///
+    /// - Parameter isDryRun: returns the change without making it.
+    /// - Returns: nil when the app is not registered. Only a manifest registers apps, since they have secrets.
+    /// - Throws: ``KindConflict`` when the kind is still being retired; `PostgresError`.
+    package func put(
+        _ definition: KindDefinition, of app: String, isDryRun: Bool = false
+    ) async throws -> KindChange? {
+        let change: KindChange? = try await pool.withTransaction { connection in
+            _ = try await connection.query(.lockManifests())
+            let apps = try await connection.query(.listApps())
+            guard let appID = apps.first(where: { Text.equal($0.name, app) })?.id else { return nil }
+            let registered = try await connection.query(.listKinds(app: app))
+            let changes = try await difference(
+                [AppDefinition(name: app, kinds: [definition])], registered: registered, connection)
+            guard let change = changes.first(where: { Text.equal($0.kind, definition.name) }) else { return nil }
+            if isDryRun || change.action == .keep { return change }
+            _ = try await connection.execute(.upsertKind(appID: appID, definition: definition))
+            if change.moving != nil {
+                _ = try await connection.execute(.beginMove(appID: appID, kind: definition.name))
+            }
+            _ = try await connection.execute(.renewPlaceholders(appID: appID))
+            return change
+        }
+        if !isDryRun, change?.moving != nil { await notifyWorkers() }
+        return change
     }
 }

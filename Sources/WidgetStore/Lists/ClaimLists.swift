@@ -18,17 +18,7 @@ package struct ClaimWish: Hashable, Sendable {
 }
 
 /// One row of a claim: a list with one of its timelines; or with none, if all are superseded.
-package struct ClaimRow: Sendable {
-    package let list: Int64
-    package let kindID: Int32
-    package let lane: ReloadLane
-    package let dueAt: Timestamp
-    package let readySince: Timestamp
-    package let generation: Int64?
-    package let token: Int64
-    package let suspects: [Int64]
-    package let timeline: ClaimedTimeline?
-}
+package typealias ClaimRow = (list: LeasedList, readySince: Timestamp, timeline: ClaimedTimeline?)
 
 private let wanted = InputColumns<ClaimWish>([
     .init("kind_id") { $0.kindID }, .init("lane") { $0.lane },
@@ -79,26 +69,38 @@ package struct Claim: Sendable {
         self.lists = lists
     }
 
-    /// Groups the rows of a claim by list; nil: nothing was claimed.
-    package init?(_ rows: [ClaimRow]) {
-        guard let first = rows.first else { return nil }
+    /// Groups timelines by list; nil: there are no lists.
+    private init?(_ token: Int64?, _ items: [(list: LeasedList, timeline: ClaimedTimeline?)]) {
+        guard let token, !items.isEmpty else { return nil }
         var lists: [LeasedList] = []
         var places: [Int64: Int] = [:]
-        for row in rows {
-            let place: Int
-            if let known = places[row.list] {
-                place = known
-            } else {
-                place = lists.count
-                places[row.list] = place
-                lists.append(
-                    LeasedList(
-                        id: row.list, kindID: row.kindID, lane: row.lane, dueAt: row.dueAt, generation: row.generation,
-                        lease: row.token, suspects: row.suspects, timelines: []))
+        for (list, timeline) in items {
+            let place = places[list.id] ?? lists.count
+            if place == lists.count {
+                places[list.id] = place
+                lists.append(list)
             }
-            if let timeline = row.timeline { lists[place].timelines.append(timeline) }
+            if let timeline { lists[place].timelines.append(timeline) }
         }
-        self.init(token: first.token, lists: lists)
+        self.init(token: token, lists: lists)
+    }
+
+    /// The lists of a claim's rows; nil: nothing was claimed.
+    package init?(_ rows: [ClaimRow]) {
+        self.init(rows.first?.list.lease, rows.map { ($0.list, $0.timeline) })
+    }
+
+    /// The lists that a mark appended leased to this process; nil: none.
+    package init?(_ marked: [MarkedTimeline], token: Int64) {
+        var items: [(list: LeasedList, timeline: ClaimedTimeline?)] = []
+        for marked in marked {
+            guard let hold = marked.list else { continue }
+            let list = LeasedList(
+                id: hold.id, kindID: marked.timeline.kindID, lane: marked.lane, dueAt: marked.listedAt,
+                lease: hold.lease, timelines: [])
+            items.append((list: list, timeline: marked.timeline))
+        }
+        self.init(token, items)
     }
 }
 
@@ -135,11 +137,11 @@ extension PostgresStatement where Self == Statements {
     package static func claimLists(_ wishes: [ClaimWish], lease: Duration) -> PostgresQuery<ClaimRow> {
         PostgresQuery(claimListsSQL, binding: wanted.parameters(wishes, lease.wholeMilliseconds)) { row in
             let isEmpty = try row.optional("row", as: Int64.self) == nil
-            return ClaimRow(
-                list: try row.value("list"), kindID: try row.value("list_kind"), lane: try row.value("lane"),
-                dueAt: try row.value("due_at"), readySince: try row.value("ready_since"),
-                generation: try row.optional("list_generation"), token: try row.value("lease"),
-                suspects: try row.optionalArray("suspects") ?? [], timeline: isEmpty ? nil : try ClaimedTimeline(row))
+            let list = LeasedList(
+                id: try row.value("list"), kindID: try row.value("list_kind"), lane: try row.value("lane"),
+                dueAt: try row.value("due_at"), generation: try row.optional("list_generation"),
+                lease: try row.value("lease"), suspects: try row.optionalArray("suspects") ?? [], timelines: [])
+            return (list, try row.value("ready_since"), isEmpty ? nil : try ClaimedTimeline(row))
         }
     }
 

@@ -17,16 +17,9 @@ package struct EndedList: Sendable {
 }
 
 /// One end of a list.
-package struct ListEnd: Sendable {
-    package let hold: ListHold
-    /// Whether what was published was compared after the acknowledgement.
-    package let isCompared: Bool
-
-    package init(_ hold: ListHold, isCompared: Bool) {
-        self.hold = hold
-        self.isCompared = isCompared
-    }
-}
+///
+/// `isCompared`: what was published was compared after the acknowledgement.
+package typealias ListEnd = (hold: ListHold, isCompared: Bool)
 
 private let input = InputColumns<ListEnd>([
     .init("id") { $0.hold.id }, .init("lease") { $0.hold.lease }, .init("compared") { $0.isCompared },
@@ -53,18 +46,8 @@ private let endListsSQL = """
     FROM checked i LEFT JOIN ended e ON e.id = i.id AND e.lease = i.lease
     """
 
-package struct ListReturn: Sendable {
-    package let hold: ListHold
-    package let delay: Duration
-    /// Whether the lease counts: rows of the list may be stored and not published.
-    package let counts: Bool
-
-    package init(_ hold: ListHold, delay: Duration, counts: Bool) {
-        self.hold = hold
-        self.delay = delay
-        self.counts = counts
-    }
-}
+/// `counts`: the lease counts, for rows of the list may be stored and not published.
+package typealias ListReturn = (hold: ListHold, delay: Duration, counts: Bool)
 
 private let returns = InputColumns<ListReturn>([
     .init("id") { $0.hold.id }, .init("lease") { $0.hold.lease }, .init("delay") { $0.delay.wholeMilliseconds },

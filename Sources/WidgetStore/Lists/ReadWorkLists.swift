@@ -57,20 +57,19 @@ extension PostgresStatement where Self == Statements {
     /// - Parameter app: nil: every app.
     package static func readWorkLists(app: String?) -> PostgresQuery<WorkLists> {
         PostgresQuery(readWorkListsSQL, app) { row in
-            func integer(_ value: Int64) -> Int { Int(value) }
-            return WorkLists(
+            WorkLists(
                 app: try row.value("app"), kind: try row.value("kind"), lane: try row.value("lane"),
                 isPaused: try row.value("paused"),
                 ready: WorkCount(
-                    lists: integer(try row.value("ready_lists")), timelines: integer(try row.value("ready_timelines"))),
+                    lists: try row.value("ready_lists"), timelines: try row.value("ready_timelines")),
                 leased: WorkCount(
-                    lists: integer(try row.value("leased_lists")), timelines: integer(try row.value("leased_timelines"))
+                    lists: try row.value("leased_lists"), timelines: try row.value("leased_timelines")
                 ),
                 resting: WorkCount(
-                    lists: integer(try row.value("resting_lists")),
-                    timelines: integer(try row.value("resting_timelines"))),
+                    lists: try row.value("resting_lists"),
+                    timelines: try row.value("resting_timelines")),
                 later: WorkCount(
-                    lists: integer(try row.value("later_lists")), timelines: integer(try row.value("later_timelines"))),
+                    lists: try row.value("later_lists"), timelines: try row.value("later_timelines")),
                 oldest: try row.optional("oldest", as: Double.self).map { .seconds($0) }, next: try row.optional("next")
             )
         }

@@ -19,18 +19,6 @@ private let serverSettingsSQL = """
     WHERE name IN (\(names.map { "'\($0)'" }.joined(separator: ", ")))
     """
 
-package struct ServerSessions: Hashable, Sendable {
-    package let connections: Int64
-    package let seesOthers: Bool
-    package let isSuperuser: Bool
-}
-
-package struct OddIndex: Hashable, Sendable {
-    package let table: String
-    package let index: String
-    package let isValid: Bool
-}
-
 extension PostgresStatement where Self == Statements {
     /// Server settings that matter to Freshet, for `freshet doctor`.
     package static func serverSettings() -> PostgresQuery<ServerSetting> {
@@ -41,7 +29,7 @@ extension PostgresStatement where Self == Statements {
     }
 
     /// Connections in use, and whether this role sees what the sessions of others do.
-    package static func serverSessions() -> PostgresQuery<ServerSessions> {
+    package static func serverSessions() -> PostgresQuery<(connections: Int64, seesOthers: Bool, isSuperuser: Bool)> {
         PostgresQuery(
             """
             SELECT (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend') AS connections,
@@ -49,14 +37,15 @@ extension PostgresStatement where Self == Statements {
                    coalesce((SELECT rolsuper FROM pg_roles WHERE rolname = current_user), false) AS superuser
             """
         ) { row in
-            ServerSessions(
+            (
                 connections: try row.value("connections"), seesOthers: try row.value("sees_others"),
-                isSuperuser: try row.value("superuser"))
+                isSuperuser: try row.value("superuser")
+            )
         }
     }
 
     /// Harmful indexes: invalid ones, and indexes of `timeline` besides its three, which prevent HOT updates.
-    package static func oddIndexes() -> PostgresQuery<OddIndex> {
+    package static func oddIndexes() -> PostgresQuery<(table: String, index: String, isValid: Bool)> {
         PostgresQuery(
             """
             SELECT t.relname::text AS table_name, i.relname::text AS index_name, x.indisvalid AND x.indisready AS valid
@@ -70,8 +59,34 @@ extension PostgresStatement where Self == Statements {
             ORDER BY 1, 2
             """
         ) { row in
-            OddIndex(
-                table: try row.value("table_name"), index: try row.value("index_name"), isValid: try row.value("valid"))
+            (table: try row.value("table_name"), index: try row.value("index_name"), isValid: try row.value("valid"))
+        }
+    }
+
+    /// How far back PostgreSQL has to keep row versions, and the oldest transaction: what holds vacuum back.
+    ///
+    /// Sessions of other roles show their transactions only to members of `pg_read_all_stats`; to others, those that have
+    /// written still show in the age.
+    package static func oldestSnapshot() -> PostgresQuery<(transactions: Int64, seconds: Double)> {
+        PostgresQuery(
+            """
+            SELECT greatest(
+                       coalesce((SELECT max(age(a.backend_xmin)) FROM pg_stat_activity a WHERE a.backend_xmin IS NOT NULL), 0),
+                       coalesce((SELECT max(greatest(age(r.xmin), age(r.catalog_xmin))) FROM pg_replication_slots r), 0),
+                       coalesce((SELECT max(age(p.transaction)) FROM pg_prepared_xacts p), 0),
+                       (pg_snapshot_xmax(pg_current_snapshot())::text::int8
+                        - pg_snapshot_xmin(pg_current_snapshot())::text::int8))::int8 AS transactions,
+                   coalesce((SELECT greatest(0, extract(epoch FROM clock_timestamp() - min(a.xact_start)))
+                             FROM pg_stat_activity a
+                             WHERE a.backend_type = 'client backend'), 0)::float8 AS seconds
+            """
+        ) { row in (transactions: try row.value("transactions"), seconds: try row.value("seconds")) }
+    }
+
+    /// Whether the server takes writes: not a standby, and not made read-only.
+    package static func takesWrites() -> PostgresQuery<Bool> {
+        PostgresQuery("SELECT current_setting('transaction_read_only') = 'off' AS writable") { row in
+            try row.value("writable")
         }
     }
 }

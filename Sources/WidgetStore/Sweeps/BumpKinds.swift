@@ -1,31 +1,7 @@
 package import PostgresClient
-package import WidgetModel
+import WidgetModel
 
-/// Reloads of everyone, folded: of one kind, or of all kinds of an app.
-package struct GenerationBump: Hashable, Sendable {
-    package var appID: Int32
-    /// `nil`: all kinds of the app.
-    package var kindID: Int32?
-    /// Number of events that are folded into it.
-    package var events: Int64
-    package var urgency: RequestUrgency
-    /// The latest of them, and its reason.
-    package var cause: EventPosition
-    package var reason: ReloadReason
-
-    package init(
-        appID: Int32, kindID: Int32?, events: Int64, urgency: RequestUrgency, cause: EventPosition, reason: ReloadReason
-    ) {
-        self.appID = appID
-        self.kindID = kindID
-        self.events = events
-        self.urgency = urgency
-        self.cause = cause
-        self.reason = reason
-    }
-}
-
-private let input = InputColumns<GenerationBump>([
+private let input = InputColumns<EveryoneReload>([
     .init("app_id") { $0.appID }, .init("kind_id") { $0.kindID }, .init("events") { $0.events },
     .init("urgency") { $0.urgency }, .init("cause_topic") { $0.cause.topic },
     .init("cause_partition") { $0.cause.partition }, .init("cause_offset") { $0.cause.offset },
@@ -67,7 +43,7 @@ extension PostgresStatement where Self == Statements {
     /// Answers how many kinds were incremented.
     ///
     /// - Parameter bumps: in the order of the log.
-    package static func bumpKinds(_ bumps: [GenerationBump]) -> PostgresQuery<Int64> {
+    package static func bumpKinds(_ bumps: [EveryoneReload]) -> PostgresQuery<Int64> {
         PostgresQuery(bumpKindsSQL, binding: input.parameters(bumps)) { row in try row.value("bumped") }
     }
 }

@@ -1,12 +1,6 @@
 package import PostgresClient
 import WidgetModel
 
-package struct ListedSweep: Sendable, Hashable {
-    package let id: Int64
-    /// Whether it walks a generation; else it marks.
-    package let isWalk: Bool
-}
-
 private let listSweepsSQL = """
     SELECT s.id, s.generation IS NOT NULL AS walk FROM sweep s
     WHERE s.generation IS NULL OR \(SweepChunk.hasRoom("w.generation IS NOT NULL", limit: "$2"))
@@ -129,14 +123,15 @@ private let sweepMarksSQL = """
     """
 
 extension PostgresStatement where Self == Statements {
-    /// Sweeps that can go on: not those of a generation whose kind's backlog of bulk lists is at its limit.
+    /// Sweeps that can go on: not those of a generation whose kind's backlog of bulk lists is at its limit. A sweep that does
+    /// not walk a generation marks.
     ///
     /// - Parameters:
     ///   - limit: the most sweeps to answer.
     ///   - maximumLists: number of bulk lists of a kind from which on it has no room.
-    package static func listSweeps(limit: Int, maximumLists: Int) -> PostgresQuery<ListedSweep> {
+    package static func listSweeps(limit: Int, maximumLists: Int) -> PostgresQuery<(id: Int64, isWalk: Bool)> {
         PostgresQuery(listSweepsSQL, limit, maximumLists) { row in
-            ListedSweep(id: try row.value("id"), isWalk: try row.value("walk"))
+            (id: try row.value("id"), isWalk: try row.value("walk"))
         }
     }
 

@@ -2,16 +2,8 @@ package import PostgresClient
 import WidgetModel
 
 /// An orphaned timeline as it was read before its tombstone.
-package struct OrphanedTimeline: Sendable {
-    package let row: Int64
-    /// Each revival is a request.
-    package let requested: Int64
-
-    package init(row: Int64, requested: Int64) {
-        self.row = row
-        self.requested = requested
-    }
-}
+/// `requested`: each revival is a request.
+package typealias OrphanedTimeline = (row: Int64, requested: Int64)
 
 private let input = InputColumns<OrphanedTimeline>([.init("id") { $0.row }, .init("requested") { $0.requested }])
 

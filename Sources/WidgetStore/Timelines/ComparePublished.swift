@@ -2,15 +2,7 @@ package import PostgresClient
 import WidgetModel
 
 /// The message that this process published last for a timeline; 0: none, or a tombstone.
-package struct PublishedRevision: Sendable {
-    package let row: Int64
-    package let revision: Int64
-
-    package init(row: Int64, revision: Int64) {
-        self.row = row
-        self.revision = revision
-    }
-}
+package typealias PublishedRevision = (row: Int64, revision: Int64)
 
 package struct PublishedDifference: Sendable {
     /// Primary key of the row.

@@ -84,15 +84,7 @@ package struct MarkInput: Sendable {
 }
 
 /// Room that the workers of the same process have for timelines that are marked: their lists are appended leased to it.
-package struct HandOver: Sendable {
-    package let kindIDs: [Int32]
-    package let lease: Duration
-
-    package init(kindIDs: [Int32], lease: Duration) {
-        self.kindIDs = kindIDs
-        self.lease = lease
-    }
-}
+package typealias HandOver = (kindIDs: [Int32], lease: Duration)
 
 /// A timeline that a mark wrote, with the list that was appended leased to this process.
 package struct MarkedTimeline: Sendable {

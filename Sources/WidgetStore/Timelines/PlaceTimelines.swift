@@ -52,14 +52,6 @@ private let insertTimelinesSQL = """
     SELECT count(*) AS inserted FROM placed
     """
 
-package struct LockedPlacement: Sendable {
-    package let id: TimelineID
-    /// Primary key of the row.
-    package let row: Int64
-    /// To be revived by ``PostgresStatement/markTimelines``: orphaned, asleep, or placed last more than an hour ago.
-    package let isStale: Bool
-}
-
 private let formula = RowFormula(["orphaned": "true"], kind: "d.k_")
 
 private let orphanTimelinesSQL = """
@@ -77,6 +69,39 @@ private let orphanTimelinesSQL = """
     SELECT count(*) AS orphaned FROM orphaned
     """
 
+/// Timelines that widgets are about to show, in a transaction: made, or locked against being collected.
+package struct PlacedTimelines: Sendable {
+    /// Primary keys of the rows, for ``WidgetWrite``.
+    package let rows: [TimelineID: Int64]
+    /// Rows for ``MarkInput/revived``: orphaned, asleep, or placed last more than an hour ago.
+    package let stale: [Int64]
+    /// Number of timelines that were made.
+    package let inserted: Int
+}
+
+extension PostgresConnection {
+    /// Makes the timelines that are missing and locks the others.
+    ///
+    /// - Parameter placements: each timeline once.
+    /// - Throws: a retriable `PostgresError` (SQLSTATE 40001) when a timeline was collected in between.
+    package func place(_ placements: [TimelinePlacement]) async throws(PostgresError) -> PlacedTimelines {
+        guard !placements.isEmpty else { return PlacedTimelines(rows: [:], stale: [], inserted: 0) }
+        var pipeline = PostgresPipeline()
+        let inserting = pipeline.append(.insertTimelines(placements))
+        let locking = pipeline.append(.lockPlacedTimelines(placements.map(\.id)))
+        let results = try await run(pipeline)
+        let locked = results.rows(locking)
+        guard locked.count == placements.count else {
+            throw PostgresError(
+                .server, "a timeline was collected while a widget was placed on it", sqlState: "40001",
+                isRetriable: true)
+        }
+        return PlacedTimelines(
+            rows: Dictionary(locked.map { ($0.id, $0.row) }) { $1 }, stale: locked.filter(\.isStale).map(\.row),
+            inserted: Int(results.rows(inserting).first ?? 0))
+    }
+}
+
 extension PostgresStatement where Self == Statements {
     /// Inserts the timelines that do not exist yet, in identity order, each requested once and free of budget and spacing, and
     /// appends their lists. Existing ones are left alone: ``PostgresStatement/lockPlacedTimelines`` reads them.
@@ -87,7 +112,9 @@ extension PostgresStatement where Self == Statements {
 
     /// Locks timelines by identity against being collected, and reads their row ids. A timeline that has gone since
     /// ``PostgresStatement/insertTimelines`` found it is missing in the answer: the transaction is to be tried again.
-    package static func lockPlacedTimelines(_ ids: [TimelineID]) -> PostgresQuery<LockedPlacement> {
+    package static func lockPlacedTimelines(_ ids: [TimelineID]) -> PostgresQuery<
+        (id: TimelineID, row: Int64, isStale: Bool)
+    > {
         PostgresQuery(
             """
             SELECT t.identity, t.id, t.orphaned OR t.asleep OR t.placed_at < now() - interval '1 hour' AS stale
@@ -95,9 +122,10 @@ extension PostgresStatement where Self == Statements {
             ORDER BY t.identity FOR KEY SHARE
             """, PostgresArray(ids)
         ) { row in
-            LockedPlacement(
+            (
                 id: try row.value("identity"), row: try row.value("id"),
-                isStale: try row.value("stale"))
+                isStale: try row.value("stale")
+            )
         }
     }
 

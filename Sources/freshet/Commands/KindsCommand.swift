@@ -193,7 +193,8 @@ enum KeptEvents {
         for app in apps {
             for cause in [DeadLetterCause.unknownApp, .unknownKind] {
                 let filter = DeadLetterFilter(owner: .app(app), causes: [cause])
-                let count = try await store.pool.query(Statements.countDeadLetters(filter, limit: countLimit)).first ?? 0
+                let count =
+                    try await store.pool.query(Statements.countDeadLetters(filter, limit: countLimit)).first ?? 0
                 guard count > 0 else { continue }
                 let many = count < countLimit ? "\(count)" : "at least \(count)"
                 let why = cause == .unknownApp ? "while it was not registered" : "for kinds that it did not have"

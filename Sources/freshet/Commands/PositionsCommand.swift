@@ -65,7 +65,8 @@ struct PositionsCommand: AsyncParsableCommand {
                     "\(Text.quoted(topic)) is not a topic that Freshet reads; expected one of "
                         + settings.topics.inputs.joined(separator: ", "))
             }
-            _ = try await store.pool.execute(.setPosition(topic: topic, partition: partition, nextOffset: Int64(offset)))
+            _ = try await store.pool.execute(
+                .setPosition(topic: topic, partition: partition, nextOffset: Int64(offset)))
             guard output.json else { return }
             Terminal.print([
                 "topic": .string(topic), "partition": .number(JSONNumber(Int(partition))),

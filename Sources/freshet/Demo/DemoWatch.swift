@@ -5,6 +5,7 @@ import ReloadIngest
 import ReloadWorkers
 import SampleProvider
 import WidgetModel
+import WidgetRepresentation
 import WidgetStore
 
 /// Looks at everything twice a second, for the screen.
@@ -74,11 +75,10 @@ struct DemoWatch: Sendable {
             let timeline = try await node.pool.query(
                 .readWidgetTimeline(app: placement.app, widget: placement.widget)
             ).first,
-            let content = timeline.content
+            timeline.content != nil
         else { return "not rendered yet" }
-        guard let parsed = try? Timeline(stored: content) else { return "unreadable" }
-        let entry = parsed.entry(at: timeline.readAt) ?? parsed.entries.first
-        let text = entry.map { $0.content.canonical } ?? "no entry"
+        let entry = timeline.currentEntry().flatMap { try? JSONValue.parse(Array($0)) }
+        let text = entry?["content"]?.canonical ?? "no entry yet"
         return "\(timeline.requested) reloads: " + (text.count > 70 ? String(text.prefix(69)) + "…" : text)
     }
 }

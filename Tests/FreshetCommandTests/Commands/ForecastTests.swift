@@ -3,8 +3,8 @@ import TestSupport
 import Testing
 import WidgetModel
 import WidgetRepresentation
-@testable import WidgetStore
 
+@testable import WidgetStore
 @testable import freshet
 
 struct ForecastTests {

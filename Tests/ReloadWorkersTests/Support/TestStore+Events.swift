@@ -51,7 +51,7 @@ extension TestStore {
     }
 
     private func bump(appID: Int32, kindID: Int32?, _ reason: ReloadReason) async throws {
-        let bump = GenerationBump(
+        let bump = EveryoneReload(
             appID: appID, kindID: kindID, events: 1, urgency: reason.urgency, cause: Self.cause, reason: reason)
         _ = try await pool.query(.bumpKinds([bump]))
     }

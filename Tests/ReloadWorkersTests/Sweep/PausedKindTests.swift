@@ -104,7 +104,7 @@ struct PausedKindTests {
             }
             try await worker.store.settle()
             let app = try #require(try await worker.store.directory().apps[TestKinds.app])
-            let sweep = MatchingSweep(
+            let sweep = EveryoneReload(
                 appID: app.id, kindID: nil, matching: configuration, events: 1, urgency: .free, cause: TestStore.cause,
                 reason: .foreground)
             _ = try await worker.store.pool.execute(.recordSweep([sweep]))

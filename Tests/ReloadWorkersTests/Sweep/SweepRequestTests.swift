@@ -15,7 +15,7 @@ struct SweepRequestTests {
     ) async throws {
         let directory = try await store.directory()
         guard let app = directory.apps[app] else { return }
-        let sweep = MatchingSweep(
+        let sweep = EveryoneReload(
             appID: app.id, kindID: kind.flatMap { directory.kind($0, of: app)?.id }, matching: matching, events: events,
             urgency: .free, cause: TestStore.cause, reason: .foreground)
         _ = try await store.pool.execute(.recordSweep([sweep]))

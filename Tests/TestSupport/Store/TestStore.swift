@@ -177,7 +177,7 @@ extension WidgetPlacement {
     }
 }
 
-extension GenerationBump {
+extension EveryoneReload {
     /// A bump by so many events.
     package init(appID: Int32, kindID: Int32?, events: Int64 = 1, reason: ReloadReason = .push) {
         self.init(

@@ -99,7 +99,7 @@ struct ListTests {
             let first = try #require(try await store.claim(.interactive).first)
             func giveBack(_ list: LeasedList, delay: Duration, counts: Bool) async throws {
                 _ = try await store.pool.execute(
-                    .giveBackLists([ListReturn(list.hold, delay: delay, counts: counts)]))
+                    .giveBackLists([(hold: list.hold, delay: delay, counts: counts)]))
             }
             try await giveBack(first, delay: .zero, counts: false)
             let second = try #require(try await store.claim(.interactive).first)

@@ -119,7 +119,7 @@ struct ReadExplanationTests {
             func status() async throws -> Explanation.Status? { try await read("w1", store)?.explanation?.status }
             #expect(try await status() == .onRequest)
             let kind = try await store.kind()
-            _ = try await store.pool.query(.bumpKinds([GenerationBump(appID: kind.appID, kindID: kind.id)]))
+            _ = try await store.pool.query(.bumpKinds([EveryoneReload(appID: kind.appID, kindID: kind.id)]))
             let unswept = try #require(try await read("w1", store)?.explanation)
             #expect(unswept.status == .waiting && unswept.next.text.contains("sweeper") && unswept.nextAt == nil)
             _ = try await store.store.cancelWork(app: TestKinds.app, kind: "Purchases")

@@ -10,7 +10,7 @@ struct SweepTests {
     private func bump(_ store: TestStore, _ reason: ReloadReason = .push) async throws -> RegisteredKind {
         let kind = try await store.kind()
         #expect(
-            try await store.pool.query(.bumpKinds([GenerationBump(appID: kind.appID, kindID: kind.id, reason: reason)]))
+            try await store.pool.query(.bumpKinds([EveryoneReload(appID: kind.appID, kindID: kind.id, reason: reason)]))
                 == [1])
         return kind
     }
@@ -31,7 +31,7 @@ struct SweepTests {
             let written = "SELECT sum(n_tup_upd + n_tup_ins + n_tup_del) FROM pg_stat_xact_user_tables"
             try await store.pool.withTransaction { connection in
                 try await connection.simple("SELECT set_config('test.written', (\(written))::text, true)")
-                _ = try await connection.query(.bumpKinds([GenerationBump(appID: kind.appID, kindID: kind.id)]))
+                _ = try await connection.query(.bumpKinds([EveryoneReload(appID: kind.appID, kindID: kind.id)]))
                 try await connection.simple(
                     """
                     DO $$ BEGIN
@@ -53,8 +53,8 @@ struct SweepTests {
             #expect(
                 try await store.pool.query(
                     .bumpKinds([
-                        GenerationBump(appID: kind.appID, kindID: nil, events: 2),
-                        GenerationBump(appID: kind.appID, kindID: kind.id, reason: .operator),
+                        EveryoneReload(appID: kind.appID, kindID: nil, events: 2),
+                        EveryoneReload(appID: kind.appID, kindID: kind.id, reason: .operator),
                     ])) == [2])
             #expect(
                 try await store.integer(
@@ -152,7 +152,7 @@ struct SweepTests {
             for _ in 0..<2 { _ = try await walk(store, limit: 2) }
             let leased = try #require(try await store.claim(.bulk, lists: 1).first)
             try await store.apply([try await store.mark(.user, "u4")])
-            let matching = MatchingSweep(
+            let matching = EveryoneReload(
                 appID: kind.appID, kindID: kind.id, matching: "{}", events: 1, urgency: .budgeted,
                 cause: EventPosition(topic: 0, partition: 0, offset: 0), reason: .push)
             _ = try await store.pool.execute(.recordSweep([matching, matching]))
@@ -188,7 +188,7 @@ struct SweepTests {
                 (0..<6).map { .test("w\($0)", user: "u\($0)", configuration: #"{"card":"c\#($0 % 2)"}"#) })
             try await store.settle()
             let kind = try await store.kind()
-            let sweep = MatchingSweep(
+            let sweep = EveryoneReload(
                 appID: kind.appID, kindID: nil, matching: #"{"card":"c1"}"#, events: 2, urgency: .free,
                 cause: EventPosition(topic: 0, partition: 0, offset: 7), reason: .foreground)
             for _ in 0..<2 { _ = try await store.pool.execute(.recordSweep([sweep])) }
@@ -241,7 +241,7 @@ struct AuditTests {
             try await store.place([.test("w1")])
             try await store.settle()
             let kind = try await store.kind()
-            _ = try await store.pool.query(.bumpKinds([GenerationBump(appID: kind.appID, kindID: kind.id)]))
+            _ = try await store.pool.query(.bumpKinds([EveryoneReload(appID: kind.appID, kindID: kind.id)]))
             #expect(try await store.unappointed() == 0)
             let sweep = try #require(try await store.pool.query(.listSweeps(limit: 1, maximumLists: 100)).first)
             _ = try await store.pool.query(.walkKind(sweep.id, limit: 10, maximumLists: 10))

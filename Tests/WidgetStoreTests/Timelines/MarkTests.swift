@@ -149,7 +149,7 @@ struct MarkTests {
             let kind = try await store.kind()
             var input = MarkInput()
             input.marks = [try await store.mark(.user, "u1")]
-            let grant = HandOver(kindIDs: [kind.id], lease: .seconds(30))
+            let grant: HandOver = (kindIDs: [kind.id], lease: .seconds(30))
             let rows = try await store.pool.query(.markTimelines(input, limit: 100, handOver: grant))
             #expect(rows.count == 1 && rows[0].marked == 3 && rows[0].due == 2)
             let handed = try #require(rows[0].timeline)
