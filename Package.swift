@@ -67,7 +67,8 @@ let package = Package(
         .target(
             name: "PostgresClient", dependencies: ["CLibpq", logging, crypto], swiftSettings: strictWithC),
         .target(
-            name: "WidgetModel", dependencies: [crypto], swiftSettings: strict),
+            name: "WidgetModel", dependencies: [crypto], resources: [.embedInCode("Values/TimeZones.txt")],
+            swiftSettings: strict),
         .target(
             name: "WidgetEvents", dependencies: ["WidgetModel"], swiftSettings: strict),
         .target(

@@ -66,7 +66,8 @@ let package = Package(
             name: "PostgresClient", dependencies: ["CLibpq", logging, crypto], path: "Freshet/PostgresClient",
             swiftSettings: strictWithC),
         .target(
-            name: "WidgetModel", dependencies: [crypto], path: "Freshet/WidgetModel", swiftSettings: strict),
+            name: "WidgetModel", dependencies: [crypto], path: "Freshet/WidgetModel",
+            resources: [.embedInCode("Values/TimeZones.txt")], swiftSettings: strict),
         .target(
             name: "WidgetEvents", dependencies: ["WidgetModel"], path: "Freshet/WidgetEvents", swiftSettings: strict),
         .target(

@@ -72,7 +72,7 @@ package final class StatisticsFlusher: Service {
         for start in stride(from: 0, to: increments.count, by: Self.chunk) {
             let chunk = Array(increments[start..<min(start + Self.chunk, increments.count)])
             do throws(PostgresError) {
-                _ = try await pool.execute(AddKindStatistics(chunk))
+                _ = try await pool.execute(.addKindStatistics(chunk))
                 state.withLock { $0.failures = 0 }
             } catch {
                 let failures = state.withLock { state in
@@ -101,6 +101,6 @@ package final class StatisticsFlusher: Service {
             return true
         }
         guard isDue else { return }
-        _ = try? await pool.execute(PruneKindStatistics(olderThan: Self.retention))
+        _ = try? await pool.execute(.pruneKindStatistics(olderThan: Self.retention))
     }
 }

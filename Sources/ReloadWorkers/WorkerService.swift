@@ -120,8 +120,8 @@ package struct WorkerService: Service {
     /// again; leases of lost history end by themselves.
     private func beat() async throws(PostgresError) {
         var pipeline = PostgresPipeline()
-        let origin = pipeline.append(CheckTokenOrigin())
-        _ = pipeline.append(RegisterWorker(context.worker))
+        let origin = pipeline.append(.checkTokenOrigin())
+        _ = pipeline.append(.registerWorker(context.worker))
         guard try await context.pool.run(pipeline).rows(origin).first == true else { return }
         context.logger.notice("the database is of another history; tokens go on beyond all that were issued")
     }
@@ -167,12 +167,12 @@ package struct WorkerService: Service {
         // bounded by the pool's and the statement's time limits.
         await Task {
             while await pipeline.ender.endSome() {}
-            if hasDrained.isSet { _ = try? await context.pool.execute(LeaveWorkers(context.worker)) }
+            if hasDrained.isSet { _ = try? await context.pool.execute(.leaveWorkers(context.worker)) }
             guard !open.isEmpty else { return }
             context.statistics.count { $0.released += timelines }
             do {
                 let count = try await context.pool.execute(
-                    GiveBackLists(open.map { GiveBackLists.Return($0.list.hold, delay: .zero, counts: $0.hasStored) }))
+                    .giveBackLists(open.map { (hold: $0.list.hold, delay: Duration.zero, counts: $0.hasStored) }))
                 context.logger.info("gave back lists", metadata: ["count": "\(count)"])
             } catch {
                 context.logger.warning(

@@ -22,41 +22,6 @@ package struct EventAttributes: Sendable {
     /// Notes a header. Other headers and null values are ignored.
     package mutating func note(name: Range<Int>, value: Range<Int>?, in bytes: [UInt8]) {
         guard let value else { return }
-        // The common spelling, eight bytes at a time.
-        let raw = bytes.span.bytes
-        if name.upperBound &+ 8 <= raw.byteCount {
-            // Any eight bytes are a UInt64, and the loads are checked against the bounds.
-            let head = UInt64(
-                littleEndian: raw.unsafeLoadUnaligned(fromByteOffset: name.lowerBound, as: UInt64.self))
-            switch (name.count, head) {
-            // ce_id, ce_type, ce_time
-            case (5, _) where head & 0xFF_FFFF_FFFF == 0x64_695F_6563:
-                id = value
-                return
-            case (7, _) where head & 0xFF_FFFF_FFFF_FFFF == 0x65_7079_745F_6563:
-                type = value
-                return
-            case (7, _) where head & 0xFF_FFFF_FFFF_FFFF == 0x65_6D69_745F_6563:
-                time = value
-                return
-            // ce_sourc, ce_specv, content-
-            case (9, 0x6372_756F_735F_6563) where bytes[name.upperBound &- 1] == UInt8(ascii: "e"):
-                source = value
-                return
-            case (14, 0x7663_6570_735F_6563), (12, 0x2D74_6E65_746E_6F63):
-                let tail = UInt64(
-                    littleEndian: raw.unsafeLoadUnaligned(fromByteOffset: name.lowerBound &+ 8, as: UInt64.self))
-                if name.count == 14, tail & 0xFFFF_FFFF_FFFF == 0x6E6F_6973_7265 {
-                    specversion = value
-                    return
-                }
-                if name.count == 12, tail & 0xFFFF_FFFF == 0x6570_7974 {
-                    contentType = value
-                    return
-                }
-            default: break
-            }
-        }
         switch name.count {
         case 5 where Self.matches(name, "ce_id", in: bytes): id = value
         case 7 where Self.matches(name, "ce_type", in: bytes): type = value

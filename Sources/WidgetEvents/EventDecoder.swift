@@ -124,7 +124,7 @@ enum Envelope {
         return text
     }
 
-    private static func isPrintableASCII(_ range: Range<Int>, in bytes: [UInt8]) -> Bool {
+    static func isPrintableASCII(_ range: Range<Int>, in bytes: [UInt8]) -> Bool {
         for index in range where bytes[index] &- 0x20 >= 0x5F { return false }
         return true
     }

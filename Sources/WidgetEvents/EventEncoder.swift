@@ -10,16 +10,24 @@ package enum EventEncoder {
         _ event: FreshetEvent, id: String, source: String, time: Timestamp?, traceparent: String? = nil,
         key: String? = nil
     ) -> EncodedEvent {
-        var headers: [(name: String, value: [UInt8])] = [
-            ("ce_specversion", Array("1.0".utf8)),
-            ("ce_id", Array(id.utf8)),
-            ("ce_source", Array(source.utf8)),
-            ("ce_type", Array(event.type.rawValue.utf8)),
-        ]
-        if let time { headers.append(("ce_time", Array(time.rfc3339.utf8))) }
-        if let traceparent { headers.append(("traceparent", Array(traceparent.utf8))) }
-        headers.append(("content-type", Array("application/json".utf8)))
+        let headers = headers(
+            type: event.type.rawValue, id: id, source: source, time: time, [("traceparent", traceparent)])
         return EncodedEvent(key: Array((key ?? Self.key(of: event)).utf8), headers: headers, value: data(of: event))
+    }
+
+    /// Headers of the binary mode.
+    ///
+    /// - Parameter further: headers behind the time; without a value, one is left out.
+    static func headers(
+        type: String, id: String, source: String, time: Timestamp?, _ further: [(String, String?)]
+    ) -> [(name: String, value: [UInt8])] {
+        let attributes: [(String, String?)] = [
+            ("ce_specversion", "1.0"), ("ce_id", id), ("ce_source", source), ("ce_type", type),
+            ("ce_time", time?.rfc3339),
+        ]
+        return (attributes + further + [("content-type", "application/json")]).compactMap { name, value in
+            value.map { (name: name, value: Array($0.utf8)) }
+        }
     }
 
     /// Structured mode: the whole event as one JSON document. Its message has the header `content-type:

@@ -27,12 +27,21 @@ struct StructuredReader {
     }
 
     mutating func read() throws(EventError) -> DecodedEvent {
-        try converting { reader throws(JSONError) in try reader.expect(.object) }
-        var object = try converting { reader throws(JSONError) in try reader.beginObject() }
-        while let key = try converting({ reader throws(JSONError) in try reader.nextKey(&object) }) {
+        do {
+            return try readEvent()
+        } catch {
+            let converted = (error as? JSONError).map { EventError($0) }
+            throw error as? EventError ?? converted ?? EventError(code: .malformedJSON, message: "\(error)")
+        }
+    }
+
+    private mutating func readEvent() throws -> DecodedEvent {
+        try reader.expect(.object)
+        var object = try reader.beginObject()
+        while let key = try reader.nextKey(&object) {
             try readMember(key)
         }
-        try converting { reader throws(JSONError) in try reader.finish() }
+        try reader.finish()
 
         guard version != nil else { throw Envelope.missing("attribute specversion", pointer: "/specversion") }
         guard let id else { throw Envelope.missing("attribute id", pointer: "/id") }
@@ -40,7 +49,7 @@ struct StructuredReader {
         guard let type else { throw Envelope.missing("attribute type", pointer: "/type") }
         if let dataOffset {
             reader = JSONReader(bytes, in: value, startingAt: dataOffset)
-            event = try converting { reader throws(JSONError) in try reader.event(of: type) }
+            event = try reader.event(of: type)
         }
         if let decoded {
             guard event == nil else {
@@ -58,7 +67,7 @@ struct StructuredReader {
         return DecodedEvent(envelope: envelope, event: event)
     }
 
-    private mutating func readMember(_ key: JSONStringToken) throws(EventError) {
+    private mutating func readMember(_ key: JSONStringToken) throws {
         if reader.matches(key, "specversion") {
             version = try version(pointer: "/specversion")
         } else if reader.matches(key, "id") {
@@ -69,32 +78,32 @@ struct StructuredReader {
             let token = try stringToken("/type")
             type = try Envelope.type(reader.utf8(of: token), topic: topic, pointer: "/type")
         } else if reader.matches(key, "time") {
-            guard try !takeNull() else { return }
+            guard try !reader.takeNull() else { return }
             let token = try stringToken("/time")
             time = try Envelope.time(reader.utf8(of: token), "attribute time", pointer: "/time")
         } else if reader.matches(key, "datacontenttype") {
-            guard try !takeNull() else { return }
+            guard try !reader.takeNull() else { return }
             try checkContentType()
         } else if reader.matches(key, "traceparent") {
-            guard try !takeNull() else { return }
+            guard try !reader.takeNull() else { return }
             let token = try stringToken("/traceparent")
             traceparent = Envelope.traceparent(reader.utf8(of: token))
         } else if reader.matches(key, "data") {
             try readData()
         } else if reader.matches(key, "data_base64") {
-            guard try !takeNull() else { return }
+            guard try !reader.takeNull() else { return }
             try readBase64()
         } else {
-            try converting { reader throws(JSONError) in _ = try reader.skip() }
+            try reader.skip()
         }
     }
 
-    private mutating func readData() throws(EventError) {
-        guard try !takeNull() else { return }
+    private mutating func readData() throws {
+        guard try !reader.takeNull() else { return }
         if let type {
-            event = try converting { reader throws(JSONError) in try reader.event(of: type) }
+            event = try reader.event(of: type)
         } else {
-            dataOffset = try converting { reader throws(JSONError) in try reader.skip().lowerBound }
+            dataOffset = try reader.skip().lowerBound
         }
     }
 
@@ -162,21 +171,6 @@ struct StructuredReader {
             throw EventError(
                 code: .invalidAttribute, message: "attribute \(pointer.dropFirst()): \(error.message)",
                 pointer: pointer)
-        }
-    }
-
-    private mutating func takeNull() throws(EventError) -> Bool {
-        try converting { reader throws(JSONError) in try reader.takeNull() }
-    }
-
-    /// Runs a step of the reader and converts its error.
-    private mutating func converting<Value>(
-        _ step: (inout JSONReader) throws(JSONError) -> Value
-    ) throws(EventError) -> Value {
-        do throws(JSONError) {
-            return try step(&reader)
-        } catch {
-            throw EventError(error)
         }
     }
 }

@@ -4,35 +4,29 @@ package import WidgetModel
 package struct TimelineDecidedEvent: Hashable, Sendable {
     package static let type = "freshet.timeline.decided.v1"
 
-    /// The event that a decision is about.
-    package struct Cause: Hashable, Sendable {
-        package var topic: String
-        package var partition: Int32
-        package var offset: Int64
-
-        package init(topic: String, partition: Int32, offset: Int64) {
-            self.topic = topic
-            self.partition = partition
-            self.offset = offset
-        }
-    }
-
-    /// Nil for a refused request.
+    /// Nil for a request that was refused before a timeline was known.
     package var timeline: TimelineID?
+    /// Nil when it could not be read.
     package var app: String?
     package var kind: String?
+    /// `nil` for a shared timeline.
     package var user: String?
     package var decision: Decision
     package var rule: ReloadRule
     package var reason: ReloadReason?
     package var lane: ReloadLane?
+    /// The timeline's own generations.
     package var requested: Int64?
     package var rendered: Int64?
-    package var cause: Cause?
+    /// The event that caused it; nil: the policy.
+    package var cause: EventPosition?
+    /// When it is due, or due again; `nil`: not known, or only on request.
     package var dueAt: Timestamp?
+    /// When a budgeted reason may reload it.
     package var eligibleAt: Timestamp?
+    /// The claim that ended with it.
     package var claim: Int64?
-    package var fetchMilliseconds: Int64?
+    package var fetchTime: Duration?
     /// Error code of a refused request.
     package var error: String?
 
@@ -43,34 +37,33 @@ package struct TimelineDecidedEvent: Hashable, Sendable {
 
     /// Binary mode; the key is the timeline's id or, for a refused request, the app's.
     ///
-    /// - Parameter time: time of the decision.
-    package func encode(source: String, time: Timestamp) -> EncodedEvent {
+    /// - Parameters:
+    ///   - time: time of the decision.
+    ///   - topics: names of the input topics, in the order of `EventPosition.topic`.
+    package func encode(source: String, time: Timestamp, topics: [String]) -> EncodedEvent {
         let subject = timeline?.description
-        var headers: [(name: String, value: [UInt8])] = [
-            ("ce_specversion", Array("1.0".utf8)),
-            ("ce_id", Array(id.utf8)),
-            ("ce_source", Array(source.utf8)),
-            ("ce_type", Array(Self.type.utf8)),
-            ("ce_time", Array(time.rfc3339.utf8)),
-        ]
-        if let subject { headers.append(("ce_subject", Array(subject.utf8))) }
-        headers.append(("content-type", Array("application/json".utf8)))
-        return EncodedEvent(key: Array((subject ?? app ?? "").utf8), headers: headers, value: data)
+        let headers = EventEncoder.headers(
+            type: Self.type, id: id(topics), source: source, time: time, [("ce_subject", subject)])
+        return EncodedEvent(key: Array((subject ?? app ?? "").utf8), headers: headers, value: data(topics))
     }
 
     /// Id made of timeline, claim or cause, and decision, so that repeated messages have the same id.
-    var id: String {
+    private func id(_ topics: [String]) -> String {
         var parts = [timeline?.description ?? "refused"]
         if let claim {
             parts.append("\(claim)")
         } else if let cause {
-            parts.append("\(cause.topic)-\(cause.partition)-\(cause.offset)")
+            parts.append("\(Self.name(of: cause, topics))-\(cause.partition)-\(cause.offset)")
         }
         parts.append(decision.name)
         return parts.joined(separator: ":")
     }
 
-    package var data: [UInt8] {
+    private static func name(of cause: EventPosition, _ topics: [String]) -> String {
+        topics.indices.contains(Int(cause.topic)) ? topics[Int(cause.topic)] : "\(cause.topic)"
+    }
+
+    func data(_ topics: [String]) -> [UInt8] {
         var out: [UInt8] = []
         out.reserveCapacity(512)
         var members = MemberWriter()
@@ -86,7 +79,7 @@ package struct TimelineDecidedEvent: Hashable, Sendable {
         if let rendered { members.append("rendered", raw: String(rendered).utf8, to: &out) }
         if let cause {
             let value: JSONValue = [
-                "topic": .string(cause.topic), "partition": .number(JSONNumber(Int(cause.partition))),
+                "topic": .string(Self.name(of: cause, topics)), "partition": .number(JSONNumber(Int(cause.partition))),
                 "offset": .number(JSONNumber(Int(cause.offset))),
             ]
             members.append("cause", raw: value.encoded, to: &out)
@@ -94,8 +87,8 @@ package struct TimelineDecidedEvent: Hashable, Sendable {
         if let dueAt, let text = Self.text(dueAt) { members.append("dueAt", text, to: &out) }
         if let eligibleAt, let text = Self.text(eligibleAt) { members.append("eligibleAt", text, to: &out) }
         if let claim { members.append("claim", raw: String(claim).utf8, to: &out) }
-        if let fetchMilliseconds {
-            members.append("fetchMilliseconds", raw: String(fetchMilliseconds).utf8, to: &out)
+        if let fetchTime {
+            members.append("fetchMilliseconds", raw: String(fetchTime.wholeMicroseconds / 1_000).utf8, to: &out)
         }
         if let error { members.append("error", error, to: &out) }
         members.end(&out)

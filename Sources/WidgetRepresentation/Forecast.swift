@@ -25,7 +25,7 @@ package struct Forecast: Sendable {
     private let start: Timestamp?
     private let readAt: Timestamp?
 
-    package init(_ rows: [ForecastDue.Row], hours: Int) {
+    package init(_ rows: [DueReloads], hours: Int) {
         self.hours = hours
         start = rows.first?.start
         readAt = rows.first?.readAt
@@ -52,27 +52,27 @@ package struct Forecast: Sendable {
 
     package var json: JSONValue {
         [
-            "readAt": readAt.map { .string($0.rfc3339) } ?? .null, "hours": .number(JSONNumber(hours)),
-            "total": .number(JSONNumber(total)), "providers": .array(providers.map(json)),
+            "readAt": .time(readAt), "hours": .count(hours),
+            "total": .count(total), "providers": .array(providers.map(json)),
         ]
     }
 
     private func json(_ provider: Provider) -> JSONValue {
         [
             "app": .string(provider.app), "provider": .string(provider.url),
-            "kinds": .array(provider.kinds.map { .string($0) }), "now": .number(JSONNumber(provider.now)),
+            "kinds": .array(provider.kinds.map { .string($0) }), "now": .count(provider.now),
             "hours": .array(
                 provider.hours.enumerated().map { hour, reloads in
-                    ["from": .string(begin(of: hour).rfc3339), "reloads": .number(JSONNumber(reloads))]
+                    ["from": .string(begin(of: hour).rfc3339), "reloads": .count(reloads)]
                 }),
-            "total": .number(JSONNumber(provider.total)), "leased": .number(JSONNumber(provider.leased)),
-            "paused": .number(JSONNumber(provider.paused)), "retired": .number(JSONNumber(provider.retired)),
+            "total": .count(provider.total), "leased": .count(provider.leased),
+            "paused": .count(provider.paused), "retired": .count(provider.retired),
         ]
     }
 }
 
 extension Forecast.Provider {
-    fileprivate mutating func add(_ row: ForecastDue.Row) {
+    fileprivate mutating func add(_ row: DueReloads) {
         if kinds.last.map({ !Text.equal($0, row.kind) }) ?? true { kinds.append(row.kind) }
         leased += row.leased
         if row.isRetired {

@@ -3,7 +3,9 @@ package import WidgetModel
 extension JSONValue {
     package static func text(_ text: String?) -> JSONValue { text.map { .string($0) } ?? .null }
 
-    package static func count(_ number: Int64) -> JSONValue { .number(JSONNumber(Int(number))) }
+    package static func count(_ number: (some BinaryInteger)?) -> JSONValue {
+        number.map { .number(JSONNumber(Int($0))) } ?? .null
+    }
 
     /// RFC 3339; null for none, and for what lies at the end of time.
     package static func time(_ time: Timestamp?) -> JSONValue {
@@ -13,6 +15,6 @@ extension JSONValue {
 
     /// Whole seconds.
     package static func seconds(_ duration: Duration?) -> JSONValue {
-        duration.map { .count($0.wholeMicroseconds / 1_000_000) } ?? .null
+        .count(duration.map { $0.wholeMicroseconds / 1_000_000 })
     }
 }

@@ -6,18 +6,12 @@ extension TimelineDetail {
     ///
     /// - Parameter time: of which the current entry is told; that of the reading, if nil.
     package func encoded(at time: Timestamp? = nil) -> [UInt8] {
-        var object = JSONObject()
-        object["timeline"] = .string(id.description)
-        object["app"] = .string(app)
-        object["kind"] = .string(kind)
-        object["family"] = .text(timeline.family?.name)
-        object["locale"] = .text(timeline.locale)
-        object["timeZone"] = .text(timeline.timeZone)
-        object["user"] = .text(timeline.user)
-        object["state"] = stateJSON
-        object["revision"] = revision.map { .count($0) } ?? .null
-        object["storedAt"] = .text(storedAt?.rfc3339)
-        object["age"] = .seconds(age)
+        let object: JSONObject = [
+            "timeline": .string(id.description), "app": .string(app), "kind": .string(kind),
+            "family": .text(timeline.family?.name), "locale": .text(timeline.locale),
+            "timeZone": .text(timeline.timeZone), "user": .text(timeline.user), "state": stateJSON,
+            "revision": .count(revision), "storedAt": .text(storedAt?.rfc3339), "age": .seconds(age),
+        ]
         let entry = currentEntry(at: time)
         return JSONValue.object(object).encoded.splicing([
             ("configuration", ArraySlice(timeline.configuration.canonical.utf8)),
@@ -50,7 +44,7 @@ extension TimelineDetail {
             "stale": .bool(isStale), "requested": .count(requested), "rendered": .count(rendered),
             "kindGeneration": .count(kind.current), "renderedKindGeneration": .count(timeline.state.generation),
             "lane": .string(lane.name), "dueAt": .time(nextLook), "renderedAt": .time(renderedAt),
-            "attempts": .count(Int64(attempts)), "lastDecision": .text(decision?.name),
+            "attempts": .count(attempts), "lastDecision": .text(decision?.name),
             "cause": latestCause.map(\.json) ?? .null,
         ]
     }
@@ -87,6 +81,6 @@ extension [UInt8] {
 
 extension EventPosition {
     fileprivate var json: JSONValue {
-        ["topic": .count(Int64(topic)), "partition": .count(Int64(partition)), "offset": .count(offset)]
+        ["topic": .count(topic), "partition": .count(partition), "offset": .count(offset)]
     }
 }

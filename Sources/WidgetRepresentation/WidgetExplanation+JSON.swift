@@ -10,17 +10,13 @@ extension WidgetExplanation {
     ///   - refused: requests for the widget that became dead letters, the latest first.
     ///   - ignored: lifecycle events of the widget without effect, the latest first.
     package func json(
-        events: [ExplainedEvent], refused: [RefusedRequests.Row] = [], ignored: [EventOutcome] = []
+        events: [ExplainedEvent], refused: [RefusedRequest] = [], ignored: [EventOutcome] = []
     ) -> JSONValue {
-        var object = JSONObject()
-        object["app"] = .string(app)
-        object["widget"] = .string(widget)
-        object["kind"] = .string(kind.name)
-        object["family"] = .string(family.name)
-        object["user"] = .string(user)
-        object["device"] = .string(device)
-        object["removed"] = .bool(isRemoved)
-        object["timeline"] = .text(timelineID?.description)
+        var object: JSONObject = [
+            "app": .string(app), "widget": .string(widget), "kind": .string(kind.name),
+            "family": .string(family.name), "user": .string(user), "device": .string(device),
+            "removed": .bool(isRemoved), "timeline": .text(timelineID?.description),
+        ]
         if let timeline, let explanation {
             let facts = timeline.facts
             object["status"] = .string(explanation.status.rawValue)
@@ -50,7 +46,7 @@ extension WidgetExplanation {
     private func viewsJSON(_ timeline: Timeline, _ explanation: Explanation) -> JSONValue {
         let views = timeline.facts.views
         return [
-            "viewsADay": .rounded(views.viewsADay), "widgets": .count(Int64(timeline.widgets)),
+            "viewsADay": .rounded(views.viewsADay), "widgets": .count(timeline.widgets),
             "lastViewedAt": .time(timeline.viewedAt), "placedAt": .time(placedAt),
             "lastActive": .time(views.lastActive),
             "learning": .bool(views.isLearning(at: readAt)), "dormant": .bool(explanation.isDormant),
@@ -67,7 +63,7 @@ extension WidgetExplanation.Timeline {
         }
         return [
             "content": "timeline", "revision": .count(content.revision), "storedAt": .time(content.storedAt),
-            "bytes": .count(Int64(content.bytes)),
+            "bytes": .count(content.bytes),
         ]
     }
 }
@@ -75,18 +71,15 @@ extension WidgetExplanation.Timeline {
 extension Explanation {
     fileprivate var nextJSON: JSONValue {
         let (eligibleAt, eligibleRule) = eligible
-        var object = JSONObject()
-        object["text"] = .string(next.text)
-        object["rule"] = .text(next.rule?.name)
-        object["at"] = .time(nextAt)
-        object["eligibleAt"] = .time(eligibleAt)
-        object["eligibleRule"] = eligibleAt > facts.readAt ? .string(eligibleRule.name) : .null
-        object["freeEligibleAt"] = .time(max(facts.timeline.freeAt, facts.readAt))
-        object["policyAt"] = .time(facts.timeline.policyAt)
-        object["dueAt"] = .time(facts.lease == nil ? facts.dueAt : nil)
-        object["listedAt"] = .time(facts.listedAt)
-        object["retryAt"] = facts.timeline.retryAt > facts.readAt ? .time(facts.timeline.retryAt) : .null
-        return .object(object)
+        return [
+            "text": .string(next.text), "rule": .text(next.rule?.name), "at": .time(nextAt),
+            "eligibleAt": .time(eligibleAt),
+            "eligibleRule": eligibleAt > facts.readAt ? .string(eligibleRule.name) : .null,
+            "freeEligibleAt": .time(max(facts.timeline.freeAt, facts.readAt)),
+            "policyAt": .time(facts.timeline.policyAt), "dueAt": .time(facts.lease == nil ? facts.dueAt : nil),
+            "listedAt": .time(facts.listedAt),
+            "retryAt": facts.timeline.retryAt > facts.readAt ? .time(facts.timeline.retryAt) : .null,
+        ]
     }
 
     fileprivate var lastJSON: JSONValue {
@@ -104,8 +97,8 @@ extension Explanation.Sentence {
 extension Explanation.Budget {
     fileprivate var json: JSONValue {
         [
-            "reloadsADay": .count(Int64(reloadsADay)), "left": .count(Int64(left)),
-            "spentAtWill": .count(Int64(spentAtWill)), "nextTokenAt": .time(nextTokenAt), "lifted": .bool(isLifted),
+            "reloadsADay": .count(reloadsADay), "left": .count(left),
+            "spentAtWill": .count(spentAtWill), "nextTokenAt": .time(nextTokenAt), "lifted": .bool(isLifted),
         ]
     }
 }
@@ -136,32 +129,19 @@ extension ReloadFacts {
             }
         return [
             "renderedAt": .time(renderedAt), "outcome": .text(outcome),
-            "milliseconds": fetchTime.map { .count($0.wholeMicroseconds / 1_000) } ?? .null,
-            "failuresSince": .count(Int64(attempts)),
+            "milliseconds": .count(fetchTime.map { $0.wholeMicroseconds / 1_000 }),
+            "failuresSince": .count(attempts),
         ]
-    }
-}
-
-extension ReloadNeed {
-    package var name: String {
-        switch self {
-        case .first: "first"
-        case .free: "free"
-        case .budgeted: "budgeted"
-        case .policy: "policy"
-        }
     }
 }
 
 extension ExplainedEvent {
     fileprivate var json: JSONValue {
-        var object = JSONObject()
-        object["of"] = .string(cause.role.rawValue)
-        object["reason"] = .text(cause.reason?.name)
-        object["appliedAt"] = .time(cause.appliedAt)
-        object["topic"] = .text(topic)
-        object["partition"] = cause.position.map { .count(Int64($0.partition)) } ?? .null
-        object["offset"] = cause.position.map { .count($0.offset) } ?? .null
+        var object: JSONObject = [
+            "of": .string(cause.role.rawValue), "reason": .text(cause.reason?.name),
+            "appliedAt": .time(cause.appliedAt), "topic": .text(topic),
+            "partition": .count(cause.position?.partition), "offset": .count(cause.position?.offset),
+        ]
         switch lookup {
         case .found(let envelope):
             object["id"] = .string(envelope.id)
@@ -188,17 +168,17 @@ extension EventOutcome {
     fileprivate var json: JSONValue {
         [
             "result": .string(result.rawValue), "code": .text(code), "detail": .text(detail), "id": .string(event),
-            "type": .string(type), "time": .time(time), "topic": .string(topic), "partition": .count(Int64(partition)),
+            "type": .string(type), "time": .time(time), "topic": .string(topic), "partition": .count(partition),
             "offset": .count(offset),
         ]
     }
 }
 
-extension RefusedRequests.Row {
+extension RefusedRequest {
     fileprivate var json: JSONValue {
         [
             "decision": .string(Decision.refused.name), "rule": .string(ReloadRule.invalidEvent.name),
-            "topic": .string(topic), "partition": .count(Int64(partition)), "offset": .count(offset),
+            "topic": .string(topic), "partition": .count(partition), "offset": .count(offset),
             "code": .string(code), "error": .string(error), "receivedAt": .time(receivedAt),
         ]
     }

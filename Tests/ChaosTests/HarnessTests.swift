@@ -1,4 +1,5 @@
 import Foundation
+import PostgresClient
 import TestSupport
 import Testing
 import WidgetStore
@@ -49,7 +50,8 @@ struct HarnessTests {
 
     @Test("every rewrite of a mutation is of a text that the statements have")
     func rewrites() {
-        let texts = [StoreTimelines.sql, EndLists.sql]
+        let worker = PostgresUUID(high: 0, low: 0)
+        let texts = [Statements.storeTimelines([]).sql, Statements.endLists([], worker: worker).sql]
         for rewrite in Mutation.all.flatMap(\.rewrites) {
             let pattern = String(decoding: rewrite.pattern, as: UTF8.self)
             #expect(texts.contains { $0.contains(pattern) }, "\(pattern)")

@@ -48,13 +48,13 @@ struct Mutation: Sendable {
     /// A list is ended by its id alone: a worker that was held up ends the list that another one works on.
     private static let endWithoutToken = Mutation(
         name: "endWithoutToken",
-        rewrites: [TextRewrite("\(EndLists.leaseCheck) AND i.sure", "AND i.sure")],
+        rewrites: [TextRewrite("\(endedLeaseCheck) AND i.sure", "AND i.sure")],
         invariants: [.appointed, .noLostReload, .publishedIsStored], script: heldWorkers)
 
     /// A store does not ask whether the row is as the claim read it: of two fetches of one timeline the later one loses.
     private static let storeWithoutRevision = Mutation(
         name: "storeWithoutRevision",
-        rewrites: [TextRewrite("t.id = i.id AND \(StoreTimelines.revisionCheck)", "t.id = i.id")],
+        rewrites: [TextRewrite("t.id = i.id AND \(storedRevisionCheck)", "t.id = i.id")],
         invariants: [.neverBack]
     ) { stage in
         stage.provider.set(latency: .milliseconds(100))

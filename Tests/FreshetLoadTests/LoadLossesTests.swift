@@ -7,8 +7,8 @@ import WidgetModel
 struct LoadLossesTests {
     private static func overview(
         stale: Int64 = 0, requested: Int64, deadLetters: Int64 = 0
-    ) -> Overview.Row {
-        Overview.Row(
+    ) -> Overview {
+        Overview(
             widgets: 5, timelines: 5, due: 0, leased: 0, stale: stale, stored: 5, requested: requested, sweeps: 0,
             deadLetters: deadLetters, deadLettersToForward: 0)
     }

@@ -17,7 +17,7 @@ extension Tag {
 struct LoadProcessTests {
     /// What one row of integers says.
     private struct Integers: PostgresStatement {
-        static let sql = """
+        let sql = """
             SELECT ARRAY[
                 (SELECT count(*) FROM timeline),
                 (SELECT sum(requested)::int8 - count(*) FROM timeline),
@@ -28,7 +28,7 @@ struct LoadProcessTests {
                 (SELECT count(*) FROM dead_letter)] AS counts
             """
 
-        static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> [Int64] {
+        func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> [Int64] {
             try row.optionalArray("counts") ?? []
         }
     }

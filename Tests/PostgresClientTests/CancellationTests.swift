@@ -75,10 +75,10 @@ struct CancellationTests {
     }
 
     @Test func aCallThatWaitsItsTurnIsCancelledWithoutBeingSent() async throws {
-        struct Insert: PostgresStatement { static let sql = "INSERT INTO item VALUES (1)" }
+        struct Insert: PostgresStatement { let sql = "INSERT INTO item VALUES (1)" }
         struct Count: PostgresStatement {
-            static let sql = "SELECT count(*) AS count FROM item"
-            static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int { try row.value("count") }
+            let sql = "SELECT count(*) AS count FROM item"
+            func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int { try row.value("count") }
         }
         try await withDatabase(template: locks) { database in
             let pool = database.pool
@@ -134,8 +134,8 @@ struct CancellationTests {
             }
             try await task.value
             struct Count: PostgresStatement {
-                static let sql = "SELECT count(*) AS count FROM item"
-                static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int { try row.value("count") }
+                let sql = "SELECT count(*) AS count FROM item"
+                func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int { try row.value("count") }
             }
             try await #expect(pool.query(Count()) == [1])
         }

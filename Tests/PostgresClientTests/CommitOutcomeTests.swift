@@ -4,14 +4,14 @@ import TestSupport
 import Testing
 
 private struct Insert: PostgresStatement {
-    static let sql = "INSERT INTO item VALUES ($1::int8)"
+    let sql = "INSERT INTO item VALUES ($1::int8)"
     var id: Int
     var parameters: PostgresParameters { PostgresParameters(id) }
 }
 
 private struct Ids: PostgresStatement {
-    static let sql = "SELECT id FROM item ORDER BY id"
-    static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int { try row.value("id") }
+    let sql = "SELECT id FROM item ORDER BY id"
+    func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int { try row.value("id") }
 }
 
 private let items = DatabaseTemplate(key: "outcome") { pool in

@@ -4,16 +4,16 @@ import TestSupport
 import Testing
 
 private struct Notify: PostgresStatement {
-    static let sql = "SELECT pg_notify($1::text, $2::text)"
+    let sql = "SELECT pg_notify($1::text, $2::text)"
     var channel: String
     var payload: String
     var parameters: PostgresParameters { PostgresParameters(channel, payload) }
 }
 
 private struct ListenerPID: PostgresStatement {
-    static let sql =
+    let sql =
         "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'listener'"
-    static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int32 { try row.value("pid") }
+    func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int32 { try row.value("pid") }
 }
 
 @Suite(.tags(.postgres), .timeLimit(.patience))

@@ -9,15 +9,15 @@ private let first = PostgresMigration(
 private let second = PostgresMigration(version: 2, name: "second", sql: "ALTER TABLE a ADD COLUMN name text")
 
 private struct CountA: PostgresStatement {
-    static let sql = "SELECT count(*) AS count FROM a"
-    static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int { try row.value("count") }
+    let sql = "SELECT count(*) AS count FROM a"
+    func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int { try row.value("count") }
 }
 
 private struct Exists: PostgresStatement {
-    static let sql = "SELECT to_regclass($1::text) IS NOT NULL AS exists"
+    let sql = "SELECT to_regclass($1::text) IS NOT NULL AS exists"
     var table: String
     var parameters: PostgresParameters { PostgresParameters(table) }
-    static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Bool { try row.value("exists") }
+    func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Bool { try row.value("exists") }
 }
 
 @Suite(.tags(.postgres), .timeLimit(.patience))

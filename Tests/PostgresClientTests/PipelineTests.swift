@@ -3,30 +3,30 @@ import TestSupport
 import Testing
 
 private struct Insert: PostgresStatement {
-    static let sql = "INSERT INTO item (id) SELECT unnest($1::int8[])"
+    let sql = "INSERT INTO item (id) SELECT unnest($1::int8[])"
     var ids: [Int]
     var parameters: PostgresParameters { PostgresParameters(array: ids) }
 }
 
 private struct Ids: PostgresStatement {
-    static let sql = "SELECT id FROM item ORDER BY id"
-    static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int { try row.value("id") }
+    let sql = "SELECT id FROM item ORDER BY id"
+    func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int { try row.value("id") }
 }
 
 private struct Divide: PostgresStatement {
-    static let sql = "SELECT 1 / $1::int8 AS quotient"
+    let sql = "SELECT 1 / $1::int8 AS quotient"
     var by: Int
     var parameters: PostgresParameters { PostgresParameters(by) }
-    static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int { try row.value("quotient") }
+    func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int { try row.value("quotient") }
 }
 
 /// As many bytes as asked for, in rows of 1000.
 private struct Bulk: PostgresStatement {
-    static let sql = "SELECT repeat('x', 1000) AS text, $2::bytea AS payload FROM generate_series(1, $1::int8)"
+    let sql = "SELECT repeat('x', 1000) AS text, $2::bytea AS payload FROM generate_series(1, $1::int8)"
     var rows: Int
     var payload: [UInt8] = []
     var parameters: PostgresParameters { PostgresParameters(rows, payload) }
-    static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int {
+    func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int {
         try row.value("text", as: String.self).utf8.count + (try row.value("payload", as: [UInt8].self).count)
     }
 }
@@ -118,12 +118,12 @@ struct PipelineTests {
 
     @Test func aWholeTransactionSeesOneSnapshot() async throws {
         struct Isolation: PostgresStatement {
-            static let sql = """
+            let sql = """
                 SELECT current_setting('transaction_isolation') AS isolation,
                        current_setting('transaction_read_only') AS read_only
                 """
 
-            static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> [String] {
+            func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> [String] {
                 [try row.value("isolation"), try row.value("read_only")]
             }
         }
@@ -136,9 +136,9 @@ struct PipelineTests {
 
     /// Its sequence number tells whether a statement has run.
     private struct Next: PostgresStatement {
-        static let sql =
+        let sql =
             "SELECT nextval('number') AS number, (SELECT count(*) FROM item) AS items, txid_current() AS id"
-        static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> [Int] {
+        func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> [Int] {
             [try row.value("number"), try row.value("items"), try row.value("id")]
         }
     }
@@ -218,7 +218,7 @@ struct PipelineTests {
     }
 
     @Test func copyInAStatementIsRefused() async throws {
-        struct Copy: PostgresStatement { static let sql = "COPY item FROM STDIN" }
+        struct Copy: PostgresStatement { let sql = "COPY item FROM STDIN" }
         try await withDatabase(template: items) { database in
             let error = await postgresError { try await database.pool.execute(Copy()) }
             #expect(error?.kind == .misuse)

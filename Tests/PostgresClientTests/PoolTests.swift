@@ -126,7 +126,7 @@ struct PoolTests {
     }
 
     @Test func aStatementThatEndsItsOwnSessionSaysWhy() async throws {
-        struct Suicide: PostgresStatement { static let sql = "SELECT pg_terminate_backend(pg_backend_pid())" }
+        struct Suicide: PostgresStatement { let sql = "SELECT pg_terminate_backend(pg_backend_pid())" }
         try await withDatabase { database in
             let error = await postgresError { try await database.pool.execute(Suicide()) }
             #expect(error?.kind == .connection)
@@ -253,13 +253,13 @@ struct PoolTests {
 
     @Test func sessionsHaveTheConfiguredSettings() async throws {
         struct Settings: PostgresStatement {
-            static let sql = """
+            let sql = """
                 SELECT ARRAY[
                     current_setting('statement_timeout'), current_setting('idle_in_transaction_session_timeout'),
                     current_setting('application_name'), current_setting('client_encoding'), current_setting('jit')
                 ] AS settings
                 """
-            static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> [String] {
+            func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> [String] {
                 try row.array("settings")
             }
         }

@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 private struct Write: PostgresStatement {
-    static let sql = "INSERT INTO item VALUES (1)"
+    let sql = "INSERT INTO item VALUES (1)"
 }
 
 private let items = DatabaseTemplate(key: "read-only") { pool in

@@ -18,7 +18,7 @@ private struct Echo<Value: PostgresValue>: PostgresStatement {
     }
 
     // The parameters' declared types are what is tested, so the text has no casts.
-    static var sql: String {
+    var sql: String {
         """
         SELECT $1 AS value, $2 AS null, $3 AS array, $4 AS optionals, $5 AS empty,
                NULL::\(Value.postgresType.name)[] AS null_array
@@ -37,7 +37,7 @@ private struct Echo<Value: PostgresValue>: PostgresStatement {
         return parameters
     }
 
-    static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row {
+    func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row {
         Row(
             value: try row.value("value"), null: try row.optional("null"), array: try row.array("array"),
             optionals: try row.arrayOfOptionals("optionals"), empty: try row.array("empty"),
@@ -47,7 +47,7 @@ private struct Echo<Value: PostgresValue>: PostgresStatement {
 
 /// Reads a literal of the server's.
 private struct Literal<Value: PostgresValue>: PostgresStatement {
-    static var sql: String {
+    var sql: String {
         "SELECT ($1::text)::\(Value.postgresType.name) AS value, $2::\(Value.postgresType.name)::text AS text"
     }
 
@@ -56,7 +56,7 @@ private struct Literal<Value: PostgresValue>: PostgresStatement {
 
     var parameters: PostgresParameters { PostgresParameters(text, value) }
 
-    static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> (Value, String) {
+    func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> (Value, String) {
         (try row.value("value"), try row.value("text"))
     }
 }
@@ -155,7 +155,7 @@ struct RoundTripTests {
 
     @Test func arraysUnnestIntoRows() async throws {
         struct Sum: PostgresStatement {
-            static let sql = """
+            let sql = """
                 SELECT sum(i)::int8 AS sum, string_agg(t, '' ORDER BY i) AS text, count(*) - count(u) AS nulls
                 FROM unnest($1::int8[], $2::text[], $3::uuid[]) AS s(i, t, u)
                 """
@@ -170,7 +170,7 @@ struct RoundTripTests {
                 return parameters
             }
 
-            static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> (Int, String, Int) {
+            func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> (Int, String, Int) {
                 (try row.value("sum"), try row.value("text"), try row.value("nulls"))
             }
         }
@@ -189,8 +189,8 @@ struct RoundTripTests {
         try await withDatabase { database in
             try await expectEcho([Lane.interactive, .push], on: database.pool)
             struct Wrong: PostgresStatement {
-                static let sql = "SELECT 7::int2 AS lane"
-                static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Lane { try row.value("lane") }
+                let sql = "SELECT 7::int2 AS lane"
+                func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Lane { try row.value("lane") }
             }
             await #expect { try await database.pool.query(Wrong()) } throws: { error in
                 (error as? PostgresError)?.kind == .decoding

@@ -4,12 +4,12 @@ import TestSupport
 import Testing
 
 private struct CountRows: PostgresStatement {
-    static let sql = "SELECT count(*) AS count FROM item"
-    static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int { try row.value("count") }
+    let sql = "SELECT count(*) AS count FROM item"
+    func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int { try row.value("count") }
 }
 
 private struct InsertItems: PostgresStatement {
-    static let sql = "INSERT INTO item (id, name) SELECT * FROM unnest($1::int8[], $2::text[])"
+    let sql = "INSERT INTO item (id, name) SELECT * FROM unnest($1::int8[], $2::text[])"
 
     var items: [(id: Int, name: String?)]
 
@@ -22,11 +22,11 @@ private struct InsertItems: PostgresStatement {
 }
 
 private struct SelectAny<Value: PostgresValue>: PostgresStatement {
-    static var sql: String {
+    var sql: String {
         "SELECT id AS number, name AS label, '{{1,2},{3,4}}'::int8[] AS square FROM item ORDER BY id"
     }
 
-    static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Value { try row.value("label") }
+    func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Value { try row.value("label") }
 }
 
 private let items = DatabaseTemplate(key: "items") { pool in
@@ -66,7 +66,7 @@ struct StatementTests {
     }
 
     @Test func aSyntaxErrorNamesTheStatementAndLeavesTheConnectionUsable() async throws {
-        struct Broken: PostgresStatement { static let sql = "SELEC 1" }
+        struct Broken: PostgresStatement { let sql = "SELEC 1" }
         try await withDatabase { database in
             try await database.pool.withConnection { connection in
                 for _ in 1...2 {
@@ -89,8 +89,8 @@ struct StatementTests {
             #expect(null?.message == "column \"label\": expected text, found NULL")
 
             struct Square: PostgresStatement {
-                static let sql = "SELECT '{{1,2},{3,4}}'::int8[] AS square"
-                static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> [Int] {
+                let sql = "SELECT '{{1,2},{3,4}}'::int8[] AS square"
+                func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> [Int] {
                     try row.array("square")
                 }
             }
@@ -98,8 +98,8 @@ struct StatementTests {
             #expect(square?.message == "column \"square\": expected int8[], found an array of 2 dimensions")
 
             struct Holes: PostgresStatement {
-                static let sql = "SELECT ARRAY[1, NULL]::int8[] AS holes"
-                static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> [Int] {
+                let sql = "SELECT ARRAY[1, NULL]::int8[] AS holes"
+                func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> [Int] {
                     try row.array("holes")
                 }
             }
@@ -107,8 +107,8 @@ struct StatementTests {
             #expect(holes?.message == "column \"holes\": expected int8[], found a NULL element")
 
             struct Missing: PostgresStatement {
-                static let sql = "SELECT 1 AS one"
-                static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int { try row.value("two") }
+                let sql = "SELECT 1 AS one"
+                func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int { try row.value("two") }
             }
             let missing = await postgresError { try await database.pool.query(Missing()) }
             #expect(missing?.message == "the result has no column \"two\"")
@@ -117,12 +117,12 @@ struct StatementTests {
 
     @Test func narrowerColumnsAreWidened() async throws {
         struct Narrow: PostgresStatement {
-            static let sql = """
+            let sql = """
                 SELECT 1::int2 AS a, -2::int4 AS b, 1.5::float4 AS c, 'x'::varchar AS d, '{1,2}'::int4[] AS e,
                        '{a}'::varchar[] AS f
                 """
 
-            static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> (
+            func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> (
                 Int, Int64, Double, String, [Int], [String]
             ) {
                 (
@@ -185,9 +185,9 @@ struct StatementTests {
     @Test func aChangedTableIsPreparedAnew() async throws {
         /// The number of columns, of which `extra` is the third.
         struct Star: PostgresStatement {
-            static let sql = "SELECT * FROM item WHERE id = $1::int8"
+            let sql = "SELECT * FROM item WHERE id = $1::int8"
             var parameters: PostgresParameters { PostgresParameters(1) }
-            static func decode(_ row: borrowing PostgresRow) -> Int {
+            func decode(_ row: borrowing PostgresRow) -> Int {
                 do throws(PostgresError) {
                     _ = try row.optional("extra", as: Int.self)
                     return 3
@@ -247,10 +247,10 @@ struct StatementTests {
     /// One text with parameters of several declared types is several prepared statements.
     @Test func typesOfParametersAreKeptApart() async throws {
         struct Of<Value: PostgresValue>: PostgresStatement {
-            static var sql: String { "SELECT pg_typeof($1)::text AS type" }
+            var sql: String { "SELECT pg_typeof($1)::text AS type" }
             var value: Value
             var parameters: PostgresParameters { PostgresParameters(value) }
-            static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> String { try row.value("type") }
+            func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> String { try row.value("type") }
         }
         try await withDatabase { database in
             try await database.pool.withConnection { connection in

@@ -3,35 +3,35 @@ import TestSupport
 
 /// Answers its parameter.
 struct SelectOne: PostgresStatement {
-    static let sql = "SELECT $1::int8 AS value"
+    let sql = "SELECT $1::int8 AS value"
 
     var value: Int
 
     var parameters: PostgresParameters { PostgresParameters(value) }
 
-    static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int { try row.value("value") }
+    func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int { try row.value("value") }
 }
 
 struct BackendPID: PostgresStatement {
-    static let sql = "SELECT pg_backend_pid() AS pid"
+    let sql = "SELECT pg_backend_pid() AS pid"
 
-    static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int32 { try row.value("pid") }
+    func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int32 { try row.value("pid") }
 }
 
 /// Returns once the process has gone.
 struct Terminate: PostgresStatement {
-    static let sql = "SELECT pg_terminate_backend($1::int4, $2::int8) AS done"
+    let sql = "SELECT pg_terminate_backend($1::int4, $2::int8) AS done"
 
     var pid: Int32
 
     var parameters: PostgresParameters { PostgresParameters(pid, Int64(Patience.limit / .milliseconds(1))) }
 
-    static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Bool { try row.value("done") }
+    func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Bool { try row.value("done") }
 }
 
 /// Sleeps on the server, holding an advisory lock, so that others can tell that it runs.
 struct Sleep: PostgresStatement {
-    static let sql = "SELECT pg_sleep($1::float8)"
+    let sql = "SELECT pg_sleep($1::float8)"
 
     var seconds: Double
 
@@ -40,7 +40,7 @@ struct Sleep: PostgresStatement {
 
 /// Waits for an advisory lock, until the transaction ends.
 struct TakeLock: PostgresStatement {
-    static let sql = "SELECT pg_advisory_xact_lock($1::int8)"
+    let sql = "SELECT pg_advisory_xact_lock($1::int8)"
 
     var key: Int
 
@@ -49,7 +49,7 @@ struct TakeLock: PostgresStatement {
 
 /// Returns, after looking again and again on the server, when some other session waits for a lock.
 struct AwaitLockWaiter: PostgresStatement {
-    static let sql = """
+    let sql = """
         SELECT await_lock_waiter($1::int8)
         """
 

@@ -3,15 +3,15 @@ import TestSupport
 import Testing
 
 private struct Add: PostgresStatement {
-    static let sql = "UPDATE counter SET value = value + $2::int8 WHERE id = $1::int8"
+    let sql = "UPDATE counter SET value = value + $2::int8 WHERE id = $1::int8"
     var id: Int
     var amount: Int
     var parameters: PostgresParameters { PostgresParameters(id, amount) }
 }
 
 private struct Total: PostgresStatement {
-    static let sql = "SELECT sum(value)::int8 AS total FROM counter"
-    static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int { try row.value("total") }
+    let sql = "SELECT sum(value)::int8 AS total FROM counter"
+    func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int { try row.value("total") }
 }
 
 private let counters = DatabaseTemplate(key: "counters") { pool in

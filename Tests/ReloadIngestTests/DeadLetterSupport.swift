@@ -46,7 +46,7 @@ extension IngestHarness {
     }
 
     func isDiverted(_ app: String = TestKinds.app) async throws -> Bool {
-        try await store.pool.query(ListDiversions(countLimit: 0)).contains { $0.app == app }
+        try await store.pool.query(Statements.listDiversions(countLimit: 0)).contains { $0.app == app }
     }
 
     /// Registers an app with one kind, or gives an app a kind `Later`.

@@ -83,21 +83,21 @@ struct DiversionTests {
         try await withStore { store in
             let app = try #require(try await store.directory().apps[good])
             _ = try await store.pool.query(
-                CountFailures([.init(appID: app.id, topic: "t", letters: 9, events: 9)], limits: .few()))
+                .countFailures([.init(appID: app.id, topic: "t", letters: 9, events: 9)], limits: .few()))
             func end() async throws -> Int {
                 try await store.pool.withTransaction { connection in
-                    _ = try await connection.query(LockDiversion(app: good))
-                    return try await connection.execute(EndDiversion(app: good))
+                    _ = try await connection.query(.lockDiversion(app: good))
+                    return try await connection.execute(.endDiversion(app: good))
                 }
             }
             let ending = try await store.pool.withTransaction { connection in
-                _ = try await connection.query(RequireFlow(topics: ["t"], apps: [app.id], diverted: [app.id]))
+                _ = try await connection.query(.requireFlow(topics: ["t"], apps: [app.id], diverted: [app.id]))
                 let ending = Task { try await end() }
                 try await store.waitUntilBlocked()
                 let letter = DeadLetter(
                     topic: "t", partition: 0, offset: 1, app: good, code: "diverted", error: "", key: nil, headers: [],
                     payload: nil)
-                _ = try await connection.execute(InsertDeadLetter(letter))
+                _ = try await connection.execute(.insertDeadLetter(letter))
                 return ending
             }
             #expect(try await ending.value == 0)
@@ -105,9 +105,9 @@ struct DiversionTests {
             #expect(try await end() == 1)
             // Whoever still believes in it is told.
             await #expect {
-                _ = try await store.pool.query(RequireFlow(topics: ["t"], apps: [app.id], diverted: [app.id]))
+                _ = try await store.pool.query(.requireFlow(topics: ["t"], apps: [app.id], diverted: [app.id]))
             } throws: { error in
-                (error as? PostgresError)?.sqlState == RequireFlow.diversionsState
+                (error as? PostgresError)?.sqlState == StoreState.otherDiversions
             }
         }
     }

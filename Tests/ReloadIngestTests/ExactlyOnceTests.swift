@@ -5,9 +5,9 @@ import TestSupport
 import Testing
 import WidgetEvents
 import WidgetModel
-import WidgetStore
 
 @testable import ReloadIngest
+@testable import WidgetStore
 
 @Suite("Each event has its effect exactly once", .timeLimit(.patience))
 struct ExactlyOnceTests {
@@ -130,7 +130,7 @@ struct ExactlyOnceTests {
                 try await ingest.publish((0..<50).map { ingest.push("u\($0 % 10)") })
                 try await ingest.waitUntilApplied(50)
                 _ = try await ingest.store.pool.execute(
-                    SetPosition(topic: ingest.configuration.topics.pushes, partition: 0, nextOffset: 20))
+                    .setPosition(topic: ingest.configuration.topics.pushes, partition: 0, nextOffset: 20))
                 try await ingest.waitUntilApplied(50)
             }
             #expect(try await counted(ingest) == 80)
@@ -143,13 +143,15 @@ struct ExactlyOnceTests {
             try await place(10, ingest)
             let topic = ingest.configuration.topics.pushes
             try await ingest.publish((0..<50).map { ingest.push("u\($0 % 10)") })
-            _ = try await ingest.store.pool.execute(SetPosition(topic: topic, partition: 0, nextOffset: 5_000))
+            _ = try await ingest.store.pool.execute(.setPosition(topic: topic, partition: 0, nextOffset: 5_000))
             let service = ingest.service()
             try await ingest.running([service]) {
                 try await eventually("the partition is taken") {
-                    try await ingest.store.pool.query(ListPositions()).contains { $0.epoch > 1 && $0.topic == topic }
+                    try await ingest.store.pool.query(Statements.listPositions()).contains {
+                        $0.epoch > 1 && $0.topic == topic
+                    }
                 }
-                _ = try await ingest.store.pool.execute(SetPosition(topic: topic, partition: 0, nextOffset: 10))
+                _ = try await ingest.store.pool.execute(.setPosition(topic: topic, partition: 0, nextOffset: 10))
                 try await ingest.waitUntilApplied(50)
             }
             #expect(try await counted(ingest) == 40)
@@ -192,14 +194,14 @@ struct ExactlyOnceTests {
 struct PartitionPositionsTests {
     private let partition = TopicPartition(topic: "t", partition: 0)
 
-    private func row(epoch: Int64, next: Int64?) -> ListPositions.Row {
-        ListPositions.Row(
+    private func row(epoch: Int64, next: Int64?) -> StoredPosition {
+        StoredPosition(
             topic: "t", partition: 0, epoch: epoch, nextOffset: next, updatedAt: Timestamp(microseconds: 0))
     }
 
     private func taken(epoch: Int64, next: Int64?) -> PartitionPositions {
         var positions = PartitionPositions()
-        positions.take([TakePartitions.Row(topic: "t", partition: 0, epoch: epoch, nextOffset: next)])
+        positions.take([TakenPartition(topic: "t", partition: 0, epoch: epoch, nextOffset: next)])
         return positions
     }
 

@@ -30,7 +30,7 @@ private final class RecordingWorkers: HandOverReceiving {
             state.open += 1
             state.kinds.append(kindIDs)
             return HandOverGrant(
-                timelines: timelines, statement: HandOver(kindIDs: Array(kindIDs), lease: .seconds(30)),
+                timelines: timelines, statement: (kindIDs: Array(kindIDs), lease: .seconds(30)),
                 grantedAt: .zero)
         }
     }
@@ -109,7 +109,7 @@ struct HandOverTests {
                     try await connection.simple("SELECT 1 FROM timeline WHERE identity = '\(id)' FOR UPDATE")
                     group.addTask {
                         try await BatchApplier(pool: store.pool, audienceLimit: 100).apply(
-                            fold, advancing: [], handOver: HandOver(kindIDs: kindIDs, lease: .seconds(30)),
+                            fold, advancing: [], handOver: (kindIDs: kindIDs, lease: .seconds(30)),
                             deadLetter: Self.noLetter)
                     }
                     try await store.waitUntilBlocked()
@@ -144,7 +144,7 @@ struct HandOverTests {
             let batch = fold
             let error = await #expect(throws: PostgresError.self) {
                 _ = try await applier.apply(
-                    batch, advancing: [], handOver: HandOver(kindIDs: kindIDs, lease: .seconds(30)),
+                    batch, advancing: [], handOver: (kindIDs: kindIDs, lease: .seconds(30)),
                     deadLetter: Self.noLetter)
             }
             #expect(error?.sqlState == "53100")

@@ -61,7 +61,7 @@ struct IngestHarness: Sendable {
     func service(
         on pool: PostgresPool? = nil, logger: Logger = quiet,
         onConsumer: @escaping @Sendable (KafkaConsumer) -> Void = { _ in },
-        onDecisions: (@Sendable ([DecisionRecord]) -> Void)? = nil,
+        onDecisions: (@Sendable ([TimelineDecidedEvent]) -> Void)? = nil,
         configure: ((inout IngestConfiguration) -> Void)? = nil, properties: [String: String] = [:],
         workers: (any HandOverReceiving)? = nil,
         onWork: @escaping @Sendable (WorkSignal.Work) -> Void = { _ in }
@@ -153,7 +153,7 @@ struct IngestHarness: Sendable {
     }
 
     private func appliedNow() async throws -> Int {
-        Int(try await store.pool.query(ListPositions()).compactMap(\.nextOffset).reduce(0, +))
+        Int(try await store.pool.query(.listPositions()).compactMap(\.nextOffset).reduce(0, +))
     }
 
     func waitUntilApplied(_ count: Int) async throws {

@@ -63,7 +63,7 @@ struct IngestMembershipTests {
         try await withStore { store in
             let ids = [2, 1, 3].map { PostgresUUID(high: 0, low: $0) }
             func look(_ index: Int, timeout: Duration = .seconds(60)) async throws -> [Int] {
-                let rows = try await store.pool.query(RegisterIngest(ids[index], timeout: timeout))
+                let rows = try await store.pool.query(.registerIngest(ids[index], timeout: timeout))
                 return rows.flatMap { [$0.rank, $0.count] }
             }
             #expect(try await look(0) == [0, 1])
@@ -74,7 +74,7 @@ struct IngestMembershipTests {
                 "UPDATE ingest_member SET seen_at = now() - interval '30 s' WHERE id::text LIKE '%1'")
             #expect(try await look(0, timeout: .seconds(20)) == [0, 2])
             #expect(try await look(1, timeout: .seconds(20)) == [0, 3])
-            _ = try await store.pool.execute(LeaveIngest(ids[1]))
+            _ = try await store.pool.execute(.leaveIngest(ids[1]))
             #expect(try await look(2) == [1, 2])
         }
     }
@@ -107,7 +107,7 @@ struct IngestMembershipTests {
             let service = ingest.service(configure: { $0.memberTimeout = .seconds(1) })
             func isRegistered() async throws -> Bool {
                 let id = PostgresUUID(high: 1, low: 1)
-                let row = try await ingest.store.pool.query(RegisterIngest(id, timeout: .seconds(1))).first
+                let row = try await ingest.store.pool.query(.registerIngest(id, timeout: .seconds(1))).first
                 return row?.count == 2
             }
             try await ingest.running([service]) {

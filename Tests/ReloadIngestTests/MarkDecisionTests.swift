@@ -49,7 +49,7 @@ struct MarkDecisionTests {
                         audience: .user, appID: app.id, audienceID: "u\(index)", kindID: nil, matching: nil, events: 1,
                         urgency: .budgeted, lane: .push, cause: .at(index), reason: .push)
                 ]
-                let rows = try await store.pool.query(MarkTimelines(input, limit: 10, reports: true))
+                let rows = try await store.pool.query(.markTimelines(input, limit: 10, reports: true))
                 let records = MarkDecisions.records(of: rows.compactMap(\.timeline), directory: directory)
                 #expect(records.count == (expected.decision == nil ? 0 : 1), "case \(index)")
                 guard let record = records.first else { continue }
@@ -70,7 +70,7 @@ struct MarkDecisionTests {
                 UPDATE timeline SET rendered_at = now() - interval '10 s', eligible_at = now() + interval '290 s'
                 WHERE identity = '\(ids[1])'
                 """)
-            let told = Mutex<[DecisionRecord]>([])
+            let told = Mutex<[TimelineDecidedEvent]>([])
             let service = harness.service(onDecisions: { records in told.withLock { $0 += records } })
             try await harness.running([service]) {
                 // Due at once: a worker decides.

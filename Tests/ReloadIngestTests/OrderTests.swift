@@ -15,7 +15,7 @@ struct OrderTests {
     private let removal = FreshetEvent.removed(app: TestKinds.app, widget: "w1")
 
     private func outcome(_ id: String, _ ingest: IngestHarness, user: String? = nil) async throws -> EventOutcome? {
-        try await ingest.store.pool.query(ReadEventOutcome(app: TestKinds.app, event: id, user: user)).first
+        try await ingest.store.pool.query(.readEventOutcome(app: TestKinds.app, event: id, user: user)).first
     }
 
     private func shown(_ ingest: IngestHarness) async throws -> Int {
@@ -33,10 +33,10 @@ struct OrderTests {
                 try await ingest.waitUntilApplied(2)
                 #expect(try await shown(ingest) == 0)
                 // It is told as outdated, the removal as of no widget, and the tombstone is no widget for readers.
-                let ignored = try await ingest.store.pool.query(IgnoredEvents(app: TestKinds.app, widget: "w1"))
+                let ignored = try await ingest.store.pool.query(.ignoredEvents(app: TestKinds.app, widget: "w1"))
                 #expect(ignored.map(\.result) == [.outdated, .ignored])
                 let filter = WidgetFilter(app: TestKinds.app, widget: "w1")
-                #expect(try await ingest.store.pool.query(ListWidgets(filter, limit: 1)).isEmpty)
+                #expect(try await ingest.store.pool.query(.listWidgets(filter, limit: 1)).isEmpty)
                 try await ingest.publish([.placed(.test("w1"))], at: at + .seconds(6), key: "u1")
                 try await ingest.waitUntilApplied(3)
             }
@@ -62,17 +62,17 @@ struct OrderTests {
                 try await ingest.store.integer("SELECT count(*) FROM \(table)")
             }
             let day = Duration.seconds(86_400)
-            #expect(try await pool.execute(DeleteUnplacedWidgets(olderThan: day, keeping: 3, limit: 10)) == 0)
-            #expect(try await pool.execute(DeleteOldEventOutcomes(olderThan: day, keeping: 3, limit: 10)) == 0)
-            #expect(try await pool.execute(DeleteUnplacedWidgets(olderThan: day, keeping: 2, limit: 10)) == 1)
-            #expect(try await pool.execute(DeleteOldEventOutcomes(olderThan: day, keeping: 2, limit: 10)) == 1)
+            #expect(try await pool.execute(.deleteUnplacedWidgets(olderThan: day, keeping: 3, limit: 10)) == 0)
+            #expect(try await pool.execute(.deleteOldEventOutcomes(olderThan: day, keeping: 3, limit: 10)) == 0)
+            #expect(try await pool.execute(.deleteUnplacedWidgets(olderThan: day, keeping: 2, limit: 10)) == 1)
+            #expect(try await pool.execute(.deleteOldEventOutcomes(olderThan: day, keeping: 2, limit: 10)) == 1)
             try await ingest.store.sql(
                 """
                 UPDATE unplaced_widget SET recorded_at = recorded_at - interval '25 hours';
                 UPDATE event_outcome SET recorded_at = recorded_at - interval '25 hours'
                 """)
-            #expect(try await pool.execute(DeleteUnplacedWidgets(olderThan: day, keeping: 9, limit: 10)) == 3)
-            #expect(try await pool.execute(DeleteOldEventOutcomes(olderThan: day, keeping: 9, limit: 10)) == 3)
+            #expect(try await pool.execute(.deleteUnplacedWidgets(olderThan: day, keeping: 9, limit: 10)) == 3)
+            #expect(try await pool.execute(.deleteOldEventOutcomes(olderThan: day, keeping: 9, limit: 10)) == 3)
             for table in ["widget", "unplaced_widget", "event_outcome"] { #expect(try await count(table) == 0) }
         }
     }
@@ -284,7 +284,7 @@ struct OrderTests {
                     outcomes: { _, _ in outcomes(ids) }, deadLetter: { _ in fatalError() })
             }
             try await store.pool.withTransaction { holder in
-                _ = try await holder.execute(InsertEventOutcomes(outcomes(["m"])))
+                _ = try await holder.execute(.insertEventOutcomes(outcomes(["m"])))
                 async let one: Void = apply(["a", "m", "z"])
                 try await store.waitUntilBlocked(1)
                 async let other: Void = apply(["z", "m", "a"])
@@ -304,7 +304,7 @@ struct OrderTests {
             try await ingest.running([ingest.service()]) {
                 try await ingest.publish([.placed(.test("w1"))], at: at, handling: api)
                 try await ingest.waitUntilApplied(1)
-                _ = try await ingest.store.pool.execute(BeginDiversion(appID: app.id, letters: 0))
+                _ = try await ingest.store.pool.execute(.beginDiversion(appID: app.id, letters: 0))
                 try await ingest.publish([.placed(.test("w1"))], at: at + .seconds(2), handling: api)
                 try await ingest.publish([removal], at: at + .seconds(1), handling: api)
                 try await ingest.waitUntilApplied(3)

@@ -39,7 +39,7 @@ struct OutOfRangeTests {
             try await ingest.publishLarge(80, users: 10)
             let bounds = try await ingest.bounds(of: topic)
             #expect(bounds.earliest > 3 && bounds.end == 80)
-            _ = try await ingest.store.pool.execute(SetPosition(topic: topic, partition: 0, nextOffset: 3))
+            _ = try await ingest.store.pool.execute(.setPosition(topic: topic, partition: 0, nextOffset: 3))
             let log = RecordedLog()
             let service = ingest.quickService(logger: log.logger, { $0.offsetOutOfRange = .earliest })
             try await ingest.running([service]) {
@@ -68,7 +68,7 @@ struct OutOfRangeTests {
             let topic = ingest.configuration.topics.pushes
             try await ingest.publishLarge(80, users: 10)
             let bounds = try await ingest.bounds(of: topic)
-            _ = try await ingest.store.pool.execute(SetPosition(topic: topic, partition: 0, nextOffset: 3))
+            _ = try await ingest.store.pool.execute(.setPosition(topic: topic, partition: 0, nextOffset: 3))
             let log = RecordedLog()
             let service = ingest.quickService(logger: log.logger)
             try await ingest.running([service]) {
@@ -85,9 +85,9 @@ struct OutOfRangeTests {
                 }
                 #expect(try await ingest.counted() == 0)
                 #expect(service.statistics.snapshot.lostToRetention == 0)
-                _ = try await ingest.store.pool.execute(SetPosition(topic: topic, partition: 0, nextOffset: nil))
+                _ = try await ingest.store.pool.execute(.setPosition(topic: topic, partition: 0, nextOffset: nil))
                 try await eventually("the partition goes on") {
-                    try await ingest.store.pool.query(ListPositions())
+                    try await ingest.store.pool.query(Statements.listPositions())
                         .contains { $0.topic == topic && $0.nextOffset == 80 }
                 }
                 try await eventually("nothing holds it up any more") { service.obstacles.isEmpty }
@@ -131,7 +131,7 @@ struct OutOfRangeTests {
             try await ingest.place(users: 10)
             let topic = ingest.configuration.topics.pushes
             try await ingest.publish((0..<50).map { ingest.push("u\($0 % 10)") })
-            _ = try await ingest.store.pool.execute(SetPosition(topic: topic, partition: 0, nextOffset: 5_000))
+            _ = try await ingest.store.pool.execute(.setPosition(topic: topic, partition: 0, nextOffset: 5_000))
             let log = RecordedLog()
             let service = ingest.quickService(logger: log.logger, { $0.offsetOutOfRange = .earliest })
             try await ingest.running([service]) {
@@ -141,7 +141,7 @@ struct OutOfRangeTests {
             #expect(service.statistics.snapshot.lostToRetention == 0)
             let line = try #require(log.lines.first { $0.level == .critical })
             #expect(line.metadata["cause"].map { "\($0)" }?.contains("beyond the end of the log (50)") == true)
-            let position = try await ingest.store.pool.query(ListPositions()).first { $0.topic == topic }
+            let position = try await ingest.store.pool.query(Statements.listPositions()).first { $0.topic == topic }
             #expect(position?.nextOffset == 50)
         }
     }

@@ -89,11 +89,11 @@ struct PlacementRaceTests {
             try await store.settle()
             try await apply([removal("w1")], at: at, in: store)
             let row = try #require(try await store.row(of: id))
-            let orphan = LockOrphans.Orphan(row: row, requested: 1)
+            let orphan: OrphanedTimeline = (row: row, requested: 1)
             let ingest = IngestRetry(store: store)
             try await withThrowingTaskGroup(of: Void.self) { group in
                 try await store.pool.withTransaction { connection in
-                    #expect(try await connection.query(LockOrphans([orphan])) == [row])
+                    #expect(try await connection.query(.lockOrphans([orphan])) == [row])
                     group.addTask {
                         try await ingest.untilApplied {
                             try await apply([.placed(placement)], at: at + .seconds(1), in: store)
@@ -103,7 +103,7 @@ struct PlacementRaceTests {
                     // A request meanwhile has nobody to mark, and waits for nothing.
                     let request = ReloadRequest(app: TestKinds.app, audience: .user("u1"), kinds: .all, reason: .push)
                     try await apply([.push(request)], at: at, in: store)
-                    #expect(try await connection.query(CollectTimelines([row])).isEmpty)
+                    #expect(try await connection.query(.collectTimelines([row])).isEmpty)
                 }
                 try await group.waitForAll()
             }
@@ -145,8 +145,8 @@ struct PlacementRaceTests {
             try await apply([removal("w1")], at: at, in: store)
             let row = try #require(try await store.row(of: id))
             try await store.pool.withTransaction { connection in
-                _ = try await connection.query(LockPlacedTimelines([id]))
-                let skipped = try await store.pool.query(LockOrphans([.init(row: row, requested: 1)]))
+                _ = try await connection.query(.lockPlacedTimelines([id]))
+                let skipped = try await store.pool.query(Statements.lockOrphans([(row: row, requested: 1)]))
                 #expect(skipped.isEmpty, "its list goes back")
             }
         }

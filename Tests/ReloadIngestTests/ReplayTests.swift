@@ -96,7 +96,7 @@ struct ReplayTests {
             let topic = ingest.configuration.topics.pushes
             try await ingest.publish((0..<3).map { _ in ingest.everyone(late) })
             try await ingest.running([ingest.service()]) { try await ingest.waitUntilApplied(3) }
-            _ = try await ingest.store.pool.execute(SetPosition(topic: topic, partition: 0, nextOffset: 0))
+            _ = try await ingest.store.pool.execute(.setPosition(topic: topic, partition: 0, nextOffset: 0))
             try await ingest.running([ingest.service()]) { try await ingest.waitUntilApplied(3) }
             #expect(try await ingest.letters("true") == 3)
         }
@@ -109,7 +109,7 @@ struct ReplayTests {
                 let letter = DeadLetter(
                     topic: "t", partition: 0, offset: offset, app: late, code: code, error: "e", key: nil,
                     headers: [(name: "h", value: Array(repeating: 7, count: header))], payload: [1])
-                _ = try await ingest.store.pool.execute(InsertDeadLetter(letter))
+                _ = try await ingest.store.pool.execute(.insertDeadLetter(letter))
             }
             for offset in 0..<Int64(3) { try await insert(offset, header: 2_000_000) }
             try await insert(3, header: 10)

@@ -1,8 +1,8 @@
 import WidgetEvents
 import WidgetModel
-import WidgetStore
 
 @testable import ReloadIngest
+@testable import WidgetStore
 
 enum SampleKind {
     static let appName = "com.example.bank"

@@ -37,7 +37,7 @@ struct TopicHaltTests {
                 try await ingest.waitUntilApplied(13)
                 #expect(try await ingest.letters("topic <> '\(halt.topic)' AND cause = 'diverted'") == 1)
 
-                #expect(try await ingest.store.pool.query(ResumeTopics(topic: halt.topic)) == [halt.topic])
+                #expect(try await ingest.store.pool.query(.resumeTopics(topic: halt.topic)) == [halt.topic])
                 try await ingest.waitUntilApplied(23)
                 try await eventually("it says so") { service.halts.isEmpty }
             }
@@ -65,8 +65,8 @@ struct TopicHaltTests {
                     try await ingest.waitUntilApplied(15)
                 }
                 var pipeline = PostgresPipeline()
-                _ = pipeline.append(ForgetFailures())
-                _ = pipeline.append(ResumeTopics())
+                _ = pipeline.append(.forgetFailures())
+                _ = pipeline.append(.resumeTopics())
                 _ = try await ingest.store.pool.transaction(pipeline)
                 try await ingest.waitUntilApplied(16)
             }
@@ -78,11 +78,11 @@ struct TopicHaltTests {
     @Test("To resume one topic forgets the failures of that topic alone")
     func forgetsOne() async throws {
         try await withStore { store in
-            let counts = ["a", "b"].map { CountFailures.Count(appID: 0, topic: $0, letters: 3, events: 3) }
-            _ = try await store.pool.query(CountFailures(counts, limits: .few()))
-            #expect(try await store.pool.execute(ForgetFailures(topic: "a")) == 1)
+            let counts = ["a", "b"].map { FailureCount(appID: 0, topic: $0, letters: 3, events: 3) }
+            _ = try await store.pool.query(.countFailures(counts, limits: .few()))
+            #expect(try await store.pool.execute(.forgetFailures(topic: "a")) == 1)
             #expect(try await store.integer("SELECT count(*) FROM dead_letter_window WHERE topic = 'b'") == 1)
-            #expect(try await store.pool.execute(ForgetFailures()) == 1)
+            #expect(try await store.pool.execute(.forgetFailures()) == 1)
         }
     }
 
@@ -107,7 +107,7 @@ struct TopicHaltTests {
                     service.divertedApps == [good] && service.halts.map(\.topic) == [own]
                 }
                 #expect(try await !ingest.isDiverted(other))
-                _ = try await ingest.store.pool.query(ResumeTopics())
+                _ = try await ingest.store.pool.query(.resumeTopics())
                 try await eventually("the topic goes on") { service.halts.isEmpty }
                 try await garbage()
                 try await eventually("the topic is halted") { service.halts.map(\.topic) == [own] }
@@ -163,7 +163,7 @@ struct TopicHaltTests {
             #expect(flow.halts.allSatisfy { $0.cause == .full })
             try await ingest.store.sql("UPDATE dead_letter SET discarded_at = now() WHERE app = '\(Self.nobody)'")
             _ = try await ingest.replayer.resume(app: good)
-            _ = try await ingest.store.pool.query(ResumeTopics())
+            _ = try await ingest.store.pool.query(.resumeTopics())
             try await flow.enforceQuotas()
             try await flow.refresh()
             #expect(flow.halts.isEmpty && flow.quotaUse < 1)

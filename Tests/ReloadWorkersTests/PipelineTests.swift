@@ -200,8 +200,8 @@ struct PipelineTests {
                             reason: .foreground)
                     ]
                     let rows = try await worker.store.pool.query(
-                        MarkTimelines(input, limit: 1_000, handOver: grant.statement))
-                    let token = try #require(try await worker.store.pool.query(NextToken()).first)
+                        .markTimelines(input, limit: 1_000, handOver: grant.statement))
+                    let token = try #require(try await worker.store.pool.query(.nextToken()).first)
                     service.handOver.accept(grant, Claim(rows.compactMap(\.timeline), token: token))
                     try await expectPublished([id], worker, topic)
                     #expect(topic.message(of: id)?.value?.contains("handed over.") == true)

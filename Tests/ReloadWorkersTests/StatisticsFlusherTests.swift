@@ -11,7 +11,7 @@ import WidgetStore
 @Suite(.serialized, .tags(.database), .timeLimit(.patience))
 struct StatisticsFlusherTests {
     private func stored(_ worker: TestWorker, _ kind: String = "Purchases") async throws -> KindCounters {
-        try await worker.store.pool.query(ReadKindStatistics(app: TestKinds.app, days: 2))
+        try await worker.store.pool.query(.readKindStatistics(app: TestKinds.app, days: 2))
             .filter { $0.kind == kind }.reduce(KindCounters()) { $0 + $1.counters }
     }
 

@@ -71,7 +71,7 @@ struct EventRoutesTests {
             topic: api.published.all[message].topic, partition: 0, offset: Int64(message),
             user: try api.published.handlings()[message].user, result: result,
             code: result == .deadLetter ? "unknownKind" : nil)
-        _ = try await store.pool.query(InsertEventOutcomes([outcome]))
+        _ = try await store.pool.query(.insertEventOutcomes([outcome]))
     }
 
     @Test("A write waits until it has been applied, and tells what became of it; later it can be asked for")
@@ -238,7 +238,7 @@ struct EventRoutesTests {
                 #expect(try await Self.reload(api, String(repeating: "x", count: 256)).hasPrefix("400 "))
                 // An hour later the key may be used for anything.
                 try await store.sql("UPDATE idempotency_key SET recorded_at = now() - interval '61 minutes'")
-                let old = DeleteOldIdempotencyKeys(olderThan: .seconds(3_600), keeping: 1_000, limit: 100)
+                let old = Statements.deleteOldIdempotencyKeys(olderThan: .seconds(3_600), keeping: 1_000, limit: 100)
                 #expect(try await store.pool.execute(old) == 3)
                 #expect(try await Self.reload(api, "a", user: "u2").hasPrefix("202 "))
             }

@@ -26,7 +26,7 @@ struct OperatorRoutesTests {
             topic: "freshet.pushes", partition: 0, offset: offset, app: app, code: cause, error: "e", messageTime: 1,
             key: nil, headers: [(name: "content-type", value: Array("application/cloudevents+json".utf8))],
             payload: Array(event.utf8))
-        _ = try await store.store.pool.execute(InsertDeadLetter(letter))
+        _ = try await store.store.pool.execute(.insertDeadLetter(letter))
     }
 
     private static func waiting(_ store: TestStore, app: String = TestKinds.app) async throws -> Int {
@@ -42,7 +42,7 @@ struct OperatorRoutesTests {
                 appID: app.id, event: "e", source: "/s", type: "freshet.widget.removed.v1", topic: "freshet.widgets",
                 partition: 0, offset: 7, widget: "w1", result: .ignored, code: "unknownWidget",
                 detail: "no such widget was placed")
-            _ = try await store.store.pool.execute(InsertEventOutcomes([removal]))
+            _ = try await store.store.pool.execute(.insertEventOutcomes([removal]))
             try await withAPI(store) { api in
                 let told = try await api.json("\(Self.base)/widgets/w1/explanation")
                 #expect(told.status == 404, "\(told.document)")

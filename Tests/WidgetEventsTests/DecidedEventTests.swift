@@ -54,11 +54,11 @@ struct DecidedEventTests {
         event.lane = .push
         event.requested = 9
         event.rendered = 7
-        event.cause = TimelineDecidedEvent.Cause(topic: "freshet.pushes", partition: 3, offset: 1 << 40)
+        event.cause = EventPosition(topic: 0, partition: 3, offset: 1 << 40)
         event.dueAt = Timestamp(rfc3339: "2026-06-22T10:05:00Z")
         event.eligibleAt = Timestamp(rfc3339: "2026-06-22T10:04:00Z")
         event.claim = 1 << 41
-        event.fetchMilliseconds = 38
+        event.fetchTime = .milliseconds(38)
         return event
     }
 
@@ -72,7 +72,7 @@ struct DecidedEventTests {
     @Test("every member arrives, and the envelope is a CloudEvent in binary mode")
     func message() throws {
         let now = try #require(Timestamp(rfc3339: "2026-06-22T10:00:00Z"))
-        let encoded = Self.full().encode(source: "/freshet/decisions", time: now)
+        let encoded = Self.full().encode(source: "/freshet/decisions", time: now, topics: ["freshet.pushes"])
         let id = "00000000-0000-0001-0000-000000000002"
         #expect(String(decoding: encoded.key, as: UTF8.self) == id)
         #expect(
@@ -96,11 +96,11 @@ struct DecidedEventTests {
     func sparse() throws {
         var event = TimelineDecidedEvent(decision: .refused, rule: .invalidEvent)
         event.app = "com.example.bank"
-        event.cause = TimelineDecidedEvent.Cause(topic: "t", partition: 1, offset: 2)
+        event.cause = EventPosition(topic: 0, partition: 1, offset: 2)
         event.error = "unknownKind"
         event.dueAt = .distantFuture
         event.eligibleAt = .distantPast
-        let encoded = event.encode(source: "s", time: Timestamp(microseconds: 0))
+        let encoded = event.encode(source: "s", time: Timestamp(microseconds: 0), topics: ["t"])
         #expect(String(decoding: encoded.key, as: UTF8.self) == "com.example.bank")
         #expect(Self.headers(encoded)["ce_id"] == "refused:t-1-2:refused")
         #expect(Self.headers(encoded)["ce_subject"] == nil)
@@ -120,7 +120,7 @@ struct DecidedEventTests {
         }
         var event = Self.full()
         event.error = "x"
-        let written = try JSONValue.parse(event.data)
+        let written = try JSONValue.parse(event.data(["freshet.pushes"]))
         // Its kind and user have characters that ids cannot have.
         #expect(SchemaCheck.problems(of: written, by: schema).allSatisfy { $0.contains("/user") })
         #expect(Set(try #require(written.objectValue).keys) == Set(properties.keys))

@@ -92,26 +92,6 @@ struct QuickRequestTests {
         #expect(quick(.binary(Self.push, nil)) == nil)
     }
 
-    /// Every day of some years, by the calendar and by the check that needs none.
-    @Test func times() {
-        var taken = 0
-        for year in ["2023", "2024", "1999"] {
-            for month in 0...13 {
-                for day in 0...32 {
-                    func two(_ number: Int) -> String { number < 10 ? "0\(number)" : "\(number)" }
-                    let time = "\(year)-\(two(month))-\(two(day))T23:59:59.999999Z"
-                    let data = #"{"app":"a.b","audience":{"user":"u1"},"kinds":["A"]}"#
-                    let isTaken = quick(.binary(Self.push, data, replacing: ["ce_time": bytes(time)])) != nil
-                    if isTaken { taken += 1 }
-                    // A leap day is valid, and declined.
-                    let isValid = Timestamp(rfc3339: time) != nil
-                    #expect(isTaken == (isValid && !(month == 2 && day == 29)), "\(time)")
-                }
-            }
-        }
-        #expect(taken == 3 * 365)
-    }
-
     /// Valid and broken messages: what is taken is exactly what the decoder says.
     @Test func differences() throws {
         var random = SystemRandomNumberGenerator()

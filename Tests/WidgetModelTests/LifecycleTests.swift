@@ -197,3 +197,18 @@ struct LifecycleTests {
         }
     }
 }
+
+extension WidgetLifecycle {
+    /// Applies changes in log order; answers the widget afterwards and what each change did.
+    fileprivate static func reduce(
+        _ record: WidgetRecord?, _ changes: some Sequence<WidgetChange>
+    ) -> (record: WidgetRecord?, outcomes: [WidgetOutcome]) {
+        var record = record
+        let outcomes = changes.map { change in
+            let outcome = apply(change, to: record)
+            record = outcome.record ?? record
+            return outcome
+        }
+        return (record, outcomes)
+    }
+}

@@ -5,7 +5,8 @@ import Testing
 import WidgetEvents
 import WidgetModel
 import WidgetRepresentation
-import WidgetStore
+
+@testable import WidgetStore
 
 @Suite("looking up the events that explain something", .timeLimit(.patience))
 struct EventLookupTests {

@@ -36,8 +36,8 @@ struct FillTests {
             })
     }
 
-    private func indexes(_ store: TestStore) async throws -> [FillIndexes.Row] {
-        try await store.pool.query(FillIndexes())
+    private func indexes(_ store: TestStore) async throws -> [FillIndex] {
+        try await store.pool.query(.fillIndexes())
     }
 
     @Test("every row is there, quiet and readable, and every index is as it was")
@@ -62,7 +62,7 @@ struct FillTests {
                 try await store.integer(
                     "SELECT count(*) FROM widget w JOIN timeline t ON t.id = w.timeline_id AND t.user_id = w.user_id")
                     == 25_000)
-            let overview = try #require(try await store.pool.query(Overview()).first)
+            let overview = try #require(try await store.pool.query(.overview()).first)
             #expect(overview.due == 0 && overview.stale == 0 && overview.leased == 0)
             // What an event would find by its identity.
             let id = try await Self.population(store, 0..<1).timeline(4).identity.id

@@ -62,7 +62,7 @@ struct KindChurnTests {
     }
 
     private func weather(_ store: TestStore) async throws -> RegisteredKind {
-        let kinds = try await store.pool.query(ListKinds(app: TestKinds.app))
+        let kinds = try await store.pool.query(.listKinds(app: TestKinds.app))
         return try #require(kinds.first { $0.definition.name == "Weather" })
     }
 

@@ -23,7 +23,7 @@ struct KindsTests {
             #expect(changes.first?.action == .change)
             #expect(changes.first?.fields == ["displayName", "maxBatch"])
             _ = try await apply(apps, store)
-            let kinds = try await store.pool.query(ListKinds(app: TestKinds.app))
+            let kinds = try await store.pool.query(.listKinds(app: TestKinds.app))
             #expect(kinds.first { $0.definition.name == "Purchases" }?.definition.maxBatch == 7)
         }
     }
@@ -38,7 +38,7 @@ struct KindsTests {
             let changes = try await apply(apps, store)
             let actions = Dictionary(changes.filter { $0.app == TestKinds.app }.map { ($0.kind, $0.action) }) { $1 }
             #expect(actions == ["Purchases": .keep, "DueDate": .keep, "New": .add, "Weather": .unlisted])
-            let names = try await store.pool.query(ListKinds(app: TestKinds.app)).map(\.definition.name)
+            let names = try await store.pool.query(.listKinds(app: TestKinds.app)).map(\.definition.name)
             #expect(names == ["DueDate", "New", "Purchases", "Weather"])
         }
     }
@@ -52,12 +52,12 @@ struct KindsTests {
             #expect(expected.first { $0.kind == "DueDate" }?.moving == 2)
             #expect(expected.first { $0.kind == "DueDate" }?.fields == ["variesBy"])
             #expect(expected.filter { $0.kind != "DueDate" }.allSatisfy { $0.moving == nil })
-            #expect(try await store.pool.query(ListMoves()).isEmpty, "nothing but told")
+            #expect(try await store.pool.query(.listMoves()).isEmpty, "nothing but told")
             #expect(try await apply(apps, store) == expected)
-            let moves = try await store.pool.query(ListMoves())
+            let moves = try await store.pool.query(.listMoves())
             #expect(moves.count == 1 && moves[0].pass == 1 && moves[0].movedInAll == 0)
             #expect(try await apply(apps, store).allSatisfy { $0.action != .change })
-            #expect(try await store.pool.query(ListMoves()) == moves, "applied again, it does not begin anew")
+            #expect(try await store.pool.query(.listMoves()) == moves, "applied again, it does not begin anew")
         }
     }
 
@@ -65,7 +65,7 @@ struct KindsTests {
     func secrets() async throws {
         try await withStore { store in
             func secret() async throws -> [UInt8]? {
-                try await store.pool.query(ListApps()).first { $0.name == TestKinds.app }?.signingSecret
+                try await store.pool.query(Statements.listApps()).first { $0.name == TestKinds.app }?.signingSecret
             }
             let first = try await secret()
             _ = try await apply(TestKinds.apps(), store)

@@ -77,27 +77,27 @@ struct ListWidgetsTests {
             ])
             try await store.sql("UPDATE widget SET timeline_id = NULL WHERE id = 'gone'")
             for (filter, expected) in Self.filters {
-                let found = try await store.pool.query(ListWidgets(filter, limit: 10))
+                let found = try await store.pool.query(.listWidgets(filter, limit: 10))
                 #expect(found.map(\.id) == expected, "\(filter)")
             }
             var page = WidgetFilter(app: TestKinds.app, user: "u1")
-            #expect(try await store.pool.query(ListWidgets(page, limit: 2)).map(\.id) == ["w1", "w2"])
+            #expect(try await store.pool.query(.listWidgets(page, limit: 2)).map(\.id) == ["w1", "w2"])
             page.after = "w2"
-            #expect(try await store.pool.query(ListWidgets(page, limit: 2)).map(\.id) == ["w3"])
+            #expect(try await store.pool.query(.listWidgets(page, limit: 2)).map(\.id) == ["w3"])
             let first = try #require(
-                try await store.pool.query(ListWidgets(WidgetFilter(app: TestKinds.app), limit: 1)).first)
+                try await store.pool.query(.listWidgets(WidgetFilter(app: TestKinds.app), limit: 1)).first)
             #expect(first.configuration == #"{"card":"acme"}"# && first.kind == "Purchases")
             #expect(first.family == .systemSmall)
         }
     }
 
     private struct Plan: PostgresStatement {
-        static let sql = "SELECT test_plan($1::text)"
+        let sql = "SELECT test_plan($1::text)"
         let query: String
 
         var parameters: PostgresParameters { PostgresParameters(query) }
 
-        static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> String {
+        func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> String {
             try row.value("test_plan")
         }
     }
@@ -127,7 +127,8 @@ struct ListWidgetsTests {
                 """)
             let plan = try await store.pool.withConnection { connection in
                 try await connection.simple("SET plan_cache_mode = \(mode)")
-                try await connection.simple("PREPARE listing AS \(ListWidgets.sql)")
+                let listing = Statements.listWidgets(WidgetFilter(app: "a"), limit: 1)
+                try await connection.simple("PREPARE listing AS \(listing.sql)")
                 let call =
                     "EXECUTE listing('\(TestKinds.app)', \(audience.user), \(audience.device), NULL, NULL, '', 100)"
                 return try await connection.query(Plan(query: call)).first ?? ""

@@ -47,7 +47,7 @@ struct MoveTests {
             try await store.settle()
             let kindID = try await change(store) { $0.sharing = .shared }
             try await moveAll(kindID, store, limit: 5)
-            let details = try await store.pool.query(ListWidgets(WidgetFilter(app: TestKinds.app), limit: 100))
+            let details = try await store.pool.query(.listWidgets(WidgetFilter(app: TestKinds.app), limit: 100))
             #expect(details.count == 12 && Set(details.compactMap(\.timelineID)).count == 2)
             for widget in details {
                 let timeline = try await shown(widget.id, store)
@@ -62,7 +62,7 @@ struct MoveTests {
 
             _ = try await change(store) { $0.sharing = .perUser }
             try await moveAll(kindID, store, limit: 5)
-            let back = try await store.pool.query(ListWidgets(WidgetFilter(app: TestKinds.app), limit: 100))
+            let back = try await store.pool.query(.listWidgets(WidgetFilter(app: TestKinds.app), limit: 100))
             #expect(Set(back.compactMap(\.timelineID)) == Set(before))
             for id in before { #expect(try await store.timeline(id)?.timeline.state.isOrphaned == false) }
         }
@@ -90,7 +90,7 @@ struct MoveTests {
             try await store.place(placements)
             _ = try await change(store) { $0.variesBy = new }
             try await moveAll(kindID, store, limit: 4)
-            let definition = try #require(try await store.pool.query(ReadKind(id: kindID)).first).definition
+            let definition = try #require(try await store.pool.query(.listKinds(id: kindID)).first).definition
             let expected = Set(
                 placements.map { placement in
                     TimelineIdentity(
@@ -100,7 +100,7 @@ struct MoveTests {
                         user: placement.user
                     ).id
                 })
-            let widgets = try await store.pool.query(ListWidgets(WidgetFilter(app: TestKinds.app), limit: 100))
+            let widgets = try await store.pool.query(.listWidgets(WidgetFilter(app: TestKinds.app), limit: 100))
             #expect(widgets.count == 6 && Set(widgets.compactMap(\.timelineID)) == expected)
             #expect(
                 try await store.integer("SELECT count(*) FROM timeline WHERE NOT orphaned") == expected.count)
@@ -133,7 +133,7 @@ struct MoveTests {
             try await store.place((0..<20).map { .test("w\($0)", user: "u\($0)") })
             let kindID = try await change(store) { $0.variesBy = [] }
             _ = try await store.store.changeChunk(kindID: kindID, limit: 5, settling: .zero)
-            let before = try await store.pool.query(ListMoves())
+            let before = try await store.pool.query(.listMoves())
             #expect(before[0].moved == 5 && before[0].passProgress > 0)
             // The next chunk waits for a lock, and its connection is lost.
             try await store.pool.withTransaction { connection in
@@ -156,7 +156,7 @@ struct MoveTests {
                     #expect(try await group.next() == false)
                 }
             }
-            #expect(try await store.pool.query(ListMoves()) == before)
+            #expect(try await store.pool.query(.listMoves()) == before)
             try await moveAll(kindID, store, limit: 5)
             #expect(try await store.integer("SELECT count(*) FROM timeline WHERE NOT orphaned") == 20)
             #expect(try await store.integer("SELECT count(*) FROM widget WHERE timeline_id IS NOT NULL") == 20)
@@ -170,10 +170,10 @@ struct MoveTests {
             try await store.place((0..<10).map { .test("w\($0)", user: "u\($0)") })
             let kindID = try await change(store) { $0.variesBy = [.family] }
             try await moveAll(kindID, store, settling: .seconds(3_600))
-            let waiting = try #require(try await store.pool.query(ListMoves()).first)
+            let waiting = try #require(try await store.pool.query(.listMoves()).first)
             #expect(waiting.movedInAll == 10 && waiting.moved == 0)
             #expect(waiting.passBeginsAt == waiting.startedAt + .seconds(3_600))
-            #expect(try await store.pool.query(KindsToChange(maximumLists: 10)).isEmpty, "nobody looks meanwhile")
+            #expect(try await store.pool.query(.kindsToChange(maximumLists: 10)).isEmpty, "nobody looks meanwhile")
             #expect(try await store.store.changeChunk(kindID: kindID, limit: 10, settling: .seconds(3_600)) == nil)
 
             // A process that knows only the old definition.
@@ -181,7 +181,7 @@ struct MoveTests {
             try await store.sql(
                 "UPDATE kind_change SET started_at = started_at - interval '2 h', pass_begins_at = pass_begins_at - interval '2 h'"
             )
-            #expect(try await store.pool.query(KindsToChange(maximumLists: 10)) == [kindID])
+            #expect(try await store.pool.query(.kindsToChange(maximumLists: 10)) == [kindID])
             try await moveAll(kindID, store, settling: .seconds(3_600))
             #expect(try await shown("late", store).timeline.locale == nil)
             #expect(try await moves(store) == 0)
@@ -195,10 +195,10 @@ struct MoveTests {
             let kindID = try await change(store) { $0.variesBy = [] }
             _ = try await store.store.changeChunk(kindID: kindID, limit: 4, settling: .zero)
             _ = try await change(store) { $0.variesBy = .all }
-            let move = try #require(try await store.pool.query(ListMoves()).first)
+            let move = try #require(try await store.pool.query(.listMoves()).first)
             #expect(move.passProgress == 0 && move.movedInAll == 0)
             try await moveAll(kindID, store)
-            let widgets = try await store.pool.query(ListWidgets(WidgetFilter(app: TestKinds.app), limit: 100))
+            let widgets = try await store.pool.query(.listWidgets(WidgetFilter(app: TestKinds.app), limit: 100))
             #expect(Set(widgets.compactMap(\.timelineID)) == Set(before))
         }
     }
@@ -287,7 +287,7 @@ struct MoveTests {
                     // Another widget of the same timeline, by a process with the old definition, in this transaction.
                     let app = try #require(old.apps[TestKinds.app])
                     _ = try await connection.query(
-                        InsertWidgets([
+                        .insertWidgets([
                             WidgetWrite(
                                 appID: app.id, id: "late", kindID: kindID, family: .systemSmall, timelineID: row,
                                 user: "u1", device: "d2",

@@ -17,16 +17,16 @@ struct PauseTests {
             let app = try #require(try await store.store.pause(app: TestKinds.app))
             #expect(app.isChanged && app.pausedAt != nil)
 
-            let kinds = try await store.pool.query(ListKinds(app: TestKinds.app))
+            let kinds = try await store.pool.query(.listKinds(app: TestKinds.app))
             #expect(kinds.allSatisfy { $0.isPaused && $0.appPausedAt == app.pausedAt })
             #expect(kinds.filter { $0.pausedAt != nil }.map(\.definition.name) == ["Purchases"])
-            #expect(try await store.pool.query(ListKinds(app: TestKinds.otherApp)).allSatisfy { !$0.isPaused })
+            #expect(try await store.pool.query(.listKinds(app: TestKinds.otherApp)).allSatisfy { !$0.isPaused })
 
             let resumed = try #require(try await store.store.resume(app: TestKinds.app, kind: "Purchases"))
             #expect(resumed.isChanged && resumed.pausedAt == nil && resumed.isAppPaused)
             #expect(try await store.store.resume(app: TestKinds.app)?.isChanged == true)
             #expect(try await store.store.resume(app: TestKinds.app)?.isChanged == false)
-            #expect(try await store.pool.query(ListKinds()).allSatisfy { !$0.isPaused })
+            #expect(try await store.pool.query(.listKinds()).allSatisfy { !$0.isPaused })
 
             #expect(try await store.store.pause(app: "com.example.nobody") == nil)
             #expect(try await store.store.pause(app: TestKinds.app, kind: "Nothing") == nil)
@@ -39,7 +39,7 @@ struct PauseTests {
         try await withStore { store in
             let (stream, heard) = AsyncStream.makeStream(of: PostgresNotification.self)
             let listener = PostgresListener(
-                configuration: store.pool.configuration, channels: [NotifyDue.channel],
+                configuration: store.pool.configuration, channels: [DueNotifier.channel],
                 logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
             ) { heard.yield($0) }
             let running = Task { try await listener.run() }
@@ -47,7 +47,7 @@ struct PauseTests {
             #expect(await notifications.next() == .reconnected)
             for _ in 1...2 {
                 _ = try await store.store.resume(app: TestKinds.app)
-                #expect(await notifications.next() == .received(channel: NotifyDue.channel, payload: ""))
+                #expect(await notifications.next() == .received(channel: DueNotifier.channel, payload: ""))
             }
             running.cancel()
             try await running.value
@@ -61,9 +61,9 @@ struct PauseTests {
             try await store.settle()
             _ = try await store.store.pause(app: TestKinds.app, kind: "Purchases")
             let kind = try await store.kind()
-            _ = try await store.pool.query(BumpKinds([GenerationBump(appID: kind.appID, kindID: nil)]))
-            for sweep in try await store.pool.query(ListSweeps(limit: 10, maximumLists: 100)) {
-                _ = try await store.pool.query(WalkKind(sweep.id, limit: 10, maximumLists: 10))
+            _ = try await store.pool.query(.bumpKinds([EveryoneReload(appID: kind.appID, kindID: nil)]))
+            for sweep in try await store.pool.query(.listSweeps(limit: 10, maximumLists: 100)) {
+                _ = try await store.pool.query(.walkKind(sweep.id, limit: 10, maximumLists: 10))
             }
             try await store.place([.test("w3", user: "u3")])
             try await store.apply([try await store.mark(.user, "u1")])
@@ -71,7 +71,7 @@ struct PauseTests {
             for lane in ReloadLane.allCases {
                 #expect(try await store.claim(lane).allSatisfy { $0.kindID == dueDate })
             }
-            let depths = QueueDepths(limit: 100, overdueAfter: .zero)
+            let depths = Statements.queueDepths(limit: 100, overdueAfter: .zero)
             #expect(try await store.pool.query(depths).allSatisfy { $0.kindID == dueDate })
             _ = try await store.store.resume(app: TestKinds.app, kind: "Purchases")
             var claimed = 0

@@ -23,18 +23,18 @@ struct PlaceholderTests {
     private func claim(
         _ kind: RegisteredKind, _ store: TestStore, lease: Duration = .seconds(30)
     ) async throws -> [ClaimedPlaceholder] {
-        try await store.pool.query(ClaimPlaceholders(kindID: kind.id, limit: 100, lease: lease))
+        try await store.pool.query(.claimPlaceholders(kindID: kind.id, limit: 100, lease: lease))
     }
 
     private func finish(
         _ claims: [ClaimedPlaceholder], _ store: TestStore, content: String? = #"{"a":1}"#
     ) async throws -> Int {
         try await store.pool.execute(
-            FinishPlaceholders(claims.map { PlaceholderResult($0, content: content, delay: .seconds(60)) }))
+            .finishPlaceholders(claims.map { PlaceholderResult($0, content: content, delay: .seconds(60)) }))
     }
 
     private func record(_ keys: [PlaceholderKey], _ store: TestStore) async throws -> Int {
-        try await store.pool.execute(RecordPlaceholders(keys))
+        try await store.pool.execute(.recordPlaceholders(keys))
     }
 
     /// Lets this much time pass for the placeholders.
@@ -58,12 +58,12 @@ struct PlaceholderTests {
             #expect(try await record(keys, store) == 0, "being fetched")
             #expect(try await claim(kind, store).isEmpty, "leased")
             #expect(try await finish(claims, store) == 3)
-            #expect(try await store.pool.query(NextPlaceholderKind(excluding: [])).isEmpty)
+            #expect(try await store.pool.query(.nextPlaceholderKind(excluding: [])).isEmpty)
             #expect(try await record(keys, store) == 0, "fetched just now")
             try await pass("61 minutes", store)
             #expect(try await record([key(kind)], store) == 1)
-            #expect(try await store.pool.query(NextPlaceholderKind(excluding: [])) == [kind.id])
-            #expect(try await store.pool.query(NextPlaceholderKind(excluding: [kind.id])).isEmpty)
+            #expect(try await store.pool.query(.nextPlaceholderKind(excluding: [])) == [kind.id])
+            #expect(try await store.pool.query(.nextPlaceholderKind(excluding: [kind.id])).isEmpty)
             #expect(try await claim(kind, store).map(\.key) == [key(kind)])
         }
     }
@@ -82,7 +82,7 @@ struct PlaceholderTests {
             _ = try await record([key(kind)], store)
             #expect(try await finish(try await claim(kind, store), store, content: nil) == 1)
             let listed = try await store.pool.query(
-                ListPlaceholders(app: TestKinds.app, kind: "Purchases", limit: 10))
+                .listPlaceholders(app: TestKinds.app, kind: "Purchases", limit: 10))
             #expect(listed.map(\.content) == ["{}", "new"])
             #expect(listed.map(\.attempts) == [0, 1])
             #expect(listed.map { $0.dueAt == nil } == [true, false])
@@ -103,7 +103,7 @@ struct PlaceholderTests {
             case "app": try await store.sql("UPDATE app SET paused_at = now() WHERE id = \(kind.appID)")
             default: try await store.sql("UPDATE kind SET retired_at = now() WHERE id = \(kind.id)")
             }
-            #expect(try await store.pool.query(NextPlaceholderKind(excluding: [])).isEmpty)
+            #expect(try await store.pool.query(.nextPlaceholderKind(excluding: [])).isEmpty)
         }
     }
 
@@ -112,7 +112,7 @@ struct PlaceholderTests {
         try await withStore { store in
             let kind = try await kind("Purchases", store)
             let other = try await self.kind("DueDate", store)
-            let many = (0..<(RecordPlaceholders.limit - 1)).map { key(kind, "en-\($0)") }
+            let many = (0..<(PlaceholderKey.limit - 1)).map { key(kind, "en-\($0)") }
             #expect(try await record(many, store) == many.count)
             let more = (0..<10).map { key(kind, "fr-\($0)") }
             #expect(try await record(more + [key(other)], store) == 2, "one of the kind, and the other kind's")
@@ -125,8 +125,8 @@ struct PlaceholderTests {
             try await store.sql(
                 "UPDATE placeholder SET asked_at = now() - interval '91 days' WHERE locale LIKE 'en-1%'")
             let old = try await store.integer("SELECT count(*) FROM placeholder WHERE locale LIKE 'en-1%'")
-            #expect(try await store.pool.execute(ExpirePlaceholders(limit: 50)) == 50)
-            #expect(try await store.pool.execute(ExpirePlaceholders(limit: 100_000)) == old - 50)
+            #expect(try await store.pool.execute(.expirePlaceholders(limit: 50)) == 50)
+            #expect(try await store.pool.execute(.expirePlaceholders(limit: 100_000)) == old - 50)
             #expect(try await record(more, store) == 9)
         }
     }
@@ -153,7 +153,7 @@ struct PlaceholderTests {
             #expect(try await finish([claims[1]], store) == 0)
             #expect(try await claim(kind, store).count == 2)
             #expect(try await claim(other, store).isEmpty)
-            #expect(try await store.pool.execute(DropPlaceholders([key(kind)])) == 1)
+            #expect(try await store.pool.execute(.dropPlaceholders([key(kind)])) == 1)
         }
     }
 
@@ -170,7 +170,7 @@ struct PlaceholderTests {
             _ = try await record([key(purchases), key(weather)], store)
             func fallback(_ index: Int, _ widget: String? = nil) async throws -> FallbackContent? {
                 if let widget {
-                    let statement = ReadWidgetTimeline(app: TestKinds.app, widget: widget)
+                    let statement = Statements.readWidgetTimeline(app: TestKinds.app, widget: widget)
                     return try await store.pool.query(statement).first?.fallback
                 }
                 return try await store.timeline(ids[index])?.fallback

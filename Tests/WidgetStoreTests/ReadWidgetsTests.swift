@@ -23,8 +23,8 @@ struct ReadWidgetsTests {
                     """)
                 async let read = store.pool.withTransaction { connection in
                     var pipeline = PostgresPipeline()
-                    _ = pipeline.append(LockWidgets(scope))
-                    let rows = pipeline.append(ReadWidgets(scope))
+                    _ = pipeline.append(.lockWidgets(scope))
+                    let rows = pipeline.append(.readWidgets(scope))
                     return try await connection.run(pipeline).rows(rows)
                 }
                 try await eventually("the reader waits for the lock") {

@@ -37,7 +37,7 @@ struct RetireTests {
         try await withStore { store in
             let id = try await store.place([.test("w1"), .test("w2", user: "u2"), .test("w3", kind: "DueDate")])[0]
             let kind = try await store.kind()
-            _ = try await store.pool.query(BumpKinds([GenerationBump(appID: kind.appID, kindID: kind.id)]))
+            _ = try await store.pool.query(.bumpKinds([EveryoneReload(appID: kind.appID, kindID: kind.id)]))
             let kindID = try await retire(store)
             let again = try #require(try await store.store.retire(app: TestKinds.app, kind: "Purchases"))
             #expect(!again.isChanged && again.timelines == 2)
@@ -47,8 +47,8 @@ struct RetireTests {
             #expect(try await store.widget("w1") == nil)
             #expect(try await store.widget("w3") != nil)
             let filter = WidgetFilter(app: TestKinds.app)
-            #expect(try await store.pool.query(ListWidgets(filter, limit: 10)).map(\.id) == ["w3"])
-            let depths = QueueDepths(limit: 10, overdueAfter: .zero)
+            #expect(try await store.pool.query(.listWidgets(filter, limit: 10)).map(\.id) == ["w3"])
+            let depths = Statements.queueDepths(limit: 10, overdueAfter: .zero)
             #expect(try await store.pool.query(depths).allSatisfy { $0.kindID != kindID })
             #expect(try await store.integer("SELECT count(*) FROM sweep") == 0)
         }
@@ -61,12 +61,12 @@ struct RetireTests {
             try await store.place((0..<25).map { .test("w\($0)", user: "u\($0)", kind: "Weather") })
             try await store.place([.test("x", kind: "Weather", configuration: #"{"city":"x"}"#)])
             let kindID = try await retire(store, "Weather")
-            #expect(try await store.pool.query(KindsToChange(maximumLists: 10)) == [kindID])
+            #expect(try await store.pool.query(.kindsToChange(maximumLists: 10)) == [kindID])
             let chunks = try await chunks(kindID, store, limit: 10)
             #expect(chunks.allSatisfy { $0.widgets <= 10 } && chunks.count >= 3 && chunks.last?.isEnd == true)
             #expect(chunks.map(\.widgets).reduce(0, +) == 26)
             #expect(chunks.map(\.orphans).reduce(0, +) == 2)
-            #expect(try await store.pool.query(KindsToChange(maximumLists: 10)).isEmpty)
+            #expect(try await store.pool.query(.kindsToChange(maximumLists: 10)).isEmpty)
             #expect(try await store.integer("SELECT count(*) FROM widget WHERE timeline_id IS NULL") == 26)
             let claimed = try await store.claimAll().flatMap(\.timelines)
             #expect(claimed.count == 2 && claimed.allSatisfy(\.state.isOrphaned))
@@ -111,7 +111,7 @@ struct RetireTests {
             try await store.place([.test("w1"), .test("w2", user: "u2")])
             let kindID = try await retire(store)
             _ = try await chunks(kindID, store, settling: .seconds(60))
-            #expect(try await store.pool.query(KindsToChange(maximumLists: 10)).isEmpty, "it waits for the others")
+            #expect(try await store.pool.query(.kindsToChange(maximumLists: 10)).isEmpty, "it waits for the others")
 
             // A new timeline; one that was left to be collected; another configuration of a widget that is still there.
             try await store.place([.test("w3", user: "u3"), .test("w4")], known: old)
@@ -172,7 +172,7 @@ struct RetireTests {
                 ])
                 #expect(identity.id == id && placed.inserted == 0 && placed.stale.isEmpty)
                 _ = try await connection.query(
-                    InsertWidgets([
+                    .insertWidgets([
                         WidgetWrite(
                             appID: kind.appID, id: "late", kindID: kindID, family: placement.family,
                             timelineID: placed.rows[id], user: placement.user, device: placement.device,
@@ -201,11 +201,11 @@ struct RetireTests {
             try await store.place([.test("w1")])
             let kindID = try await retire(store)
             try await store.pool.withTransaction { connection in
-                _ = try await connection.query(LockKindChange(kindID: kindID))
+                _ = try await connection.query(.lockKindChange(kindID: kindID))
                 #expect(try await chunk(kindID, store) == nil)
             }
             _ = try await store.store.pause(app: TestKinds.app, kind: "Purchases")
-            #expect(try await store.pool.query(KindsToChange(maximumLists: 10)).isEmpty)
+            #expect(try await store.pool.query(.kindsToChange(maximumLists: 10)).isEmpty)
             #expect(try await store.store.retire(app: TestKinds.app, kind: "Purchases")?.isPaused == true)
             await #expect {
                 _ = try await store.apply(TestKinds.apps())
@@ -213,7 +213,7 @@ struct RetireTests {
                 (error as? KindConflict)?.message.contains("freshet resume") == true
             }
             _ = try await store.store.resume(app: TestKinds.app, kind: "Purchases")
-            #expect(try await store.pool.query(KindsToChange(maximumLists: 10)).count == 1)
+            #expect(try await store.pool.query(.kindsToChange(maximumLists: 10)).count == 1)
         }
     }
 }

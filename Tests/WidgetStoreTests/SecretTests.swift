@@ -34,7 +34,7 @@ struct SecretTests {
                     "SELECT extract(epoch FROM expires_at - replaced_at)::bigint FROM previous_secret") == 3_600)
             try await store.sql("UPDATE previous_secret SET expires_at = now() - interval '1 s'")
             #expect(try await secrets(store) == [[1]])
-            #expect(try await store.pool.query(ReadSecrets(app: Self.app)).first?.previousExpiresAt == nil)
+            #expect(try await store.pool.query(Statements.readSecrets(app: Self.app)).first?.previousExpiresAt == nil)
             #expect(try await !store.store.endSecretRotation(app: Self.app), "it was over already")
         }
     }

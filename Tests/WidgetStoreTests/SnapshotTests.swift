@@ -8,9 +8,9 @@ import WidgetStore
 struct SnapshotTests {
     private static let entry = #"{"content":"at once","date":"2026-01-01T00:00:00Z"}"#
 
-    private func save(_ list: LeasedList, _ store: TestStore, entry: String = entry) async throws -> Int64? {
+    private func save(_ list: LeasedList, _ store: TestStore, entry: String = entry) async throws -> Int? {
         try await store.pool.query(
-            SaveSnapshots(list.timelines.map { SnapshotWrite(row: $0.row, token: list.lease, entry: entry) })
+            .saveSnapshots(list.timelines.map { (row: $0.row, token: list.lease, entry: entry) })
         ).first
     }
 

@@ -1,50 +1,107 @@
 import PostgresClient
 import TestSupport
 import Testing
+import WidgetModel
 
 @testable import WidgetStore
 
 @Suite("Every statement is one that PostgreSQL takes", .timeLimit(.patience))
 struct StatementTests {
+    private static let kind = KindDefinition(name: "a", providerURL: "http://a", placeholder: [:])
+    private static let registered = RegisteredKind(
+        id: 1, appID: 1, app: "a", isDeveloperMode: false, definition: kind)
+    private static let environment = WidgetEnvironment(storedLocale: "en", timeZone: "UTC")
+    private static let letter = DeadLetter(
+        topic: "a", partition: 1, offset: 1, app: nil, code: "a", error: "a", key: nil, headers: [], payload: nil)
+
     /// Every statement of the store: a new one belongs here.
-    static let all: [any PostgresStatement.Type] = [
-        ListAppDeadLetters.self, ReadAppDeadLetter.self, ReadDeadLetter.self, DatabaseTime.self,
-        InsertDeadLetter.self, DeadLettersToForward.self, DeadLettersForwarded.self, DeadLettersRefused.self,
-        RequireFlow.self, CountFailures.self, ListDiversions.self, LockDiversion.self, EndDiversion.self,
-        ForgetFailures.self, ListHalts.self, LockTopicState.self, HaltForApps.self, HaltTopic.self,
-        WaitingLetters.self, BeginDiversion.self,
-        ResumeTopics.self, DeadLettersToReplay.self, DeadLettersReplayed.self,
-        DeadLettersFailedAgain.self, DeleteOldDeadLetters.self,
-        NextPlaceholderKind.self, ClaimPlaceholders.self, FinishPlaceholders.self, DropPlaceholders.self,
-        ExpirePlaceholders.self, ListPlaceholders.self, ReadKindPlaceholder.self, RecordPlaceholders.self,
-        RenewPlaceholders.self, SaveSnapshots.self,
-        FillIndexes.self, FillIsEmpty.self, FillTimelines.self, FillWidgets.self, BeginFill.self, AppointFilled.self,
-        FillSizes.self,
-        TakePartitions.self, AdvancePositions.self, ListPositions.self, SetPosition.self, ForgetPositions.self,
-        ReadCluster.self, RecordCluster.self, ReplaceCluster.self, InsertEventTraces.self,
-        EventTracesExist.self, ReadEventTraces.self, DeleteOldEventTraces.self,
-        CancelKind.self, CountStrays.self, BeginMove.self, KindsToChange.self, LockKindChange.self,
-        KindChangePage.self, WidgetsShowing.self, RemoveWidgets.self, AdvanceKindChange.self, EndKindChangePass.self,
-        ListMoves.self, ListKinds.self, ReadKind.self, ListApps.self, UpsertApp.self, UpsertKind.self,
-        LockManifests.self, PauseApp.self, PauseKind.self, RetireKind.self, CountTimelines.self,
-        ReadSecrets.self, KeepSecret.self, ReplaceSecret.self, ForgetSecret.self, FindApp.self,
-        CheckTokenOrigin.self, ClaimLists.self, ReadyLists.self, NotifyDue.self, EndLists.self,
-        CommitAsynchronously.self, GiveBackLists.self, AppendSuspects.self, ReadWorkLists.self, CountSweeps.self,
-        RegisterWorker.self, LeaveWorkers.self, OtherWorkers.self, NextToken.self,
-        Overview.self, ReadExplanation.self, ReadTimeline.self, ReadWidgetTimeline.self,
-        ListWidgets.self, RefusedRequests.self, PollTimeline.self, DeviceTimelines.self, TakesWrites.self,
-        DatabaseVitals.self, ForecastDue.self, AddKindStatistics.self, PruneKindStatistics.self,
-        ReadKindStatistics.self, OldestSnapshot.self, QueueDepths.self, ServerSettings.self, ServerSessions.self,
-        OddIndexes.self, StoredTimelines.self, TimelinesUnderWay.self, TableSizes.self, TakeSnapshot.self,
-        TimelineEstimate.self, TimelineAges.self, WaitingWork.self,
-        BumpKinds.self, RecordSweep.self, ListSweeps.self, WalkKind.self, SweepMarks.self,
-        AuditTimelines.self, LockOrphans.self, CollectTimelines.self, ComparePublished.self, MarkTimelines.self,
-        InsertTimelines.self, LockPlacedTimelines.self, OrphanTimelines.self, SettleTimelines.self,
-        StoreTimelines.self, ReadTimelinesAgain.self,
-        DeleteWidgetsOfUser.self, DeleteContentOfUser.self, DeleteDeadLettersOfUser.self, LockWidgets.self,
-        ReadWidgets.self, InsertWidgets.self, UpdateWidgets.self, DeleteUnplacedWidgets.self, InsertEventOutcomes.self,
-        ReadEventOutcome.self, FindEventOutcomes.self, FindRepeatedEvents.self, IgnoredEvents.self,
-        DeleteOldEventOutcomes.self, DeleteOutcomesOfUser.self, ClaimIdempotencyKey.self, DeleteOldIdempotencyKeys.self,
+    static let all: [any PostgresStatement] = [
+        Statements.listAppDeadLetters(app: "a", limit: 1), Statements.listDeadLetters(DeadLetterFilter(), limit: 1),
+        Statements.listAllDeadLetters(DeadLetterFilter(), limit: 1),
+        Statements.countDeadLetters(DeadLetterFilter(), limit: 1), Statements.readDeadLetter(id: 1),
+        Statements.databaseTime(), Statements.insertDeadLetter(letter), Statements.deadLettersToForward(limit: 1),
+        Statements.deadLettersForwarded([]), Statements.deadLettersRefused([], limit: 1),
+        Statements.requireFlow(topics: [] as [String], apps: [] as [Int32], diverted: [] as [Int32]),
+        Statements.countFailures([], limits: DeadLetterLimits()), Statements.waitingLetters(),
+        Statements.beginDiversion(appID: 1, letters: 1), Statements.listDiversions(countLimit: 1),
+        Statements.lockDiversion(app: "a"), Statements.endDiversion(app: "a"), Statements.forgetFailures(app: "a"),
+        Statements.forgetFailures(), Statements.listHalts(), Statements.lockTopicState(topic: "a"),
+        Statements.haltForApps(topic: "a", limits: DeadLetterLimits(), detail: "a"),
+        Statements.haltTopic(topic: "a", cause: .full, detail: "a"), Statements.resumeTopics(),
+        Statements.deadLettersToReplay(
+            DeadLetterFilter(), after: 1, limit: 1, maximumBytes: 1, isResumption: false),
+        Statements.deadLettersReplayed([]), Statements.deadLettersFailedAgain([]),
+        Statements.discardDeadLetters(DeadLetterFilter(), limit: 1),
+        Statements.deleteOldDeadLetters(olderThan: .zero, limit: 1), Statements.nextPlaceholderKind(excluding: []),
+        Statements.claimPlaceholders(kindID: 1, limit: 1, lease: .zero), Statements.finishPlaceholders([]),
+        Statements.dropPlaceholders([]), Statements.expirePlaceholders(limit: 1),
+        Statements.listPlaceholders(app: "a", limit: 1),
+        Statements.readKindPlaceholder(app: "a", kind: "a", family: .systemSmall, environment: environment),
+        Statements.recordPlaceholders([]), Statements.saveSnapshots([]), Statements.fillIndexes(),
+        Statements.fillIsEmpty(), Statements.fillTimelines([]), Statements.fillWidgets([]), Statements.beginFill(),
+        Statements.appointFilled(1...1),
+        Statements.takePartitions([], cluster: nil), Statements.advancePositions([]), Statements.listPositions(),
+        Statements.setPosition(topic: "a", partition: 1, nextOffset: nil), Statements.forgetPositions(),
+        Statements.insertEventOutcomes([]), Statements.readEventOutcome(app: "a", event: "a", user: nil),
+        Statements.findEventOutcomes([]), Statements.findRepeatedEvents([]),
+        Statements.claimIdempotencyKey(
+            app: "a", key: ContentHash(of: []), request: ContentHash(of: [])),
+        Statements.deleteOldIdempotencyKeys(olderThan: .zero, keeping: 1, limit: 1),
+        Statements.ignoredEvents(app: "a", widget: "a"),
+        Statements.deleteOldEventOutcomes(olderThan: .zero, keeping: 1, limit: 1), Statements.insertEventTraces([]),
+        Statements.eventTracesExist(), Statements.readEventTraces([]),
+        Statements.deleteOldEventTraces(olderThan: .zero, limit: 1), Statements.readCluster(),
+        Statements.registerIngest(PostgresUUID(high: 0, low: 0), timeout: .zero),
+        Statements.leaveIngest(PostgresUUID(high: 0, low: 0)), Statements.recordCluster("a"),
+        Statements.replaceCluster("a"), Statements.recordSweep([]),
+        Statements.kindsToChange(maximumLists: 1), Statements.lockKindChange(kindID: 1),
+        Statements.kindChangePage(registered, retires: true, after: 1, limit: 1),
+        Statements.widgetsShowing([], limit: 1), Statements.removeWidgets([], from: []),
+        Statements.advanceKindChange(kindID: 1, cursor: 1, changed: 1),
+        Statements.endKindChangePass(kindID: 1, settling: .zero), Statements.listMoves(),
+        Statements.countStrays(kindID: 1, definition: kind, limit: 1), Statements.beginMove(appID: 1, kind: "a"),
+        Statements.cancelKind(app: "a", kind: "a"), Statements.listKinds(),
+        Statements.listApps(),
+        Statements.upsertApp(name: "a", isDeveloperMode: true, signingSecret: nil, freshSecret: []),
+        Statements.upsertKind(appID: 1, definition: kind), Statements.renewPlaceholders(appID: 1),
+        Statements.lockManifests(), Statements.pauseApp(app: "a", isPaused: true),
+        Statements.pauseKind(app: "a", kind: "a", isPaused: true), Statements.retireKind(app: "a", kind: "a"),
+        Statements.countTimelines(kindID: 1, limit: 1), Statements.readSecrets(app: nil),
+        Statements.keepSecret(app: "a", newSecret: [], keepingOld: .zero),
+        Statements.replaceSecret(app: "a", secret: []), Statements.forgetSecret(app: "a"),
+        Statements.checkTokenOrigin(), Statements.claimLists([], lease: .zero),
+        Statements.readyLists([], limit: 1), Statements.notifyDue(),
+        Statements.endLists([], worker: PostgresUUID(high: 0, low: 0)), Statements.commitAsynchronously(),
+        Statements.giveBackLists([]), Statements.appendSuspects([]), Statements.readWorkLists(app: nil),
+        Statements.countSweeps(app: nil), Statements.registerWorker(PostgresUUID(high: 0, low: 0)),
+        Statements.leaveWorkers(PostgresUUID(high: 0, low: 0)), Statements.otherWorkers(than: nil),
+        Statements.nextToken(), Statements.overview(),
+        Statements.readExplanation(app: "a", widget: "a"),
+        Statements.readTimeline(id: TimelineID(high: 0, low: 0), app: "a"),
+        Statements.pollTimeline(app: "a", widgets: [], user: nil, known: [], knowsAny: true),
+        Statements.readWidgetTimeline(app: "a", widget: "a"),
+        Statements.listWidgets(WidgetFilter(app: "a"), limit: 1), Statements.refusedRequests(app: "a", keys: []),
+        Statements.deviceTimelines(app: "a", device: "a", user: nil, limit: 1), Statements.takesWrites(),
+        Statements.databaseVitals(),
+        Statements.forecastDue(app: nil, hours: 1), Statements.addKindStatistics([]),
+        Statements.pruneKindStatistics(olderThan: 1), Statements.readKindStatistics(app: "a", days: 1),
+        Statements.oldestSnapshot(), Statements.queueDepths(limit: 1, overdueAfter: .zero),
+        Statements.serverSettings(), Statements.serverSessions(), Statements.oddIndexes(),
+        Statements.storedTimelines(after: nil, limit: 1), Statements.timelinesUnderWay(), Statements.tableSizes(),
+        Statements.takeSnapshot(), Statements.timelineEstimate(),
+        Statements.timelineAges(rows: 1, of: 1), Statements.waitingWork(limit: 1), Statements.bumpKinds([]),
+        Statements.listSweeps(limit: 1, maximumLists: 1), Statements.walkKind(1, limit: 1, maximumLists: 1),
+        Statements.sweepMarks(1, limit: 1, maximumLists: 1),
+        Statements.auditTimelines(after: 1, limit: 1, slack: .zero), Statements.lockOrphans([]),
+        Statements.collectTimelines([]), Statements.comparePublished([]),
+        Statements.markTimelines(MarkInput(), limit: 1), Statements.insertTimelines([]),
+        Statements.lockPlacedTimelines([]), Statements.orphanTimelines([]), Statements.settleTimelines([]),
+        Statements.storeTimelines([]), Statements.readTimelinesAgain([]),
+        Statements.deleteWidgetsOfUser(appID: 1, user: "a"), Statements.deleteContentOfUser([], user: "a"),
+        Statements.deleteDeadLettersOfUser(app: "a", user: "a", after: 1),
+        Statements.deleteOutcomesOfUser(appID: 1, user: "a"), Statements.lockWidgets(WidgetScope(widgets: [])),
+        Statements.readWidgets(WidgetScope(widgets: [])), Statements.insertWidgets([]), Statements.updateWidgets([]),
+        Statements.deleteUnplacedWidgets(olderThan: .zero, keeping: 1, limit: 1),
     ]
 
     @Test("utility statements, which PREPARE does not take, can be run")
@@ -53,9 +110,9 @@ struct StatementTests {
             try await store.pool.withConnection { connection in
                 // A checkpoint waits for the disk with all that the tests beside have written: minutes on a slow one.
                 try await connection.simple("SET statement_timeout = 0")
-                _ = try await connection.execute(TidyTimelines())
-                _ = try await connection.execute(CompactTimelines())
-                _ = try await connection.execute(WriteCheckpoint())
+                _ = try await connection.execute(.tidyTimelines())
+                _ = try await connection.execute(.compactTimelines())
+                _ = try await connection.execute(.writeCheckpoint())
             }
         }
     }
@@ -71,13 +128,11 @@ struct StatementTests {
         }
     }
 
-    private func prepare<Statement: PostgresStatement>(
-        _ statement: Statement.Type, on connection: PostgresConnection
-    ) async throws {
+    private func prepare(_ statement: some PostgresStatement, on connection: PostgresConnection) async throws {
         do {
             try await connection.simple("PREPARE check_text AS \(statement.sql);\nDEALLOCATE check_text")
         } catch {
-            Issue.record("\(statement): \(error)")
+            Issue.record("\(statement.name): \(error)")
         }
     }
 
@@ -85,7 +140,7 @@ struct StatementTests {
     func indexes() async throws {
         try await withStore { store in
             let count = try await store.integer("SELECT count(*) FROM pg_indexes WHERE tablename = 'timeline'")
-            let odd = try await store.pool.query(OddIndexes())
+            let odd = try await store.pool.query(.oddIndexes())
             #expect(count == 3 && odd.isEmpty)
         }
     }

@@ -7,7 +7,7 @@ import WidgetStore
 /// Steps of ingest and workers, each a statement or two, for tests that drive them in an order of their own.
 extension TestStore {
     func kind(_ name: String = "Purchases", app: String = TestKinds.app) async throws -> RegisteredKind {
-        let kinds = try await pool.query(ListKinds(app: app))
+        let kinds = try await pool.query(.listKinds(app: app))
         return try #require(kinds.first { $0.definition.name == name })
     }
 
@@ -30,7 +30,7 @@ extension TestStore {
     func apply(_ marks: [TimelineMark], limit: Int = 100) async throws -> MarkRow {
         var input = MarkInput()
         input.marks = marks
-        return try #require(try await pool.query(MarkTimelines(input, limit: limit)).first)
+        return try #require(try await pool.query(.markTimelines(input, limit: limit)).first)
     }
 
     @discardableResult
@@ -38,13 +38,13 @@ extension TestStore {
         let appID = try await kind().appID
         var input = MarkInput()
         input.views = times.map { WidgetView(appID: appID, widget: widget, time: $0) }
-        return try #require(try await pool.query(MarkTimelines(input, limit: 100)).first)
+        return try #require(try await pool.query(.markTimelines(input, limit: 100)).first)
     }
 
     /// Claims lists of all kinds in a lane.
     func claim(_ lane: ReloadLane, lists: Int = 100, lease: Duration = .seconds(30)) async throws -> [LeasedList] {
         let wishes = try await directory().kinds.keys.sorted().map { ClaimWish(kindID: $0, lane: lane, lists: lists) }
-        return Claim(try await pool.query(ClaimLists(wishes, lease: lease)))?.lists ?? []
+        return Claim(try await pool.query(.claimLists(wishes, lease: lease)))?.lists ?? []
     }
 
     /// Claims all lists that are ready.
@@ -59,7 +59,7 @@ extension TestStore {
     func complete(
         _ list: LeasedList, content: String? = "{}", hash: UInt64 = 1, token: Int64? = nil,
         eligibleAt: Timestamp = .distantPast, freeAt: Timestamp = .distantPast, policyAt: Timestamp = .distantFuture
-    ) async throws -> [StoreTimelines.Row] {
+    ) async throws -> [StoredRow] {
         let writes = list.timelines.map { timeline in
             TimelineWrite(
                 timeline: timeline, list: list.hold, token: token ?? list.lease, revision: timeline.revision,
@@ -67,34 +67,34 @@ extension TestStore {
                 eligibleAt: eligibleAt, freeAt: freeAt, policyAt: policyAt, ledger: BudgetLedger(), decision: .reloaded,
                 rule: .first, fetchTime: .milliseconds(5))
         }
-        return try await pool.query(StoreTimelines(writes))
+        return try await pool.query(.storeTimelines(writes))
     }
 
     @discardableResult
     func finish(
         _ list: LeasedList, _ outcome: TimelineSettlement.Outcome, decision: Decision = .none
-    ) async throws -> [SettleTimelines.Row] {
+    ) async throws -> [SettledRow] {
         try await pool.query(
-            SettleTimelines(
+            .settleTimelines(
                 list.timelines.map {
                     TimelineSettlement(timeline: $0, list: list, outcome: outcome, decision: decision, rule: .spacing)
                 }))
     }
 
     @discardableResult
-    func end(_ list: LeasedList, isCompared: Bool = true) async throws -> EndLists.Outcome? {
-        let ends = [EndLists.End(list.hold, isCompared: isCompared)]
-        return try await pool.query(EndLists(ends, worker: PostgresUUID(high: 1, low: 1))).first?.outcome
+    func end(_ list: LeasedList, isCompared: Bool = true) async throws -> EndedList.Outcome? {
+        let ends = [(hold: list.hold, isCompared: isCompared)]
+        return try await pool.query(.endLists(ends, worker: PostgresUUID(high: 1, low: 1))).first?.outcome
     }
 
     /// Removes widgets as ingest does.
     func remove(_ widgets: [String], on connection: PostgresConnection) async throws {
         let appID = try await kind().appID
         let scope = WidgetScope(widgets: widgets.map { (appID: appID, id: $0) })
-        _ = try await connection.query(LockWidgets(scope))
-        let stored = try await connection.query(ReadWidgets(scope))
+        _ = try await connection.query(.lockWidgets(scope))
+        let stored = try await connection.query(.readWidgets(scope))
         _ = try await connection.query(
-            UpdateWidgets(
+            .updateWidgets(
                 stored.map {
                     WidgetWrite(
                         appID: $0.appID, id: $0.id, kindID: $0.kindID, family: $0.family, timelineID: nil,
@@ -104,8 +104,8 @@ extension TestStore {
         var input = MarkInput()
         input.departed = Array(Set(stored.compactMap(\.timeline?.row)))
         var pipeline = PostgresPipeline()
-        _ = pipeline.append(MarkTimelines(input, limit: 100))
-        _ = pipeline.append(OrphanTimelines(input.departed))
+        _ = pipeline.append(.markTimelines(input, limit: 100))
+        _ = pipeline.append(.orphanTimelines(input.departed))
         _ = try await connection.run(pipeline)
     }
 
@@ -117,8 +117,8 @@ extension TestStore {
     @discardableResult
     func collect(_ list: LeasedList) async throws -> [Int64] {
         try await pool.withTransaction { connection in
-            let rows = try await connection.query(LockOrphans(list.orphans))
-            return try await connection.query(CollectTimelines(rows))
+            let rows = try await connection.query(.lockOrphans(list.orphans))
+            return try await connection.query(.collectTimelines(rows))
         }
     }
 
@@ -134,7 +134,7 @@ extension TestStore {
 }
 
 extension LeasedList {
-    var orphans: [LockOrphans.Orphan] {
-        timelines.map { LockOrphans.Orphan(row: $0.row, requested: $0.state.requested) }
+    var orphans: [OrphanedTimeline] {
+        timelines.map { (row: $0.row, requested: $0.state.requested) }
     }
 }

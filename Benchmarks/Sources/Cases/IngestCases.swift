@@ -86,7 +86,7 @@ struct IngestCases {
             var input = MarkInput()
             input.marks = fold.marks
             var pipeline = PostgresPipeline()
-            _ = pipeline.append(MarkTimelines(input, limit: 10_000))
+            _ = pipeline.append(.markTimelines(input, limit: 10_000))
             guard count == Self.count, fold.accepted == Self.count, pipeline.count == 1 else { return 0 }
             return fold.markCount
         }

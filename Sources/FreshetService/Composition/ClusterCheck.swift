@@ -38,9 +38,9 @@ package struct ClusterCheck: Sendable {
             return
         }
         // A standby, from which the API may read, takes no writes.
-        if !isNew, try await pool.query(ReadCluster()).first == id { return }
+        if !isNew, try await pool.query(Statements.readCluster()).first == id { return }
         try await pool.withTransaction { connection in
-            let recorded = try await connection.query(RecordCluster(id)).first ?? id
+            let recorded = try await connection.query(Statements.recordCluster(id)).first ?? id
             if recorded == id, !isNew { return }
             guard EmbeddedKafka.isID(recorded) else {
                 throw CommandFailure(.configuration, Self.message(recorded: recorded, found: id))
@@ -54,7 +54,7 @@ package struct ClusterCheck: Sendable {
             throw CommandFailure(.failure, "the brokers tell no cluster id: there is nothing to accept")
         }
         try await pool.withTransaction { connection in
-            guard try await connection.query(RecordCluster(id)).first != id else { return }
+            guard try await connection.query(Statements.recordCluster(id)).first != id else { return }
             try await Self.replace(by: id, keepingPositions: keepingPositions, on: connection)
         }
     }
@@ -62,8 +62,8 @@ package struct ClusterCheck: Sendable {
     private static func replace(
         by id: String, keepingPositions: Bool, on connection: PostgresConnection
     ) async throws {
-        _ = try await connection.execute(ReplaceCluster(id))
-        if !keepingPositions { _ = try await connection.execute(ForgetPositions()) }
+        _ = try await connection.execute(.replaceCluster(id))
+        if !keepingPositions { _ = try await connection.execute(.forgetPositions()) }
     }
 
     package static func message(recorded: String, found: String) -> String {

@@ -1,6 +1,6 @@
 package import KafkaClient
 package import WidgetEvents
-package import WidgetStore
+package import WidgetModel
 
 extension EventPosition {
     /// Where an event was stored; nil when Kafka does not say.

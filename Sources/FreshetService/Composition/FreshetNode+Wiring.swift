@@ -6,6 +6,7 @@ import ReloadIngest
 import ReloadWorkers
 import ServiceLifecycle
 import WidgetAPI
+import WidgetEvents
 import WidgetModel
 import WidgetStore
 
@@ -76,7 +77,7 @@ extension FreshetNode {
             let deadLetters = WorkSignal()
             let assignment = WorkSignal()
             let consumer = settings.consumerConfiguration(kafka)
-            var onDecisions: (@Sendable ([DecisionRecord]) -> Void)?
+            var onDecisions: (@Sendable ([TimelineDecidedEvent]) -> Void)?
             if let decisions { onDecisions = { decisions.record($0) } }
             let service = IngestService(
                 configuration: settings.ingestConfiguration, pool: pool, directory: directory, logger: logger,
@@ -162,7 +163,7 @@ extension FreshetNode {
         /// Hears what the ingest of other processes has made due.
         func listener(_ postgres: PostgresConfiguration) -> BackgroundService {
             let listener = PostgresListener(
-                configuration: postgres, channels: [NotifyDue.channel], logger: logger
+                configuration: postgres, channels: [DueNotifier.channel], logger: logger
             ) { [work] _ in work.signal() }
             return BackgroundService("listener") { [logger] in
                 do {

@@ -49,7 +49,7 @@ struct NodeReadiness {
         let writes = ingest != nil || workers != nil
         return ReadinessCheck(name: "postgres") { [pool] in
             do {
-                let takesWrites = try await pool.query(TakesWrites()) == [true]
+                let takesWrites = try await pool.query(.takesWrites()) == [true]
                 return writes && !takesWrites ? "the server takes no writes" : nil
             } catch {
                 return (error as? PostgresError)?.message ?? "\(error)"

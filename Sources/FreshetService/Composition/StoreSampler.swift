@@ -120,7 +120,7 @@ final class StoreSampler: Service, CustomStringConvertible {
         case .waiting: try await readWaiting()
         case .tables: try await readTables()
         case .snapshots:
-            if let oldest = try await pool.query(OldestSnapshot()).first {
+            if let oldest = try await pool.query(.oldestSnapshot()).first {
                 gauges.xmin.replace([([], Double(oldest.transactions))])
                 gauges.transaction.replace([([], oldest.seconds)])
             }
@@ -132,9 +132,9 @@ final class StoreSampler: Service, CustomStringConvertible {
         // For the names.
         let known = try await directory.directory(maximumAge: .seconds(60))
         let limit = max(100, Self.countedRows / max(1, known.kinds.count * ReloadLane.allCases.count))
-        let rows = try await pool.query(QueueDepths(limit: limit, overdueAfter: settings.overdueAfter))
+        let rows = try await pool.query(.queueDepths(limit: limit, overdueAfter: settings.overdueAfter))
         let lanes = ReloadLane.allCases.map { lane in (lane: lane, rows: rows.filter { $0.lane == lane }) }
-        func byLane(_ value: ([QueueDepths.Row]) -> Double) -> [(labels: [(String, String)], value: Double)] {
+        func byLane(_ value: ([QueueDepth]) -> Double) -> [(labels: [(String, String)], value: Double)] {
             lanes.map { ([("lane", $0.lane.name)], value($0.rows)) }
         }
         gauges.readyLists.replace(byLane { Double($0.reduce(0) { $0 + $1.lists }) })
@@ -145,8 +145,8 @@ final class StoreSampler: Service, CustomStringConvertible {
     }
 
     private func readAges() async throws {
-        let estimate = try await pool.query(TimelineEstimate()).first ?? 0
-        let rows = try await pool.query(TimelineAges(rows: Self.sampledRows, of: estimate))
+        let estimate = try await pool.query(Statements.timelineEstimate()).first ?? 0
+        let rows = try await pool.query(.timelineAges(rows: Self.sampledRows, of: estimate))
         gauges.ages.replace(
             byKind(
                 rows.flatMap { row in
@@ -168,7 +168,7 @@ final class StoreSampler: Service, CustomStringConvertible {
     }
 
     private func readWaiting() async throws {
-        let rows = try await pool.query(WaitingWork(limit: Self.waitingRows))
+        let rows = try await pool.query(.waitingWork(limit: Self.waitingRows))
         func count(_ name: String) -> Double { Double(rows.first { $0.cause == name }?.count ?? 0) }
         gauges.letters.replace(
             DeadLetterCause.allCases.map { ([("cause", $0.rawValue)], count($0.rawValue)) })
@@ -177,7 +177,7 @@ final class StoreSampler: Service, CustomStringConvertible {
     }
 
     private func readTables() async throws {
-        let rows = try await pool.query(TableSizes())
+        let rows = try await pool.query(.tableSizes())
         gauges.dead.replace(rows.map { ([("table", $0.table)], Double($0.dead)) })
         gauges.live.replace(rows.map { ([("table", $0.table)], Double($0.live)) })
         gauges.bytes.replace(rows.map { ([("table", $0.table)], Double($0.tableBytes + $0.indexBytes)) })

@@ -6,7 +6,7 @@ package import WidgetStore
 extension WidgetStore {
     /// - Throws: ``CommandFailure`` when the database holds timelines: the run would count them as its own.
     package func requireEmpty() async throws {
-        guard try await pool.query(Overview()).first?.timelines == 0 else {
+        guard try await pool.query(Statements.overview()).first?.timelines == 0 else {
             throw CommandFailure(.failure, "the database holds timelines already; expected an empty one")
         }
     }
@@ -18,6 +18,6 @@ extension WidgetStore {
 
     /// Number of applied events, where ingest has read the topics from their beginning: the sum of the consumer positions.
     package func appliedEvents() async throws -> Int {
-        Int(try await pool.query(ListPositions()).compactMap(\.nextOffset).reduce(0, +))
+        Int(try await pool.query(.listPositions()).compactMap(\.nextOffset).reduce(0, +))
     }
 }

@@ -239,7 +239,7 @@ extension ConnectionDriver {
 
 /// The settings of a session, in one statement.
 private struct ConfigureSession: PostgresStatement {
-    static let sql = """
+    let sql = """
         SELECT pg_catalog.count(pg_catalog.set_config(name, setting, false))
         FROM unnest($1::text[], $2::text[]) AS s(name, setting)
         """

@@ -41,9 +41,9 @@ enum MigrationTable {
         """
 
     struct Exists: PostgresStatement {
-        static let sql = "SELECT pg_catalog.to_regclass('freshet_migration') IS NOT NULL AS exists"
+        let sql = "SELECT pg_catalog.to_regclass('freshet_migration') IS NOT NULL AS exists"
 
-        static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Bool { try row.value("exists") }
+        func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Bool { try row.value("exists") }
     }
 
     struct Applied: PostgresStatement {
@@ -53,15 +53,15 @@ enum MigrationTable {
             var checksum: [UInt8]
         }
 
-        static let sql = "SELECT version, name, checksum FROM freshet_migration ORDER BY version"
+        let sql = "SELECT version, name, checksum FROM freshet_migration ORDER BY version"
 
-        static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row {
+        func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row {
             Row(version: try row.value("version"), name: try row.value("name"), checksum: try row.value("checksum"))
         }
     }
 
     struct Insert: PostgresStatement {
-        static let sql = """
+        let sql = """
             INSERT INTO freshet_migration (version, name, checksum) VALUES ($1::int8::int4, $2::text, $3::bytea)
             """
 
@@ -75,6 +75,6 @@ enum MigrationTable {
     /// Session lock of the migrating process: its transactions do not release it.
     struct Lock: PostgresStatement {
         /// "freshet" in ASCII.
-        static let sql = "SELECT pg_catalog.pg_advisory_lock(28836227850495348)"
+        let sql = "SELECT pg_catalog.pg_advisory_lock(28836227850495348)"
     }
 }

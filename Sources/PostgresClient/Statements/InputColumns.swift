@@ -1,9 +1,9 @@
 /// The columns of a statement's input rows, each declared once: its name in the text, its type, and how it is taken from an
 /// element.
 ///
-///     static let input = InputColumns<Deletion>([.init("id") { $0.id }, .init("lease") { $0.lease }])
-///     static let sql = "WITH input AS MATERIALIZED (SELECT * FROM \(input.rows("i")) …"
-///     init(_ deletions: [Deletion]) { parameters = Self.input.parameters(deletions) }
+///     private let deletions = InputColumns<Deletion>([.init("id") { $0.id }, .init("lease") { $0.lease }])
+///     private let text = "WITH input AS MATERIALIZED (SELECT * FROM \(deletions.rows("i")) …"
+///     static func delete(_ rows: [Deletion]) -> … { PostgresQuery(text, binding: deletions.parameters(rows)) }
 @usableFromInline
 package struct InputColumns<Element: Sendable>: Sendable {
     @usableFromInline
@@ -39,6 +39,9 @@ package struct InputColumns<Element: Sendable>: Sendable {
     /// Names of the columns, for a select list or a column list.
     package var names: String { columns.map(\.name).joined(separator: ", ") }
 
+    /// Assignments of the columns for `ON CONFLICT … DO UPDATE SET`.
+    package var updates: String { columns.map { "\($0.name) = excluded.\($0.name)" }.joined(separator: ", ") }
+
     /// The set-returning expression with its alias and column names, and the row's place from 1 as `ord`.
     ///
     /// The sub-selects hide the lengths of the arrays from the planner, which would otherwise plan every call.
@@ -54,10 +57,13 @@ package struct InputColumns<Element: Sendable>: Sendable {
         for column in columns { column.append(elements, &parameters) }
     }
 
-    /// The parameters of a statement that has no others.
-    package func parameters(_ elements: [Element]) -> PostgresParameters {
+    /// An array for each column, then other parameters.
+    package func parameters<each Value: PostgresValue>(
+        _ elements: [Element], _ others: repeat (each Value)?
+    ) -> PostgresParameters {
         var parameters = PostgresParameters()
         bind(elements, to: &parameters)
+        repeat parameters.append(each others)
         return parameters
     }
 }

@@ -11,11 +11,9 @@ package struct PostgresPipeline: Sendable {
         /// Statements are prepared by text and parameter types.
         let sql: String
         let parameters: PostgresParameters
-        let statementType: any PostgresStatement.Type
+        let name: String
         /// Reads the rows, as an array of the statement's `Row`; nil when the caller does not want them.
         let decode: (@Sendable (borrowing LibpqResult) throws(PostgresError) -> any Sendable)?
-
-        var name: String { String(describing: statementType) }
     }
 
     private(set) var items: [Item] = []
@@ -51,9 +49,9 @@ package struct PostgresPipeline: Sendable {
 
 extension PostgresPipeline.Item {
     init<Statement: PostgresStatement>(_ statement: Statement, decodes: Bool) {
-        self.sql = Statement.sql
+        self.sql = statement.sql
         self.parameters = statement.parameters
-        self.statementType = Statement.self
+        self.name = statement.name
         guard decodes else {
             self.decode = nil
             return
@@ -62,7 +60,7 @@ extension PostgresPipeline.Item {
             var rows: [Statement.Row] = []
             rows.reserveCapacity(result.rowCount)
             try result.forEachRow { row throws(PostgresError) in
-                rows.append(try Statement.decode(row))
+                rows.append(try statement.decode(row))
             }
             return rows
         }

@@ -3,23 +3,85 @@
 package protocol PostgresStatement: Sendable {
     associatedtype Row: Sendable = Void
 
+    /// Name for errors. Default: the type's.
+    var name: String { get }
+
     /// The text. Every parameter is cast in it: `$1::int8[]`. The same at every call.
-    static var sql: String { get }
+    var sql: String { get }
 
     /// The parameters, in order. Default: none.
     var parameters: PostgresParameters { get }
 
     /// Reads one row; called on the connection's thread, for each row of the result. Default, when `Row` is `Void`:
     /// reads nothing.
-    static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row
+    func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row
 }
 
 extension PostgresStatement {
+    package var name: String { String(describing: Self.self) }
+
     @inlinable
     package var parameters: PostgresParameters { PostgresParameters() }
 }
 
 extension PostgresStatement where Row == Void {
     @inlinable
-    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) {}
+    package func decode(_ row: borrowing PostgresRow) throws(PostgresError) {}
 }
+
+/// A statement as a value. Functions make and name them:
+///
+///     extension PostgresStatement where Self == Statements {
+///         static func findApp(_ name: String) -> PostgresQuery<Int32> {
+///             PostgresQuery("SELECT id FROM app WHERE name = $1::text", name) { row in try row.value("id") }
+///         }
+///     }
+///
+///     let id = try await pool.query(.findApp("com.example.bank")).first
+package struct PostgresQuery<Row: Sendable>: PostgresStatement {
+    package let name: String
+    package let sql: String
+    package let parameters: PostgresParameters
+    private let read: @Sendable (borrowing PostgresRow) throws -> Row
+
+    /// - Parameter values: the parameters; nil is NULL.
+    package init<each Value: PostgresValue>(
+        _ sql: String, _ values: repeat (each Value)?, function: String = #function,
+        read: @escaping @Sendable (borrowing PostgresRow) throws -> Row
+    ) {
+        self.init(sql, binding: PostgresParameters(repeat each values), function: function, read: read)
+    }
+
+    package init(
+        _ sql: String, binding parameters: PostgresParameters, function: String = #function,
+        read: @escaping @Sendable (borrowing PostgresRow) throws -> Row
+    ) {
+        name = String(function.prefix { $0 != "(" })
+        self.sql = sql
+        self.parameters = parameters
+        self.read = read
+    }
+
+    package func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row {
+        do {
+            return try read(row)
+        } catch {
+            throw error as? PostgresError ?? PostgresError(.decoding, "\(error)")
+        }
+    }
+}
+
+extension PostgresQuery where Row == Void {
+    package init<each Value: PostgresValue>(
+        _ sql: String, _ values: repeat (each Value)?, function: String = #function
+    ) {
+        self.init(sql, binding: PostgresParameters(repeat each values), function: function) { _ in }
+    }
+
+    package init(_ sql: String, binding parameters: PostgresParameters, function: String = #function) {
+        self.init(sql, binding: parameters, function: function) { _ in }
+    }
+}
+
+/// Namespace of the functions that make statements.
+package typealias Statements = PostgresQuery<Never>

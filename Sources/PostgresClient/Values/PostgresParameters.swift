@@ -160,3 +160,42 @@ extension PostgresParameters {
         }
     }
 }
+
+/// A one-dimensional array as a parameter, for `ANY ($1::int8[])`. It is only sent; ``PostgresRow/array(_:of:)`` reads arrays.
+@usableFromInline
+package struct PostgresArray<Element: PostgresValue>: PostgresValue {
+    @usableFromInline let elements: [Element]
+
+    @inlinable
+    package init(_ elements: [Element]) {
+        self.elements = elements
+    }
+
+    @inlinable
+    package static var postgresType: PostgresType {
+        let element = Element.postgresType
+        return PostgresType(oid: element.arrayOID, arrayOID: 0, name: element.name + "[]")
+    }
+
+    @inlinable
+    package var isEncodable: Bool { elements.allSatisfy(\.isEncodable) }
+
+    @inlinable
+    package var postgresByteCount: Int {
+        let header = elements.isEmpty ? PostgresParameters.emptyArrayHeader : PostgresParameters.arrayHeader
+        return elements.reduce(header) { $0 + 4 + $1.postgresByteCount }
+    }
+
+    @inlinable
+    package func encode(into writer: inout PostgresWriter) {
+        PostgresParameters.writeHeader(
+            into: &writer, count: elements.count, hasNulls: false, elementOID: Element.postgresType.oid)
+        for element in elements {
+            writer.writeCount(element.postgresByteCount)
+            element.encode(into: &writer)
+        }
+    }
+
+    @usableFromInline
+    package init?(postgresBytes bytes: RawSpan, oid: UInt32) { nil }
+}

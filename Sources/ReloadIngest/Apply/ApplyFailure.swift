@@ -28,11 +28,11 @@ enum ApplyFailure: Equatable {
             self = .directoryIsBehind
         case let error as PostgresError where error.kind == .cancelled:
             self = .stopped
-        case let error as PostgresError where error.sqlState == AdvancePositions.fencedState:
+        case let error as PostgresError where error.sqlState == StoreState.fenced:
             self = .fenced
-        case let error as PostgresError where error.sqlState == RequireFlow.diversionsState:
+        case let error as PostgresError where error.sqlState == StoreState.otherDiversions:
             self = .diversionsChanged
-        case let error as PostgresError where error.sqlState == RequireFlow.haltedState:
+        case let error as PostgresError where error.sqlState == StoreState.halted:
             self = .halted
         case let error as PostgresError where error.blamesData:
             self = .poison("\(error)")

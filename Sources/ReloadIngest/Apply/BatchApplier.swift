@@ -4,7 +4,7 @@ import WidgetStore
 
 /// Applies a folded batch in one transaction, the consumer positions included (design, section 4).
 ///
-/// Existing timelines are written by one statement of the transaction, in id order (``MarkTimelines``).
+/// Existing timelines are written by one statement of the transaction, in id order (``PostgresStatement/markTimelines``).
 struct BatchApplier: Sendable {
     /// Effects of a committed batch.
     struct Outcome: Sendable {
@@ -21,7 +21,7 @@ struct BatchApplier: Sendable {
         /// Marked timelines, if decisions are recorded.
         var marks: [MarkedTimeline] = []
         /// Failures within the current window, of the apps with failures in the batch.
-        var failures: [CountFailures.Row] = []
+        var failures: [FailureTotals] = []
         /// Lists that were appended with a lease of this process; nil for none.
         var claim: Claim?
     }
@@ -44,15 +44,15 @@ struct BatchApplier: Sendable {
     ///   - deadLetter: makes the dead letter of a rejected event.
     /// - Throws: `PostgresError`, ``LifecycleFoldError``.
     func apply(
-        _ fold: BatchFold, advancing advances: [AdvancePositions.Advance], handOver: HandOver? = nil,
-        failures: @Sendable ([RejectedEvent]) -> [CountFailures.Count] = { _ in [] },
+        _ fold: BatchFold, advancing advances: [PositionAdvance], handOver: HandOver? = nil,
+        failures: @Sendable ([RejectedEvent]) -> [FailureCount] = { _ in [] },
         outcomes: @escaping Outcomes = { _, _ in [] },
         deadLetter: @Sendable (RejectedEvent) -> DeadLetter
     ) async throws -> Outcome {
         var first = PostgresPipeline()
-        _ = first.append(AdvancePositions(advances))
+        _ = first.append(.advancePositions(advances))
         _ = first.append(
-            RequireFlow(
+            .requireFlow(
                 topics: Set(advances.map(\.topic)).sorted(), apps: fold.events.keys,
                 diverted: fold.divertedAppsOfBatch))
         appendTraces(of: fold, to: &first)
@@ -60,9 +60,9 @@ struct BatchApplier: Sendable {
         let pipeline = first
         return try await pool.withTransaction { connection in
             let outcome = try await write(fold, behind: pipeline, on: connection, outcomes) { rejected, pipeline in
-                for event in fold.diverted + rejected { _ = pipeline.append(InsertDeadLetter(deadLetter(event))) }
+                for event in fold.diverted + rejected { _ = pipeline.append(.insertDeadLetter(deadLetter(event))) }
                 let counts = failures(rejected)
-                return counts.isEmpty ? nil : pipeline.append(CountFailures(counts, limits: limits))
+                return counts.isEmpty ? nil : pipeline.append(.countFailures(counts, limits: limits))
             }
             try await halt(after: outcome, deadLetter, on: connection)
             return outcome
@@ -78,7 +78,7 @@ struct BatchApplier: Sendable {
         let marks = appendMarks(input(fold), to: &pipeline, handOver)
         appendOutcomes(outcomes, to: &pipeline)
         // Taken after the COMMIT, so that it is above every revision that the mark has read.
-        let token = marks == nil || handOver == nil ? nil : pipeline.appendAfterCommit(NextToken())
+        let token = marks == nil || handOver == nil ? nil : pipeline.appendAfterCommit(.nextToken())
         let results = try await pool.transaction(pipeline)
         count(marks, results, &outcome)
         if let marks, let token = token.flatMap({ results.rows($0).first }) {
@@ -92,18 +92,18 @@ struct BatchApplier: Sendable {
     private func halt(
         after outcome: Outcome, _ deadLetter: (RejectedEvent) -> DeadLetter, on connection: PostgresConnection
     ) async throws {
-        let nameless = Set(outcome.failures.filter { $0.isOver && $0.appID == CountFailures.nameless }.map(\.topic))
+        let nameless = Set(outcome.failures.filter { $0.isOver && $0.appID == FailureCount.nameless }.map(\.topic))
         let topics = nameless.union(outcome.failures.filter(\.isDiverted).map(\.topic))
         guard !topics.isEmpty else { return }
         var pipeline = PostgresPipeline()
         for topic in topics.sorted() {
             let last = outcome.rejected.reversed().lazy.map(deadLetter).first { $0.topic == topic }
             let detail = last.map { "the last: \($0.code): \($0.error), at \($0.partition)@\($0.offset)" } ?? ""
-            _ = pipeline.append(LockTopicState(topic: topic))
+            _ = pipeline.append(.lockTopicState(topic: topic))
             if nameless.contains(topic) {
-                _ = pipeline.append(HaltTopic(topic: topic, cause: .nameless, detail: detail))
+                _ = pipeline.append(.haltTopic(topic: topic, cause: .nameless, detail: detail))
             } else {
-                _ = pipeline.append(HaltForApps(topic: topic, limits: limits, detail: detail))
+                _ = pipeline.append(.haltForApps(topic: topic, limits: limits, detail: detail))
             }
         }
         _ = try await connection.run(pipeline)
@@ -119,7 +119,7 @@ struct BatchApplier: Sendable {
     func write(
         _ fold: BatchFold, behind pipeline: PostgresPipeline, on connection: PostgresConnection,
         _ outcomes: Outcomes,
-        settle: ([RejectedEvent], inout PostgresPipeline) -> PostgresPipeline.Handle<CountFailures.Row>?
+        settle: ([RejectedEvent], inout PostgresPipeline) -> PostgresPipeline.Handle<FailureTotals>?
     ) async throws -> Outcome {
         var (last, outcome) = (pipeline, Outcome())
         appendReloadsOfEveryone(fold, to: &last, &outcome)
@@ -137,11 +137,11 @@ struct BatchApplier: Sendable {
             input.departed = writes.departures
         }
         let marks = appendMarks(input, to: &last)
-        let orphaned = input.departed.isEmpty ? nil : last.append(OrphanTimelines(input.departed))
+        let orphaned = input.departed.isEmpty ? nil : last.append(.orphanTimelines(input.departed))
         let failures = settle(outcome.rejected, &last)
         appendOutcomes(outcomes(outcome.ignored, outcome.rejected), to: &last)
         // Last, so that a transaction that waits for one of these rows holds no lock that their owner still needs.
-        if !writes.placeholders.isEmpty { _ = last.append(RecordPlaceholders(writes.placeholders)) }
+        if !writes.placeholders.isEmpty { _ = last.append(.recordPlaceholders(writes.placeholders)) }
         guard !last.isEmpty else { return outcome }
         let results = try await connection.run(last)
         count(marks, results, &outcome)
@@ -152,7 +152,7 @@ struct BatchApplier: Sendable {
 
     /// Appends outcomes behind the marks in every transaction, so that all take these locks in one order.
     private func appendOutcomes(_ outcomes: [EventOutcome], to pipeline: inout PostgresPipeline) {
-        if !outcomes.isEmpty { _ = pipeline.append(InsertEventOutcomes(outcomes)) }
+        if !outcomes.isEmpty { _ = pipeline.append(.insertEventOutcomes(outcomes)) }
     }
 
     /// Most trace contexts that are kept of one transaction, the newest ones.
@@ -160,15 +160,15 @@ struct BatchApplier: Sendable {
 
     private func appendTraces(of fold: BatchFold, to pipeline: inout PostgresPipeline) {
         guard !fold.traces.isEmpty else { return }
-        _ = pipeline.append(InsertEventTraces(Array(fold.traces.suffix(Self.maximumTraces))))
+        _ = pipeline.append(.insertEventTraces(Array(fold.traces.suffix(Self.maximumTraces))))
     }
 
     private func appendReloadsOfEveryone(
         _ fold: BatchFold, to pipeline: inout PostgresPipeline, _ outcome: inout Outcome
     ) {
         let (bumps, sweeps) = (fold.bumps, fold.sweeps)
-        if !bumps.isEmpty { _ = pipeline.append(BumpKinds(bumps)) }
-        if !sweeps.isEmpty { _ = pipeline.append(RecordSweep(sweeps)) }
+        if !bumps.isEmpty { _ = pipeline.append(.bumpKinds(bumps)) }
+        if !sweeps.isEmpty { _ = pipeline.append(.recordSweep(sweeps)) }
         outcome.sweeps = bumps.count + sweeps.count
     }
 
@@ -182,8 +182,8 @@ struct BatchApplier: Sendable {
         let needed = LifecycleFold.needed(fold.lifecycle)
         let scope = WidgetScope(
             widgets: needed.widgets, devices: needed.devices, deviceLimit: LifecycleFold.deviceLimit + 1)
-        _ = pipeline.append(LockWidgets(scope))
-        let stored = pipeline.append(ReadWidgets(scope))
+        _ = pipeline.append(.lockWidgets(scope))
+        let stored = pipeline.append(.readWidgets(scope))
         let results = try await connection.run(pipeline)
         var lifecycle = try LifecycleFold(stored: results.rows(stored), directory: fold.directory)
         for step in fold.lifecycle { lifecycle.apply(step) }
@@ -208,8 +208,8 @@ struct BatchApplier: Sendable {
         }
         let inserts = writes.inserts.map { $0.resolved(placed.rows) }
         let updates = writes.updates.map { $0.resolved(placed.rows) }
-        if !inserts.isEmpty { _ = last.append(InsertWidgets(inserts)) }
-        if !updates.isEmpty { _ = last.append(UpdateWidgets(updates)) }
+        if !inserts.isEmpty { _ = last.append(.insertWidgets(inserts)) }
+        if !updates.isEmpty { _ = last.append(.updateWidgets(updates)) }
     }
 
     // MARK: Marks
@@ -226,7 +226,7 @@ struct BatchApplier: Sendable {
     ) -> PostgresPipeline.Handle<MarkRow>? {
         guard !input.isEmpty else { return nil }
         return pipeline.append(
-            MarkTimelines(input, limit: audienceLimit, handOver: handOver, reports: recordsDecisions))
+            .markTimelines(input, limit: audienceLimit, handOver: handOver, reports: recordsDecisions))
     }
 
     private func count(

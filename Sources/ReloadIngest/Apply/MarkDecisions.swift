@@ -1,19 +1,21 @@
+import WidgetEvents
 import WidgetModel
 import WidgetStore
 
 /// Decisions at the time of a request: merged with a pending reload, or deferred. Requests that are due at once are decided
 /// by workers. Pure.
 enum MarkDecisions {
-    static func records(of marked: [MarkedTimeline], directory: KindDirectory) -> [DecisionRecord] {
+    static func records(of marked: [MarkedTimeline], directory: KindDirectory) -> [TimelineDecidedEvent] {
         marked.compactMap { marked in
             let timeline = marked.timeline
             let kind = directory.kinds[timeline.kindID]
             guard let (decision, rule) = decision(on: marked, kind) else { return nil }
-            return DecisionRecord(
-                timeline: timeline.id, app: kind?.app, kind: kind?.definition.name, user: timeline.user,
-                decision: decision, rule: rule, reason: timeline.reason, lane: marked.lane,
-                requested: timeline.state.requested, rendered: timeline.state.rendered, cause: timeline.cause,
-                dueAt: marked.listedAt, eligibleAt: timeline.state.eligibleAt)
+            var event = TimelineDecidedEvent(decision: decision, rule: rule)
+            (event.timeline, event.app, event.kind) = (timeline.id, kind?.app, kind?.definition.name)
+            (event.user, event.reason, event.lane) = (timeline.user, timeline.reason, marked.lane)
+            (event.requested, event.rendered) = (timeline.state.requested, timeline.state.rendered)
+            (event.cause, event.dueAt, event.eligibleAt) = (timeline.cause, marked.listedAt, timeline.state.eligibleAt)
+            return event
         }
     }
 
@@ -36,10 +38,11 @@ enum MarkDecisions {
     /// Requests that became dead letters.
     static func records(
         of rejected: [RejectedEvent], position: (RejectedEvent) -> EventPosition?
-    ) -> [DecisionRecord] {
-        rejected.map { event in
-            DecisionRecord(
-                app: event.app, decision: .refused, rule: .invalidEvent, cause: position(event), error: event.code)
+    ) -> [TimelineDecidedEvent] {
+        rejected.map { rejected in
+            var event = TimelineDecidedEvent(decision: .refused, rule: .invalidEvent)
+            (event.app, event.cause, event.error) = (rejected.app, position(rejected), rejected.code)
+            return event
         }
     }
 }

@@ -76,8 +76,8 @@ final class IngestMembership: Sendable {
     func look(through consumer: KafkaConsumer, halted: Set<String>) async throws -> Bool {
         try await describe(through: consumer)
         var pipeline = PostgresPipeline()
-        let registered = pipeline.append(RegisterIngest(id, timeout: configuration.memberTimeout))
-        let stored = pipeline.append(ListPositions())
+        let registered = pipeline.append(.registerIngest(id, timeout: configuration.memberTimeout))
+        let stored = pipeline.append(.listPositions())
         let results = try await pool.run(pipeline)
         guard let member = results.rows(registered).first else { return false }
         let epochs = Dictionary(
@@ -96,7 +96,7 @@ final class IngestMembership: Sendable {
     func leave() async {
         hold([:])
         state.withLock { $0.share = nil }
-        _ = try? await pool.execute(LeaveIngest(id))
+        _ = try? await pool.execute(.leaveIngest(id))
     }
 
     /// Reads the topics' partitions if it is time. A topic that cannot be described keeps the partitions that it had.

@@ -2,6 +2,7 @@ import KafkaClient
 import Logging
 import PostgresClient
 import ServiceLifecycle
+import WidgetEvents
 import WidgetModel
 import WidgetStore
 
@@ -15,7 +16,7 @@ private struct BatchProgress {
     /// Number of items in the current transaction.
     var count = 0
     /// Positions that the current transaction moves.
-    var advances: [AdvancePositions.Advance] = []
+    var advances: [PositionAdvance] = []
     /// Failed attempts in a row.
     var attempt = 0
     /// Whether repeated events have been left out.
@@ -53,7 +54,7 @@ extension IngestService {
     /// so whatever has applied that is committed before a transaction with these positions can be.
     private func leaveOutRepeats(_ progress: inout BatchProgress, of batch: inout PreparedBatch) async throws {
         let events = batch.repeatable(progress.items)
-        if !events.isEmpty { batch.leaveOut(try await applier.pool.query(FindRepeatedEvents(events)), of: events) }
+        if !events.isEmpty { batch.leaveOut(try await applier.pool.query(.findRepeatedEvents(events)), of: events) }
         progress.isWithoutRepeats = true
     }
 
@@ -164,7 +165,7 @@ extension IngestService {
 
     /// Applies a fold and hands its timelines over to this process's workers if they have room.
     private func transact(
-        _ fold: BatchFold, advancing advances: [AdvancePositions.Advance], _ batch: PreparedBatch, handsOver: Bool
+        _ fold: BatchFold, advancing advances: [PositionAdvance], _ batch: PreparedBatch, handsOver: Bool
     ) async throws -> BatchApplier.Outcome {
         let kindIDs = handsOver && fold.isPlain && fold.markCount <= Self.mostHandedOver ? fold.urgentKinds : []
         let grant = kindIDs.isEmpty ? nil : workers?.reserve(fold.markCount, of: kindIDs)
@@ -198,7 +199,7 @@ extension IngestService {
     }
 
     private func committed(
-        _ fold: BatchFold, _ outcome: BatchApplier.Outcome, _ advances: [AdvancePositions.Advance],
+        _ fold: BatchFold, _ outcome: BatchApplier.Outcome, _ advances: [PositionAdvance],
         _ positions: inout PartitionPositions, _ consumer: KafkaConsumer, _ batch: PreparedBatch
     ) {
         positions.applied(advances)
@@ -244,7 +245,7 @@ extension IngestService {
 
     private func decisions(
         _ fold: BatchFold, _ outcome: BatchApplier.Outcome, _ batch: PreparedBatch
-    ) -> [DecisionRecord] {
+    ) -> [TimelineDecidedEvent] {
         let refused = MarkDecisions.records(of: outcome.rejected) { event in
             let record = batch.batch.records[event.record]
             return configuration.topics.all.firstIndex(of: batch.batch.topic(event.record)).map { topic in

@@ -66,7 +66,7 @@ extension IngestService {
             do {
                 try await pool.withTransaction { connection in
                     var pipeline = PostgresPipeline()
-                    _ = pipeline.append(AdvancePositions(advances))
+                    _ = pipeline.append(.advancePositions(advances))
                     _ = try await connection.run(pipeline)
                 }
                 positions.applied(advances)
@@ -77,7 +77,7 @@ extension IngestService {
                     throw CancellationError()
                 case .fenced:
                     // The fence may be this very step, if its COMMIT succeeded without an answer.
-                    if let stored = try? await pool.query(ListPositions()) {
+                    if let stored = try? await pool.query(.listPositions()) {
                         if positions.areApplied(advances, stored: stored) {
                             positions.applied(advances)
                             return true

@@ -66,7 +66,7 @@ extension IngestService {
         while true {
             do {
                 let rows = try await pool.query(
-                    TakePartitions(ordered.map { ($0.topic, $0.partition) }, cluster: cluster.withLock { $0 }))
+                    .takePartitions(ordered.map { ($0.topic, $0.partition) }, cluster: cluster.withLock { $0 }))
                 guard rows.count == ordered.count else { throw OtherCluster() }
                 positions.take(rows)
                 return Dictionary(
@@ -99,11 +99,11 @@ extension IngestService {
     /// Resolves a failed compare-and-set: either the batch was committed without an answer, or another process has taken the
     /// partitions.
     func resolveFence(
-        _ advances: [AdvancePositions.Advance], _ positions: inout PartitionPositions, _ consumer: KafkaConsumer
+        _ advances: [PositionAdvance], _ positions: inout PartitionPositions, _ consumer: KafkaConsumer
     ) async throws {
-        let stored: [ListPositions.Row]
+        let stored: [StoredPosition]
         do {
-            stored = try await pool.query(ListPositions())
+            stored = try await pool.query(.listPositions())
         } catch {
             try await waitForDatabase("\(error)", attempt: 1, events: 0)
             return
@@ -119,7 +119,7 @@ extension IngestService {
     }
 
     /// Commits offsets to Kafka, for lag tools only.
-    func commitToKafka(_ advances: [AdvancePositions.Advance], _ consumer: KafkaConsumer) {
+    func commitToKafka(_ advances: [PositionAdvance], _ consumer: KafkaConsumer) {
         consumer.commit(
             Dictionary(
                 advances.map { (TopicPartition(topic: $0.topic, partition: $0.partition), $0.next) },

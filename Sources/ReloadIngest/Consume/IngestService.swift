@@ -3,7 +3,7 @@ package import Logging
 package import PostgresClient
 import ServiceLifecycle
 import Synchronization
-import WidgetEvents
+package import WidgetEvents
 import WidgetModel
 package import WidgetStore
 
@@ -31,7 +31,7 @@ package final class IngestService: Service {
     /// The workers of this process.
     let workers: (any HandOverReceiving)?
     /// Receives the decisions on the requests of each transaction.
-    let onDecisions: (@Sendable ([DecisionRecord]) -> Void)?
+    let onDecisions: (@Sendable ([TimelineDecidedEvent]) -> Void)?
     let current = Mutex<KafkaConsumer?>(nil)
     let membership: IngestMembership
     /// Id of the Kafka cluster; nil if it is not known.
@@ -45,7 +45,7 @@ package final class IngestService: Service {
         onWork: @escaping @Sendable (WorkSignal.Work) -> Void,
         onDeadLetters: @escaping @Sendable () -> Void,
         onAssigned: @escaping @Sendable () -> Void = {},
-        onDecisions: (@Sendable ([DecisionRecord]) -> Void)? = nil, workers: (any HandOverReceiving)? = nil,
+        onDecisions: (@Sendable ([TimelineDecidedEvent]) -> Void)? = nil, workers: (any HandOverReceiving)? = nil,
         makeConsumer: @escaping @Sendable () throws -> KafkaConsumer
     ) {
         self.configuration = configuration

@@ -14,7 +14,7 @@ struct PartitionPositions: Sendable {
     /// Current epochs.
     private(set) var epochs: [TopicPartition: Int64] = [:]
 
-    mutating func take(_ rows: [TakePartitions.Row]) {
+    mutating func take(_ rows: [TakenPartition]) {
         for row in rows {
             let partition = TopicPartition(topic: row.topic, partition: row.partition)
             positions[partition] = Position(epoch: row.epoch, next: row.nextOffset)
@@ -37,24 +37,24 @@ struct PartitionPositions: Sendable {
     }
 
     /// The compare-and-set that moves each partition to its next offset, in key order.
-    func advances(to next: [TopicPartition: Int64]) -> [AdvancePositions.Advance] {
+    func advances(to next: [TopicPartition: Int64]) -> [PositionAdvance] {
         next.sorted { $0.key < $1.key }.compactMap { partition, next in
             positions[partition].map {
-                AdvancePositions.Advance(
+                PositionAdvance(
                     topic: partition.topic, partition: partition.partition, epoch: $0.epoch, expected: $0.next,
                     next: next)
             }
         }
     }
 
-    mutating func applied(_ advances: [AdvancePositions.Advance]) {
+    mutating func applied(_ advances: [PositionAdvance]) {
         for advance in advances {
             positions[TopicPartition(topic: advance.topic, partition: advance.partition)]?.next = advance.next
         }
     }
 
     /// Partitions whose stored position is not this process's, so that another has taken them.
-    func fenced(_ advances: [AdvancePositions.Advance], stored: [ListPositions.Row]) -> [TopicPartition] {
+    func fenced(_ advances: [PositionAdvance], stored: [StoredPosition]) -> [TopicPartition] {
         let stored = Dictionary(
             stored.map { (TopicPartition(topic: $0.topic, partition: $0.partition), $0) }, uniquingKeysWith: { $1 })
         return advances.compactMap { advance in
@@ -67,7 +67,7 @@ struct PartitionPositions: Sendable {
     }
 
     /// Whether an attempt was committed whose COMMIT was not acknowledged.
-    func areApplied(_ advances: [AdvancePositions.Advance], stored: [ListPositions.Row]) -> Bool {
+    func areApplied(_ advances: [PositionAdvance], stored: [StoredPosition]) -> Bool {
         let stored = Dictionary(
             stored.map { (TopicPartition(topic: $0.topic, partition: $0.partition), $0) }, uniquingKeysWith: { $1 })
         return advances.allSatisfy { advance in

@@ -38,6 +38,7 @@ package final class DeadLetterForwarder: Service {
         try? await cancelWhenGracefulShutdown {
             var failures = 0
             while !Task.isCancelled {
+                let mark = self.signal.mark(.timelines)
                 do {
                     while try await self.forward() {}
                     failures = 0
@@ -45,7 +46,7 @@ package final class DeadLetterForwarder: Service {
                     failures += 1
                     self.logger.warning("cannot forward dead letters", metadata: ["error": "\(error)"])
                 }
-                try await self.signal.wait(timeout: self.interval)
+                _ = try await self.signal.wait(past: mark, timeout: self.interval, clock: ContinuousClock())
                 if failures > 0 {
                     var generator = SystemRandomNumberGenerator()
                     let delay = Backoff(base: .milliseconds(200), cap: .seconds(10))
@@ -60,7 +61,7 @@ package final class DeadLetterForwarder: Service {
     func forward() async throws -> Bool {
         let (producer, topic) = (producer, topic)
         return try await pool.withTransaction { connection in
-            let rows = try await connection.query(DeadLettersToForward(limit: Self.batch))
+            let rows = try await connection.query(.deadLettersToForward(limit: Self.batch))
             guard !rows.isEmpty else { return false }
             var results = await producer.send(rows.map { Self.message($0.letter, topic: topic) })
             // A message that Kafka refuses is sent without its payload, which the row keeps.
@@ -72,7 +73,7 @@ package final class DeadLetterForwarder: Service {
             let sent = zip(rows, results).compactMap { row, result in
                 if case .success = result { row.id } else { nil }
             }
-            if !sent.isEmpty { _ = try await connection.execute(DeadLettersForwarded(sent)) }
+            if !sent.isEmpty { _ = try await connection.execute(.deadLettersForwarded(sent)) }
             // A message that Kafka still refuses is tried a limited number of times. Other errors are tried again in the next
             // round.
             var refusals: [(id: Int64, error: String)] = []
@@ -86,7 +87,7 @@ package final class DeadLetterForwarder: Service {
                 }
             }
             if !refusals.isEmpty {
-                let given = try await connection.query(DeadLettersRefused(refusals, limit: Self.tries))
+                let given = try await connection.query(.deadLettersRefused(refusals, limit: Self.tries))
                 self.logger.error(
                     "Kafka refuses dead letters: they stay in the database",
                     metadata: [

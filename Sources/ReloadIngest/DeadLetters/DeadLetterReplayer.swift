@@ -90,7 +90,7 @@ package struct DeadLetterReplayer: Sendable {
         if outcome == Outcome(), filter.causes.isEmpty || filter.causes.contains(.diverted) {
             var held = filter
             held.causes = [.diverted]
-            outcome.isHeldBack = try await pool.query(CountDeadLetters(held, limit: 1)) == [1]
+            outcome.isHeldBack = try await pool.query(Statements.countDeadLetters(held, limit: 1)) == [1]
         }
         return outcome
     }
@@ -148,10 +148,10 @@ package struct DeadLetterReplayer: Sendable {
                 })
             let (isDiverted, isEnded) = try await retrying {
                 try await pool.withTransaction { connection in
-                    _ = try await connection.execute(ForgetFailures(app: app))
-                    let isDiverted = try await !connection.query(LockDiversion(app: app)).isEmpty
+                    _ = try await connection.execute(.forgetFailures(app: app))
+                    let isDiverted = try await !connection.query(.lockDiversion(app: app)).isEmpty
                     guard isDiverted else { return (false, true) }
-                    return (true, try await connection.execute(EndDiversion(app: app)) > 0)
+                    return (true, try await connection.execute(.endDiversion(app: app)) > 0)
                 }
             }
             wasDiverted = wasDiverted || isDiverted
@@ -178,14 +178,14 @@ package struct DeadLetterReplayer: Sendable {
     private func next(
         _ filter: DeadLetterFilter, after last: Int64, limit: Int, keepsOrder: Bool, isRehearsal: Bool
     ) async throws -> Chunk {
-        var first: DeadLettersToReplay.Row?
+        var first: StoredDeadLetter?
         var count = 0
         return try await retrying {
             let known = try await directory.directory(maximumAge: directoryAge)
             do {
                 return try await pool.withTransaction { connection in
                     let rows = try await connection.query(
-                        DeadLettersToReplay(
+                        .deadLettersToReplay(
                             filter, after: last, limit: limit, maximumBytes: Self.chunkBytes, isResumption: keepsOrder))
                     guard let end = rows.last else { return .none }
                     first = rows.first
@@ -213,7 +213,7 @@ package struct DeadLetterReplayer: Sendable {
 
     /// Applies dead letters that the caller's transaction has locked.
     private func apply(
-        _ rows: [DeadLettersToReplay.Row], _ known: KindDirectory, keepsOrder: Bool,
+        _ rows: [StoredDeadLetter], _ known: KindDirectory, keepsOrder: Bool,
         on connection: PostgresConnection
     ) async throws -> Outcome {
         let batch = KafkaBatch(rows.map { $0.letter.placed(keepsOrder: keepsOrder) })
@@ -226,14 +226,14 @@ package struct DeadLetterReplayer: Sendable {
             fold, behind: PostgresPipeline(), on: connection, outcomes
         ) { rejected, pipeline in
             let failures = rejected.map { event in
-                DeadLettersFailedAgain.Failure(
+                RepeatedFailure(
                     id: rows[event.record].id, app: event.app, code: event.code, error: event.message,
                     pointer: event.pointer)
             }
             let failed = Set(failures.map(\.id))
             let replayed = rows.lazy.map(\.id).filter { !failed.contains($0) }
-            if !failures.isEmpty { _ = pipeline.append(DeadLettersFailedAgain(failures)) }
-            if failed.count < rows.count { _ = pipeline.append(DeadLettersReplayed(Array(replayed))) }
+            if !failures.isEmpty { _ = pipeline.append(.deadLettersFailedAgain(failures)) }
+            if failed.count < rows.count { _ = pipeline.append(.deadLettersReplayed(Array(replayed))) }
             return nil
         }
         outcome.failed = applied.rejected.count
@@ -244,11 +244,11 @@ package struct DeadLetterReplayer: Sendable {
 
     /// Records that the database refuses an event.
     private func refused(
-        _ row: DeadLettersToReplay.Row, _ message: String, isRehearsal: Bool
+        _ row: StoredDeadLetter, _ message: String, isRehearsal: Bool
     ) async throws -> Chunk {
-        let failure = DeadLettersFailedAgain.Failure(
+        let failure = RepeatedFailure(
             id: row.id, app: row.letter.app, code: "databaseRefused", error: message, pointer: nil)
-        if !isRehearsal { _ = try await pool.execute(DeadLettersFailedAgain([failure])) }
+        if !isRehearsal { _ = try await pool.execute(.deadLettersFailedAgain([failure])) }
         var outcome = Outcome()
         outcome.failed = 1
         outcome.failures = [failure.code: 1]

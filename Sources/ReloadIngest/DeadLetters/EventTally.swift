@@ -30,12 +30,12 @@ final class EventTally: Sendable {
     /// - Parameter topic: topic of an event.
     func counts(
         _ rejected: [RejectedEvent], in fold: BatchFold, topic: (RejectedEvent) -> String
-    ) -> [CountFailures.Count] {
+    ) -> [FailureCount] {
         guard !rejected.isEmpty else { return [] }
-        var apps: [Int32: CountFailures.Count] = [:]
-        var topics: [String: CountFailures.Count] = [:]
+        var apps: [Int32: FailureCount] = [:]
+        var topics: [String: FailureCount] = [:]
         func charge(_ id: Int32, _ topic: String, isNamed: Bool) {
-            var count = apps[id] ?? CountFailures.Count(appID: id, topic: topic, letters: 0, events: 0)
+            var count = apps[id] ?? FailureCount(appID: id, topic: topic, letters: 0, events: 0)
             count.topic = topic
             count.letters += 1
             // The others are among the fold's events of the app.
@@ -53,7 +53,7 @@ final class EventTally: Sendable {
                 .filter { !fold.isDiverted($0) }
             for id in payers { charge(id, topic, isNamed: false) }
             guard payers.isEmpty else { continue }
-            topics[topic, default: .init(appID: CountFailures.nameless, topic: topic, letters: 0, events: 0)]
+            topics[topic, default: .init(appID: FailureCount.nameless, topic: topic, letters: 0, events: 0)]
                 .letters += 1
         }
         return state.withLock { state in
@@ -71,7 +71,7 @@ final class EventTally: Sendable {
     /// Adds a committed batch.
     ///
     /// - Parameter counted: apps and topics whose events up to this batch are in the database.
-    func committed(_ fold: BatchFold, counted: [CountFailures.Row]) {
+    func committed(_ fold: BatchFold, counted: [FailureTotals]) {
         state.withLock { state in
             if state.began.duration(to: .now) > window { state = State() }
             for (appID, events) in fold.events {
@@ -79,7 +79,7 @@ final class EventTally: Sendable {
             }
             state.all += fold.eventCount
             for row in counted {
-                if row.appID == CountFailures.nameless {
+                if row.appID == FailureCount.nameless {
                     state.counted[row.topic] = state.all
                 } else {
                     state.events[row.appID] = nil

@@ -55,8 +55,8 @@ final class IngestFlow: Sendable {
     /// - Throws: `PostgresError`.
     func refresh() async throws {
         var pipeline = PostgresPipeline()
-        let halts = pipeline.append(ListHalts())
-        let diversions = pipeline.append(ListDiversions(countLimit: 0))
+        let halts = pipeline.append(.listHalts())
+        let diversions = pipeline.append(.listDiversions(countLimit: 0))
         let results = try await pool.run(pipeline)
         let diverted = Dictionary(results.rows(diversions).map { ($0.appID, $0.app) }) { $1 }
         set(halts: results.rows(halts))
@@ -129,7 +129,7 @@ final class IngestFlow: Sendable {
     func enforceQuotas() async throws {
         state.withLock { $0.hasNewLetters = false }
         do {
-            guard try await enforceQuotas(on: try await pool.query(WaitingLetters())) else { return }
+            guard try await enforceQuotas(on: try await pool.query(.waitingLetters())) else { return }
             try await refresh()
         } catch {
             lettersCame()
@@ -138,12 +138,12 @@ final class IngestFlow: Sendable {
     }
 
     /// - Returns: whether something was diverted or halted.
-    private func enforceQuotas(on waiting: [WaitingLetters.Row]) async throws -> Bool {
+    private func enforceQuotas(on waiting: [WaitingLetters]) async throws -> Bool {
         var (pipeline, largest) = (PostgresPipeline(), 0.0)
         func halt(_ topic: String, _ apps: [String], _ whose: String) {
-            _ = pipeline.append(LockTopicState(topic: topic))
+            _ = pipeline.append(.lockTopicState(topic: topic))
             _ = pipeline.append(
-                HaltTopic(
+                .haltTopic(
                     topic: topic, cause: .full, apps: apps,
                     detail: "\(whose): `freshet dead-letters resume` or `replay` or `discard` them"))
         }
@@ -163,7 +163,7 @@ final class IngestFlow: Sendable {
             largest = max(largest, use)
             guard use > 1 else { continue }
             if !isDiverted {
-                _ = pipeline.append(BeginDiversion(appID: id, letters: letters))
+                _ = pipeline.append(.beginDiversion(appID: id, letters: letters))
                 continue
             }
             for row in rows.sorted(by: { $0.topic < $1.topic })

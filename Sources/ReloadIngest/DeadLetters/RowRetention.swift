@@ -35,7 +35,7 @@ package final class RowRetention: Service {
     ) -> RowRetention {
         let chunk = 1_000
         return RowRetention("dead letters", interval: .seconds(600), pace: pace, chunk: chunk, logger: logger) {
-            try await pool.execute(DeleteOldDeadLetters(olderThan: retention, limit: chunk))
+            try await pool.execute(.deleteOldDeadLetters(olderThan: retention, limit: chunk))
         }
     }
 
@@ -45,7 +45,7 @@ package final class RowRetention: Service {
     ) -> RowRetention {
         let chunk = 5_000
         return RowRetention("trace contexts", interval: .seconds(60), pace: .zero, chunk: chunk, logger: logger) {
-            try await pool.execute(DeleteOldEventTraces(olderThan: retention, limit: chunk))
+            try await pool.execute(.deleteOldEventTraces(olderThan: retention, limit: chunk))
         }
     }
 
@@ -56,15 +56,15 @@ package final class RowRetention: Service {
         return [
             RowRetention("outcomes", interval: .seconds(60), pace: .zero, chunk: chunk, logger: logger) {
                 try await pool.execute(
-                    DeleteOldEventOutcomes(olderThan: .seconds(3_600), keeping: count, limit: chunk))
+                    .deleteOldEventOutcomes(olderThan: .seconds(3_600), keeping: count, limit: chunk))
             },
             RowRetention("idempotency keys", interval: .seconds(60), pace: .zero, chunk: chunk, logger: logger) {
                 try await pool.execute(
-                    DeleteOldIdempotencyKeys(olderThan: .seconds(3_600), keeping: count, limit: chunk))
+                    .deleteOldIdempotencyKeys(olderThan: .seconds(3_600), keeping: count, limit: chunk))
             },
             RowRetention("tombstones", interval: .seconds(60), pace: .zero, chunk: chunk, logger: logger) {
                 try await pool.execute(
-                    DeleteUnplacedWidgets(olderThan: .seconds(86_400), keeping: count, limit: chunk))
+                    .deleteUnplacedWidgets(olderThan: .seconds(86_400), keeping: count, limit: chunk))
             },
         ]
     }

@@ -12,8 +12,7 @@ struct BatchFold: Sendable {
     }
 
     let directory: KindDirectory
-    private var bumpsByScope: [Scope: GenerationBump] = [:]
-    private var sweepsByScope: [Scope: MatchingSweep] = [:]
+    private var reloadsOfEveryone: [Scope: EveryoneReload] = [:]
     private var userMarks = MarkTable(.user)
     private var deviceMarks = MarkTable(.device)
     private var widgetMarks = MarkTable(.widget)
@@ -106,10 +105,10 @@ struct BatchFold: Sendable {
     }
 
     /// The reloads of everyone, folded, in the order of the log.
-    var bumps: [GenerationBump] { bumpsByScope.values.sorted { $0.cause.precedes($1.cause) } }
+    var bumps: [EveryoneReload] { ofEveryone { $0.matching == nil } }
 
     /// The reloads of everyone that match, folded, in the order of the log.
-    var sweeps: [MatchingSweep] { sweepsByScope.values.sorted { $0.cause.precedes($1.cause) } }
+    var sweeps: [EveryoneReload] { ofEveryone { $0.matching != nil } }
 
     mutating func reject(_ event: RejectedEvent) {
         eventCount += 1
@@ -195,20 +194,17 @@ extension BatchFold {
     ) {
         for kindID in kindIDs.isEmpty ? [nil] : kindIDs.map(Optional.some) {
             let scope = Scope(appID: app.id, kindID: kindID, matching: request.matching)
-            if let matching = request.matching {
-                let earlier = sweepsByScope[scope]
-                sweepsByScope[scope] = MatchingSweep(
-                    appID: app.id, kindID: kindID, matching: matching.canonical, events: 1 + (earlier?.events ?? 0),
-                    urgency: max(request.reason.urgency, earlier?.urgency ?? .budgeted), cause: position,
-                    reason: request.reason)
-            } else {
-                let earlier = bumpsByScope[scope]
-                bumpsByScope[scope] = GenerationBump(
-                    appID: app.id, kindID: kindID, events: 1 + (earlier?.events ?? 0),
-                    urgency: max(request.reason.urgency, earlier?.urgency ?? .budgeted), cause: position,
-                    reason: request.reason)
-            }
+            let earlier = reloadsOfEveryone[scope]
+            reloadsOfEveryone[scope] = EveryoneReload(
+                appID: app.id, kindID: kindID, matching: request.matching?.canonical,
+                events: 1 + (earlier?.events ?? 0),
+                urgency: max(request.reason.urgency, earlier?.urgency ?? .budgeted), cause: position,
+                reason: request.reason)
         }
+    }
+
+    private func ofEveryone(_ isIncluded: (EveryoneReload) -> Bool) -> [EveryoneReload] {
+        reloadsOfEveryone.values.filter(isIncluded).sorted { $0.cause.precedes($1.cause) }
     }
 }
 

@@ -156,7 +156,7 @@ struct PreparedBatch: Sendable {
     }
 
     /// The events of these items whose publishers keep to their ids, such as the HTTP API's, which is asked again.
-    func repeatable(_ items: [Int32]) -> [FindRepeatedEvents.Event] {
+    func repeatable(_ items: [Int32]) -> [RepeatableEvent] {
         items.compactMap { item in
             guard case .content(let number) = read.records[Int(item)],
                 case .event(let event) = read.contents[Int(number)],
@@ -170,7 +170,7 @@ struct PreparedBatch: Sendable {
     }
 
     /// Leaves messages out: these, and what repeats another one of these events.
-    mutating func leaveOut(_ repeated: [Int32], of events: [FindRepeatedEvents.Event]) {
+    mutating func leaveOut(_ repeated: [Int32], of events: [RepeatableEvent]) {
         for record in repeated { read.replace(Int(record), by: .repeated) }
         var seen: Set<[[UInt8]]> = []
         for event in events {

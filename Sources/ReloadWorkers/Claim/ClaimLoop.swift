@@ -125,7 +125,7 @@ struct ClaimLoop {
     }
 
     /// Kinds and lanes with ready lists: all of them, or from the watermarks on.
-    private mutating func readyLists(_ known: KindDirectory, isPartial: Bool) async throws -> [ReadyLists.Row] {
+    private mutating func readyLists(_ known: KindDirectory, isPartial: Bool) async throws -> [ReadyLists] {
         let began = context.clock.elapsed
         let queues = known.kinds.keys.flatMap { kindID in
             ReloadLane.allCases.map { lane in
@@ -134,14 +134,14 @@ struct ClaimLoop {
                     since: isPartial ? watermarks.since(kindID: kindID, lane: lane) : .distantPast)
             }
         }
-        let ready = try await context.pool.query(ReadyLists(queues, limit: Self.countedLists))
+        let ready = try await context.pool.query(.readyLists(queues, limit: Self.countedLists))
         let now = context.clock.elapsed
         if !isPartial { watermarks.lookedForAll(took: now - began, at: now) }
         return ready
     }
 
     /// The directory, read anew when lists are ready of a kind that it does not have, or has as paused.
-    private func complete(_ known: KindDirectory, for ready: [ReadyLists.Row]) async throws -> KindDirectory {
+    private func complete(_ known: KindDirectory, for ready: [ReadyLists]) async throws -> KindDirectory {
         guard ready.contains(where: { known.kinds[$0.kindID]?.isPaused ?? true }) else { return known }
         return try await directory.directory(maximumAge: context.configuration.pollInterval)
     }
@@ -155,7 +155,7 @@ struct ClaimLoop {
         for (lease, wishes) in urgent + patient {
             // Counted from before the statement: the database's lease ends no sooner.
             let startedAt = context.clock.elapsed
-            let rows = try await context.pool.query(ClaimLists(wishes, lease: lease))
+            let rows = try await context.pool.query(.claimLists(wishes, lease: lease))
             watermarks.claimed(rows)
             guard let claim = Claim(rows) else { continue }
             lists += claim.lists.count

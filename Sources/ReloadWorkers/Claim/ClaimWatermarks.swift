@@ -40,7 +40,7 @@ struct ClaimWatermarks: Sendable {
     mutating func claimed(_ rows: [ClaimRow]) {
         guard let full, full.took > Self.slow else { return }
         for row in rows {
-            let queue = LaneWork(kindID: row.kindID, lane: row.lane)
+            let queue = LaneWork(kindID: row.list.kindID, lane: row.list.lane)
             times[queue] = max(times[queue] ?? .distantPast, row.readySince - Self.slack)
         }
     }

@@ -32,7 +32,7 @@ package final class HandOverDesk: HandOverReceiving {
             context.leases.reserve(timelines, limit: context.configuration.maximumTimelinesInFlight)
         else { return nil }
         return HandOverGrant(
-            timelines: timelines, statement: HandOver(kindIDs: kinds.map(\.id).sorted(), lease: lease),
+            timelines: timelines, statement: (kindIDs: kinds.map(\.id).sorted(), lease: lease),
             grantedAt: context.clock.elapsed)
     }
 

@@ -80,5 +80,5 @@ struct StoredTimeline: Sendable {
     /// Whether the stored content changed just now: it is to be published.
     let isChanged: Bool
     /// Row as the store left it.
-    let row: StoreTimelines.Row
+    let row: StoredRow
 }

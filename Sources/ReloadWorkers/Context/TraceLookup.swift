@@ -26,7 +26,7 @@ final class TraceLookup: Sendable {
         guard !causes.isEmpty else { return [:] }
         do throws(PostgresError) {
             guard try await anyExist(at: time) else { return [:] }
-            let rows = try await pool.query(ReadEventTraces(Array(causes)))
+            let rows = try await pool.query(.readEventTraces(Array(causes)))
             return Dictionary(rows.map { ($0.position, $0.traceparent) }, uniquingKeysWith: { first, _ in first })
         } catch {
             return [:]
@@ -35,7 +35,7 @@ final class TraceLookup: Sendable {
 
     private func anyExist(at time: Duration) async throws(PostgresError) -> Bool {
         if let known = known.withLock({ $0 }), time < known.until { return known.exist }
-        let exist = try await pool.query(EventTracesExist()).first ?? false
+        let exist = try await pool.query(Statements.eventTracesExist()).first ?? false
         known.withLock { $0 = (exist, time + (exist ? Self.presence : Self.absence)) }
         return exist
     }

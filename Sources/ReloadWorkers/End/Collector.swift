@@ -31,12 +31,12 @@ struct Collector: Sendable {
         }
         let orphans = buried.map { place in
             let timeline = items[place].timeline
-            return LockOrphans.Orphan(row: timeline.row, requested: timeline.state.requested)
+            return (row: timeline.row, requested: timeline.state.requested)
         }
         let (locked, revived) = try await context.persistently(until: deadline) {
             try await context.pool.withTransaction { connection in
-                let locked = Set(try await connection.query(LockOrphans(orphans)))
-                let revived = Set(try await connection.query(CollectTimelines(Array(locked))))
+                let locked = Set(try await connection.query(.lockOrphans(orphans)))
+                let revived = Set(try await connection.query(.collectTimelines(Array(locked))))
                 return (locked, revived)
             }
         }

@@ -95,9 +95,9 @@ final class ListEnder: Sendable {
         guard let deadline = lists.lazy.map(\.leaseEnds).max() else { return [] }
         let rows = try await context.inParts(lists, until: deadline) { lists in
             var pipeline = PostgresPipeline()
-            _ = pipeline.append(CommitAsynchronously())
+            _ = pipeline.append(.commitAsynchronously())
             let ended = pipeline.append(
-                EndLists(lists.map { EndLists.End($0.list.hold, isCompared: isCompared) }, worker: context.worker))
+                .endLists(lists.map { (hold: $0.list.hold, isCompared: isCompared) }, worker: context.worker))
             return try await context.pool.transaction(pipeline).rows(ended)
         }
         let outcomes = Dictionary(rows.map { ($0.hold, $0.outcome) }, uniquingKeysWith: { first, _ in first })
@@ -113,9 +113,9 @@ final class ListEnder: Sendable {
     private func giveBack(_ lists: [ClosedList]) async throws {
         guard !lists.isEmpty else { return }
         let returns = lists.map { closed in
-            GiveBackLists.Return(closed.list.hold, delay: closed.returnDelay ?? .zero, counts: closed.hasStored)
+            (hold: closed.list.hold, delay: closed.returnDelay ?? .zero, counts: closed.hasStored)
         }
-        let held = Set(try await context.pool.query(GiveBackLists(returns)))
+        let held = Set(try await context.pool.query(.giveBackLists(returns)))
         // Nobody else knows that something was published under a lease that is lost.
         let lost = lists.filter { !held.contains($0.list.hold) }.flatMap(\.published)
         if !lost.isEmpty { try await distrust(lost) }
@@ -138,11 +138,11 @@ final class ListEnder: Sendable {
         }
         suspects.subtract(last.keys)
         for _ in 0..<Self.comparisons {
-            let compared =
-                last.values.map { PublishedRevision(row: $0.row, revision: $0.revision) }
-                + suspects.map { PublishedRevision(row: $0, revision: last[$0]?.revision ?? 0) }
+            let compared: [PublishedRevision] =
+                last.values.map { (row: $0.row, revision: $0.revision) }
+                + suspects.map { (row: $0, revision: last[$0]?.revision ?? 0) }
             guard !compared.isEmpty else { break }
-            let found = try await context.pool.query(ComparePublished(compared))
+            let found = try await context.pool.query(.comparePublished(compared))
             let rows = found.filter { $0.timeline != nil }
             let gone = found.filter { $0.timeline == nil }.compactMap { last[$0.row] }.filter { $0.revision > 0 }
             guard !rows.isEmpty || !gone.isEmpty else {
@@ -162,7 +162,7 @@ final class ListEnder: Sendable {
 
     /// - Returns: whether all of it was acknowledged.
     private func publishAnew(
-        _ rows: [ComparePublished.Row], gone: [PublishedTimeline], _ last: inout [Int64: PublishedTimeline]
+        _ rows: [PublishedDifference], gone: [PublishedTimeline], _ last: inout [Int64: PublishedTimeline]
     ) async throws -> Bool {
         let kinds = try await directory.directory(maximumAge: context.configuration.directoryAge).kinds
         var messages: [(row: Int64, published: PublishedTimeline)] = []
@@ -216,7 +216,7 @@ final class ListEnder: Sendable {
     /// Appends lists that count as leased before; answers the timelines that exist.
     @discardableResult
     private func suspect(_ ids: [TimelineID]) async throws -> Set<TimelineID> {
-        let found = Set(try await context.pool.query(AppendSuspects(ids)))
+        let found = Set(try await context.pool.query(.appendSuspects(ids)))
         if !found.isEmpty { context.signal.signal(.timelines) }
         return found
     }

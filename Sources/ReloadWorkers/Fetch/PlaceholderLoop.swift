@@ -35,7 +35,7 @@ struct PlaceholderLoop: Sendable {
         var requests = 0
         while requests < Self.maximumRequests {
             try Task.checkCancellation()
-            guard let kindID = try await context.pool.query(NextPlaceholderKind(excluding: excluded)).first else {
+            guard let kindID = try await context.pool.query(.nextPlaceholderKind(excluding: excluded)).first else {
                 break
             }
             guard let kind = known.kinds[kindID], let app = known.apps[kind.app], app.id == kind.appID else {
@@ -53,7 +53,7 @@ struct PlaceholderLoop: Sendable {
             }
             defer { context.slots.end(provider, .bulk) }
             let claimed = try await context.pool.query(
-                ClaimPlaceholders(
+                .claimPlaceholders(
                     kindID: kindID, limit: max(1, kind.definition.maxBatch),
                     lease: kind.definition.timeout + Self.databaseTime))
             let wanted = try await keepFitting(claimed, kind)
@@ -68,7 +68,7 @@ struct PlaceholderLoop: Sendable {
                 excluded.append(kindID)
             }
         }
-        _ = try await context.pool.execute(ExpirePlaceholders(limit: Self.expiryChunk))
+        _ = try await context.pool.execute(.expirePlaceholders(limit: Self.expiryChunk))
     }
 
     private func isResting(_ kind: RegisteredKind) -> Bool {
@@ -88,7 +88,7 @@ struct PlaceholderLoop: Sendable {
                 && (placeholder.key.timeZone != nil) == variesByTimeZone
         }
         let misfits = claimed.filter { !fits($0) }
-        if !misfits.isEmpty { _ = try await context.pool.execute(DropPlaceholders(misfits.map(\.key))) }
+        if !misfits.isEmpty { _ = try await context.pool.execute(.dropPlaceholders(misfits.map(\.key))) }
         return claimed.filter(fits)
     }
 
@@ -111,7 +111,7 @@ struct PlaceholderLoop: Sendable {
             count(failure, wanted.count, kind)
             results = wanted.map { PlaceholderResult($0, content: nil, delay: delay(after: failure, of: $0)) }
         }
-        _ = try await context.pool.execute(FinishPlaceholders(results))
+        _ = try await context.pool.execute(.finishPlaceholders(results))
         context.statistics.count { $0.placeholders += results.count { $0.content != nil } }
     }
 

@@ -41,7 +41,7 @@ struct SnapshotRunner: Sendable {
                 call, of: batch.provider, app: batch.app, absence: Self.absence
             ) { try snapshots(in: $0, of: wanted, batch) }
             guard !writes.isEmpty else { return }
-            let stored = try await context.pool.query(SaveSnapshots(writes)).first ?? 0
+            let stored = try await context.pool.query(Statements.saveSnapshots(writes)).first ?? 0
             context.statistics.count { $0.snapshots += Int(stored) }
         } catch {
             guard !Task.isCancelled else { return }
@@ -61,8 +61,9 @@ struct SnapshotRunner: Sendable {
         for (item, outcome) in zip(wanted, response.outcomes) {
             if case .value(let entry) = outcome {
                 writes.append(
-                    SnapshotWrite(
-                        row: item.timeline.row, token: item.token, entry: String(decoding: entry, as: UTF8.self)))
+                    (
+                        row: item.timeline.row, token: item.token, entry: String(decoding: entry, as: UTF8.self)
+                    ))
             } else if let failure = ProviderFailure(outcome) {
                 count(failure, 1, batch)
             }

@@ -1,5 +1,6 @@
 import Logging
 import PostgresClient
+import WidgetEvents
 import WidgetModel
 import WidgetStore
 
@@ -60,8 +61,8 @@ final class Pipeline: Sendable {
         let startedAt = context.clock.elapsed
         do {
             var pipeline = PostgresPipeline()
-            let rows = pipeline.append(ReadTimelinesAgain(waiting.map(\.row)))
-            let token = pipeline.append(NextToken())
+            let rows = pipeline.append(.readTimelinesAgain(waiting.map(\.row)))
+            let token = pipeline.append(.nextToken())
             // One transaction would take the token after the reading all the same; apart, it is above what was read.
             let results = try await context.pool.run(pipeline)
             let found = Dictionary(results.rows(rows).map { ($0.row, $0) }, uniquingKeysWith: { first, _ in first })
@@ -229,7 +230,7 @@ final class Pipeline: Sendable {
         }
         context.statistics.count(stored: stored)
         context.meter.stored(stored, at: context.clock.elapsed)
-        context.decisions?.record(stored.map { DecisionRecord($0) })
+        context.decisions?.record(stored.map { TimelineDecidedEvent($0) })
         if let onStored = context.onStored {
             for stored in stored where stored.isChanged {
                 onStored(stored.fetched.item.timeline.id, stored.fetched.item.timeline.cause)

@@ -2,14 +2,14 @@ import KafkaClient
 package import Logging
 import ServiceLifecycle
 import Synchronization
-import WidgetEvents
+package import WidgetEvents
 package import WidgetModel
-package import WidgetStore
+import WidgetStore
 
 /// Where decisions are told. Telling is never in the way of a reload: it takes note and returns.
 package protocol DecisionPublishing: Sendable {
     /// - Parameter decisions: those of one statement.
-    func record(_ decisions: [DecisionRecord])
+    func record(_ decisions: [TimelineDecidedEvent])
 }
 
 /// Publishes decisions to their topic, behind the reloads' backs: bounded, one send at a time, each message once. What
@@ -30,7 +30,7 @@ package final class DecisionLog: DecisionPublishing, Service {
     private static let source = "/freshet/decisions"
 
     private struct State {
-        var waiting: [(decision: DecisionRecord, time: Timestamp)] = []
+        var waiting: [(decision: TimelineDecidedEvent, time: Timestamp)] = []
         var counts = Counts()
         /// What was last logged, and when.
         var logged = Counts()
@@ -66,7 +66,7 @@ package final class DecisionLog: DecisionPublishing, Service {
 
     package var counts: Counts { state.withLock { $0.counts } }
 
-    package func record(_ decisions: [DecisionRecord]) {
+    package func record(_ decisions: [TimelineDecidedEvent]) {
         guard !decisions.isEmpty else { return }
         let time = now()
         state.withLock { state in
@@ -133,35 +133,10 @@ package final class DecisionLog: DecisionPublishing, Service {
             metadata: ["topic": "\(topic)", "failed": "\(lost.failed)", "dropped": "\(lost.dropped)"])
     }
 
-    private func message(_ decision: DecisionRecord, _ time: Timestamp) -> KafkaMessage {
-        let event = TimelineDecidedEvent(decision, inputs: inputs).encode(source: Self.source, time: time)
+    private func message(_ decision: TimelineDecidedEvent, _ time: Timestamp) -> KafkaMessage {
+        let event = decision.encode(source: Self.source, time: time, topics: inputs)
         return KafkaMessage(
             topic: topic, key: event.key, value: event.value,
             headers: event.headers.map { KafkaHeader(name: $0.name, value: $0.value) })
-    }
-}
-
-extension TimelineDecidedEvent {
-    init(_ record: DecisionRecord, inputs: [String]) {
-        self.init(decision: record.decision, rule: record.rule)
-        timeline = record.timeline
-        app = record.app
-        kind = record.kind
-        user = record.user
-        reason = record.reason
-        lane = record.lane
-        requested = record.requested
-        rendered = record.rendered
-        cause = record.cause.map { cause in
-            let index = Int(cause.topic)
-            return Cause(
-                topic: inputs.indices.contains(index) ? inputs[index] : "\(index)", partition: cause.partition,
-                offset: cause.offset)
-        }
-        dueAt = record.dueAt
-        eligibleAt = record.eligibleAt
-        claim = record.claim
-        fetchMilliseconds = record.fetchTime.map { $0.wholeMicroseconds / 1_000 }
-        error = record.error
     }
 }

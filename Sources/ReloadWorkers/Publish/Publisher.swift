@@ -1,4 +1,5 @@
 import Logging
+import WidgetEvents
 import WidgetModel
 import WidgetStore
 
@@ -59,15 +60,16 @@ struct Publisher: Sendable {
     }
 }
 
-extension DecisionRecord {
+extension TimelineDecidedEvent {
     private init(
         _ timeline: ClaimedTimeline, _ lane: ReloadLane, of kind: RegisteredKind?, _ decision: Decision,
         _ rule: ReloadRule
     ) {
-        self.init(
-            timeline: timeline.id, app: kind?.app, kind: kind?.definition.name, user: timeline.user, decision: decision,
-            rule: rule, reason: timeline.reason ?? .policy, lane: lane, requested: timeline.state.requested,
-            cause: timeline.cause)
+        self.init(decision: decision, rule: rule)
+        self.timeline = timeline.id
+        (app, self.kind, user) = (kind?.app, kind?.definition.name, timeline.user)
+        (reason, self.lane, requested) = (timeline.reason ?? .policy, lane, timeline.state.requested)
+        cause = timeline.cause
     }
 
     /// A timeline that was stored, or found unchanged.
@@ -84,7 +86,7 @@ extension DecisionRecord {
     }
 
     /// A look that stored nothing.
-    init(_ settlement: TimelineSettlement, _ row: SettleTimelines.Row, of kind: RegisteredKind?) {
+    init(_ settlement: TimelineSettlement, _ row: SettledRow, of kind: RegisteredKind?) {
         self.init(
             settlement.timeline, settlement.list.lane, of: kind, settlement.decision, settlement.rule)
         dueAt = row.nextLook

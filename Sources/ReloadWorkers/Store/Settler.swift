@@ -1,5 +1,6 @@
 import Logging
 import PostgresClient
+import WidgetEvents
 import WidgetModel
 import WidgetStore
 
@@ -8,12 +9,12 @@ struct Settler: Sendable {
     private static let limit = 1_000
 
     let context: WorkerContext
-    private let committer: GroupCommitter<TimelineSettlement, SettleTimelines.Row?>
+    private let committer: GroupCommitter<TimelineSettlement, SettledRow?>
 
     init(context: WorkerContext) {
         self.context = context
         committer = GroupCommitter(concurrency: 1, limit: Self.limit) { settlements in
-            let rows = try await context.pool.query(SettleTimelines(settlements))
+            let rows = try await context.pool.query(.settleTimelines(settlements))
             let found = Dictionary(rows.map { ($0.row, $0) }, uniquingKeysWith: { first, _ in first })
             return settlements.map { found[$0.timeline.row] }
         }
@@ -28,7 +29,7 @@ struct Settler: Sendable {
         var isDue = false
         var slept = 0
         var deferred = 0
-        var records: [DecisionRecord] = []
+        var records: [TimelineDecidedEvent] = []
         for (settlement, row) in zip(settlements, rows) {
             guard let row else { continue }
             isDue = isDue || row.isDue
@@ -39,7 +40,7 @@ struct Settler: Sendable {
             guard settlement.decision != .none else { continue }
             context.statistics.count(kind: settlement.timeline.kindID) { $0.count(settlement.decision) }
             if context.decisions != nil {
-                records.append(DecisionRecord(settlement, row, of: kinds[settlement.timeline.kindID]))
+                records.append(TimelineDecidedEvent(settlement, row, of: kinds[settlement.timeline.kindID]))
             }
         }
         context.statistics.count { counts in

@@ -11,14 +11,14 @@ struct Storer: Sendable {
 
     let context: WorkerContext
     /// Urgent timelines are not stored with, or behind, hundreds of a patient lane.
-    private let urgent: GroupCommitter<TimelineWrite, StoreTimelines.Row?>
-    private let patient: GroupCommitter<TimelineWrite, StoreTimelines.Row?>
+    private let urgent: GroupCommitter<TimelineWrite, StoredRow?>
+    private let patient: GroupCommitter<TimelineWrite, StoredRow?>
 
     init(context: WorkerContext) {
         self.context = context
-        func committer() -> GroupCommitter<TimelineWrite, StoreTimelines.Row?> {
+        func committer() -> GroupCommitter<TimelineWrite, StoredRow?> {
             GroupCommitter(concurrency: 1, limit: Self.limit) { writes in
-                let rows = try await context.pool.query(StoreTimelines(writes))
+                let rows = try await context.pool.query(.storeTimelines(writes))
                 let found = Dictionary(rows.map { ($0.row, $0) }, uniquingKeysWith: { first, _ in first })
                 return writes.map { found[$0.timeline.row] }
             }
@@ -81,7 +81,7 @@ struct Storer: Sendable {
     ) async throws -> (again: [Waiting], stored: [StoredTimeline]) {
         guard !missed.isEmpty else { return ([], []) }
         let rows = try await context.inParts(missed.map(\.write.timeline.row), until: deadline) { rows in
-            try await context.pool.query(ReadTimelinesAgain(rows))
+            try await context.pool.query(.readTimelinesAgain(rows))
         }
         let found = Dictionary(rows.map { ($0.row, $0) }, uniquingKeysWith: { first, _ in first })
         var again: [Waiting] = []
@@ -93,7 +93,7 @@ struct Storer: Sendable {
             if row.revision == token || row.contentRevision == token {
                 stored.append(
                     StoredTimeline(
-                        fetched: entry.fetched, isChanged: row.contentRevision == token, row: StoreTimelines.Row(row)))
+                        fetched: entry.fetched, isChanged: row.contentRevision == token, row: StoredRow(row)))
             } else if row.revision < token, row.revision != entry.write.revision {
                 again.append((entry.fetched, write(entry.fetched, over: row)))
             }

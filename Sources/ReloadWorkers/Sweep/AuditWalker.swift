@@ -22,7 +22,7 @@ struct AuditWalker {
 
     /// Looks at one chunk; answers its last row, nil at the end of a pass.
     func chunk(after last: Int64) async throws -> Int64? {
-        let audit = AuditTimelines(
+        let audit = Statements.auditTimelines(
             after: last, limit: context.configuration.auditChunk, slack: context.configuration.auditSlack)
         guard let row = try await context.pool.query(audit).first else { return nil }
         if row.appointed > 0 {

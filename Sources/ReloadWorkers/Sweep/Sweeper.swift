@@ -34,12 +34,12 @@ struct Sweeper {
         let chunk = context.sweepSize.share(of: configuration.sweepChunk)
         let lists = max(1, configuration.bulkHighWater / Appending.limit)
         var isProgress = false
-        for sweep in try await context.pool.query(ListSweeps(limit: Self.sweeps, maximumLists: lists)) {
+        for sweep in try await context.pool.query(.listSweeps(limit: Self.sweeps, maximumLists: lists)) {
             try Task.checkCancellation()
             let done =
                 sweep.isWalk
-                ? try await context.pool.query(WalkKind(sweep.id, limit: chunk, maximumLists: lists)).first
-                : try await context.pool.query(SweepMarks(sweep.id, limit: chunk, maximumLists: lists)).first
+                ? try await context.pool.query(.walkKind(sweep.id, limit: chunk, maximumLists: lists)).first
+                : try await context.pool.query(.sweepMarks(sweep.id, limit: chunk, maximumLists: lists)).first
             guard let done else { continue }
             isProgress = true
             guard done.timelines > 0 else { continue }
@@ -57,7 +57,7 @@ struct Sweeper {
         // Each widget that moves may leave one timeline to be collected and place another.
         let limit = max(1, context.sweepSize.share(of: context.configuration.sweepChunk) / 2)
         let lists = max(1, context.configuration.bulkHighWater / Appending.limit)
-        for kind in try await context.pool.query(KindsToChange(maximumLists: lists)) {
+        for kind in try await context.pool.query(.kindsToChange(maximumLists: lists)) {
             try Task.checkCancellation()
             // No chunk: another process has it, or will look again when it is time.
             let chunk = try await store.changeChunk(

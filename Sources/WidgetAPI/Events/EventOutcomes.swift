@@ -44,7 +44,8 @@ extension APIParts {
         let outlet = try outlet()
         if let key = try call.idempotencyKey {
             let request = ContentHash(of: events.flatMap { Array($0.id.utf8) + Array($0.source.utf8) + $0.content })
-            let first = try await store.pool.query(ClaimIdempotencyKey(app: call.app, key: key, request: request)).first
+            let first = try await store.pool.query(.claimIdempotencyKey(app: call.app, key: key, request: request))
+                .first
             guard first == nil || first == request else { throw Problem.keyReused }
         }
         try call.quotas.take(.events, events.count, for: call.principal)
@@ -77,7 +78,7 @@ extension APIParts {
     ) async throws -> EventOutcome? {
         let deadline = ContinuousClock.now + outcomeWait
         while true {
-            let statement = ReadEventOutcome(app: call.app, event: event, source: source, user: call.user)
+            let statement = Statements.readEventOutcome(app: call.app, event: event, source: source, user: call.user)
             if let found = try await store.pool.query(statement).first { return found }
             let left = ContinuousClock.now.duration(to: deadline)
             guard let watch, left > .zero, await watch.wait(atMost: left) == .changed else { return nil }
@@ -100,7 +101,7 @@ struct OutcomePoll: Sendable {
                 try? await changes.eventsAwaited.wait(past: mark)
                 continue
             }
-            if let found = try? await pool.query(FindEventOutcomes(events)) {
+            if let found = try? await pool.query(.findEventOutcomes(events)) {
                 changes.changed(found.map { .event(app: $0.app, id: $0.id, user: $0.user) })
             }
             try? await Task.sleep(for: interval)

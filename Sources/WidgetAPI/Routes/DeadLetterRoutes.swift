@@ -33,7 +33,8 @@ struct DeadLetterRoutes: Sendable {
             guard let id = Int64(cursor) else { throw Problem.unknownCursor }
             before = id
         }
-        let statement = ListAppDeadLetters(app: call.app, causes: try causes(call), before: before, limit: limit)
+        let statement = Statements.listAppDeadLetters(
+            app: call.app, causes: try causes(call), before: before, limit: limit)
         let letters = try await parts.store.pool.query(statement)
         let next = letters.count == limit ? letters.last.map { PageCursor.encode("\($0.id)") } : nil
         return (["deadLetters": .array(letters.map(\.json)), "next": .text(next)] as JSONValue).response()
@@ -47,7 +48,7 @@ struct DeadLetterRoutes: Sendable {
 
     private func get(_ call: APICall) async throws -> Response {
         try call.allowQuery()
-        let statement = ReadAppDeadLetter(app: call.app, id: try letterID(call))
+        let statement = Statements.readDeadLetter(id: try letterID(call), app: call.app)
         guard let row = try await parts.store.pool.query(statement).first,
             case .object(var object) = row.summary.json
         else { throw Problem.notFound }
@@ -61,7 +62,7 @@ struct DeadLetterRoutes: Sendable {
         try call.allowQuery()
         var filter = DeadLetterFilter(owner: .app(call.app))
         filter.ids = [try letterID(call)]
-        let ids = try await parts.store.pool.query(DiscardDeadLetters(filter, limit: 1))
+        let ids = try await parts.store.pool.query(.discardDeadLetters(filter, limit: 1))
         guard !ids.isEmpty else { throw Problem.notFound }
         return Response(status: .noContent)
     }
@@ -83,7 +84,8 @@ struct DeadLetterRoutes: Sendable {
         var counts = JSONObject()
         for cause in DeadLetterCause.allCases {
             let filter = DeadLetterFilter(owner: .app(call.app), causes: [cause])
-            let count = try await parts.store.pool.query(CountDeadLetters(filter, limit: Self.countLimit)).first ?? 0
+            let count =
+                try await parts.store.pool.query(Statements.countDeadLetters(filter, limit: Self.countLimit)).first ?? 0
             counts[cause.rawValue] = .number(JSONNumber(count))
         }
         return (["counts": .object(counts), "limit": .number(JSONNumber(Self.countLimit))] as JSONValue).response()
@@ -99,7 +101,7 @@ struct DeadLetterRoutes: Sendable {
         try call.allowQuery("dryRun")
         var filter = DeadLetterFilter(owner: .app(call.app))
         filter.ids = [try letterID(call)]
-        guard try await parts.store.pool.query(CountDeadLetters(filter, limit: 1)) == [1] else {
+        guard try await parts.store.pool.query(Statements.countDeadLetters(filter, limit: 1)) == [1] else {
             throw Problem.notFound
         }
         return try await replay(filter, 1, call)
@@ -113,7 +115,7 @@ struct DeadLetterRoutes: Sendable {
         let outcome = try await DeadLetterReplayer(configuration: parts.resources.ingest, pool: pool).replay(
             filter, options)
         guard !outcome.isHeldBack else { throw Problem.conflict(DeadLetterReplayer.Outcome.heldBack) }
-        if !options.isRehearsal, outcome.replayed > 0 { _ = try? await pool.query(NotifyDue()) }
+        if !options.isRehearsal, outcome.replayed > 0 { _ = try? await pool.query(.notifyDue()) }
         var object = outcome.json
         object["dryRun"] = .bool(options.isRehearsal)
         return JSONValue.object(object).response()

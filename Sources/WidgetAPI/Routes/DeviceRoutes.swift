@@ -97,11 +97,12 @@ private struct DeviceStream: Sendable {
     let watch: TimelineChanges.Watch
     /// Id of the last event that the client has of an earlier stream; nil once it was compared.
     var known: String?
-    var told: [String: DeviceTimelines.Row] = [:]
+    var told: [String: DeviceTimeline] = [:]
 
     /// Text of the events since the last call; empty for none.
     mutating func news() async throws(PostgresError) -> String {
-        let statement = DeviceTimelines(app: app, device: device, user: user, limit: DeviceRoutes.widgetLimit)
+        let statement = Statements.deviceTimelines(
+            app: app, device: device, user: user, limit: DeviceRoutes.widgetLimit)
         let rows = try await pool.query(statement)
         var keys = Set(rows.map { TimelineChanges.Key.timeline($0.timelineID) })
         for owner in Set(rows.map(\.user)).union(user.map { [$0] } ?? []) { keys.insert(.user(app: app, user: owner)) }
@@ -128,7 +129,7 @@ private struct DeviceStream: Sendable {
     }
 
     /// Id of the state that a client has been told.
-    private static func id(of rows: [DeviceTimelines.Row]) -> String {
+    private static func id(of rows: [DeviceTimeline]) -> String {
         ContentHash(of: JSONValue.array(rows.map(\.json)).encoded).description
     }
 
@@ -137,7 +138,7 @@ private struct DeviceStream: Sendable {
     }
 }
 
-extension DeviceTimelines.Row {
+extension DeviceTimeline {
     fileprivate var json: JSONValue {
         [
             "widget": .string(widget), "kind": .string(kind), "timeline": .string(timelineID.description),

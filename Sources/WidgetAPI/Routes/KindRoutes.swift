@@ -21,7 +21,7 @@ struct KindRoutes: Sendable {
 
     private func list(_ call: APICall) async throws -> Response {
         try call.allowQuery()
-        let kinds = try await parts.store.pool.query(ListKinds(app: call.app)).filter { !$0.isRetired }
+        let kinds = try await parts.store.pool.query(.listKinds(app: call.app)).filter { !$0.isRetired }
         let moves = try await moves(call)
         return (["kinds": .array(kinds.map { json($0, moves, call) })] as JSONValue).response()
     }
@@ -29,7 +29,7 @@ struct KindRoutes: Sendable {
     private func get(_ call: APICall) async throws -> Response {
         try call.allowQuery()
         let name = try call.path("kind")
-        let kinds = try await parts.store.pool.query(ListKinds(app: call.app))
+        let kinds = try await parts.store.pool.query(.listKinds(app: call.app))
         guard let kind = kinds.first(where: { Text.equal($0.definition.name, name) }), !kind.isRetired else {
             throw Problem.notFound
         }
@@ -51,7 +51,7 @@ struct KindRoutes: Sendable {
 
     private func moves(_ call: APICall) async throws -> [Int32: KindMove] {
         guard seesAll(call) else { return [:] }
-        return Dictionary(try await parts.store.pool.query(ListMoves()).map { ($0.kindID, $0) }) { $1 }
+        return Dictionary(try await parts.store.pool.query(.listMoves()).map { ($0.kindID, $0) }) { $1 }
     }
 
     private func put(_ call: APICall) async throws -> Response {
@@ -138,7 +138,8 @@ struct KindRoutes: Sendable {
     private func placeholder(
         _ call: APICall, _ kind: String, _ family: WidgetFamily, _ environment: WidgetEnvironment
     ) async throws -> Response {
-        let statement = ReadKindPlaceholder(app: call.app, kind: kind, family: family, environment: environment)
+        let statement = Statements.readKindPlaceholder(
+            app: call.app, kind: kind, family: family, environment: environment)
         guard let placeholder = try await parts.store.pool.query(statement).first else { throw Problem.notFound }
         return Response(json: placeholder.encoded)
     }
@@ -159,7 +160,7 @@ struct KindRoutes: Sendable {
                 throw Problem.parameter("configuration", "\(error)")
             }
         }
-        let kinds = try await parts.store.pool.query(ListKinds(app: call.app))
+        let kinds = try await parts.store.pool.query(.listKinds(app: call.app))
         guard let kind = kinds.first(where: { Text.equal($0.definition.name, name) }), !kind.isRetired else {
             throw Problem.notFound
         }
@@ -168,7 +169,7 @@ struct KindRoutes: Sendable {
                 app: call.app, widget: "gallery", user: user ?? "", device: "gallery", kind: name, family: family,
                 configuration: configuration, environment: environment)
             let id = kind.definition.identity(of: placement).id
-            if let timeline = try await parts.store.pool.query(ReadTimeline(id: id, app: call.app)).first {
+            if let timeline = try await parts.store.pool.query(.readTimeline(id: id, app: call.app)).first {
                 return Response(json: timeline.shown())
             }
         }

@@ -24,14 +24,14 @@ struct OperatorRoutes: Sendable {
         try call.allowQuery()
         let pool = parts.store.pool
         let widget = try call.path("widget")
-        let ignored = try await pool.query(IgnoredEvents(app: call.app, widget: widget))
-        guard let explanation = try await pool.query(ReadExplanation(app: call.app, widget: widget)).first else {
+        let ignored = try await pool.query(.ignoredEvents(app: call.app, widget: widget))
+        guard let explanation = try await pool.query(.readExplanation(app: call.app, widget: widget)).first else {
             var problem = Problem.notFound
             for event in ignored { problem.detail += "; ignored: \(event.sentence())" }
             throw problem
         }
         let keys = [explanation.widget, explanation.user, explanation.device]
-        let refused = try await pool.query(RefusedRequests(app: call.app, keys: keys))
+        let refused = try await pool.query(.refusedRequests(app: call.app, keys: keys))
         let events = await parts.resources.lookup.events(explanation.timeline?.causes ?? [], of: call.app)
         return explanation.json(events: events, refused: refused, ignored: ignored).response()
     }
@@ -39,7 +39,7 @@ struct OperatorRoutes: Sendable {
     private func forecast(_ call: APICall) async throws -> Response {
         try call.allowQuery("hours")
         let hours = try call.integer("hours", in: 1...168, default: 24)
-        let rows = try await parts.store.pool.query(ForecastDue(app: call.app, hours: hours))
+        let rows = try await parts.store.pool.query(.forecastDue(app: call.app, hours: hours))
         return Forecast(rows, hours: hours).json.response()
     }
 

@@ -21,7 +21,7 @@ struct ProviderRoutes: Sendable {
     }
 
     private func secrets(_ call: APICall) async throws -> AppSecrets {
-        guard let secrets = try await parts.store.pool.query(ReadSecrets(app: call.app)).first else {
+        guard let secrets = try await parts.store.pool.query(.readSecrets(app: call.app)).first else {
             throw Problem.notFound
         }
         return secrets

@@ -40,7 +40,7 @@ struct TimelineRoutes: Sendable {
         let known = EntityTags(body.texts("known"))
         try body.check()
         try call.counts(as: widgets.count)
-        let statement = PollTimeline(
+        let statement = Statements.pollTimeline(
             app: call.app, widgets: widgets, user: call.user, known: known.hashes, knowsAny: known.isAny)
         let found = Dictionary(try await parts.store.pool.query(statement).map { (Array($0.widget.utf8), $0.timeline) })
         { $1 }
@@ -75,7 +75,7 @@ struct TimelineRoutes: Sendable {
         let at = try call.time("at")
         let wait = try call.integer("wait", in: 0...Self.longestWait, default: 0)
         let known = EntityTags(call.request.headers[values: .ifNoneMatch])
-        let statement = PollTimeline(
+        let statement = Statements.pollTimeline(
             app: call.app, widgets: [widget], user: call.user, known: known.hashes, knowsAny: known.isAny)
         let deadline = ContinuousClock.now + .seconds(wait)
         var watch: TimelineChanges.Watch?

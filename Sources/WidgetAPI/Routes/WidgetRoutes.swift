@@ -33,7 +33,7 @@ struct WidgetRoutes: Sendable {
             kind: try call.identifier("kind"), after: try PageCursor.decode(call) ?? "")
         // A device must not learn whether another user exists.
         let isForeign = call.user.map { own in asked.map { !Text.equal(own, $0) } ?? false } ?? false
-        let widgets = isForeign ? [] : try await parts.store.pool.query(ListWidgets(filter, limit: limit))
+        let widgets = isForeign ? [] : try await parts.store.pool.query(.listWidgets(filter, limit: limit))
         let next = widgets.count == limit ? widgets.last.map { PageCursor.encode($0.id) } : nil
         return
             (["widgets": .array(widgets.map(\.json)), "next": .text(next)] as JSONValue)
@@ -43,7 +43,7 @@ struct WidgetRoutes: Sendable {
     private func get(_ call: APICall) async throws -> Response {
         try call.allowQuery()
         let filter = WidgetFilter(app: call.app, user: call.user, widget: try call.path("widget"))
-        guard let widget = try await parts.store.pool.query(ListWidgets(filter, limit: 1)).first else {
+        guard let widget = try await parts.store.pool.query(.listWidgets(filter, limit: 1)).first else {
             throw Problem.notFound
         }
         return widget.json.response()

@@ -97,7 +97,7 @@ final class Quotas: Sendable {
         if known.map({ $0.at.duration(to: .now) >= Self.countAge }) ?? true {
             let filter = DeadLetterFilter(
                 owner: .app(app), causes: DeadLetterCause.allCases.filter { $0 != .notAllowed })
-            count = try await pool.query(CountDeadLetters(filter, limit: deadLetters + 1)).first ?? 0
+            count = try await pool.query(Statements.countDeadLetters(filter, limit: deadLetters + 1)).first ?? 0
             counts.withLock { counts in
                 if counts.count >= 10_000 { counts = [:] }
                 counts[app] = (count, .now)

@@ -160,7 +160,7 @@ package final class TimelineChanges: Sendable {
     var wantsUsers: Bool { state.withLock { $0.userKeys > 0 } }
 
     /// Events whose outcome requests wait for.
-    var awaitedEvents: [FindEventOutcomes.Event] {
+    var awaitedEvents: [EventName] {
         state.withLock { state in
             guard state.eventKeys > 0 else { return [] }
             return state.byKey.keys.compactMap { key in

@@ -3,12 +3,7 @@ package enum KindSharing: Int16, NamedValue {
     case perUser = 0
     case shared = 1
 
-    package var name: String {
-        switch self {
-        case .perUser: "perUser"
-        case .shared: "shared"
-        }
-    }
+    package static let names = NameTable<KindSharing>()
 }
 
 /// Properties by which the timelines of a kind differ, besides app, kind, configuration and (per-user) the user.

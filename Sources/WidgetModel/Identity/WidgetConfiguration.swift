@@ -93,20 +93,6 @@ package struct WidgetConfiguration: Hashable, Sendable, CustomStringConvertible 
         (try? JSONValue.parse(canonical)) ?? .object(JSONObject())
     }
 
-    /// Whether this configuration contains `predicate`, as PostgreSQL's `jsonb @>` decides: every member of the
-    /// predicate is here with an equal scalar, or with an array that has all elements of the predicate's array.
-    package func matches(_ predicate: WidgetConfiguration) -> Bool {
-        if predicate.isEmpty || predicate == self { return true }
-        guard case .object(let members) = value, case .object(let wanted) = predicate.value else { return false }
-        return wanted.members.allSatisfy { member in
-            switch (members[member.key], member.value) {
-            case (.array(let elements), .array(let wanted)): wanted.allSatisfy(elements.contains)
-            case (let value?, let wanted): value == wanted
-            case (nil, _): false
-            }
-        }
-    }
-
     package static func == (left: WidgetConfiguration, right: WidgetConfiguration) -> Bool {
         Text.equal(left.canonical, right.canonical)
     }

@@ -69,3 +69,9 @@ package struct JSONObject: Hashable, Sendable {
         }
     }
 }
+
+extension JSONObject: ExpressibleByDictionaryLiteral {
+    package init(dictionaryLiteral elements: (String, JSONValue)...) {
+        self.init(elements.map { Member(key: $0.0, value: $0.1) })
+    }
+}

@@ -56,11 +56,6 @@ package enum JSONValue: Hashable, Sendable {
         return value
     }
 
-    package var boolValue: Bool? {
-        guard case .bool(let value) = self else { return nil }
-        return value
-    }
-
     package var numberValue: JSONNumber? {
         guard case .number(let value) = self else { return nil }
         return value
@@ -74,14 +69,6 @@ package enum JSONValue: Hashable, Sendable {
     package var objectValue: JSONObject? {
         guard case .object(let value) = self else { return nil }
         return value
-    }
-
-    /// Null, boolean, number or string.
-    package var isScalar: Bool {
-        switch self {
-        case .null, .bool, .number, .string: true
-        case .array, .object: false
-        }
     }
 }
 

@@ -16,11 +16,6 @@ package enum JSONWriter {
         out.append(UInt8(ascii: "\""))
     }
 
-    /// Appends the text as it is; for what is JSON already.
-    package static func append(raw text: String, to out: inout [UInt8]) {
-        out.append(contentsOf: text.utf8)
-    }
-
     /// Appends the inside of a string.
     static func appendBody(_ utf8: some Sequence<UInt8>, to out: inout [UInt8]) {
         for byte in utf8 {

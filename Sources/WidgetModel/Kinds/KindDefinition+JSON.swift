@@ -18,17 +18,13 @@ extension KindDefinition {
 
     /// The definition as it is stored. Durations are seconds.
     package func json() -> JSONValue {
-        var object = JSONObject()
-        object["name"] = .string(name)
-        object["displayName"] = .string(displayName)
-        object["description"] = .string(description)
-        object["families"] = .array(families.map { .string($0.name) })
-        object["sharing"] = .string(sharing.name)
-        object["variesBy"] = .array(variesBy.names.map { .string($0) })
-        object["providerURL"] = .string(providerURL)
-        object["maxBatch"] = .number(JSONNumber(maxBatch))
-        object["timeout"] = DurationText.json(timeout)
-        object["minimumSpacing"] = DurationText.json(minimumSpacing)
+        var object: JSONObject = [
+            "name": .string(name), "displayName": .string(displayName), "description": .string(description),
+            "families": .array(families.map { .string($0.name) }), "sharing": .string(sharing.name),
+            "variesBy": .array(variesBy.names.map { .string($0) }), "providerURL": .string(providerURL),
+            "maxBatch": .number(JSONNumber(maxBatch)), "timeout": DurationText.json(timeout),
+            "minimumSpacing": DurationText.json(minimumSpacing),
+        ]
         if let dailyBudget {
             object["dailyBudget"] = [
                 "minimum": .number(JSONNumber(dailyBudget.minimum)),

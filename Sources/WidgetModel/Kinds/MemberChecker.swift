@@ -46,42 +46,36 @@ struct MemberChecker {
             fail(key, Self.expectedString(value))
             return nil
         }
-        guard mayBeEmpty || !text.isEmpty else {
-            fail(key, "must not be empty")
-            return nil
-        }
-        guard text.utf8.count <= maximumBytes else {
-            fail(key, "must be at most \(maximumBytes) bytes, is \(text.utf8.count)")
-            return nil
-        }
-        guard !Text.containsControlCharacter(text) else {
-            fail(key, "must not contain control characters")
-            return nil
-        }
-        return text
+        let problem: String? =
+            if text.isEmpty {
+                mayBeEmpty ? nil : "must not be empty"
+            } else {
+                Text.identifierProblem(text, maximumBytes: maximumBytes)
+            }
+        if let problem { fail(key, problem) }
+        return problem == nil ? text : nil
+    }
+
+    /// The value that `convert` makes of the member, with an error when it makes none.
+    private mutating func value<Value>(
+        _ key: String, _ expected: String, _ convert: (JSONValue) -> Value?
+    ) -> Value? {
+        guard let value = optional(key) else { return nil }
+        let converted = convert(value)
+        if converted == nil { fail(key, "expected \(expected), found \(value.kind.name)") }
+        return converted
     }
 
     mutating func boolean(_ key: String) -> Bool? {
-        guard let value = optional(key) else { return nil }
-        guard case .bool(let flag) = value else {
-            fail(key, "expected a boolean, found \(value.kind.name)")
-            return nil
-        }
-        return flag
+        value(key, "a boolean") { if case .bool(let flag) = $0 { flag } else { nil } }
     }
 
     mutating func integer(_ key: String, in range: ClosedRange<Int64>) -> Int64? {
-        guard let value = optional(key) else { return nil }
-        guard case .number(let number) = value else {
-            fail(key, "expected an integer, found \(value.kind.name)")
-            return nil
-        }
-        guard let integer = number.int64, range.contains(integer) else {
-            let found = Text.printable(number.text, maximum: 64)
-            fail(key, "expected an integer from \(range.lowerBound) to \(range.upperBound), found \(found)")
-            return nil
-        }
-        return integer
+        guard let number = value(key, "an integer", \.numberValue) else { return nil }
+        if let integer = number.int64, range.contains(integer) { return integer }
+        let found = Text.printable(number.text, maximum: 64)
+        fail(key, "expected an integer from \(range.lowerBound) to \(range.upperBound), found \(found)")
+        return nil
     }
 
     /// A duration: a text such as `90s`, or a number of seconds.
@@ -141,11 +135,7 @@ struct MemberChecker {
     mutating func list<Element>(
         _ key: String, expected: String, _ names: [String] = [], _ convert: (String) -> Element?
     ) -> [Element]? {
-        guard let value = optional(key) else { return nil }
-        guard case .array(let values) = value else {
-            fail(key, "expected an array, found \(value.kind.name)")
-            return nil
-        }
+        guard let values = value(key, "an array", \.arrayValue) else { return nil }
         var elements: [Element] = []
         for (index, value) in values.enumerated() {
             guard case .string(let text) = value, let element = convert(text) else {

@@ -1,3 +1,11 @@
+#if canImport(Glibc)
+internal import Glibc
+#elseif canImport(Musl)
+internal import Musl
+#else
+internal import Darwin
+#endif
+
 /// Address of an app's timeline provider: an absolute `http` or `https` URL with host, optional port and path.
 ///
 /// Nothing is resolved here; which addresses may be called is decided at connection time.
@@ -125,61 +133,14 @@ enum HostSyntax {
     }
 
     /// Four decimal numbers up to 255 without leading zeros.
-    static func isIPv4(_ host: some StringProtocol) -> Bool {
-        let parts = host.utf8.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
-        return parts.count == 4
-            && parts.allSatisfy { part in
-                guard (1...3).contains(part.count), part.allSatisfy({ (48...57).contains($0) }),
-                    part.count == 1 || part.first != UInt8(ascii: "0")
-                else { return false }
-                return part.reduce(0) { $0 * 10 + Int($1 - 48) } <= 255
-            }
+    static func isIPv4(_ host: String) -> Bool {
+        var address = in_addr()
+        return inet_pton(AF_INET, host, &address) == 1
     }
 
     /// Eight groups of hexadecimal digits, `::` for a run of zero groups, the last two perhaps as IPv4; no zone.
     static func isIPv6(_ host: String) -> Bool {
-        let halves = splitAtDoubleColon(host)
-        guard halves.count <= 2 else { return false }
-        var groups = 0
-        for (index, half) in halves.enumerated() where !half.isEmpty {
-            let parts = half.split(separator: ":", omittingEmptySubsequences: false)
-            for (place, part) in parts.enumerated() {
-                let isLast = index == halves.count - 1 && place == parts.count - 1
-                if isLast, part.contains(".") {
-                    guard isIPv4(part) else { return false }
-                    groups += 2
-                } else {
-                    guard (1...4).contains(part.utf8.count), part.utf8.allSatisfy({ Hex.digit($0) != nil }) else {
-                        return false
-                    }
-                    groups += 1
-                }
-            }
-        }
-        return halves.count == 2 ? groups <= 7 : groups == 8
-    }
-
-    private static func splitAtDoubleColon(_ host: String) -> [Substring] {
-        var parts: [Substring] = []
-        var rest = host[...]
-        while let separator = rest.firstRange(of: "::") {
-            parts.append(rest[..<separator.lowerBound])
-            rest = rest[separator.upperBound...]
-        }
-        return parts + [rest]
-    }
-}
-
-extension StringProtocol {
-    /// Where `other` first occurs.
-    fileprivate func firstRange(of other: String) -> Range<Index>? {
-        var index = startIndex
-        while index < endIndex {
-            if self[index...].hasPrefix(other) {
-                return index..<self.index(index, offsetBy: other.count)
-            }
-            index = self.index(after: index)
-        }
-        return nil
+        var address = in6_addr()
+        return inet_pton(AF_INET6, host, &address) == 1
     }
 }

@@ -129,18 +129,4 @@ package enum WidgetLifecycle {
         case .configured, .environment: return .ignored(.unknown)
         }
     }
-
-    /// Applies changes in log order; answers the widget afterwards and what each change did.
-    package static func reduce(
-        _ record: WidgetRecord?, _ changes: some Sequence<WidgetChange>
-    ) -> (record: WidgetRecord?, outcomes: [WidgetOutcome]) {
-        var record = record
-        var outcomes: [WidgetOutcome] = []
-        for change in changes {
-            let outcome = apply(change, to: record)
-            record = outcome.record ?? record
-            outcomes.append(outcome)
-        }
-        return (record, outcomes)
-    }
 }

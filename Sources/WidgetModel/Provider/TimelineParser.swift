@@ -109,7 +109,7 @@ struct TimelineParser: ElementParser {
             try volatileFields.isEmpty
             ? ContentHash(of: content[...]) : ContentHash(of: visibleForm(without: volatileFields))
         content.append(contentsOf: "],\"policy\":".utf8)
-        policy.appendJSON(to: &content)
+        policy.json.write(to: &content)
         content.append(UInt8(ascii: "}"))
         guard content.count <= limits.maximumContentBytes else {
             throw reader.failure(.invalidValue, "more than \(limits.maximumContentBytes) bytes", at: offset)

@@ -9,23 +9,7 @@ package enum ReloadReason: Int16, NamedValue {
     case background = 6
     case policy = 7
 
-    package var name: String {
-        switch self {
-        case .placed: "placed"
-        case .configured: "configured"
-        case .environment: "environment"
-        case .foreground: "foreground"
-        case .operator: "operator"
-        case .push: "push"
-        case .background: "background"
-        case .policy: "policy"
-        }
-    }
-
-    /// Whether it takes no budget and waits for no spacing (design, section 6, rule 2).
-    package var isFree: Bool {
-        urgency > .budgeted
-    }
+    package static let names = NameTable<ReloadReason>()
 
     /// Urgency class of the work.
     package var lane: ReloadLane {
@@ -61,20 +45,13 @@ extension ReloadReason {
 }
 
 /// Urgency class of due work; a lower one goes first. The raw values are stored: never renumber them.
-package enum ReloadLane: Int16, CaseIterable, Comparable, Sendable {
+package enum ReloadLane: Int16, NamedValue, Comparable {
     case interactive = 0
     case push = 1
     case scheduled = 2
     case bulk = 3
 
-    package var name: String {
-        switch self {
-        case .interactive: "interactive"
-        case .push: "push"
-        case .scheduled: "scheduled"
-        case .bulk: "bulk"
-        }
-    }
+    package static let names = NameTable<ReloadLane>()
 
     package static func < (left: ReloadLane, right: ReloadLane) -> Bool { left.rawValue < right.rawValue }
 }

@@ -72,13 +72,6 @@ package enum KindScope: Hashable, Sendable {
             self = .kinds(unique)
         }
     }
-
-    package func contains(_ kind: String) -> Bool {
-        switch self {
-        case .all: true
-        case .kinds(let names): names.contains { Text.equal($0, kind) }
-        }
-    }
 }
 
 /// Scope × audience × optional configuration match, with a reason.

@@ -1,5 +1,5 @@
 /// The last decision for a timeline (design, section 6, rule 6). The raw values are stored: never renumber them.
-package enum Decision: Int16, CaseIterable, Sendable {
+package enum Decision: Int16, NamedValue {
     case none = 0
     /// Fetched, and what it shows changed: stored and published.
     case reloaded = 1
@@ -18,23 +18,11 @@ package enum Decision: Int16, CaseIterable, Sendable {
     /// The request could not be applied and became a dead letter. Never stored.
     case refused = 9
 
-    package var name: String {
-        switch self {
-        case .none: "none"
-        case .reloaded: "reloaded"
-        case .unchanged: "unchanged"
-        case .failed: "failed"
-        case .deferred: "deferred"
-        case .released: "released"
-        case .slept: "slept"
-        case .merged: "merged"
-        case .refused: "refused"
-        }
-    }
+    package static let names = NameTable<Decision>()
 }
 
 /// Rule of a decision. The raw values are stored: never renumber them.
-package enum ReloadRule: Int16, CaseIterable, Sendable {
+package enum ReloadRule: Int16, NamedValue {
     case none = 0
 
     // Reasons to reload.
@@ -100,40 +88,12 @@ package enum ReloadRule: Int16, CaseIterable, Sendable {
     /// Too many retries of its provider have failed.
     case retryBudget = 43
 
-    package var name: String {
-        switch self {
-        case .none: "none"
-        case .free: "free"
-        case .first: "first"
-        case .developerMode: "developerMode"
-        case .paced: "paced"
-        case .token: "token"
-        case .spacing: "spacing"
-        case .budget: "budget"
-        case .dormant: "dormant"
-        case .backoff: "backoff"
-        case .inFlight: "inFlight"
-        case .policy: "policy"
-        case .gate: "gate"
-        case .stopped: "stopped"
-        case .output: "output"
-        case .operatorCommand: "operator"
-        case .coalescing: "coalescing"
-        case .invalidEvent: "invalidEvent"
-        case .providerRefused: "provider.refused"
-        case .providerUnresolved: "provider.unresolved"
-        case .providerConnection: "provider.connection"
-        case .providerTimeout: "provider.timeout"
-        case .providerStatus: "provider.status"
-        case .providerTooLarge: "provider.tooLarge"
-        case .providerInvalid: "provider.invalid"
-        case .providerMissing: "provider.missing"
-        case .providerDuplicate: "provider.duplicate"
-        case .providerError: "provider.error"
-        case .storage: "storage"
-        case .providerPoison: "provider.poison"
-        case .providerResting: "provider.resting"
-        case .retryBudget: "retryBudget"
-        }
-    }
+    package static let names = NameTable<ReloadRule>([
+        .operatorCommand: "operator", .providerRefused: "provider.refused", .providerUnresolved: "provider.unresolved",
+        .providerConnection: "provider.connection", .providerTimeout: "provider.timeout",
+        .providerStatus: "provider.status", .providerTooLarge: "provider.tooLarge",
+        .providerInvalid: "provider.invalid", .providerMissing: "provider.missing",
+        .providerDuplicate: "provider.duplicate", .providerError: "provider.error",
+        .providerPoison: "provider.poison", .providerResting: "provider.resting",
+    ])
 }

@@ -30,7 +30,7 @@ package struct ReloadRules: Hashable, Sendable {
 }
 
 /// Purpose of a fetch.
-package enum ReloadNeed: Hashable, Sendable {
+package enum ReloadNeed: NamedValue {
     /// It has never been rendered.
     case first
     /// A request that takes no budget is pending, or what was published last is not what is stored. It is due no sooner
@@ -40,6 +40,8 @@ package enum ReloadNeed: Hashable, Sendable {
     case budgeted
     /// Nothing was asked for: it is the policy's time.
     case policy
+
+    package static let names = NameTable<ReloadNeed>()
 }
 
 /// Facts of a due timeline.

@@ -26,18 +26,6 @@ extension ReloadPolicy {
         case .after(let date): ["after": .string(date.rfc3339)]
         }
     }
-
-    /// Appends ``json``, which is in canonical form.
-    func appendJSON(to out: inout [UInt8]) {
-        switch self {
-        case .atEnd: out.append(contentsOf: "\"atEnd\"".utf8)
-        case .never: out.append(contentsOf: "\"never\"".utf8)
-        case .after(let date):
-            out.append(contentsOf: "{\"after\":\"".utf8)
-            date.appendRFC3339(to: &out)
-            out.append(contentsOf: "\"}".utf8)
-        }
-    }
 }
 
 extension JSONReader {

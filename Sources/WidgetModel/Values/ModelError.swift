@@ -11,11 +11,6 @@ package struct ModelError: Error, Hashable, Sendable, CustomStringConvertible {
     }
 
     package var description: String { pointer.isEmpty ? message : "\(pointer): \(message)" }
-
-    /// The same error seen from a document that holds this value at `prefix`.
-    package func prefixed(by prefix: String) -> ModelError {
-        ModelError(message: message, pointer: prefix + pointer)
-    }
 }
 
 /// Everything that is wrong with one document, in the order of the checks; never empty.

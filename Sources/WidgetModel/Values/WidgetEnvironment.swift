@@ -29,56 +29,30 @@ package struct WidgetEnvironment: Hashable, Sendable {
                 message: "expected an IANA time zone name such as Europe/Berlin, found \(Text.quoted(timeZone))",
                 pointer: "/timeZone")
         }
-        if locale.utf8.contains(UInt8(ascii: "_")) {
-            self.locale = String(
-                decoding: locale.utf8.map { $0 == UInt8(ascii: "_") ? UInt8(ascii: "-") : $0 }, as: UTF8.self)
-        } else {
-            self.locale = locale
-        }
+        self.locale = locale.utf8.contains(UInt8(ascii: "_")) ? String(locale.map { $0 == "_" ? "-" : $0 }) : locale
         self.timeZone = timeZone
     }
 
     /// A language of 2 to 8 letters, then subtags of 1 to 8 letters and digits.
     private static func isLocale(_ text: String.UTF8View) -> Bool {
-        guard text.count <= maximumBytes else { return false }
-        var length = 0
-        var isLanguage = true
-        for byte in text {
-            switch byte {
-            case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"):
-                length += 1
-            case UInt8(ascii: "0")...UInt8(ascii: "9") where !isLanguage:
-                length += 1
-            case UInt8(ascii: "-"), UInt8(ascii: "_"):
-                guard length >= (isLanguage ? 2 : 1) else { return false }
-                isLanguage = false
-                length = 0
-            default:
-                return false
-            }
-            guard length <= 8 else { return false }
+        let subtags = text.split(omittingEmptySubsequences: false) {
+            $0 == UInt8(ascii: "-") || $0 == UInt8(ascii: "_")
         }
-        return length >= (isLanguage ? 2 : 1)
+        return text.count <= maximumBytes && subtags[0].count >= 2 && subtags[0].allSatisfy(isLetter)
+            && subtags.allSatisfy { (1...8).contains($0.count) && $0.allSatisfy { isLetter($0) || isDigit($0) } }
     }
 
     /// Components of letters, digits, `_`, `+`, `-` that start with a letter.
     private static func isTimeZone(_ text: String.UTF8View) -> Bool {
-        guard text.count <= maximumBytes else { return false }
-        var length = 0
-        for byte in text {
-            switch byte {
-            case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"):
-                length += 1
-            case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "_"), UInt8(ascii: "+"), UInt8(ascii: "-"):
-                guard length > 0 else { return false }
-                length += 1
-            case UInt8(ascii: "/"):
-                guard length > 0 else { return false }
-                length = 0
-            default:
-                return false
+        let components = text.split(separator: UInt8(ascii: "/"), omittingEmptySubsequences: false)
+        return text.count <= maximumBytes
+            && components.allSatisfy { component in
+                component.first.map(isLetter) ?? false
+                    && component.allSatisfy { isLetter($0) || isDigit($0) || "_+-".utf8.contains($0) }
             }
-        }
-        return length > 0
     }
+
+    private static func isLetter(_ byte: UInt8) -> Bool { (97...122).contains(byte | 0x20) }
+
+    private static func isDigit(_ byte: UInt8) -> Bool { (48...57).contains(byte) }
 }

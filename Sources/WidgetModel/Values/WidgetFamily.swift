@@ -8,16 +8,5 @@ package enum WidgetFamily: Int16, NamedValue {
     case accessoryRectangular = 5
     case accessoryInline = 6
 
-    /// The name in events, manifests and provider requests.
-    package var name: String {
-        switch self {
-        case .systemSmall: "systemSmall"
-        case .systemMedium: "systemMedium"
-        case .systemLarge: "systemLarge"
-        case .systemExtraLarge: "systemExtraLarge"
-        case .accessoryCircular: "accessoryCircular"
-        case .accessoryRectangular: "accessoryRectangular"
-        case .accessoryInline: "accessoryInline"
-        }
-    }
+    package static let names = NameTable<WidgetFamily>()
 }

@@ -41,24 +41,12 @@ package struct DeadLetterFilter: Hashable, Sendable {
     /// Condition on a dead letter `d` that still waits.
     static let waiting = "d.replayed_at IS NULL AND d.discarded_at IS NULL"
 
-    /// The values of ``condition``.
-    var parameters: PostgresParameters {
+    /// The values of ``condition``, and further parameters.
+    func parameters<each Value: PostgresValue>(_ others: repeat (each Value)?) -> PostgresParameters {
         let app: String? = if case .app(let name) = owner { name } else { nil }
-        var parameters = PostgresParameters(app, owner == .none)
-        parameters.append(array: causes)
-        parameters.append(topic)
-        parameters.append(partition)
-        parameters.append(since)
-        parameters.append(until)
-        parameters.append(array: ids)
-        return parameters
-    }
-
-    /// Parameters of a statement with ``condition`` and a limit, `$9`.
-    func parameters(limit: Int) -> PostgresParameters {
-        var parameters = parameters
-        parameters.append(limit)
-        return parameters
+        return PostgresParameters(
+            app, owner == .none, PostgresArray(causes), topic, partition, since, until, PostgresArray(ids),
+            repeat each others)
     }
 }
 
@@ -125,92 +113,85 @@ package struct DeadLetterSummary: Hashable, Sendable {
     }
 }
 
-/// Dead letters that wait, newest first.
-package struct ListDeadLetters: PostgresStatement {
-    package static let sql = """
-        SELECT \(DeadLetterSummary.columns)
-        FROM dead_letter d
-        WHERE \(DeadLetterFilter.waiting) AND \(DeadLetterFilter.condition)
-        ORDER BY d.id DESC LIMIT $9::int8
-        """
+private let listDeadLettersSQL = """
+    SELECT \(DeadLetterSummary.columns)
+    FROM dead_letter d
+    WHERE \(DeadLetterFilter.waiting) AND \(DeadLetterFilter.condition)
+    ORDER BY d.id DESC LIMIT $9::int8
+    """
 
-    package let parameters: PostgresParameters
+private let listAllDeadLettersSQL = """
+    SELECT \(DeadLetterSummary.columns)
+    FROM dead_letter d
+    WHERE \(DeadLetterFilter.condition)
+    ORDER BY d.id DESC LIMIT $9::int8
+    """
 
-    package init(_ filter: DeadLetterFilter, limit: Int) {
-        parameters = filter.parameters(limit: limit)
-    }
+private let countDeadLettersSQL = """
+    SELECT count(*) AS count FROM (
+        SELECT FROM dead_letter d WHERE \(DeadLetterFilter.waiting) AND \(DeadLetterFilter.condition)
+        LIMIT $9::int8) w
+    """
 
-    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> DeadLetterSummary {
-        try DeadLetterSummary(row)
-    }
+package struct DeadLetterDetail: Sendable {
+    package let summary: DeadLetterSummary
+    package let letter: DeadLetter
 }
 
-/// Dead letters, newest first, also those that were replayed or discarded.
-package struct ListAllDeadLetters: PostgresStatement {
-    package static let sql = """
-        SELECT \(DeadLetterSummary.columns)
-        FROM dead_letter d
-        WHERE \(DeadLetterFilter.condition)
-        ORDER BY d.id DESC LIMIT $9::int8
-        """
+private let readDeadLetterSQL = """
+    SELECT \(DeadLetterSummary.columns), d.key, d.header_names, d.header_values, d.payload,
+           nullif(d.message_time, -1) AS message_time
+    FROM dead_letter d WHERE d.id = $1::int8 AND ($2::text IS NULL OR d.app = $2::text)
+    """
 
-    package let parameters: PostgresParameters
+private let listAppDeadLettersSQL = """
+    SELECT \(DeadLetterSummary.columns)
+    FROM dead_letter d
+    WHERE \(DeadLetterFilter.waiting) AND d.app = $1::text
+        AND (cardinality($2::text[]) = 0 OR d.cause = ANY ($2::text[])) AND d.id < $3::int8
+    ORDER BY d.id DESC LIMIT $4::int8
+    """
 
-    package init(_ filter: DeadLetterFilter, limit: Int) {
-        parameters = filter.parameters(limit: limit)
+extension PostgresStatement where Self == Statements {
+    /// Dead letters that wait, newest first.
+    package static func listDeadLetters(_ filter: DeadLetterFilter, limit: Int) -> PostgresQuery<DeadLetterSummary> {
+        PostgresQuery(listDeadLettersSQL, binding: filter.parameters(limit)) { row in try DeadLetterSummary(row) }
     }
 
-    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> DeadLetterSummary {
-        try DeadLetterSummary(row)
-    }
-}
-
-/// How many dead letters wait, counted up to a limit.
-package struct CountDeadLetters: PostgresStatement {
-    package static let sql = """
-        SELECT count(*) AS count FROM (
-            SELECT FROM dead_letter d WHERE \(DeadLetterFilter.waiting) AND \(DeadLetterFilter.condition)
-            LIMIT $9::int8) w
-        """
-
-    package let parameters: PostgresParameters
-
-    package init(_ filter: DeadLetterFilter, limit: Int) {
-        parameters = filter.parameters(limit: limit)
+    /// Dead letters, newest first, also those that were replayed or discarded.
+    package static func listAllDeadLetters(_ filter: DeadLetterFilter, limit: Int) -> PostgresQuery<DeadLetterSummary> {
+        PostgresQuery(listAllDeadLettersSQL, binding: filter.parameters(limit)) { row in try DeadLetterSummary(row) }
     }
 
-    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int { try row.value("count") }
-}
-
-/// One dead letter, whole.
-package struct ReadDeadLetter: PostgresStatement {
-    package struct Row: Sendable {
-        package let summary: DeadLetterSummary
-        package let letter: DeadLetter
+    /// How many dead letters wait, counted up to a limit.
+    package static func countDeadLetters(_ filter: DeadLetterFilter, limit: Int) -> PostgresQuery<Int> {
+        PostgresQuery(countDeadLettersSQL, binding: filter.parameters(limit)) { row in try row.value("count") }
     }
 
-    package static let sql = """
-        SELECT \(DeadLetterSummary.columns), d.key, d.header_names, d.header_values, d.payload,
-               nullif(d.message_time, -1) AS message_time
-        FROM dead_letter d WHERE d.id = $1::int8
-        """
-
-    package let parameters: PostgresParameters
-
-    package init(id: Int64) {
-        parameters = PostgresParameters(id)
+    /// One dead letter, whole.
+    ///
+    /// - Parameter app: only if it is this app's; nil: of any app.
+    package static func readDeadLetter(id: Int64, app: String? = nil) -> PostgresQuery<DeadLetterDetail> {
+        PostgresQuery(readDeadLetterSQL, id, app) { row in
+            DeadLetterDetail(summary: try DeadLetterSummary(row), letter: try DeadLetter(row))
+        }
     }
 
-    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row {
-        Row(summary: try DeadLetterSummary(row), letter: try DeadLetter(row))
+    /// The time now, as the database has it.
+    package static func databaseTime() -> PostgresQuery<Timestamp> {
+        PostgresQuery("SELECT clock_timestamp() AS now") { row in try row.value("now") }
     }
-}
 
-/// The time now, as the database has it.
-package struct DatabaseTime: PostgresStatement {
-    package static let sql = "SELECT clock_timestamp() AS now"
-
-    package init() {}
-
-    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Timestamp { try row.value("now") }
+    /// Dead letters of one app that wait, newest first, in pages.
+    ///
+    /// - Parameters:
+    ///   - causes: any if empty.
+    ///   - before: those before this id.
+    package static func listAppDeadLetters(
+        app: String, causes: [DeadLetterCause] = [], before: Int64? = nil, limit: Int
+    ) -> PostgresQuery<DeadLetterSummary> {
+        PostgresQuery(listAppDeadLettersSQL, app, PostgresArray(causes), before ?? .max, limit) { row in
+            try DeadLetterSummary(row)
+        }
+    }
 }

@@ -52,102 +52,75 @@ package struct DeadLetter: Sendable {
     }
 }
 
-/// Stores one dead letter, in the transaction that moves the position past it.
-///
-/// After its partition was set back, a message that is stored already waits again instead of being stored twice.
-package struct InsertDeadLetter: PostgresStatement {
-    package static let sql = """
-        INSERT INTO dead_letter AS d (topic, partition, "offset", app, code, error, key, header_names, header_values,
-                                      payload, cause, pointer, message_time)
-        VALUES ($1::text, $2::int4, $3::int8, $4::text, $5::text, $6::text, $7::bytea, $8::text[], $9::bytea[],
-                $10::bytea, $11::text, $12::text, $13::int8)
-        ON CONFLICT (topic, partition, "offset", message_time) DO UPDATE
-            SET app = excluded.app, code = excluded.code, error = excluded.error, key = excluded.key,
-                header_names = excluded.header_names, header_values = excluded.header_values,
-                payload = excluded.payload, cause = excluded.cause, pointer = excluded.pointer,
-                replayed_at = NULL, discarded_at = NULL
-        """
+/// A dead letter with its id.
+package struct StoredDeadLetter: Sendable {
+    package let id: Int64
+    package let letter: DeadLetter
+}
 
-    package var parameters = PostgresParameters()
+private let input = InputColumns<(id: Int64, error: String)>([
+    .init("id") { $0.id }, .init("error") { $0.error },
+])
 
-    package init(_ letter: DeadLetter) {
-        parameters.append(letter.topic)
-        parameters.append(letter.partition)
-        parameters.append(letter.offset)
-        parameters.append(letter.app)
-        parameters.append(letter.code)
-        parameters.append(letter.error)
-        parameters.append(letter.key)
-        parameters.append(array: letter.headers.map(\.name))
+private let deadLettersRefusedSQL = """
+    UPDATE dead_letter d
+    SET forward_failures = d.forward_failures + 1, forward_error = i.error,
+        unforwardable_at = CASE WHEN d.forward_failures + 1 >= $\(input.count + 1)::int4 THEN now() END
+    FROM \(input.rows("i"))
+    WHERE d.id = i.id
+    RETURNING d.unforwardable_at IS NOT NULL AS given_up
+    """
+
+extension PostgresStatement where Self == Statements {
+    /// Stores one dead letter, in the transaction that moves the position past it.
+    ///
+    /// After its partition was set back, a message that is stored already waits again instead of being stored twice.
+    package static func insertDeadLetter(_ letter: DeadLetter) -> PostgresQuery<Void> {
+        var parameters = PostgresParameters(
+            letter.topic, letter.partition, letter.offset, letter.app, letter.code, letter.error, letter.key,
+            PostgresArray(letter.headers.map(\.name)), letter.payload, letter.cause, letter.pointer,
+            letter.messageTime ?? -1)
         parameters.append(array: letter.headers.map(\.value))
-        parameters.append(letter.payload)
-        parameters.append(letter.cause)
-        parameters.append(letter.pointer)
-        parameters.append(letter.messageTime ?? -1)
-    }
-}
-
-/// Dead letters to be published, oldest first, locked for one forwarder. Diverted events are not published.
-package struct DeadLettersToForward: PostgresStatement {
-    package struct Row: Sendable {
-        package let id: Int64
-        package let letter: DeadLetter
-    }
-
-    package static let sql = """
-        SELECT id, topic, partition, "offset", app, code, error, pointer, key, header_names, header_values, payload,
-               nullif(message_time, -1) AS message_time
-        FROM dead_letter WHERE forwarded_at IS NULL AND unforwardable_at IS NULL AND cause <> 'diverted'
-        ORDER BY id LIMIT $1::int8
-        FOR NO KEY UPDATE SKIP LOCKED
-        """
-
-    package let parameters: PostgresParameters
-
-    package init(limit: Int) {
-        parameters = PostgresParameters(limit)
+        return PostgresQuery(
+            """
+            INSERT INTO dead_letter AS d (topic, partition, "offset", app, code, error, key, header_names, payload, cause,
+                                          pointer, message_time, header_values)
+            VALUES ($1::text, $2::int4, $3::int8, $4::text, $5::text, $6::text, $7::bytea, $8::text[], $9::bytea,
+                    $10::text, $11::text, $12::int8, $13::bytea[])
+            ON CONFLICT (topic, partition, "offset", message_time) DO UPDATE
+                SET app = excluded.app, code = excluded.code, error = excluded.error, key = excluded.key,
+                    header_names = excluded.header_names, header_values = excluded.header_values,
+                    payload = excluded.payload, cause = excluded.cause, pointer = excluded.pointer,
+                    replayed_at = NULL, discarded_at = NULL
+            """, binding: parameters)
     }
 
-    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row {
-        Row(id: try row.value("id"), letter: try DeadLetter(row))
+    /// Dead letters to be published, oldest first, locked for one forwarder. Diverted events are not published.
+    package static func deadLettersToForward(limit: Int) -> PostgresQuery<StoredDeadLetter> {
+        PostgresQuery(
+            """
+            SELECT id, topic, partition, "offset", app, code, error, pointer, key, header_names, header_values, payload,
+                   nullif(message_time, -1) AS message_time
+            FROM dead_letter WHERE forwarded_at IS NULL AND unforwardable_at IS NULL AND cause <> 'diverted'
+            ORDER BY id LIMIT $1::int8
+            FOR NO KEY UPDATE SKIP LOCKED
+            """, limit
+        ) { row in StoredDeadLetter(id: try row.value("id"), letter: try DeadLetter(row)) }
     }
-}
 
-/// Notes that dead letters were published and acknowledged.
-package struct DeadLettersForwarded: PostgresStatement {
-    package static let sql = "UPDATE dead_letter SET forwarded_at = now() WHERE id = ANY ($1::int8[])"
-
-    package let parameters: PostgresParameters
-
-    package init(_ ids: [Int64]) {
-        parameters = PostgresParameters(array: ids)
+    /// Notes that dead letters were published and acknowledged.
+    package static func deadLettersForwarded(_ ids: [Int64]) -> PostgresQuery<Void> {
+        PostgresQuery("UPDATE dead_letter SET forwarded_at = now() WHERE id = ANY ($1::int8[])", PostgresArray(ids))
     }
-}
 
-/// Notes that Kafka refused dead letters. After repeated refusals a letter is not published any more, and stays in the
-/// database.
-package struct DeadLettersRefused: PostgresStatement {
-    private static let input = InputColumns<(id: Int64, error: String)>([
-        .init("id") { $0.id }, .init("error") { $0.error },
-    ])
-
-    package static let sql = """
-        UPDATE dead_letter d
-        SET forward_failures = d.forward_failures + 1, forward_error = i.error,
-            unforwardable_at = CASE WHEN d.forward_failures + 1 >= $\(input.count + 1)::int4 THEN now() END
-        FROM \(input.rows("i"))
-        WHERE d.id = i.id
-        RETURNING d.unforwardable_at IS NOT NULL AS given_up
-        """
-
-    package var parameters = PostgresParameters()
-
+    /// Notes that Kafka refused dead letters. After repeated refusals a letter is not published any more, and stays in the
+    /// database.
+    ///
     /// - Parameter limit: tries after which a letter is given up.
-    package init(_ refusals: [(id: Int64, error: String)], limit: Int) {
-        Self.input.bind(refusals, to: &parameters)
-        parameters.append(Int32(clamping: limit))
+    package static func deadLettersRefused(_ refusals: [(id: Int64, error: String)], limit: Int) -> PostgresQuery<Bool>
+    {
+        PostgresQuery(deadLettersRefusedSQL, binding: input.parameters(refusals, Int32(clamping: limit))) { row in
+            try row.value("given_up")
+        }
     }
-
-    /// Whether it was given up.
-    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Bool { try row.value("given_up") }
 }

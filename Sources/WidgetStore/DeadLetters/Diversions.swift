@@ -1,164 +1,94 @@
 package import PostgresClient
 package import WidgetModel
 
-/// Fails the transaction of a batch with `FR003` while one of its topics is halted, and with `FR002` when other of its apps are
-/// diverted than the process believes; until the transaction ends, none of these diversions does.
-package struct RequireFlow: PostgresStatement {
-    package static let diversionsState = "FR002"
-    package static let haltedState = "FR003"
-
-    /// The function is called only where there is something to look at and to lock: as a rule there is nothing.
-    package static let sql = """
-        SELECT require_flow($1::text[], $2::int4[], $3::int4[])
-        WHERE $3::int4[] <> '{}'
-           OR EXISTS (SELECT FROM topic_state s WHERE s.halted_at IS NOT NULL AND s.topic = ANY ($1::text[]))
-           OR EXISTS (SELECT FROM diversion d WHERE d.app_id = ANY ($2::int4[]))
-        """
-
-    package var parameters = PostgresParameters()
-
-    /// - Parameters:
-    ///   - topics: the topics of the batch.
-    ///   - apps: the apps of the batch.
-    ///   - diverted: those of them whose events the batch diverts.
-    package init(topics: some Sequence<String>, apps: some Sequence<Int32>, diverted: some Sequence<Int32>) {
-        parameters.append(array: Array(topics))
-        parameters.append(array: Array(apps))
-        parameters.append(array: diverted.sorted())
-    }
-}
-
-/// Counts failed events of the current window, and begins the diversion of every app that is over its limit.
-package struct CountFailures: PostgresStatement {
+/// Events of an app that failed, to be counted.
+package struct FailureCount: Hashable, Sendable {
     /// Stands for the events that no app can be charged with.
     package static let nameless: Int32 = 0
 
-    package struct Count: Hashable, Sendable {
-        package var appID: Int32
-        /// Topic of the events, of an app the latest.
-        package var topic: String
-        /// Events that failed.
-        package var letters: Int64
-        /// Events that these are among.
-        package var events: Int64
+    package var appID: Int32
+    /// Topic of the events, of an app the latest.
+    package var topic: String
+    /// Events that failed.
+    package var letters: Int64
+    /// Events that these are among.
+    package var events: Int64
 
-        package init(appID: Int32, topic: String, letters: Int64, events: Int64) {
-            self.appID = appID
-            self.topic = topic
-            self.letters = letters
-            self.events = events
-        }
-    }
-
-    package struct Row: Hashable, Sendable {
-        package let appID: Int32
-        /// As in the count.
-        package let topic: String
-        /// Of the window so far.
-        package let letters: Int64
-        package let events: Int64
-        package let isOver: Bool
-        /// It is diverted from now on.
-        package let isDiverted: Bool
-    }
-
-    private static let input = InputColumns<Count>([
-        .init("app_id") { $0.appID }, .init("topic") { $0.topic }, .init("letters") { $0.letters },
-        .init("events") { $0.events },
-    ])
-
-    /// Whether the window `w` is not over.
-    private static let isCurrent = "w.began_at > now() - $\(input.count + 1)::int8 * interval '1 millisecond'"
-
-    package static let sql = """
-        WITH counted AS (
-            INSERT INTO dead_letter_window AS w (app_id, topic, began_at, letters, events)
-            SELECT i.app_id, CASE WHEN i.app_id = 0 THEN i.topic ELSE '' END, now(), i.letters, i.events
-            FROM \(input.rows("i"))
-            ORDER BY i.app_id, i.topic
-            ON CONFLICT (app_id, topic) DO UPDATE SET
-                began_at = CASE WHEN \(isCurrent) THEN w.began_at ELSE now() END,
-                letters = excluded.letters + CASE WHEN \(isCurrent) THEN w.letters ELSE 0 END,
-                events = excluded.events + CASE WHEN \(isCurrent) THEN w.events ELSE 0 END
-            RETURNING w.app_id, w.topic, w.letters, w.events
-        ), judged AS (
-            SELECT c.app_id, i.topic, c.letters, c.events, c.letters > $\(input.count + 2)::int8
-                AND c.letters * 100 >= c.events * $\(input.count + 3)::int8 AS is_over
-            FROM counted c JOIN \(input.rows("i")) ON i.app_id = c.app_id AND c.topic IN ('', i.topic)
-        ), begun AS (
-            INSERT INTO diversion (app_id, letters, events, topic)
-            SELECT j.app_id, j.letters, j.events, j.topic FROM judged j WHERE j.is_over AND j.app_id <> 0 ORDER BY j.app_id
-            ON CONFLICT (app_id) DO NOTHING
-            RETURNING app_id
-        )
-        SELECT j.app_id, j.topic, j.letters, j.events, j.is_over,
-               EXISTS (SELECT FROM begun b WHERE b.app_id = j.app_id) AS is_diverted
-        FROM judged j
-        """
-
-    package var parameters = PostgresParameters()
-
-    package init(_ counts: [Count], limits: DeadLetterLimits) {
-        Self.input.bind(counts, to: &parameters)
-        parameters.append(limits.window.wholeMilliseconds)
-        parameters.append(limits.letters)
-        parameters.append(limits.share)
-    }
-
-    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row {
-        Row(
-            appID: try row.value("app_id"), topic: try row.value("topic"), letters: try row.value("letters"),
-            events: try row.value("events"), isOver: try row.value("is_over"),
-            isDiverted: try row.value("is_diverted"))
+    package init(appID: Int32, topic: String, letters: Int64, events: Int64) {
+        self.appID = appID
+        self.topic = topic
+        self.letters = letters
+        self.events = events
     }
 }
 
-/// Dead letters that wait, by the registered app that they are charged to, or by topic alone.
-package struct WaitingLetters: PostgresStatement {
-    package struct Row: Sendable {
-        /// Nil for letters that name no registered app, or one whose events the topic may not carry.
-        package let appID: Int32?
-        package let app: String?
-        package let topic: String
-        package let isDiverted: Bool
-        package let count: Int64
-        /// As stored.
-        package let bytes: Int64
-    }
-
-    package static let sql = """
-        SELECT a.id AS app_id, a.name AS app, d.topic, v.app_id IS NOT NULL AS is_diverted, count(*) AS count,
-               sum(coalesce(pg_column_size(d.payload), 0) + coalesce(pg_column_size(d.key), 0)
-                   + pg_column_size(d.header_names) + pg_column_size(d.header_values)) AS bytes
-        FROM dead_letter d
-        LEFT JOIN app a ON a.name = d.app AND d.cause <> 'notAllowed'
-        LEFT JOIN diversion v ON v.app_id = a.id
-        WHERE \(DeadLetterFilter.waiting)
-        GROUP BY a.id, a.name, d.topic, v.app_id
-        """
-
-    package init() {}
-
-    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row {
-        Row(
-            appID: try row.optional("app_id"), app: try row.optional("app"), topic: try row.value("topic"),
-            isDiverted: try row.value("is_diverted"), count: try row.value("count"), bytes: try row.value("bytes"))
-    }
+package struct FailureTotals: Hashable, Sendable {
+    package let appID: Int32
+    /// As in the count.
+    package let topic: String
+    /// Of the window so far.
+    package let letters: Int64
+    package let events: Int64
+    package let isOver: Bool
+    /// It is diverted from now on.
+    package let isDiverted: Bool
 }
 
-/// Begins the diversion of an app that is over its quota.
-package struct BeginDiversion: PostgresStatement {
-    package static let sql = """
-        INSERT INTO diversion (app_id, letters, events) VALUES ($1::int4, $2::int8, $2::int8)
+private let input = InputColumns<FailureCount>([
+    .init("app_id") { $0.appID }, .init("topic") { $0.topic }, .init("letters") { $0.letters },
+    .init("events") { $0.events },
+])
+
+/// Whether the window `w` is not over.
+private let isCurrent = "w.began_at > now() - $\(input.count + 1)::int8 * interval '1 millisecond'"
+
+private let countFailuresSQL = """
+    WITH counted AS (
+        INSERT INTO dead_letter_window AS w (app_id, topic, began_at, letters, events)
+        SELECT i.app_id, CASE WHEN i.app_id = 0 THEN i.topic ELSE '' END, now(), i.letters, i.events
+        FROM \(input.rows("i"))
+        ORDER BY i.app_id, i.topic
+        ON CONFLICT (app_id, topic) DO UPDATE SET
+            began_at = CASE WHEN \(isCurrent) THEN w.began_at ELSE now() END,
+            letters = excluded.letters + CASE WHEN \(isCurrent) THEN w.letters ELSE 0 END,
+            events = excluded.events + CASE WHEN \(isCurrent) THEN w.events ELSE 0 END
+        RETURNING w.app_id, w.topic, w.letters, w.events
+    ), judged AS (
+        SELECT c.app_id, i.topic, c.letters, c.events, c.letters > $\(input.count + 2)::int8
+            AND c.letters * 100 >= c.events * $\(input.count + 3)::int8 AS is_over
+        FROM counted c JOIN \(input.rows("i")) ON i.app_id = c.app_id AND c.topic IN ('', i.topic)
+    ), begun AS (
+        INSERT INTO diversion (app_id, letters, events, topic)
+        SELECT j.app_id, j.letters, j.events, j.topic FROM judged j WHERE j.is_over AND j.app_id <> 0 ORDER BY j.app_id
         ON CONFLICT (app_id) DO NOTHING
-        """
+        RETURNING app_id
+    )
+    SELECT j.app_id, j.topic, j.letters, j.events, j.is_over,
+           EXISTS (SELECT FROM begun b WHERE b.app_id = j.app_id) AS is_diverted
+    FROM judged j
+    """
 
-    package let parameters: PostgresParameters
-
-    package init(appID: Int32, letters: Int64) {
-        parameters = PostgresParameters(appID, letters)
-    }
+package struct WaitingLetters: Sendable {
+    /// Nil for letters that name no registered app, or one whose events the topic may not carry.
+    package let appID: Int32?
+    package let app: String?
+    package let topic: String
+    package let isDiverted: Bool
+    package let count: Int64
+    /// As stored.
+    package let bytes: Int64
 }
+
+private let waitingLettersSQL = """
+    SELECT a.id AS app_id, a.name AS app, d.topic, v.app_id IS NOT NULL AS is_diverted, count(*) AS count,
+           sum(coalesce(pg_column_size(d.payload), 0) + coalesce(pg_column_size(d.key), 0)
+               + pg_column_size(d.header_names) + pg_column_size(d.header_values)) AS bytes
+    FROM dead_letter d
+    LEFT JOIN app a ON a.name = d.app AND d.cause <> 'notAllowed'
+    LEFT JOIN diversion v ON v.app_id = a.id
+    WHERE \(DeadLetterFilter.waiting)
+    GROUP BY a.id, a.name, d.topic, v.app_id
+    """
 
 /// An app whose events wait.
 package struct Diversion: Hashable, Sendable {
@@ -172,82 +102,128 @@ package struct Diversion: Hashable, Sendable {
     package let waiting: Int64
 }
 
-/// The diverted apps, with what waits of each.
-package struct ListDiversions: PostgresStatement {
-    package static let sql = """
-        SELECT a.id AS app_id, a.name AS app, v.diverted_at, v.letters, v.events,
-               (SELECT count(*) FROM (
-                    SELECT FROM dead_letter d
-                    WHERE d.cause = 'diverted' AND d.app = a.name AND \(DeadLetterFilter.waiting)
-                    LIMIT $1::int8) w) AS waiting
-        FROM diversion v JOIN app a ON a.id = v.app_id
-        ORDER BY a.name
-        """
+private let listDiversionsSQL = """
+    SELECT a.id AS app_id, a.name AS app, v.diverted_at, v.letters, v.events,
+           (SELECT count(*) FROM (
+                SELECT FROM dead_letter d
+                WHERE d.cause = 'diverted' AND d.app = a.name AND \(DeadLetterFilter.waiting)
+                LIMIT $1::int8) w) AS waiting
+    FROM diversion v JOIN app a ON a.id = v.app_id
+    ORDER BY a.name
+    """
 
-    package let parameters: PostgresParameters
+private let endDiversionSQL = """
+    DELETE FROM diversion v USING app a
+    WHERE a.name = $1::text AND v.app_id = a.id
+      AND NOT EXISTS (SELECT FROM dead_letter d
+                      WHERE d.cause = 'diverted' AND d.app = $1::text AND \(DeadLetterFilter.waiting))
+    """
 
+extension PostgresStatement where Self == Statements {
+    /// Fails the transaction of a batch with `FR003` while one of its topics is halted, and with `FR002` when other of its apps are
+    /// diverted than the process believes; until the transaction ends, none of these diversions does.
+    /// The function is called only where there is something to look at and to lock: as a rule there is nothing.
+    ///
+    /// - Parameters:
+    ///   - topics: the topics of the batch.
+    ///   - apps: the apps of the batch.
+    ///   - diverted: those of them whose events the batch diverts.
+    package static func requireFlow(
+        topics: some Sequence<String>, apps: some Sequence<Int32>, diverted: some Sequence<Int32>
+    ) -> PostgresQuery<Void> {
+        PostgresQuery(
+            """
+            SELECT require_flow($1::text[], $2::int4[], $3::int4[])
+            WHERE $3::int4[] <> '{}'
+               OR EXISTS (SELECT FROM topic_state s WHERE s.halted_at IS NOT NULL AND s.topic = ANY ($1::text[]))
+               OR EXISTS (SELECT FROM diversion d WHERE d.app_id = ANY ($2::int4[]))
+            """, PostgresArray(Array(topics)), PostgresArray(Array(apps)), PostgresArray(diverted.sorted())
+        )
+    }
+
+    /// Counts failed events of the current window, and begins the diversion of every app that is over its limit.
+    package static func countFailures(_ counts: [FailureCount], limits: DeadLetterLimits) -> PostgresQuery<
+        FailureTotals
+    > {
+        PostgresQuery(
+            countFailuresSQL,
+            binding: input.parameters(counts, limits.window.wholeMilliseconds, limits.letters, limits.share)
+        ) { row in
+            FailureTotals(
+                appID: try row.value("app_id"), topic: try row.value("topic"), letters: try row.value("letters"),
+                events: try row.value("events"), isOver: try row.value("is_over"),
+                isDiverted: try row.value("is_diverted"))
+        }
+    }
+
+    /// Dead letters that wait, by the registered app that they are charged to, or by topic alone.
+    package static func waitingLetters() -> PostgresQuery<WaitingLetters> {
+        PostgresQuery(waitingLettersSQL) { row in
+            WaitingLetters(
+                appID: try row.optional("app_id"), app: try row.optional("app"), topic: try row.value("topic"),
+                isDiverted: try row.value("is_diverted"), count: try row.value("count"), bytes: try row.value("bytes"))
+        }
+    }
+
+    /// Begins the diversion of an app that is over its quota.
+    package static func beginDiversion(appID: Int32, letters: Int64) -> PostgresQuery<Void> {
+        PostgresQuery(
+            """
+            INSERT INTO diversion (app_id, letters, events) VALUES ($1::int4, $2::int8, $2::int8)
+            ON CONFLICT (app_id) DO NOTHING
+            """, appID, letters
+        )
+    }
+
+    /// The diverted apps, with what waits of each.
+    ///
     /// - Parameter countLimit: count what waits up to this; 0 does not count.
-    package init(countLimit: Int) {
-        parameters = PostgresParameters(countLimit)
+    package static func listDiversions(countLimit: Int) -> PostgresQuery<Diversion> {
+        PostgresQuery(listDiversionsSQL, countLimit) { row in
+            Diversion(
+                appID: try row.value("app_id"), app: try row.value("app"), divertedAt: try row.value("diverted_at"),
+                letters: try row.value("letters"), events: try row.value("events"), waiting: try row.value("waiting"))
+        }
     }
 
-    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Diversion {
-        Diversion(
-            appID: try row.value("app_id"), app: try row.value("app"), divertedAt: try row.value("diverted_at"),
-            letters: try row.value("letters"), events: try row.value("events"), waiting: try row.value("waiting"))
-    }
-}
-
-/// Locks an app's diversion against batches that divert; no row: it is not diverted.
-package struct LockDiversion: PostgresStatement {
-    package static let sql = """
-        SELECT d.app_id FROM diversion d
-        WHERE d.app_id = (SELECT a.id FROM app a WHERE a.name = $1::text)
-        FOR UPDATE
-        """
-
-    package let parameters: PostgresParameters
-
-    package init(app: String) {
-        parameters = PostgresParameters(app)
+    /// Locks an app's diversion against batches that divert; no row: it is not diverted.
+    package static func lockDiversion(app: String) -> PostgresQuery<Int32> {
+        PostgresQuery(
+            """
+            SELECT d.app_id FROM diversion d
+            WHERE d.app_id = (SELECT a.id FROM app a WHERE a.name = $1::text)
+            FOR UPDATE
+            """, app
+        ) { row in try row.value("app_id") }
     }
 
-    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int32 { try row.value("app_id") }
-}
-
-/// Ends the diversion of an app unless some of its events wait. Runs after ``LockDiversion``, so that nothing is diverted
-/// between the check and the end.
-package struct EndDiversion: PostgresStatement {
-    package static let sql = """
-        DELETE FROM diversion v USING app a
-        WHERE a.name = $1::text AND v.app_id = a.id
-          AND NOT EXISTS (SELECT FROM dead_letter d
-                          WHERE d.cause = 'diverted' AND d.app = $1::text AND \(DeadLetterFilter.waiting))
-        """
-
-    package let parameters: PostgresParameters
-
-    package init(app: String) {
-        parameters = PostgresParameters(app)
-    }
-}
-
-/// Forgets what has failed within the current window: of an app by its name, or of the events that name none, on one topic
-/// or on all (nil).
-package struct ForgetFailures: PostgresStatement {
-    package static let sql = """
-        DELETE FROM dead_letter_window
-        WHERE app_id = CASE WHEN $1::text IS NULL THEN 0 ELSE (SELECT a.id FROM app a WHERE a.name = $1::text) END
-          AND ($2::text IS NULL OR topic = $2::text)
-        """
-
-    package let parameters: PostgresParameters
-
-    package init(app: String) {
-        parameters = PostgresParameters(app, nil as String?)
+    /// Ends the diversion of an app unless some of its events wait. Runs after ``PostgresStatement/lockDiversion``, so that nothing is diverted
+    /// between the check and the end.
+    package static func endDiversion(app: String) -> PostgresQuery<Void> {
+        PostgresQuery(endDiversionSQL, app)
     }
 
-    package init(topic: String? = nil) {
-        parameters = PostgresParameters(nil as String?, topic)
+    /// Forgets what has failed within the current window: of an app by its name, or of the events that name none, on one topic
+    /// or on all (nil).
+    package static func forgetFailures(app: String) -> PostgresQuery<Void> {
+        PostgresQuery(
+            """
+            DELETE FROM dead_letter_window
+            WHERE app_id = CASE WHEN $1::text IS NULL THEN 0 ELSE (SELECT a.id FROM app a WHERE a.name = $1::text) END
+              AND ($2::text IS NULL OR topic = $2::text)
+            """, app, nil as String?
+        )
+    }
+
+    /// Forgets what has failed within the current window: of an app by its name, or of the events that name none, on one topic
+    /// or on all (nil).
+    package static func forgetFailures(topic: String? = nil) -> PostgresQuery<Void> {
+        PostgresQuery(
+            """
+            DELETE FROM dead_letter_window
+            WHERE app_id = CASE WHEN $1::text IS NULL THEN 0 ELSE (SELECT a.id FROM app a WHERE a.name = $1::text) END
+              AND ($2::text IS NULL OR topic = $2::text)
+            """, nil as String?, topic
+        )
     }
 }

@@ -20,14 +20,6 @@ package struct IngestHalt: Hashable, Sendable, CustomStringConvertible {
     package let detail: String
     package let haltedAt: Timestamp
 
-    package init(topic: String, cause: Cause, apps: [String], detail: String, haltedAt: Timestamp) {
-        self.topic = topic
-        self.cause = cause
-        self.apps = apps
-        self.detail = detail
-        self.haltedAt = haltedAt
-    }
-
     /// How an operator lets the topic go on.
     package var command: String { "freshet ingest resume --topic \(topic)" }
 
@@ -44,86 +36,67 @@ package struct IngestHalt: Hashable, Sendable, CustomStringConvertible {
     }
 }
 
-/// The halted topics.
-package struct ListHalts: PostgresStatement {
-    package static let sql = """
-        SELECT topic, cause, apps, detail, halted_at FROM topic_state WHERE halted_at IS NOT NULL ORDER BY topic
-        """
-
-    package init() {}
-
-    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> IngestHalt {
-        IngestHalt(
-            topic: try row.value("topic"), cause: try row.optional("cause") ?? .apps, apps: try row.array("apps"),
-            detail: try row.optional("detail") ?? "", haltedAt: try row.value("halted_at"))
+extension PostgresStatement where Self == Statements {
+    /// The halted topics.
+    package static func listHalts() -> PostgresQuery<IngestHalt> {
+        PostgresQuery(
+            """
+            SELECT topic, cause, apps, detail, halted_at FROM topic_state WHERE halted_at IS NOT NULL ORDER BY topic
+            """
+        ) { row in
+            IngestHalt(
+                topic: try row.value("topic"), cause: try row.optional("cause") ?? .apps, apps: try row.array("apps"),
+                detail: try row.optional("detail") ?? "", haltedAt: try row.value("halted_at"))
+        }
     }
-}
 
-/// Locks the state of a topic, so that concurrent decisions to halt it see each other.
-package struct LockTopicState: PostgresStatement {
-    package static let sql = """
-        INSERT INTO topic_state AS s (topic) VALUES ($1::text) ON CONFLICT (topic) DO UPDATE SET topic = s.topic
-        """
-
-    package let parameters: PostgresParameters
-
-    package init(topic: String) {
-        parameters = PostgresParameters(topic)
-    }
-}
-
-/// Halts a topic if too many apps came over their limit on it within ten windows and since its last resumption. Runs after
-/// ``LockTopicState``.
-package struct HaltForApps: PostgresStatement {
-    package static let sql = """
-        WITH recent AS (
-            SELECT coalesce(array_agg(a.name ORDER BY a.name), '{}') AS apps
-            FROM topic_state s JOIN diversion d ON d.topic = s.topic JOIN app a ON a.id = d.app_id
-            WHERE s.topic = $1::text
-              AND d.diverted_at > greatest(s.resumed_at, now() - $2::int8 * 10 * interval '1 millisecond')
+    /// Locks the state of a topic, so that concurrent decisions to halt it see each other.
+    package static func lockTopicState(topic: String) -> PostgresQuery<Void> {
+        PostgresQuery(
+            """
+            INSERT INTO topic_state AS s (topic) VALUES ($1::text) ON CONFLICT (topic) DO UPDATE SET topic = s.topic
+            """, topic
         )
-        UPDATE topic_state s SET halted_at = now(), cause = 'apps', apps = r.apps, detail = $4::text
-        FROM recent r
-        WHERE s.topic = $1::text AND s.halted_at IS NULL AND cardinality(r.apps) >= $3::int8
-        """
-
-    package let parameters: PostgresParameters
-
-    package init(topic: String, limits: DeadLetterLimits, detail: String) {
-        parameters = PostgresParameters(topic, limits.window.wholeMilliseconds, limits.haltingApps, detail)
-    }
-}
-
-/// Halts a topic, unless it is halted already. Runs after ``LockTopicState``.
-package struct HaltTopic: PostgresStatement {
-    package static let sql = """
-        UPDATE topic_state SET halted_at = now(), cause = $2::text, apps = $3::text[], detail = $4::text
-        WHERE topic = $1::text AND halted_at IS NULL
-        """
-
-    package var parameters = PostgresParameters()
-
-    package init(topic: String, cause: IngestHalt.Cause, apps: [String] = [], detail: String) {
-        parameters.append(topic)
-        parameters.append(cause)
-        parameters.append(array: apps)
-        parameters.append(detail)
-    }
-}
-
-/// Lets a topic go on, or all (nil); answers those that were halted.
-package struct ResumeTopics: PostgresStatement {
-    package static let sql = """
-        UPDATE topic_state SET halted_at = NULL, cause = NULL, apps = '{}', detail = NULL, resumed_at = now()
-        WHERE halted_at IS NOT NULL AND ($1::text IS NULL OR topic = $1::text)
-        RETURNING topic
-        """
-
-    package let parameters: PostgresParameters
-
-    package init(topic: String? = nil) {
-        parameters = PostgresParameters(topic)
     }
 
-    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> String { try row.value("topic") }
+    /// Halts a topic if too many apps came over their limit on it within ten windows and since its last resumption. Runs after
+    /// ``PostgresStatement/lockTopicState``.
+    package static func haltForApps(topic: String, limits: DeadLetterLimits, detail: String) -> PostgresQuery<Void> {
+        PostgresQuery(
+            """
+            WITH recent AS (
+                SELECT coalesce(array_agg(a.name ORDER BY a.name), '{}') AS apps
+                FROM topic_state s JOIN diversion d ON d.topic = s.topic JOIN app a ON a.id = d.app_id
+                WHERE s.topic = $1::text
+                  AND d.diverted_at > greatest(s.resumed_at, now() - $2::int8 * 10 * interval '1 millisecond')
+            )
+            UPDATE topic_state s SET halted_at = now(), cause = 'apps', apps = r.apps, detail = $4::text
+            FROM recent r
+            WHERE s.topic = $1::text AND s.halted_at IS NULL AND cardinality(r.apps) >= $3::int8
+            """, topic, limits.window.wholeMilliseconds, limits.haltingApps, detail
+        )
+    }
+
+    /// Halts a topic, unless it is halted already. Runs after ``PostgresStatement/lockTopicState``.
+    package static func haltTopic(topic: String, cause: IngestHalt.Cause, apps: [String] = [], detail: String)
+        -> PostgresQuery<Void>
+    {
+        PostgresQuery(
+            """
+            UPDATE topic_state SET halted_at = now(), cause = $2::text, apps = $3::text[], detail = $4::text
+            WHERE topic = $1::text AND halted_at IS NULL
+            """, topic, cause, PostgresArray(apps), detail
+        )
+    }
+
+    /// Lets a topic go on, or all (nil); answers those that were halted.
+    package static func resumeTopics(topic: String? = nil) -> PostgresQuery<String> {
+        PostgresQuery(
+            """
+            UPDATE topic_state SET halted_at = NULL, cause = NULL, apps = '{}', detail = NULL, resumed_at = now()
+            WHERE halted_at IS NOT NULL AND ($1::text IS NULL OR topic = $1::text)
+            RETURNING topic
+            """, topic
+        ) { row in try row.value("topic") }
+    }
 }

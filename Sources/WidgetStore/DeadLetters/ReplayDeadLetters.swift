@@ -1,145 +1,118 @@
 package import PostgresClient
 
-/// Locks waiting dead letters, oldest first. A concurrent replay waits, and then leaves the replayed ones out.
-///
-/// Events that a diversion holds back are left to its resumption, which applies them in order.
-package struct DeadLettersToReplay: PostgresStatement {
-    package struct Row: Sendable {
-        package let id: Int64
-        /// With the time it was kept for a message time, if it was kept before message times were.
-        package let letter: DeadLetter
+private let deadLettersToReplaySQL = """
+    WITH found AS (
+        SELECT d.id, coalesce(octet_length(d.payload), 0) AS bytes
+        FROM dead_letter d
+        WHERE \(DeadLetterFilter.waiting) AND d.id > $9::int8 AND \(DeadLetterFilter.condition)
+            AND ($12::bool OR d.cause <> 'diverted' OR NOT EXISTS (
+                SELECT FROM diversion v JOIN app a ON a.id = v.app_id WHERE a.name = d.app))
+        ORDER BY d.id LIMIT $10::int8
+    ), bounded AS (
+        SELECT f.id FROM (SELECT id, sum(bytes) OVER (ORDER BY id) - bytes AS before FROM found) f
+        WHERE f.before < $11::int8
+    )
+    SELECT d.id, d.topic, d.partition, d."offset", d.app, d.code, d.error, d.key, d.header_names, d.header_values,
+           d.payload, d.pointer,
+           CASE WHEN d.message_time >= 0 THEN d.message_time
+                ELSE (extract(epoch FROM d.received_at) * 1000)::int8 END AS message_time
+    FROM bounded b JOIN dead_letter d ON d.id = b.id
+    WHERE \(DeadLetterFilter.waiting)
+    ORDER BY d.id
+    FOR UPDATE OF d
+    """
+
+package struct RepeatedFailure: Hashable, Sendable {
+    package var id: Int64
+    package var app: String?
+    package var code: String
+    package var error: String
+    package var pointer: String?
+
+    package init(id: Int64, app: String?, code: String, error: String, pointer: String?) {
+        self.id = id
+        self.app = app
+        self.code = code
+        self.error = error
+        self.pointer = pointer
     }
+}
 
-    package static let sql = """
-        WITH found AS (
-            SELECT d.id, coalesce(octet_length(d.payload), 0) AS bytes
-            FROM dead_letter d
-            WHERE \(DeadLetterFilter.waiting) AND d.id > $9::int8 AND \(DeadLetterFilter.condition)
-              AND ($12::bool OR d.cause <> 'diverted' OR NOT EXISTS (
-                  SELECT FROM diversion v JOIN app a ON a.id = v.app_id WHERE a.name = d.app))
-            ORDER BY d.id LIMIT $10::int8
-        ), bounded AS (
-            SELECT f.id FROM (SELECT id, sum(bytes) OVER (ORDER BY id) - bytes AS before FROM found) f
-            WHERE f.before < $11::int8
-        )
-        SELECT d.id, d.topic, d.partition, d."offset", d.app, d.code, d.error, d.key, d.header_names, d.header_values,
-               d.payload, d.pointer,
-               CASE WHEN d.message_time >= 0 THEN d.message_time
-                    ELSE (extract(epoch FROM d.received_at) * 1000)::int8 END AS message_time
-        FROM bounded b JOIN dead_letter d ON d.id = b.id
-        WHERE \(DeadLetterFilter.waiting)
-        ORDER BY d.id
-        FOR UPDATE OF d
-        """
+private let input = InputColumns<RepeatedFailure>([
+    .init("id") { $0.id }, .init("app") { $0.app }, .init("code") { $0.code },
+    .init("cause") { DeadLetterCause(code: $0.code) }, .init("error") { $0.error }, .init("pointer") { $0.pointer },
+])
 
-    package var parameters: PostgresParameters
+private let deadLettersFailedAgainSQL = """
+    UPDATE dead_letter d
+    SET app = coalesce(i.app, d.app), code = i.code, cause = i.cause, error = i.error, pointer = i.pointer,
+        last_replay_at = now(), replays = d.replays + 1
+    FROM \(input.rows("i"))
+    WHERE d.id = i.id AND \(DeadLetterFilter.waiting)
+    """
 
+private let discardDeadLettersSQL = """
+    WITH chosen AS (
+        SELECT d.id FROM dead_letter d
+        WHERE \(DeadLetterFilter.waiting) AND \(DeadLetterFilter.condition)
+        ORDER BY d.id LIMIT $9::int8
+        FOR UPDATE
+    )
+    UPDATE dead_letter d SET discarded_at = now() FROM chosen c WHERE d.id = c.id RETURNING d.id
+    """
+
+extension PostgresStatement where Self == Statements {
+    /// Locks waiting dead letters, oldest first; those from before message times have the time at which they were kept. A
+    /// concurrent replay waits, and then leaves the replayed ones out. Events that a diversion holds back are left to its
+    /// resumption, which applies them in order.
+    ///
     /// - Parameters:
     ///   - after: only ids above this.
     ///   - maximumBytes: of payload; one letter at the least.
     ///   - isResumption: whether a diversion is resumed.
-    package init(_ filter: DeadLetterFilter, after: Int64, limit: Int, maximumBytes: Int, isResumption: Bool) {
-        parameters = filter.parameters
-        parameters.append(after)
-        parameters.append(limit)
-        parameters.append(maximumBytes)
-        parameters.append(isResumption)
-    }
-
-    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row {
-        Row(id: try row.value("id"), letter: try DeadLetter(row))
-    }
-}
-
-/// Notes that dead letters have been applied, in the transaction that applies them and has them locked.
-package struct DeadLettersReplayed: PostgresStatement {
-    package static let sql = """
-        UPDATE dead_letter SET replayed_at = now(), last_replay_at = now(), replays = replays + 1
-        WHERE id = ANY ($1::int8[])
-        """
-
-    package let parameters: PostgresParameters
-
-    package init(_ ids: [Int64]) {
-        parameters = PostgresParameters(array: ids)
-    }
-}
-
-/// Notes that dead letters have failed again, with the new error; the caller has them locked. They wait on.
-package struct DeadLettersFailedAgain: PostgresStatement {
-    package struct Failure: Hashable, Sendable {
-        package var id: Int64
-        package var app: String?
-        package var code: String
-        package var error: String
-        package var pointer: String?
-
-        package init(id: Int64, app: String?, code: String, error: String, pointer: String?) {
-            self.id = id
-            self.app = app
-            self.code = code
-            self.error = error
-            self.pointer = pointer
+    package static func deadLettersToReplay(
+        _ filter: DeadLetterFilter, after: Int64, limit: Int, maximumBytes: Int, isResumption: Bool
+    ) -> PostgresQuery<StoredDeadLetter> {
+        PostgresQuery(
+            deadLettersToReplaySQL, binding: filter.parameters(after, limit, maximumBytes, isResumption)
+        ) { row in
+            StoredDeadLetter(id: try row.value("id"), letter: try DeadLetter(row))
         }
     }
 
-    private static let input = InputColumns<Failure>([
-        .init("id") { $0.id }, .init("app") { $0.app }, .init("code") { $0.code },
-        .init("cause") { DeadLetterCause(code: $0.code) }, .init("error") { $0.error }, .init("pointer") { $0.pointer },
-    ])
-
-    package static let sql = """
-        UPDATE dead_letter d
-        SET app = coalesce(i.app, d.app), code = i.code, cause = i.cause, error = i.error, pointer = i.pointer,
-            last_replay_at = now(), replays = d.replays + 1
-        FROM \(input.rows("i"))
-        WHERE d.id = i.id AND \(DeadLetterFilter.waiting)
-        """
-
-    package let parameters: PostgresParameters
-
-    package init(_ failures: [Failure]) {
-        parameters = Self.input.parameters(failures)
-    }
-}
-
-/// Discards dead letters that wait, oldest first, a chunk at a time; answers their ids.
-package struct DiscardDeadLetters: PostgresStatement {
-    package static let sql = """
-        WITH chosen AS (
-            SELECT d.id FROM dead_letter d
-            WHERE \(DeadLetterFilter.waiting) AND \(DeadLetterFilter.condition)
-            ORDER BY d.id LIMIT $9::int8
-            FOR UPDATE
+    /// Notes that dead letters have been applied, in the transaction that applies them and has them locked.
+    package static func deadLettersReplayed(_ ids: [Int64]) -> PostgresQuery<Void> {
+        PostgresQuery(
+            """
+            UPDATE dead_letter SET replayed_at = now(), last_replay_at = now(), replays = replays + 1
+            WHERE id = ANY ($1::int8[])
+            """, PostgresArray(ids)
         )
-        UPDATE dead_letter d SET discarded_at = now() FROM chosen c WHERE d.id = c.id RETURNING d.id
-        """
-
-    package let parameters: PostgresParameters
-
-    package init(_ filter: DeadLetterFilter, limit: Int) {
-        parameters = filter.parameters(limit: limit)
     }
 
-    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int64 { try row.value("id") }
-}
+    /// Notes that dead letters have failed again, with the new error; the caller has them locked. They wait on.
+    package static func deadLettersFailedAgain(_ failures: [RepeatedFailure]) -> PostgresQuery<Void> {
+        PostgresQuery(deadLettersFailedAgainSQL, binding: input.parameters(failures))
+    }
 
-/// Deletes dead letters that were settled, or else forwarded, longer ago than that: a chunk, oldest first. Diverted ones
-/// are never forwarded, so those that wait are never deleted.
-package struct DeleteOldDeadLetters: PostgresStatement {
-    package static let sql = """
-        WITH old AS (
-            SELECT id FROM dead_letter
-            WHERE coalesce(replayed_at, discarded_at, forwarded_at) < now() - $1::int8 * interval '1 millisecond'
-            ORDER BY coalesce(replayed_at, discarded_at, forwarded_at) LIMIT $2::int8
-            FOR UPDATE SKIP LOCKED
+    /// Discards dead letters that wait, oldest first, a chunk at a time; answers their ids.
+    package static func discardDeadLetters(_ filter: DeadLetterFilter, limit: Int) -> PostgresQuery<Int64> {
+        PostgresQuery(discardDeadLettersSQL, binding: filter.parameters(limit)) { row in try row.value("id") }
+    }
+
+    /// Deletes dead letters that were settled, or else forwarded, longer ago than that: a chunk, oldest first. Diverted ones
+    /// are never forwarded, so those that wait are never deleted.
+    package static func deleteOldDeadLetters(olderThan retention: Duration, limit: Int) -> PostgresQuery<Void> {
+        PostgresQuery(
+            """
+            WITH old AS (
+                SELECT id FROM dead_letter
+                WHERE coalesce(replayed_at, discarded_at, forwarded_at) < now() - $1::int8 * interval '1 millisecond'
+                ORDER BY coalesce(replayed_at, discarded_at, forwarded_at) LIMIT $2::int8
+                FOR UPDATE SKIP LOCKED
+            )
+            DELETE FROM dead_letter d USING old o WHERE d.id = o.id
+            """, retention.wholeMilliseconds, limit
         )
-        DELETE FROM dead_letter d USING old o WHERE d.id = o.id
-        """
-
-    package let parameters: PostgresParameters
-
-    package init(olderThan retention: Duration, limit: Int) {
-        parameters = PostgresParameters(retention.wholeMilliseconds, limit)
     }
 }

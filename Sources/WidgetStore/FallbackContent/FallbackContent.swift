@@ -1,3 +1,4 @@
+package import PostgresClient
 package import WidgetModel
 
 /// Content that is shown in place of a timeline while there is none.
@@ -6,4 +7,82 @@ package enum FallbackContent: Hashable, Sendable {
     case snapshot(entry: String, storedAt: Timestamp)
     /// JSON of the content, and when the provider gave it: `nil` for the manifest's.
     case placeholder(content: String, fetchedAt: Timestamp?)
+}
+
+/// A stored placeholder, or the manifest's.
+package struct PlaceholderDetail: Sendable {
+    package let app: String
+    package let kind: String
+    /// `nil` for the manifest's, which holds for every family and environment without one of its own; so the rest.
+    package let family: WidgetFamily?
+    package let locale: String?
+    /// `nil` too when the kind does not vary by it.
+    package let timeZone: String?
+    /// `nil` while the provider has not given it; the manifest's is shown until then.
+    package let content: String?
+    package let fetchedAt: Timestamp?
+    /// When it is fetched next; `nil` when nothing asks for that.
+    package let dueAt: Timestamp?
+    /// Failures since it was last fetched.
+    package let attempts: Int16
+}
+
+extension PostgresStatement where Self == Statements {
+    /// The placeholder of a kind's widgets in an environment; no row: the app has no such kind.
+    package static func readKindPlaceholder(
+        app: String, kind: String, family: WidgetFamily, environment: WidgetEnvironment
+    ) -> PostgresQuery<FallbackContent> {
+        PostgresQuery(
+            """
+            SELECT p.content, p.fetched_at, (d.definition -> 'placeholder')::text AS manifest
+            FROM app a
+            JOIN kind k ON k.app_id = a.id
+            JOIN kind_definition d ON d.kind_id = k.id
+            LEFT JOIN placeholder p ON p.kind_id = k.id AND p.family = $3::int2 AND p.locale = $4::text
+                AND p.time_zone IN ('', $5::text) AND p.content IS NOT NULL
+            WHERE a.name = $1::text AND k.name = $2::text AND k.retired_at IS NULL
+            ORDER BY p.time_zone DESC NULLS LAST LIMIT 1
+            """, app, kind, family, environment.locale, environment.timeZone
+        ) { row in
+            if let content = try row.optional("content", as: String.self) {
+                return .placeholder(content: content, fetchedAt: try row.optional("fetched_at"))
+            }
+            return .placeholder(content: try row.value("manifest"), fetchedAt: nil)
+        }
+    }
+
+    /// An app's placeholders: of each kind that is not retired first the manifest's, then those that its provider made.
+    ///
+    /// - Parameter kind: `nil`: all of the app.
+    package static func listPlaceholders(app: String, kind: String? = nil, limit: Int) -> PostgresQuery<
+        PlaceholderDetail
+    > {
+        PostgresQuery(
+            """
+            SELECT a.name AS app, k.name AS kind, l.family, l.locale, l.time_zone, l.content, l.fetched_at, l.due_at, l.attempts
+            FROM app a
+            JOIN kind k ON k.app_id = a.id AND k.retired_at IS NULL
+            JOIN kind_definition d ON d.kind_id = k.id
+            CROSS JOIN LATERAL (
+                SELECT NULL::int2 AS family, NULL::text AS locale, '' AS time_zone,
+                       (d.definition -> 'placeholder')::text AS content, NULL::timestamptz AS fetched_at,
+                       'infinity'::timestamptz AS due_at, 0::int2 AS attempts
+                UNION ALL
+                SELECT p.family, p.locale, p.time_zone, p.content, p.fetched_at, p.due_at, p.attempts
+                FROM placeholder p WHERE p.kind_id = k.id
+            ) l
+            WHERE a.name = $1::text AND ($2::text IS NULL OR k.name = $2::text)
+            ORDER BY k.name, l.family NULLS FIRST, l.locale, l.time_zone
+            LIMIT $3::int8
+            """, app, kind, limit
+        ) { row in
+            let timeZone: String = try row.value("time_zone")
+            let dueAt: Timestamp = try row.value("due_at")
+            return PlaceholderDetail(
+                app: try row.value("app"), kind: try row.value("kind"), family: try row.optional("family"),
+                locale: try row.optional("locale"), timeZone: timeZone.isEmpty ? nil : timeZone,
+                content: try row.optional("content"), fetchedAt: try row.optional("fetched_at"),
+                dueAt: dueAt == .distantFuture ? nil : dueAt, attempts: try row.value("attempts"))
+        }
+    }
 }

@@ -1,32 +1,6 @@
 package import PostgresClient
 import WidgetModel
 
-/// The kind whose placeholders have been due the longest, and may be fetched: paused and retired kinds are left alone.
-package struct NextPlaceholderKind: PostgresStatement {
-    package static let sql = """
-        SELECT k.id
-        FROM kind k
-        JOIN app a ON a.id = k.app_id
-        CROSS JOIN LATERAL (
-            SELECT p.due_at FROM placeholder p
-            WHERE p.kind_id = k.id AND p.due_at < 'infinity' AND p.due_at <= now()
-            ORDER BY p.due_at LIMIT 1
-        ) d
-        WHERE k.retired_at IS NULL AND k.paused_at IS NULL AND a.paused_at IS NULL AND k.id <> ALL ($1::int4[])
-        ORDER BY d.due_at
-        LIMIT 1
-        """
-
-    package let parameters: PostgresParameters
-
-    /// - Parameter excluded: kinds that are not to be asked for now.
-    package init(excluding excluded: [Int32]) {
-        parameters = PostgresParameters(array: excluded)
-    }
-
-    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int32 { try row.value("id") }
-}
-
 /// A placeholder that this worker is to fetch.
 package struct ClaimedPlaceholder: Sendable {
     package let key: PlaceholderKey
@@ -36,33 +10,19 @@ package struct ClaimedPlaceholder: Sendable {
     package let attempts: Int16
 }
 
-/// Leases due placeholders of one kind; an expired lease is a due row like any other.
-package struct ClaimPlaceholders: PostgresStatement {
-    package static let sql = """
-        WITH picked AS (
-            SELECT \(PlaceholderKey.columns(of: "p")) FROM placeholder p
-            WHERE p.kind_id = $1::int4 AND p.due_at < 'infinity' AND p.due_at <= now()
-            ORDER BY p.due_at
-            LIMIT $2::int8
-            FOR NO KEY UPDATE SKIP LOCKED
-        )
-        UPDATE placeholder p SET due_at = now() + $3::int8 * interval '1 millisecond', claim = p.claim + 1
-        FROM picked c
-        WHERE \(PlaceholderKey.matches("p", "c"))
-        RETURNING \(PlaceholderKey.columns(of: "p")), p.claim, p.attempts
-        """
-
-    package let parameters: PostgresParameters
-
-    package init(kindID: Int32, limit: Int, lease: Duration) {
-        parameters = PostgresParameters(kindID, limit, lease.wholeMilliseconds)
-    }
-
-    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> ClaimedPlaceholder {
-        ClaimedPlaceholder(
-            key: try PlaceholderKey(row), claim: try row.value("claim"), attempts: try row.value("attempts"))
-    }
-}
+private let claimPlaceholdersSQL = """
+    WITH picked AS (
+        SELECT \(PlaceholderKey.columns(of: "p")) FROM placeholder p
+        WHERE p.kind_id = $1::int4 AND p.due_at < 'infinity' AND p.due_at <= now()
+        ORDER BY p.due_at
+        LIMIT $2::int8
+        FOR NO KEY UPDATE SKIP LOCKED
+    )
+    UPDATE placeholder p SET due_at = now() + $3::int8 * interval '1 millisecond', claim = p.claim + 1
+    FROM picked c
+    WHERE \(PlaceholderKey.matches("p", "c"))
+    RETURNING \(PlaceholderKey.columns(of: "p")), p.claim, p.attempts
+    """
 
 /// Result of fetching a placeholder.
 package struct PlaceholderResult: Sendable {
@@ -79,78 +39,136 @@ package struct PlaceholderResult: Sendable {
     }
 }
 
-/// Ends the leases of placeholders, where they still hold.
-package struct FinishPlaceholders: PostgresStatement {
-    private static let input = InputColumns<PlaceholderResult>(
-        PlaceholderKey.input { (result: PlaceholderResult) in result.placeholder.key } + [
-            .init("claim") { $0.placeholder.claim }, .init("content") { $0.content },
-            .init("delay") { $0.delay.wholeMilliseconds },
-        ])
+private let finishPlaceholdersInput = InputColumns<PlaceholderResult>(
+    PlaceholderKey.input { (result: PlaceholderResult) in result.placeholder.key } + [
+        .init("claim") { $0.placeholder.claim }, .init("content") { $0.content },
+        .init("delay") { $0.delay.wholeMilliseconds },
+    ])
 
-    package static let sql = """
-        WITH live AS (
-            SELECT \(PlaceholderKey.columns(of: "p")), i.content, i.delay
-            FROM \(input.rows("i"))
-            JOIN placeholder p ON \(PlaceholderKey.matches("p", "i")) AND p.claim = i.claim
-            ORDER BY \(PlaceholderKey.columns(of: "p"))
-            FOR NO KEY UPDATE OF p
-        )
-        UPDATE placeholder p
-        SET content = coalesce(l.content, p.content),
-            fetched_at = CASE WHEN l.content IS NULL THEN p.fetched_at ELSE now() END,
-            due_at = CASE WHEN l.content IS NULL THEN now() + l.delay * interval '1 millisecond' ELSE 'infinity' END,
-            attempts = CASE WHEN l.content IS NULL THEN least(p.attempts + 1, 32767) ELSE 0 END
-        FROM live l
-        WHERE \(PlaceholderKey.matches("p", "l"))
-        """
+private let finishPlaceholdersSQL = """
+    WITH live AS (
+        SELECT \(PlaceholderKey.columns(of: "p")), i.content, i.delay
+        FROM \(finishPlaceholdersInput.rows("i"))
+        JOIN placeholder p ON \(PlaceholderKey.matches("p", "i")) AND p.claim = i.claim
+        ORDER BY \(PlaceholderKey.columns(of: "p"))
+        FOR NO KEY UPDATE OF p
+    )
+    UPDATE placeholder p
+    SET content = coalesce(l.content, p.content),
+        fetched_at = CASE WHEN l.content IS NULL THEN p.fetched_at ELSE now() END,
+        due_at = CASE WHEN l.content IS NULL THEN now() + l.delay * interval '1 millisecond' ELSE 'infinity' END,
+        attempts = CASE WHEN l.content IS NULL THEN least(p.attempts + 1, 32767) ELSE 0 END
+    FROM live l
+    WHERE \(PlaceholderKey.matches("p", "l"))
+    """
 
-    package let parameters: PostgresParameters
+private let dropPlaceholdersInput = InputColumns<PlaceholderKey>(PlaceholderKey.input { $0 })
 
-    package init(_ results: [PlaceholderResult]) {
-        parameters = Self.input.parameters(results)
+private let dropPlaceholdersSQL = """
+    WITH locked AS (
+        SELECT \(PlaceholderKey.columns(of: "p"))
+        FROM \(dropPlaceholdersInput.rows("i"))
+        JOIN placeholder p ON \(PlaceholderKey.matches("p", "i"))
+        ORDER BY \(PlaceholderKey.columns(of: "p"))
+        FOR UPDATE OF p
+    )
+    DELETE FROM placeholder p USING locked l
+    WHERE \(PlaceholderKey.matches("p", "l"))
+    """
+
+private let expirePlaceholdersSQL = """
+    WITH old AS (
+        SELECT \(PlaceholderKey.columns(of: "p")) FROM placeholder p
+        WHERE p.asked_at < now() - interval '90 days'
+        ORDER BY \(PlaceholderKey.columns(of: "p"))
+        LIMIT $1::int8
+        FOR UPDATE SKIP LOCKED
+    )
+    DELETE FROM placeholder p USING old o
+    WHERE \(PlaceholderKey.matches("p", "o"))
+    """
+
+private let input = InputColumns<PlaceholderKey>(PlaceholderKey.input { $0 })
+
+private let recordPlaceholdersSQL = """
+    WITH input AS MATERIALIZED (
+        SELECT DISTINCT i.kind_id, i.family, i.locale COLLATE "C" AS locale, i.time_zone COLLATE "C" AS time_zone
+        FROM \(input.rows("i"))
+    ), wanted AS MATERIALIZED (
+        SELECT \(PlaceholderKey.columns(of: "i")), p.kind_id IS NULL AS is_new,
+               row_number() OVER (PARTITION BY i.kind_id, p.kind_id IS NULL
+                                  ORDER BY i.family, i.locale, i.time_zone) AS place
+        FROM input i
+        LEFT JOIN placeholder p ON \(PlaceholderKey.matches("p", "i"))
+        WHERE p.kind_id IS NULL OR (p.due_at = 'infinity' AND p.fetched_at < now() - interval '1 hour')
+    ), room AS (
+        SELECT n.kind_id, \(PlaceholderKey.limit) - (
+            SELECT count(*) FROM (SELECT 1 FROM placeholder p WHERE p.kind_id = n.kind_id LIMIT \(PlaceholderKey.limit)) held
+        ) AS places
+        FROM (SELECT DISTINCT kind_id FROM wanted WHERE is_new) n
+    )
+    INSERT INTO placeholder AS p (kind_id, family, locale, time_zone)
+    SELECT \(PlaceholderKey.columns(of: "w"))
+    FROM wanted w LEFT JOIN room r ON r.kind_id = w.kind_id
+    WHERE NOT w.is_new OR w.place <= r.places
+    ORDER BY \(PlaceholderKey.columns(of: "w"))
+    ON CONFLICT (kind_id, family, locale, time_zone) DO UPDATE SET due_at = now(), asked_at = now()
+        WHERE p.due_at = 'infinity' AND p.fetched_at < now() - interval '1 hour'
+    """
+
+extension PostgresStatement where Self == Statements {
+    /// The kind whose placeholders have been due the longest, and may be fetched: paused and retired kinds are left alone.
+    ///
+    /// - Parameter excluded: kinds that are not to be asked for now.
+    package static func nextPlaceholderKind(excluding excluded: [Int32]) -> PostgresQuery<Int32> {
+        PostgresQuery(
+            """
+            SELECT k.id
+            FROM kind k
+            JOIN app a ON a.id = k.app_id
+            CROSS JOIN LATERAL (
+                SELECT p.due_at FROM placeholder p
+                WHERE p.kind_id = k.id AND p.due_at < 'infinity' AND p.due_at <= now()
+                ORDER BY p.due_at LIMIT 1
+            ) d
+            WHERE k.retired_at IS NULL AND k.paused_at IS NULL AND a.paused_at IS NULL AND k.id <> ALL ($1::int4[])
+            ORDER BY d.due_at
+            LIMIT 1
+            """, PostgresArray(excluded)
+        ) { row in try row.value("id") }
     }
-}
 
-/// Deletes placeholders that no longer fit their kind's definition: its families, or whether it varies by time zone.
-package struct DropPlaceholders: PostgresStatement {
-    private static let input = InputColumns<PlaceholderKey>(PlaceholderKey.input { $0 })
-
-    package static let sql = """
-        WITH locked AS (
-            SELECT \(PlaceholderKey.columns(of: "p"))
-            FROM \(input.rows("i"))
-            JOIN placeholder p ON \(PlaceholderKey.matches("p", "i"))
-            ORDER BY \(PlaceholderKey.columns(of: "p"))
-            FOR UPDATE OF p
-        )
-        DELETE FROM placeholder p USING locked l
-        WHERE \(PlaceholderKey.matches("p", "l"))
-        """
-
-    package let parameters: PostgresParameters
-
-    package init(_ keys: [PlaceholderKey]) {
-        parameters = Self.input.parameters(keys)
+    /// Leases due placeholders of one kind; an expired lease is a due row like any other.
+    package static func claimPlaceholders(kindID: Int32, limit: Int, lease: Duration) -> PostgresQuery<
+        ClaimedPlaceholder
+    > {
+        PostgresQuery(claimPlaceholdersSQL, kindID, limit, lease.wholeMilliseconds) { row in
+            ClaimedPlaceholder(
+                key: try PlaceholderKey(row), claim: try row.value("claim"), attempts: try row.value("attempts"))
+        }
     }
-}
 
-/// Deletes a chunk of the placeholders that were not asked for in 90 days, to make room for others.
-package struct ExpirePlaceholders: PostgresStatement {
-    package static let sql = """
-        WITH old AS (
-            SELECT \(PlaceholderKey.columns(of: "p")) FROM placeholder p
-            WHERE p.asked_at < now() - interval '90 days'
-            ORDER BY \(PlaceholderKey.columns(of: "p"))
-            LIMIT $1::int8
-            FOR UPDATE SKIP LOCKED
-        )
-        DELETE FROM placeholder p USING old o
-        WHERE \(PlaceholderKey.matches("p", "o"))
-        """
+    /// Ends the leases of placeholders, where they still hold.
+    package static func finishPlaceholders(_ results: [PlaceholderResult]) -> PostgresQuery<Void> {
+        PostgresQuery(finishPlaceholdersSQL, binding: finishPlaceholdersInput.parameters(results))
+    }
 
-    package let parameters: PostgresParameters
+    /// Deletes placeholders that no longer fit their kind's definition: its families, or whether it varies by time zone.
+    package static func dropPlaceholders(_ keys: [PlaceholderKey]) -> PostgresQuery<Void> {
+        PostgresQuery(dropPlaceholdersSQL, binding: dropPlaceholdersInput.parameters(keys))
+    }
 
-    package init(limit: Int) {
-        parameters = PostgresParameters(limit)
+    /// Deletes a chunk of the placeholders that were not asked for in 90 days, to make room for others.
+    package static func expirePlaceholders(limit: Int) -> PostgresQuery<Void> {
+        PostgresQuery(expirePlaceholdersSQL, limit)
+    }
+
+    /// Asks for the placeholders of environments that devices have moved into: due now, unless they were fetched within the
+    /// last hour, are due already, or wait for a back-off.
+    ///
+    /// Devices name environments as they like: a kind gets no more than ``PlaceholderKey/limit`` placeholders, beyond which the manifest's
+    /// holds. Rows that need nothing are not locked, for every device of a language comes by the same ones.
+    package static func recordPlaceholders(_ keys: [PlaceholderKey]) -> PostgresQuery<Void> {
+        PostgresQuery(recordPlaceholdersSQL, binding: input.parameters(keys))
     }
 }

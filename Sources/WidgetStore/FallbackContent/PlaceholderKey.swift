@@ -3,6 +3,9 @@ package import WidgetModel
 
 /// Key of a placeholder.
 package struct PlaceholderKey: Hashable, Sendable {
+    /// About how many placeholders a kind may have.
+    package static let limit = 2_000
+
     package let kindID: Int32
     package let family: WidgetFamily
     package let locale: String

@@ -2,50 +2,33 @@ package import PostgresClient
 import WidgetModel
 
 /// A snapshot to store.
-package struct SnapshotWrite: Sendable {
-    /// Primary key of the timeline's row.
-    package var row: Int64
-    /// Token of the fetch.
-    package var token: Int64
-    /// Canonical JSON of one entry.
-    package var entry: String
+/// `row`: primary key of the timeline; `token`: of the fetch; `entry`: canonical JSON of one entry.
+package typealias SnapshotWrite = (row: Int64, token: Int64, entry: String)
 
-    package init(row: Int64, token: Int64, entry: String) {
-        self.row = row
-        self.token = token
-        self.entry = entry
+private let input = InputColumns<SnapshotWrite>([
+    .init("id") { $0.row }, .init("token") { $0.token }, .init("entry") { $0.entry },
+])
+
+private let saveSnapshotsSQL = """
+    WITH live AS MATERIALIZED (
+        SELECT i.id, i.token, i.entry
+        FROM \(input.rows("i")) JOIN timeline t ON t.id = i.id AND t.content_revision = 0 AND NOT t.orphaned
+        ORDER BY t.id
+        FOR SHARE OF t
+    ), stored AS (
+        INSERT INTO snapshot AS p (timeline_id, revision, entry)
+        SELECT l.id, l.token, l.entry FROM live l
+        ON CONFLICT (timeline_id) DO UPDATE
+            SET revision = excluded.revision, entry = excluded.entry, stored_at = now()
+            WHERE p.revision <= excluded.revision
+        RETURNING 1
+    )
+    SELECT count(*) AS stored FROM stored
+    """
+
+extension PostgresStatement where Self == Statements {
+    /// Stores snapshots of timelines that have no content yet and that a widget shows; a later fetch's snapshot stays.
+    package static func saveSnapshots(_ writes: [SnapshotWrite]) -> PostgresQuery<Int> {
+        PostgresQuery(saveSnapshotsSQL, binding: input.parameters(writes)) { row in try row.value("stored") }
     }
-}
-
-/// Stores snapshots of timelines that have no content yet and that a widget shows; a later fetch's snapshot stays.
-package struct SaveSnapshots: PostgresStatement {
-    private static let input = InputColumns<SnapshotWrite>([
-        .init("id") { $0.row }, .init("token") { $0.token }, .init("entry") { $0.entry },
-    ])
-
-    package static let sql = """
-        WITH live AS MATERIALIZED (
-            SELECT i.id, i.token, i.entry
-            FROM \(input.rows("i")) JOIN timeline t ON t.id = i.id AND t.content_revision = 0 AND NOT t.orphaned
-            ORDER BY t.id
-            FOR SHARE OF t
-        ), stored AS (
-            INSERT INTO snapshot AS p (timeline_id, revision, entry)
-            SELECT l.id, l.token, l.entry FROM live l
-            ON CONFLICT (timeline_id) DO UPDATE
-                SET revision = excluded.revision, entry = excluded.entry, stored_at = now()
-                WHERE p.revision <= excluded.revision
-            RETURNING 1
-        )
-        SELECT count(*) AS stored FROM stored
-        """
-
-    package let parameters: PostgresParameters
-
-    package init(_ writes: [SnapshotWrite]) {
-        parameters = Self.input.parameters(writes)
-    }
-
-    /// Number of those that were stored.
-    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int64 { try row.value("stored") }
 }

@@ -47,44 +47,44 @@ final class FillParts: Sendable {
     }
 }
 
-/// The common ground of a fill: the database's time, a revision, the row of the population's first timeline, and the kinds'
-/// generations.
-struct BeginFill: PostgresStatement {
-    struct Row: Sendable {
-        let now: Timestamp
-        let revision: Int64
-        let origin: Int64
-        let kindIDs: [Int32]
-        let generations: [Int64]
-    }
-
-    static let sql = """
-        SELECT now() AS now, nextval('token') AS revision,
-               coalesce((SELECT min(id) FROM timeline), nextval('timeline_id')) AS origin,
-               coalesce((SELECT array_agg(id ORDER BY id) FROM kind), '{}') AS kinds,
-               coalesce((SELECT array_agg(generation ORDER BY id) FROM kind), '{}') AS generations
-        """
-
-    static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row {
-        Row(
-            now: try row.value("now"), revision: try row.value("revision"), origin: try row.value("origin"),
-            kindIDs: try row.array("kinds"), generations: try row.array("generations"))
-    }
+struct FillGround: Sendable {
+    let now: Timestamp
+    let revision: Int64
+    let origin: Int64
+    let kindIDs: [Int32]
+    let generations: [Int64]
 }
 
-/// Appends the lists of filled timelines, and has later timelines come behind them.
-struct AppointFilled: PostgresStatement {
-    static let sql = """
-        WITH filled AS (
-            SELECT t.id, t.kind_id, t.listed_lane, t.listed_at, true AS listed_anew FROM timeline t
-            WHERE t.id BETWEEN $1::int8 AND $2::int8
-        ), \(Appending.lists(of: "filled"))
-        SELECT count(*) AS lists, setval('timeline_id', greatest($2::int8, nextval('timeline_id'))) AS last FROM appended
-        """
+private let appointFilledSQL = """
+    WITH filled AS (
+        SELECT t.id, t.kind_id, t.listed_lane, t.listed_at, true AS listed_anew FROM timeline t
+        WHERE t.id BETWEEN $1::int8 AND $2::int8
+    ), \(Appending.lists(of: "filled"))
+    SELECT count(*) AS lists, setval('timeline_id', greatest($2::int8, nextval('timeline_id'))) AS last FROM appended
+    """
 
-    let rows: ClosedRange<Int64>
+extension PostgresStatement where Self == Statements {
+    /// The common ground of a fill: the database's time, a revision, the row of the population's first timeline, and the kinds'
+    /// generations.
+    static func beginFill() -> PostgresQuery<FillGround> {
+        PostgresQuery(
+            """
+            SELECT now() AS now, nextval('token') AS revision,
+                   coalesce((SELECT min(id) FROM timeline), nextval('timeline_id')) AS origin,
+                   coalesce((SELECT array_agg(id ORDER BY id) FROM kind), '{}') AS kinds,
+                   coalesce((SELECT array_agg(generation ORDER BY id) FROM kind), '{}') AS generations
+            """
+        ) { row in
+            FillGround(
+                now: try row.value("now"), revision: try row.value("revision"), origin: try row.value("origin"),
+                kindIDs: try row.array("kinds"), generations: try row.array("generations"))
+        }
+    }
 
-    var parameters: PostgresParameters { PostgresParameters(rows.lowerBound, rows.upperBound) }
+    /// Appends the lists of filled timelines, and has later timelines come behind them.
+    static func appointFilled(_ rows: ClosedRange<Int64>) -> PostgresQuery<Void> {
+        PostgresQuery(appointFilledSQL, rows.lowerBound, rows.upperBound)
+    }
 }
 
 /// The values that all rows of a fill have in common.
@@ -95,7 +95,7 @@ struct FillScope: Sendable {
     private let generations: [Int32: Int64]
 
     init(pool: PostgresPool) async throws {
-        guard let row = try await pool.query(BeginFill()).first else {
+        guard let row = try await pool.query(.beginFill()).first else {
             throw PostgresError(.decoding, "a fill cannot begin")
         }
         now = row.now
@@ -113,21 +113,21 @@ struct FillScope: Sendable {
     func insert(
         _ range: Range<Int>, _ timeline: (Int) -> FilledTimeline, on connection: PostgresConnection
     ) async throws {
-        let rows = range.map { index -> FillTimelines.Input in
+        let rows = range.map { index -> FilledTimelineRow in
             let timeline = timeline(index)
             // On the grid of lists, so that many share one.
             let policyAt = timeline.nextReload.map { (now + $0).rounded(upTo: 1 << 28) }
-            return FillTimelines.Input(
+            return FilledTimelineRow(
                 id: row(index), timeline: timeline, generation: generations[timeline.kind.id] ?? 0, revision: revision,
                 renderedAt: renderedAt, policyAt: policyAt, listedAt: Appointment.time(of: policyAt, at: now))
         }
-        _ = try await connection.execute(FillTimelines(rows))
+        _ = try await connection.execute(.fillTimelines(rows))
     }
 
     func insert(_ widgets: [FilledWidget], on connection: PostgresConnection) async throws {
         let rows = widgets.map {
-            FillWidgets.Input(widget: $0, timelineID: row($0.timeline), placedAt: renderedAt)
+            FilledWidgetRow(widget: $0, timelineID: row($0.timeline), placedAt: renderedAt)
         }
-        _ = try await connection.execute(FillWidgets(rows))
+        _ = try await connection.execute(.fillWidgets(rows))
     }
 }

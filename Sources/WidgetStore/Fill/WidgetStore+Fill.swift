@@ -114,7 +114,7 @@ extension WidgetStore {
             try await connection.simple(FillTable.session(memory: memory))
             if let last = population.timelines.last {
                 _ = try await connection.execute(
-                    AppointFilled(rows: scope.row(population.timelines.lowerBound)...scope.row(last)))
+                    .appointFilled(scope.row(population.timelines.lowerBound)...scope.row(last)))
             }
             try await connection.simple(FillTable.settle)
         }
@@ -122,18 +122,18 @@ extension WidgetStore {
         return counts
     }
 
-    private func dropIndexes(isExtension: Bool) async throws -> [FillIndexes.Row] {
+    private func dropIndexes(isExtension: Bool) async throws -> [FillIndex] {
         try await pool.withTransaction { connection in
             try await connection.simple(FillTable.lock)
-            if !isExtension, try await connection.query(FillIsEmpty()) != [true] { throw FillRefusal.notEmpty }
-            let indexes = try await connection.query(FillIndexes())
+            if !isExtension, try await connection.query(.fillIsEmpty()) != [true] { throw FillRefusal.notEmpty }
+            let indexes = try await connection.query(.fillIndexes())
             for index in indexes { try await connection.simple(index.drop) }
             return indexes
         }
     }
 
     /// One table after the other, two at a time: making an index takes a processor, and reads all of its table.
-    private static func createIndexes(_ indexes: [FillIndexes.Row], on pool: PostgresPool, memory: Int) async throws {
+    private static func createIndexes(_ indexes: [FillIndex], on pool: PostgresPool, memory: Int) async throws {
         let tables = Dictionary(grouping: indexes, by: \.table)
         let largestFirst = tables.values.sorted { ($1.count, $0[0].table) < ($0.count, $1[0].table) }
         try await withThrowingTaskGroup(of: Void.self) { group in

@@ -55,193 +55,92 @@ package struct EventOutcome: Hashable, Sendable {
         self.pointer = pointer
     }
 
-    fileprivate static let columns = """
-        o.app_id, o.event_id, o.source, o.type, o.topic, o.partition, o."offset", o.user_id, o.widget, o.event_time,
-        o.result, o.code, o.detail, o.pointer
-        """
-
     fileprivate init(_ row: borrowing PostgresRow) throws(PostgresError) {
         self.init(
             appID: try row.value("app_id"), event: try row.value("event_id"), source: try row.value("source"),
             type: try row.value("type"), topic: try row.value("topic"), partition: try row.value("partition"),
-            offset: try row.value("offset"), user: try row.optional("user_id"), widget: try row.optional("widget"),
+            offset: try row.value("offset"),
+            user: try row.optional("user_id"), widget: try row.optional("widget"),
             time: try row.optional("event_time"), result: try row.value("result"), code: try row.optional("code"),
             detail: try row.optional("detail"), pointer: try row.optional("pointer"))
     }
 }
 
-/// Stores outcomes in the transaction that applies the events. An event that is applied again, such as a
-/// dead letter, replaces its outcome.
-package struct InsertEventOutcomes: PostgresStatement {
-    private static let input = InputColumns<EventOutcome>([
-        .init("app_id") { $0.appID }, .init("event_id") { $0.event }, .init("source") { $0.source },
-        .init("type") { $0.type }, .init("topic") { $0.topic }, .init("partition") { $0.partition },
-        .init("place") { $0.offset },
-        .init("user_id") { $0.user }, .init("widget") { $0.widget }, .init("event_time") { $0.time },
-        .init("result") { $0.result }, .init("code") { $0.code }, .init("detail") { $0.detail },
-        .init("pointer") { $0.pointer },
-    ])
+private let outcomeColumns = InputColumns<EventOutcome>([
+    .init("app_id") { $0.appID }, .init("event_id") { $0.event }, .init("source") { $0.source },
+    .init("type") { $0.type }, .init("topic") { $0.topic }, .init("partition") { $0.partition },
+    .init("\"offset\"") { $0.offset }, .init("user_id") { $0.user }, .init("widget") { $0.widget },
+    .init("event_time") { $0.time }, .init("result") { $0.result }, .init("code") { $0.code },
+    .init("detail") { $0.detail }, .init("pointer") { $0.pointer },
+])
 
-    package static let sql = """
-        INSERT INTO event_outcome (app_id, event_id, source, type, topic, partition, "offset", user_id, widget, event_time,
-                                   result, code, detail, pointer)
-        SELECT i.app_id, i.event_id, i.source, i.type, i.topic, i.partition, i.place, i.user_id, i.widget, i.event_time,
-               i.result, i.code, i.detail, i.pointer
-        FROM \(input.rows("i"))
-        ORDER BY i.app_id, i.event_id, i.source
-        ON CONFLICT (app_id, event_id, source) DO UPDATE
-            SET type = excluded.type, topic = excluded.topic, partition = excluded.partition, "offset" = excluded."offset",
-                user_id = excluded.user_id, widget = excluded.widget, event_time = excluded.event_time,
-                result = excluded.result, code = excluded.code, detail = excluded.detail, pointer = excluded.pointer,
-                recorded_at = excluded.recorded_at
-        """
+private let insertEventOutcomesSQL = """
+    INSERT INTO event_outcome (\(outcomeColumns.names))
+    SELECT \(outcomeColumns.names) FROM \(outcomeColumns.rows("i"))
+    ORDER BY i.app_id, i.event_id, i.source
+    ON CONFLICT (app_id, event_id, source) DO UPDATE
+        SET \(outcomeColumns.updates), recorded_at = excluded.recorded_at
+    """
 
-    package let parameters: PostgresParameters
+private let readEventOutcomeSQL = """
+    SELECT o.*
+    FROM event_outcome o JOIN app a ON a.id = o.app_id
+    WHERE a.name = $1::text AND o.event_id = $2::text AND ($3::text IS NULL OR o.user_id = $3::text)
+        AND ($4::text IS NULL OR o.source = $4::text)
+    ORDER BY o.recorded_at DESC LIMIT 1
+    """
 
-    /// - Parameter outcomes: one of each app, id and source.
-    package init(_ outcomes: [EventOutcome]) {
-        parameters = Self.input.parameters(outcomes)
-    }
-}
+/// An event of this user's tokens, or of any.
+package typealias EventName = (app: String, id: String, user: String?)
 
-/// The outcome of an app's event, of those with one id the latest.
-package struct ReadEventOutcome: PostgresStatement {
-    package static let sql = """
-        SELECT \(EventOutcome.columns)
-        FROM event_outcome o JOIN app a ON a.id = o.app_id
-        WHERE a.name = $1::text AND o.event_id = $2::text AND ($3::text IS NULL OR o.user_id = $3::text)
-            AND ($4::text IS NULL OR o.source = $4::text)
-        ORDER BY o.recorded_at DESC LIMIT 1
-        """
+private let findEventOutcomesInput = InputColumns<EventName>([
+    .init("app") { $0.app }, .init("event_id") { $0.id }, .init("user_id") { $0.user },
+])
 
-    package let parameters: PostgresParameters
+private let findEventOutcomesSQL = """
+    SELECT i.app, i.event_id, i.user_id
+    FROM \(findEventOutcomesInput.rows("i"))
+    JOIN app a ON a.name = i.app
+    JOIN event_outcome o ON o.app_id = a.id AND o.event_id = i.event_id
+        AND (i.user_id IS NULL OR o.user_id = i.user_id)
+    """
 
-    /// - Parameters:
-    ///   - source: of any if nil.
-    ///   - user: find events of this user's tokens only.
-    package init(app: String, event: String, source: String? = nil, user: String?) {
-        parameters = PostgresParameters(app, event, user, source)
-    }
+/// An event at its place in Kafka, with the user that it is limited to.
+package typealias RepeatableEvent = (
+    record: Int32, app: String, id: String, source: String, user: String?, topic: String, partition: Int32,
+    offset: Int64
+)
 
-    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> EventOutcome {
-        try EventOutcome(row)
-    }
-}
+private let repeatableEvents = InputColumns<RepeatableEvent>([
+    .init("record") { $0.record }, .init("app") { $0.app }, .init("event_id") { $0.id },
+    .init("source") { $0.source }, .init("user_id") { $0.user }, .init("topic") { $0.topic },
+    .init("partition") { $0.partition }, .init("place") { $0.offset },
+])
 
-/// Tells which of some events have outcomes.
-package struct FindEventOutcomes: PostgresStatement {
-    /// An event of this user's tokens, or of any.
-    package typealias Event = (app: String, id: String, user: String?)
+/// Users' events are told apart, so that none suppresses another user's.
+private let findRepeatedEventsSQL = """
+    SELECT i.record
+    FROM \(repeatableEvents.rows("i"))
+    JOIN app a ON a.name = i.app
+    JOIN event_outcome o ON o.app_id = a.id AND o.event_id = i.event_id AND o.source = i.source
+        AND o.user_id IS NOT DISTINCT FROM i.user_id
+    WHERE (o.topic, o.partition, o."offset") <> (i.topic, i.partition, i.place)
+    """
 
-    private static let input = InputColumns<Event>([
-        .init("app") { $0.app }, .init("event_id") { $0.id }, .init("user_id") { $0.user },
-    ])
+private let claimIdempotencyKeySQL = """
+    INSERT INTO idempotency_key AS k (app_id, key, request)
+    SELECT a.id, $2::uuid, $3::uuid FROM app a WHERE a.name = $1::text
+    ON CONFLICT (app_id, key) DO UPDATE SET request = k.request
+    RETURNING k.request
+    """
 
-    package static let sql = """
-        SELECT i.app, i.event_id, i.user_id
-        FROM \(input.rows("i"))
-        JOIN app a ON a.name = i.app
-        JOIN event_outcome o ON o.app_id = a.id AND o.event_id = i.event_id
-            AND (i.user_id IS NULL OR o.user_id = i.user_id)
-        """
-
-    package let parameters: PostgresParameters
-
-    package init(_ events: [Event]) {
-        parameters = Self.input.parameters(events)
-    }
-
-    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Event {
-        (app: try row.value("app"), id: try row.value("event_id"), user: try row.optional("user_id"))
-    }
-}
-
-/// Tells which of some events were applied, or kept, at another place in Kafka: their publisher has repeated them.
-package struct FindRepeatedEvents: PostgresStatement {
-    /// An event at its place, with the user that it is limited to.
-    package typealias Event = (
-        record: Int32, app: String, id: String, source: String, user: String?, topic: String, partition: Int32,
-        offset: Int64
-    )
-
-    private static let input = InputColumns<Event>([
-        .init("record") { $0.record }, .init("app") { $0.app }, .init("event_id") { $0.id },
-        .init("source") { $0.source }, .init("user_id") { $0.user }, .init("topic") { $0.topic },
-        .init("partition") { $0.partition }, .init("place") { $0.offset },
-    ])
-
-    /// Users' events are told apart, so that none suppresses another user's.
-    package static let sql = """
-        SELECT i.record
-        FROM \(input.rows("i"))
-        JOIN app a ON a.name = i.app
-        JOIN event_outcome o ON o.app_id = a.id AND o.event_id = i.event_id AND o.source = i.source
-            AND o.user_id IS NOT DISTINCT FROM i.user_id
-        WHERE (o.topic, o.partition, o."offset") <> (i.topic, i.partition, i.place)
-        """
-
-    package let parameters: PostgresParameters
-
-    package init(_ events: [Event]) {
-        parameters = Self.input.parameters(events)
-    }
-
-    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int32 { try row.value("record") }
-}
-
-/// The latest lifecycle events of a widget that had no effect, of the last hour.
-package struct IgnoredEvents: PostgresStatement {
-    package static let sql = """
-        SELECT \(EventOutcome.columns)
-        FROM event_outcome o JOIN app a ON a.id = o.app_id
-        WHERE a.name = $1::text AND o.widget = $2::text AND o.result IN ('outdated', 'ignored')
-        ORDER BY o.seq DESC
-        LIMIT 5
-        """
-
-    package let parameters: PostgresParameters
-
-    package init(app: String, widget: String) {
-        parameters = PostgresParameters(app, widget)
-    }
-
-    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> EventOutcome {
-        try EventOutcome(row)
-    }
-}
-
-/// Notes the request that an `Idempotency-Key` stands for, and returns the one that it was first used for.
-package struct ClaimIdempotencyKey: PostgresStatement {
-    package static let sql = """
-        INSERT INTO idempotency_key AS k (app_id, key, request)
-        SELECT a.id, $2::uuid, $3::uuid FROM app a WHERE a.name = $1::text
-        ON CONFLICT (app_id, key) DO UPDATE SET request = k.request
-        RETURNING k.request
-        """
-
-    package let parameters: PostgresParameters
-
-    package init(app: String, key: ContentHash, request: ContentHash) {
-        parameters = PostgresParameters(app, key, request)
-    }
-
-    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> ContentHash {
-        try row.value("request")
-    }
-}
-
-/// Deletes a chunk of the keys that are old, or more than are kept of an app.
-package struct DeleteOldIdempotencyKeys: PostgresStatement {
-    package static let sql = """
-        DELETE FROM idempotency_key k WHERE k.seq IN (\(RowsToForget.sql("idempotency_key")))
-        """
-
-    package let parameters: PostgresParameters
-
-    package init(olderThan age: Duration, keeping count: Int, limit: Int) {
-        parameters = PostgresParameters(age.wholeMilliseconds, count, limit)
-    }
-}
+private let ignoredEventsSQL = """
+    SELECT o.*
+    FROM event_outcome o JOIN app a ON a.id = o.app_id
+    WHERE a.name = $1::text AND o.widget = $2::text AND o.result IN ('outdated', 'ignored')
+    ORDER BY o.seq DESC
+    LIMIT 5
+    """
 
 /// Query for rows of a table that are older than `$1` milliseconds, or more than the latest `$2` of their app: up to `$3` of
 /// the first and of each app.
@@ -261,15 +160,71 @@ enum RowsToForget {
     }
 }
 
-/// Deletes a chunk of the outcomes that are old, or more than are kept of an app.
-package struct DeleteOldEventOutcomes: PostgresStatement {
-    package static let sql = """
-        DELETE FROM event_outcome o WHERE o.seq IN (\(RowsToForget.sql("event_outcome")))
-        """
+private let deleteOldEventOutcomesSQL = """
+    DELETE FROM event_outcome o WHERE o.seq IN (\(RowsToForget.sql("event_outcome")))
+    """
 
-    package let parameters: PostgresParameters
+private let deleteOldIdempotencyKeysSQL = """
+    DELETE FROM idempotency_key k WHERE k.seq IN (\(RowsToForget.sql("idempotency_key")))
+    """
 
-    package init(olderThan age: Duration, keeping count: Int, limit: Int) {
-        parameters = PostgresParameters(age.wholeMilliseconds, count, limit)
+extension PostgresStatement where Self == Statements {
+    /// Stores outcomes in the transaction that applies the events. An event that is applied again, such as a dead letter,
+    /// replaces its outcome.
+    ///
+    /// - Parameter outcomes: one of each app, id and source.
+    package static func insertEventOutcomes(_ outcomes: [EventOutcome]) -> PostgresQuery<Void> {
+        PostgresQuery(insertEventOutcomesSQL, binding: outcomeColumns.parameters(outcomes))
+    }
+
+    /// The outcome of an app's event, of those with one id the latest.
+    ///
+    /// - Parameters:
+    ///   - source: of any if nil.
+    ///   - user: find events of this user's tokens only.
+    package static func readEventOutcome(app: String, event: String, source: String? = nil, user: String?)
+        -> PostgresQuery<EventOutcome>
+    {
+        PostgresQuery(readEventOutcomeSQL, app, event, user, source) { row in try EventOutcome(row) }
+    }
+
+    /// Tells which of some events were applied, or kept, at another place in Kafka: their publisher has repeated them.
+    package static func findRepeatedEvents(_ events: [RepeatableEvent]) -> PostgresQuery<Int32> {
+        PostgresQuery(findRepeatedEventsSQL, binding: repeatableEvents.parameters(events)) { row in
+            try row.value("record")
+        }
+    }
+
+    /// Notes the request that an `Idempotency-Key` stands for, and returns the one that it was first used for.
+    package static func claimIdempotencyKey(app: String, key: ContentHash, request: ContentHash)
+        -> PostgresQuery<ContentHash>
+    {
+        PostgresQuery(claimIdempotencyKeySQL, app, key, request) { row in try row.value("request") }
+    }
+
+    /// Deletes a chunk of the keys that are old, or more than are kept of an app.
+    package static func deleteOldIdempotencyKeys(olderThan age: Duration, keeping count: Int, limit: Int)
+        -> PostgresQuery<Void>
+    {
+        PostgresQuery(deleteOldIdempotencyKeysSQL, age.wholeMilliseconds, count, limit)
+    }
+
+    /// Tells which of some events have outcomes.
+    package static func findEventOutcomes(_ events: [EventName]) -> PostgresQuery<EventName> {
+        PostgresQuery(findEventOutcomesSQL, binding: findEventOutcomesInput.parameters(events)) { row in
+            (app: try row.value("app"), id: try row.value("event_id"), user: try row.optional("user_id"))
+        }
+    }
+
+    /// The latest lifecycle events of a widget that had no effect, of the last hour.
+    package static func ignoredEvents(app: String, widget: String) -> PostgresQuery<EventOutcome> {
+        PostgresQuery(ignoredEventsSQL, app, widget) { row in try EventOutcome(row) }
+    }
+
+    /// Deletes a chunk of the outcomes that are old, or more than are kept of an app.
+    package static func deleteOldEventOutcomes(olderThan age: Duration, keeping count: Int, limit: Int)
+        -> PostgresQuery<Void>
+    {
+        PostgresQuery(deleteOldEventOutcomesSQL, age.wholeMilliseconds, count, limit)
     }
 }

@@ -1,21 +1,24 @@
 package import PostgresClient
 package import WidgetModel
 
-/// A reload of the timelines of everyone that match a configuration: not bounded, so a sweep marks them in paced chunks.
-package struct MatchingSweep: Hashable, Sendable {
+/// Reloads of everyone, folded: of one kind, or of all kinds of an app.
+package struct EveryoneReload: Hashable, Sendable {
     package var appID: Int32
-    /// `nil`: all kinds of the app, each a sweep of its own.
+    /// `nil`: all kinds of the app.
     package var kindID: Int32?
-    /// Canonical JSON object that the configuration must contain.
-    package var matching: String
+    /// Canonical JSON object that the configuration must contain: a sweep marks such timelines in paced chunks. `nil`: any;
+    /// a generation is incremented.
+    package var matching: String?
+    /// Number of events that are folded into it.
     package var events: Int64
     package var urgency: RequestUrgency
+    /// The latest of them, and its reason.
     package var cause: EventPosition
     package var reason: ReloadReason
 
     package init(
-        appID: Int32, kindID: Int32?, matching: String, events: Int64, urgency: RequestUrgency, cause: EventPosition,
-        reason: ReloadReason
+        appID: Int32, kindID: Int32?, matching: String? = nil, events: Int64, urgency: RequestUrgency,
+        cause: EventPosition, reason: ReloadReason
     ) {
         self.appID = appID
         self.kindID = kindID
@@ -27,50 +30,49 @@ package struct MatchingSweep: Hashable, Sendable {
     }
 }
 
-/// Records sweeps of matching timelines; equal ones that have not started yet take the events in.
-package struct RecordSweep: PostgresStatement {
-    /// The index that equal waiting sweeps conflict on.
-    static let waiting = """
-        (app_id, coalesce(kind_id, 0), audience, coalesce(audience_id, ''), md5(coalesce(matching, ''))) \
-        WHERE generation IS NULL AND NOT started
-        """
+/// The index that equal waiting sweeps conflict on.
+let waitingSweeps = """
+    (app_id, coalesce(kind_id, 0), audience, coalesce(audience_id, ''), md5(coalesce(matching, ''))) \
+    WHERE generation IS NULL AND NOT started
+    """
 
-    /// Folds `excluded` into a waiting sweep `s`.
-    static let merging = """
-        events = s.events + excluded.events, urgency = greatest(s.urgency, excluded.urgency),
-        cause_topic = excluded.cause_topic, cause_partition = excluded.cause_partition,
-        cause_offset = excluded.cause_offset, cause_reason = excluded.cause_reason
-        """
+/// Folds `excluded` into a waiting sweep `s`.
+let mergingSweeps = """
+    events = s.events + excluded.events, urgency = greatest(s.urgency, excluded.urgency),
+    cause_topic = excluded.cause_topic, cause_partition = excluded.cause_partition,
+    cause_offset = excluded.cause_offset, cause_reason = excluded.cause_reason
+    """
 
-    private static let input = InputColumns<MatchingSweep>([
-        .init("app_id") { $0.appID }, .init("kind_id") { $0.kindID }, .init("matching") { $0.matching },
-        .init("events") { $0.events }, .init("urgency") { $0.urgency },
-        .init("cause_topic") { $0.cause.topic },
-        .init("cause_partition") { $0.cause.partition }, .init("cause_offset") { $0.cause.offset },
-        .init("cause_reason") { $0.reason },
-    ])
+private let input = InputColumns<EveryoneReload>([
+    .init("app_id") { $0.appID }, .init("kind_id") { $0.kindID }, .init("matching") { $0.matching },
+    .init("events") { $0.events }, .init("urgency") { $0.urgency },
+    .init("cause_topic") { $0.cause.topic },
+    .init("cause_partition") { $0.cause.partition }, .init("cause_offset") { $0.cause.offset },
+    .init("cause_reason") { $0.reason },
+])
 
-    package static let sql = """
-        WITH input AS MATERIALIZED (
-            SELECT k.app_id, k.id AS kind_id, i.matching, sum(i.events)::int8 AS events, max(i.urgency) AS urgency,
-                   max(i.ord) AS last
-            FROM \(input.rows("i")) JOIN kind k
-                ON k.app_id = i.app_id AND (k.id = i.kind_id OR i.kind_id IS NULL AND k.retired_at IS NULL)
-            GROUP BY k.app_id, k.id, i.matching
-        )
-        INSERT INTO sweep AS s (app_id, kind_id, matching, events, urgency, cause_topic, cause_partition, cause_offset,
-                                cause_reason)
-        SELECT n.app_id, n.kind_id, n.matching, n.events, n.urgency, i.cause_topic, i.cause_partition, i.cause_offset,
-               i.cause_reason
-        FROM input n JOIN \(input.rows("i")) ON i.ord = n.last
-        ORDER BY n.app_id, n.kind_id, n.matching
-        ON CONFLICT \(waiting) DO UPDATE SET \(merging)
-        """
+private let recordSweepSQL = """
+    WITH input AS MATERIALIZED (
+        SELECT k.app_id, k.id AS kind_id, i.matching, sum(i.events)::int8 AS events, max(i.urgency) AS urgency,
+               max(i.ord) AS last
+        FROM \(input.rows("i")) JOIN kind k
+            ON k.app_id = i.app_id AND (k.id = i.kind_id OR i.kind_id IS NULL AND k.retired_at IS NULL)
+        GROUP BY k.app_id, k.id, i.matching
+    )
+    INSERT INTO sweep AS s (app_id, kind_id, matching, events, urgency, cause_topic, cause_partition, cause_offset,
+                            cause_reason)
+    SELECT n.app_id, n.kind_id, n.matching, n.events, n.urgency, i.cause_topic, i.cause_partition, i.cause_offset,
+           i.cause_reason
+    FROM input n JOIN \(input.rows("i")) ON i.ord = n.last
+    ORDER BY n.app_id, n.kind_id, n.matching
+    ON CONFLICT \(waitingSweeps) DO UPDATE SET \(mergingSweeps)
+    """
 
-    package let parameters: PostgresParameters
-
+extension PostgresStatement where Self == Statements {
+    /// Records sweeps of matching timelines; equal ones that have not started yet take the events in.
+    ///
     /// - Parameter sweeps: in the order of the log.
-    package init(_ sweeps: [MatchingSweep]) {
-        parameters = Self.input.parameters(sweeps)
+    package static func recordSweep(_ sweeps: [EveryoneReload]) -> PostgresQuery<Void> {
+        PostgresQuery(recordSweepSQL, binding: input.parameters(sweeps))
     }
 }

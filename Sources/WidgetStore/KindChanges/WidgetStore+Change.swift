@@ -28,10 +28,10 @@ extension WidgetStore {
     /// - Throws: `PostgresError`.
     package func changeChunk(kindID: Int32, limit: Int, settling: Duration) async throws -> KindChunk? {
         try await pool.withTransaction { connection in
-            guard let change = try await connection.query(LockKindChange(kindID: kindID)).first,
-                let kind = try await connection.query(ReadKind(id: kindID)).first
+            guard let change = try await connection.query(.lockKindChange(kindID: kindID)).first,
+                let kind = try await connection.query(.listKinds(id: kindID)).first
             else { return nil }
-            let query = KindChangePage(kind, retires: change.retires, after: change.cursor, limit: limit)
+            let query = Statements.kindChangePage(kind, retires: change.retires, after: change.cursor, limit: limit)
             guard let page = try await connection.query(query).first else { return nil }
             var chunk = KindChunk()
             var isWhole = true
@@ -42,9 +42,9 @@ extension WidgetStore {
             // A page with more widgets than the limit is looked at again; they are fewer then.
             let next = isWhole ? page.last ?? change.cursor : change.cursor
             var pipeline = PostgresPipeline()
-            _ = pipeline.append(AdvanceKindChange(kindID: kindID, cursor: next, changed: chunk.widgets))
+            _ = pipeline.append(.advanceKindChange(kindID: kindID, cursor: next, changed: chunk.widgets))
             if isWhole && page.examined < limit {
-                let end = pipeline.append(EndKindChangePass(kindID: kindID, settling: settling))
+                let end = pipeline.append(.endKindChangePass(kindID: kindID, settling: settling))
                 chunk.isEnd = try await connection.run(pipeline).rows(end).first ?? false
             } else {
                 _ = try await connection.run(pipeline)
@@ -59,7 +59,7 @@ extension WidgetStore {
     private func leave(
         _ strays: [Int64], kind: RegisteredKind?, limit: Int, _ connection: PostgresConnection
     ) async throws -> (KindChunk, Bool) {
-        let found = try await connection.query(WidgetsShowing(strays, limit: limit + 1))
+        let found = try await connection.query(.widgetsShowing(strays, limit: limit + 1))
         let shown = Array(found.prefix(limit))
         var chunk = KindChunk()
         var marks = MarkInput()
@@ -70,14 +70,14 @@ extension WidgetStore {
                 marks.revived = try await move(shown, off: Set(strays), to: kind, &chunk, connection)
             } else {
                 var pipeline = PostgresPipeline()
-                _ = pipeline.append(LockWidgets(WidgetScope(widgets: shown)))
-                let removed = pipeline.append(RemoveWidgets(shown, from: strays))
+                _ = pipeline.append(.lockWidgets(WidgetScope(widgets: shown)))
+                let removed = pipeline.append(.removeWidgets(shown, from: strays))
                 chunk.widgets = try await connection.run(pipeline).affected(removed)
             }
         }
         var pipeline = PostgresPipeline()
-        _ = pipeline.append(MarkTimelines(marks, limit: 0))
-        let orphaned = pipeline.append(OrphanTimelines(strays))
+        _ = pipeline.append(.markTimelines(marks, limit: 0))
+        let orphaned = pipeline.append(.orphanTimelines(strays))
         chunk.orphans = Int(try await connection.run(pipeline).rows(orphaned).first ?? 0)
         return (chunk, found.count <= limit || chunk.widgets == 0)
     }
@@ -89,8 +89,8 @@ extension WidgetStore {
     ) async throws -> [Int64] {
         let scope = WidgetScope(widgets: shown)
         var reading = PostgresPipeline()
-        _ = reading.append(LockWidgets(scope))
-        let stored = reading.append(ReadWidgets(scope))
+        _ = reading.append(.lockWidgets(scope))
+        let stored = reading.append(.readWidgets(scope))
         var placements: [TimelineID: TimelinePlacement] = [:]
         var moves: [(widget: StoredWidget, id: TimelineID)] = []
         for widget in try await connection.run(reading).rows(stored) {
@@ -111,7 +111,7 @@ extension WidgetStore {
                 appID: widget.appID, id: widget.id, kindID: kind.id, family: widget.family, timelineID: placed.rows[id],
                 user: widget.user, device: widget.device, environment: widget.environment, changedAt: widget.changedAt)
         }
-        if !writes.isEmpty { _ = try await connection.query(UpdateWidgets(writes)) }
+        if !writes.isEmpty { _ = try await connection.query(.updateWidgets(writes)) }
         chunk.widgets = writes.count
         chunk.placed = placed.inserted
         return placed.stale

@@ -60,8 +60,8 @@ package final class DirectoryCache: Sendable {
     @discardableResult
     package func refresh() async throws(PostgresError) -> KindDirectory {
         var pipeline = PostgresPipeline()
-        let apps = pipeline.append(ListApps())
-        let kinds = pipeline.append(ListKinds())
+        let apps = pipeline.append(.listApps())
+        let kinds = pipeline.append(.listKinds())
         let results = try await pool.run(pipeline)
         let directory = KindDirectory(apps: results.rows(apps), kinds: results.rows(kinds))
         state.withLock {

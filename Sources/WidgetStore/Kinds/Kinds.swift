@@ -8,78 +8,14 @@ package struct RegisteredKind: Hashable, Sendable {
     package let app: String
     package let isDeveloperMode: Bool
     package let definition: KindDefinition
-    package let isRetired: Bool
+    package var isRetired: Bool = false
     /// Since when its reloads wait; nil: they do not.
-    package let pausedAt: Timestamp?
+    package var pausedAt: Timestamp?
     /// Since when those of all the app's kinds wait.
-    package let appPausedAt: Timestamp?
+    package var appPausedAt: Timestamp?
 
     /// Whether its timelines are not claimed or swept.
     package var isPaused: Bool { pausedAt != nil || appPausedAt != nil }
-
-    package init(
-        id: Int32, appID: Int32, app: String, isDeveloperMode: Bool, definition: KindDefinition,
-        isRetired: Bool = false, pausedAt: Timestamp? = nil, appPausedAt: Timestamp? = nil
-    ) {
-        self.id = id
-        self.appID = appID
-        self.app = app
-        self.isDeveloperMode = isDeveloperMode
-        self.definition = definition
-        self.isRetired = isRetired
-        self.pausedAt = pausedAt
-        self.appPausedAt = appPausedAt
-    }
-}
-
-private let kindSQL = """
-    SELECT k.id, k.app_id, a.name AS app, a.developer_mode, d.definition::text AS definition,
-           k.retired_at IS NOT NULL AS retired, k.paused_at, a.paused_at AS app_paused_at
-    FROM kind k JOIN app a ON a.id = k.app_id JOIN kind_definition d ON d.kind_id = k.id
-    """
-
-private func decodeKind(_ row: borrowing PostgresRow) throws(PostgresError) -> RegisteredKind {
-    let app: String = try row.value("app")
-    return RegisteredKind(
-        id: try row.value("id"), appID: try row.value("app_id"), app: app,
-        isDeveloperMode: try row.value("developer_mode"), definition: try row.definition("definition", of: app),
-        isRetired: try row.value("retired"), pausedAt: try row.optional("paused_at"),
-        appPausedAt: try row.optional("app_paused_at"))
-}
-
-/// All kinds with their definitions, by app and name.
-package struct ListKinds: PostgresStatement {
-    package static let sql = """
-        \(kindSQL)
-        WHERE $1::text IS NULL OR a.name = $1::text
-        ORDER BY a.name, k.name
-        """
-
-    package let parameters: PostgresParameters
-
-    /// - Parameter app: `nil`: of every app.
-    package init(app: String? = nil) {
-        parameters = PostgresParameters(app)
-    }
-
-    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> RegisteredKind {
-        try decodeKind(row)
-    }
-}
-
-/// One kind by its row id, a retired one too.
-package struct ReadKind: PostgresStatement {
-    package static let sql = "\(kindSQL) WHERE k.id = $1::int4"
-
-    package let parameters: PostgresParameters
-
-    package init(id: Int32) {
-        parameters = PostgresParameters(id)
-    }
-
-    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> RegisteredKind {
-        try decodeKind(row)
-    }
 }
 
 /// An app's row, with the secrets that sign its provider calls.
@@ -90,113 +26,114 @@ package struct RegisteredApp: Sendable {
     /// Never printed or logged.
     package let signingSecret: [UInt8]
     /// The previous secret while it is still valid.
-    package let previousSecret: [UInt8]?
+    package var previousSecret: [UInt8]?
 
     /// Valid secrets, the newest first.
     package var signingSecrets: [[UInt8]] { [signingSecret] + (previousSecret.map { [$0] } ?? []) }
-
-    package init(
-        id: Int32, name: String, isDeveloperMode: Bool, signingSecret: [UInt8], previousSecret: [UInt8]? = nil
-    ) {
-        self.id = id
-        self.name = name
-        self.isDeveloperMode = isDeveloperMode
-        self.signingSecret = signingSecret
-        self.previousSecret = previousSecret
-    }
 }
 
-package struct ListApps: PostgresStatement {
-    package static let sql = """
-        SELECT a.id, a.name, a.developer_mode, a.signing_secret, p.secret
-        FROM app a LEFT JOIN previous_secret p ON p.app_id = a.id AND p.expires_at > now()
-        ORDER BY a.name
-        """
-
-    package init() {}
-
-    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> RegisteredApp {
-        RegisteredApp(
-            id: try row.value("id"), name: try row.value("name"), isDeveloperMode: try row.value("developer_mode"),
-            signingSecret: try row.value("signing_secret"),
-            previousSecret: try row.optional("secret"))
+extension PostgresStatement where Self == Statements {
+    /// Kinds with their definitions, by app and name.
+    ///
+    /// - Parameters:
+    ///   - app: `nil`: of every app.
+    ///   - id: only the kind of this row; `nil`: all.
+    package static func listKinds(app: String? = nil, id: Int32? = nil) -> PostgresQuery<RegisteredKind> {
+        PostgresQuery(
+            """
+            SELECT k.id, k.app_id, a.name AS app, a.developer_mode, d.definition::text AS definition,
+                   k.retired_at IS NOT NULL AS retired, k.paused_at, a.paused_at AS app_paused_at
+            FROM kind k JOIN app a ON a.id = k.app_id JOIN kind_definition d ON d.kind_id = k.id
+            WHERE ($1::text IS NULL OR a.name = $1::text) AND ($2::int4 IS NULL OR k.id = $2::int4)
+            ORDER BY a.name, k.name
+            """, app, id
+        ) { row in
+            let app: String = try row.value("app")
+            return RegisteredKind(
+                id: try row.value("id"), appID: try row.value("app_id"), app: app,
+                isDeveloperMode: try row.value("developer_mode"),
+                definition: try row.definition("definition", of: app), isRetired: try row.value("retired"),
+                pausedAt: try row.optional("paused_at"), appPausedAt: try row.optional("app_paused_at"))
+        }
     }
-}
 
-/// Registers an app, or changes its settings.
-package struct UpsertApp: PostgresStatement {
-    package static let sql = """
-        INSERT INTO app AS a (name, developer_mode, signing_secret)
-        VALUES ($1::text, $2::bool, coalesce($3::bytea, $4::bytea))
-        ON CONFLICT (name) DO UPDATE
-            SET developer_mode = excluded.developer_mode, signing_secret = coalesce($3::bytea, a.signing_secret)
-        RETURNING a.id
-        """
+    package static func listApps() -> PostgresQuery<RegisteredApp> {
+        PostgresQuery(
+            """
+            SELECT a.id, a.name, a.developer_mode, a.signing_secret, p.secret
+            FROM app a LEFT JOIN previous_secret p ON p.app_id = a.id AND p.expires_at > now()
+            ORDER BY a.name
+            """
+        ) { row in
+            RegisteredApp(
+                id: try row.value("id"), name: try row.value("name"), isDeveloperMode: try row.value("developer_mode"),
+                signingSecret: try row.value("signing_secret"),
+                previousSecret: try row.optional("secret"))
+        }
+    }
 
-    package let parameters: PostgresParameters
-
+    /// Registers an app, or changes its settings.
+    ///
     /// - Parameters:
     ///   - signingSecret: the secret to sign with from now on; `nil` keeps the app's.
     ///   - freshSecret: the secret of a new app that is given none.
-    package init(name: String, isDeveloperMode: Bool, signingSecret: [UInt8]?, freshSecret: [UInt8]) {
-        parameters = PostgresParameters(name, isDeveloperMode, signingSecret, freshSecret)
+    package static func upsertApp(name: String, isDeveloperMode: Bool, signingSecret: [UInt8]?, freshSecret: [UInt8])
+        -> PostgresQuery<Int32>
+    {
+        PostgresQuery(
+            """
+            INSERT INTO app AS a (name, developer_mode, signing_secret)
+            VALUES ($1::text, $2::bool, coalesce($3::bytea, $4::bytea))
+            ON CONFLICT (name) DO UPDATE
+                SET developer_mode = excluded.developer_mode, signing_secret = coalesce($3::bytea, a.signing_secret)
+            RETURNING a.id
+            """, name, isDeveloperMode, signingSecret, freshSecret
+        ) { row in try row.value("id") }
     }
 
-    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int32 { try row.value("id") }
-}
-
-/// Registers a kind, or changes its definition; a kind that was retired lives again.
-package struct UpsertKind: PostgresStatement {
-    package static let sql = """
-        WITH kept AS (
-            INSERT INTO kind AS k (app_id, name) VALUES ($1::int4, $2::text)
-            ON CONFLICT (app_id, name) DO UPDATE SET retired_at = NULL
-            RETURNING k.id
-        ), revived AS (
-            DELETE FROM kind_change c USING kept k WHERE c.kind_id = k.id AND c.retires
+    /// Registers a kind, or changes its definition; a kind that was retired lives again.
+    package static func upsertKind(appID: Int32, definition: KindDefinition) -> PostgresQuery<Void> {
+        PostgresQuery(
+            """
+            WITH kept AS (
+                INSERT INTO kind AS k (app_id, name) VALUES ($1::int4, $2::text)
+                ON CONFLICT (app_id, name) DO UPDATE SET retired_at = NULL
+                RETURNING k.id
+            ), revived AS (
+                DELETE FROM kind_change c USING kept k WHERE c.kind_id = k.id AND c.retires
+            )
+            INSERT INTO kind_definition AS d (kind_id, definition) SELECT id, $3::jsonb FROM kept
+            ON CONFLICT (kind_id) DO UPDATE SET definition = excluded.definition, applied_at = now()
+                WHERE d.definition <> excluded.definition
+            """, appID, definition.name, PostgresJSON(definition.json().canonical)
         )
-        INSERT INTO kind_definition AS d (kind_id, definition) SELECT id, $3::jsonb FROM kept
-        ON CONFLICT (kind_id) DO UPDATE SET definition = excluded.definition, applied_at = now()
-            WHERE d.definition <> excluded.definition
-        """
-
-    package let parameters: PostgresParameters
-
-    package init(appID: Int32, definition: KindDefinition) {
-        parameters = PostgresParameters(appID, definition.name, PostgresJSON(definition.json().canonical))
     }
-}
 
-/// Asks anew for the stored placeholders of an app's kinds whose definition this transaction has changed. A fetch under
-/// way for the old definition is dropped.
-package struct RenewPlaceholders: PostgresStatement {
-    package static let sql = """
-        WITH locked AS (
-            SELECT p.kind_id, p.family, p.locale, p.time_zone
-            FROM kind k
-            JOIN kind_definition d ON d.kind_id = k.id AND d.applied_at = now()
-            JOIN placeholder p ON p.kind_id = k.id
-            WHERE k.app_id = $1::int4
-            ORDER BY p.kind_id, p.family, p.locale, p.time_zone
-            FOR NO KEY UPDATE OF p
+    /// Asks anew for the stored placeholders of an app's kinds whose definition this transaction has changed. A fetch under
+    /// way for the old definition is dropped.
+    package static func renewPlaceholders(appID: Int32) -> PostgresQuery<Void> {
+        PostgresQuery(
+            """
+            WITH locked AS (
+                SELECT p.kind_id, p.family, p.locale, p.time_zone
+                FROM kind k
+                JOIN kind_definition d ON d.kind_id = k.id AND d.applied_at = now()
+                JOIN placeholder p ON p.kind_id = k.id
+                WHERE k.app_id = $1::int4
+                ORDER BY p.kind_id, p.family, p.locale, p.time_zone
+                FOR NO KEY UPDATE OF p
+            )
+            UPDATE placeholder p SET due_at = now(), asked_at = now(), claim = p.claim + 1, attempts = 0
+            FROM locked l
+            WHERE p.kind_id = l.kind_id AND p.family = l.family AND p.locale = l.locale AND p.time_zone = l.time_zone
+            """, appID
         )
-        UPDATE placeholder p SET due_at = now(), asked_at = now(), claim = p.claim + 1, attempts = 0
-        FROM locked l
-        WHERE p.kind_id = l.kind_id AND p.family = l.family AND p.locale = l.locale AND p.time_zone = l.time_zone
-        """
-
-    package let parameters: PostgresParameters
-
-    package init(appID: Int32) {
-        parameters = PostgresParameters(appID)
     }
-}
 
-/// Serialises applications of manifests until the end of the transaction.
-package struct LockManifests: PostgresStatement {
-    package static let sql = "SELECT pg_advisory_xact_lock(hashtext('freshet manifests'))"
-
-    package init() {}
+    /// Serialises applications of manifests until the end of the transaction.
+    package static func lockManifests() -> PostgresQuery<Void> {
+        PostgresQuery("SELECT pg_advisory_xact_lock(hashtext('freshet manifests'))")
+    }
 }
 
 extension RegisteredKind {

@@ -17,57 +17,74 @@ private func decodeOutcome(_ row: borrowing PostgresRow) throws(PostgresError) -
         isAppPaused: try row.value("app_paused"))
 }
 
-/// Pauses an app or lets it go on; no row: there is no such app.
-package struct PauseApp: PostgresStatement {
-    package static let sql = """
-        WITH locked AS (
-            SELECT a.id, a.paused_at FROM app a WHERE a.name = $1::text FOR NO KEY UPDATE
-        ), changed AS (
-            UPDATE app a SET paused_at = CASE WHEN $2::bool THEN now() END
-            FROM locked l WHERE a.id = l.id AND (l.paused_at IS NOT NULL) <> $2::bool
-            RETURNING a.id
-        )
-        SELECT EXISTS (SELECT FROM changed) AS changed,
-               CASE WHEN $2::bool THEN coalesce(l.paused_at, now()) END AS paused_at, $2::bool AS app_paused
-        FROM locked l
-        """
-
-    package let parameters: PostgresParameters
-
-    package init(app: String, isPaused: Bool) {
-        parameters = PostgresParameters(app, isPaused)
+extension WidgetStore {
+    /// Pauses the reloads of an app, or of one of its kinds: events are still applied, but no timeline is claimed, swept or
+    /// collected until it is resumed. Nothing is lost.
+    ///
+    /// - Returns: `nil` when there is no such app or kind.
+    /// - Throws: `PostgresError`.
+    package func pause(app: String, kind: String? = nil) async throws -> PauseOutcome? {
+        try await set(isPaused: true, app, kind)
     }
 
-    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> PauseOutcome {
-        try decodeOutcome(row)
+    /// Resumes an app, or one of its kinds, and wakes the workers.
+    ///
+    /// - Returns: `nil` when there is no such app or kind.
+    /// - Throws: `PostgresError`.
+    package func resume(app: String, kind: String? = nil) async throws -> PauseOutcome? {
+        let outcome = try await set(isPaused: false, app, kind)
+        if outcome != nil { await notifyWorkers() }
+        return outcome
+    }
+
+    private func set(isPaused: Bool, _ app: String, _ kind: String?) async throws -> PauseOutcome? {
+        guard let kind else { return try await pool.query(.pauseApp(app: app, isPaused: isPaused)).first }
+        return try await pool.query(.pauseKind(app: app, kind: kind, isPaused: isPaused)).first
+    }
+
+    /// Wakes the workers after a commit; only a hint, since they also look on their own.
+    func notifyWorkers() async {
+        _ = try? await pool.query(.notifyDue())
     }
 }
 
-/// Pauses a kind, a retired one too, or lets it go on; no row: there is no such kind.
-package struct PauseKind: PostgresStatement {
-    package static let sql = """
-        WITH locked AS (
-            SELECT k.id, k.paused_at, a.paused_at IS NOT NULL AS app_paused
-            FROM kind k JOIN app a ON a.id = k.app_id
-            WHERE a.name = $1::text AND k.name = $2::text
-            FOR NO KEY UPDATE OF k
-        ), changed AS (
-            UPDATE kind k SET paused_at = CASE WHEN $3::bool THEN now() END
-            FROM locked l WHERE k.id = l.id AND (l.paused_at IS NOT NULL) <> $3::bool
-            RETURNING k.id
-        )
-        SELECT EXISTS (SELECT FROM changed) AS changed,
-               CASE WHEN $3::bool THEN coalesce(l.paused_at, now()) END AS paused_at, l.app_paused
-        FROM locked l
-        """
-
-    package let parameters: PostgresParameters
-
-    package init(app: String, kind: String, isPaused: Bool) {
-        parameters = PostgresParameters(app, kind, isPaused)
+extension PostgresStatement where Self == Statements {
+    /// Pauses an app or lets it go on; no row: there is no such app.
+    package static func pauseApp(app: String, isPaused: Bool) -> PostgresQuery<PauseOutcome> {
+        PostgresQuery(
+            """
+            WITH locked AS (
+                SELECT a.id, a.paused_at FROM app a WHERE a.name = $1::text FOR NO KEY UPDATE
+            ), changed AS (
+                UPDATE app a SET paused_at = CASE WHEN $2::bool THEN now() END
+                FROM locked l WHERE a.id = l.id AND (l.paused_at IS NOT NULL) <> $2::bool
+                RETURNING a.id
+            )
+            SELECT EXISTS (SELECT FROM changed) AS changed,
+                   CASE WHEN $2::bool THEN coalesce(l.paused_at, now()) END AS paused_at, $2::bool AS app_paused
+            FROM locked l
+            """, app, isPaused
+        ) { row in try decodeOutcome(row) }
     }
 
-    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> PauseOutcome {
-        try decodeOutcome(row)
+    /// Pauses a kind, a retired one too, or lets it go on; no row: there is no such kind.
+    package static func pauseKind(app: String, kind: String, isPaused: Bool) -> PostgresQuery<PauseOutcome> {
+        PostgresQuery(
+            """
+            WITH locked AS (
+                SELECT k.id, k.paused_at, a.paused_at IS NOT NULL AS app_paused
+                FROM kind k JOIN app a ON a.id = k.app_id
+                WHERE a.name = $1::text AND k.name = $2::text
+                FOR NO KEY UPDATE OF k
+            ), changed AS (
+                UPDATE kind k SET paused_at = CASE WHEN $3::bool THEN now() END
+                FROM locked l WHERE k.id = l.id AND (l.paused_at IS NOT NULL) <> $3::bool
+                RETURNING k.id
+            )
+            SELECT EXISTS (SELECT FROM changed) AS changed,
+                   CASE WHEN $3::bool THEN coalesce(l.paused_at, now()) END AS paused_at, l.app_paused
+            FROM locked l
+            """, app, kind, isPaused
+        ) { row in try decodeOutcome(row) }
     }
 }

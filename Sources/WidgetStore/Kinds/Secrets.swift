@@ -12,78 +12,102 @@ package struct AppSecrets: Hashable, Sendable {
     package let previousExpiresAt: Timestamp?
 }
 
-/// Apps with the state of their secrets.
-package struct ReadSecrets: PostgresStatement {
-    package static let sql = """
-        SELECT a.id, a.name, a.developer_mode, p.replaced_at, p.expires_at
-        FROM app a LEFT JOIN previous_secret p ON p.app_id = a.id AND p.expires_at > now()
-        WHERE $1::text IS NULL OR a.name = $1::text
-        ORDER BY a.name
-        """
+extension WidgetStore {
+    /// Default time for which an app's previous secret stays valid.
+    package static var secretOverlap: Duration { .seconds(86_400) }
 
-    package let parameters: PostgresParameters
+    /// Result of replacing a secret.
+    package struct SecretRotation: Hashable, Sendable {
+        /// False: the app has this secret already, or is not to lose its previous one. Nothing was changed.
+        package let isChanged: Bool
+        package let secrets: AppSecrets
+    }
 
+    /// Gives an app a new signing secret, beside which the present one stays valid for a while. Requests are signed with
+    /// both meanwhile.
+    ///
+    /// - Parameter unlessRotating: whether a rotation under way goes on instead; otherwise its previous secret is dropped.
+    /// - Returns: nil when there is no such app.
+    package func rotateSecret(
+        app: String, to secret: [UInt8], keepingOld overlap: Duration = secretOverlap, unlessRotating: Bool = false
+    ) async throws -> SecretRotation? {
+        try await pool.withTransaction { connection in
+            _ = try await connection.query(.lockManifests())
+            if unlessRotating, let secrets = try await connection.query(.readSecrets(app: app)).first,
+                secrets.previousExpiresAt != nil
+            {
+                return SecretRotation(isChanged: false, secrets: secrets)
+            }
+            _ = try await connection.execute(.keepSecret(app: app, newSecret: secret, keepingOld: overlap))
+            let changed = try await connection.query(.replaceSecret(app: app, secret: secret))
+            return try await connection.query(.readSecrets(app: app)).first.map {
+                SecretRotation(isChanged: !changed.isEmpty, secrets: $0)
+            }
+        }
+    }
+
+    /// Ends the validity of an app's previous secret at once.
+    ///
+    /// - Returns: whether there was one that was valid.
+    package func endSecretRotation(app: String) async throws -> Bool {
+        try await pool.query(.forgetSecret(app: app)).first ?? false
+    }
+}
+
+extension PostgresStatement where Self == Statements {
+    /// Apps with the state of their secrets.
+    ///
     /// - Parameter app: nil: every app.
-    package init(app: String?) {
-        parameters = PostgresParameters(app)
+    package static func readSecrets(app: String?) -> PostgresQuery<AppSecrets> {
+        PostgresQuery(
+            """
+            SELECT a.id, a.name, a.developer_mode, p.replaced_at, p.expires_at
+            FROM app a LEFT JOIN previous_secret p ON p.app_id = a.id AND p.expires_at > now()
+            WHERE $1::text IS NULL OR a.name = $1::text
+            ORDER BY a.name
+            """, app
+        ) { row in
+            AppSecrets(
+                id: try row.value("id"), name: try row.value("name"), isDeveloperMode: try row.value("developer_mode"),
+                replacedAt: try row.optional("replaced_at"), previousExpiresAt: try row.optional("expires_at"))
+        }
     }
 
-    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> AppSecrets {
-        AppSecrets(
-            id: try row.value("id"), name: try row.value("name"), isDeveloperMode: try row.value("developer_mode"),
-            replacedAt: try row.optional("replaced_at"), previousExpiresAt: try row.optional("expires_at"))
-    }
-}
-
-/// Keeps an app's signing secret valid for a while before it is replaced with another one; an earlier one is dropped.
-package struct KeepSecret: PostgresStatement {
-    package static let sql = """
-        WITH present AS (
-            SELECT id, signing_secret FROM app
-            WHERE name = $1::text AND signing_secret <> $2::bytea
-            FOR NO KEY UPDATE
+    /// Keeps an app's signing secret valid for a while before it is replaced with another one; an earlier one is dropped.
+    package static func keepSecret(app: String, newSecret: [UInt8], keepingOld overlap: Duration) -> PostgresQuery<Void>
+    {
+        PostgresQuery(
+            """
+            WITH present AS (
+                SELECT id, signing_secret FROM app
+                WHERE name = $1::text AND signing_secret <> $2::bytea
+                FOR NO KEY UPDATE
+            )
+            INSERT INTO previous_secret AS p (app_id, secret, expires_at, replaced_at)
+            SELECT id, signing_secret, now() + $3::int8 * interval '1 millisecond', now() FROM present
+            ON CONFLICT (app_id) DO UPDATE
+                SET secret = excluded.secret, expires_at = excluded.expires_at, replaced_at = excluded.replaced_at
+            """, app, newSecret, overlap.wholeMilliseconds
         )
-        INSERT INTO previous_secret AS p (app_id, secret, expires_at, replaced_at)
-        SELECT id, signing_secret, now() + $3::int8 * interval '1 millisecond', now() FROM present
-        ON CONFLICT (app_id) DO UPDATE
-            SET secret = excluded.secret, expires_at = excluded.expires_at, replaced_at = excluded.replaced_at
-        """
-
-    package let parameters: PostgresParameters
-
-    package init(app: String, newSecret: [UInt8], keepingOld overlap: Duration) {
-        parameters = PostgresParameters(app, newSecret, overlap.wholeMilliseconds)
-    }
-}
-
-/// Gives an app its next signing secret.
-package struct ReplaceSecret: PostgresStatement {
-    package static let sql = """
-        UPDATE app SET signing_secret = $2::bytea WHERE name = $1::text AND signing_secret <> $2::bytea RETURNING id
-        """
-
-    package let parameters: PostgresParameters
-
-    package init(app: String, secret: [UInt8]) {
-        parameters = PostgresParameters(app, secret)
     }
 
-    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int32 { try row.value("id") }
-}
-
-/// Ends the validity of an app's previous secret. Answers a row when it was valid until now.
-package struct ForgetSecret: PostgresStatement {
-    package static let sql = """
-        DELETE FROM previous_secret p USING app a
-        WHERE a.name = $1::text AND p.app_id = a.id
-        RETURNING p.expires_at > now() AS valid
-        """
-
-    package let parameters: PostgresParameters
-
-    package init(app: String) {
-        parameters = PostgresParameters(app)
+    /// Gives an app its next signing secret.
+    package static func replaceSecret(app: String, secret: [UInt8]) -> PostgresQuery<Int32> {
+        PostgresQuery(
+            """
+            UPDATE app SET signing_secret = $2::bytea WHERE name = $1::text AND signing_secret <> $2::bytea RETURNING id
+            """, app, secret
+        ) { row in try row.value("id") }
     }
 
-    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Bool { try row.value("valid") }
+    /// Ends the validity of an app's previous secret. Answers a row when it was valid until now.
+    package static func forgetSecret(app: String) -> PostgresQuery<Bool> {
+        PostgresQuery(
+            """
+            DELETE FROM previous_secret p USING app a
+            WHERE a.name = $1::text AND p.app_id = a.id
+            RETURNING p.expires_at > now() AS valid
+            """, app
+        ) { row in try row.value("valid") }
+    }
 }

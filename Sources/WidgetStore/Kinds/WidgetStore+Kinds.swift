@@ -36,7 +36,7 @@ extension WidgetStore {
     /// - Throws: ``KindConflict``; `PostgresError`.
     package func difference(_ apps: [AppDefinition]) async throws -> [KindChange] {
         try await pool.withConnection { connection in
-            try await difference(apps, registered: connection.query(ListKinds()), connection)
+            try await difference(apps, registered: connection.query(.listKinds()), connection)
         }
     }
 
@@ -53,28 +53,28 @@ extension WidgetStore {
         _ apps: [AppDefinition], secrets: [String: [UInt8]], freshSecret: @Sendable () -> [UInt8]
     ) async throws -> [KindChange] {
         let changes = try await pool.withTransaction { connection in
-            _ = try await connection.query(LockManifests())
-            let registered = try await connection.query(ListKinds())
+            _ = try await connection.query(.lockManifests())
+            let registered = try await connection.query(.listKinds())
             let changes = try await difference(apps, registered: registered, connection)
             for app in apps {
                 if let secret = secrets[app.name] {
                     // The one before stays valid for a while, so that providers can follow.
                     _ = try await connection.execute(
-                        KeepSecret(app: app.name, newSecret: secret, keepingOld: Self.secretOverlap))
+                        .keepSecret(app: app.name, newSecret: secret, keepingOld: Self.secretOverlap))
                 }
                 let ids = try await connection.query(
-                    UpsertApp(
+                    .upsertApp(
                         name: app.name, isDeveloperMode: app.developerMode, signingSecret: secrets[app.name],
                         freshSecret: freshSecret()))
                 guard let id = ids.first else { continue }
                 for kind in app.kinds {
-                    _ = try await connection.execute(UpsertKind(appID: id, definition: kind))
+                    _ = try await connection.execute(.upsertKind(appID: id, definition: kind))
                     let old = registered.first { $0.isNamed(kind.name, of: app.name) }
                     if let old, old.definition.hasOtherIdentity(than: kind) {
-                        _ = try await connection.execute(BeginMove(appID: id, kind: kind.name))
+                        _ = try await connection.execute(.beginMove(appID: id, kind: kind.name))
                     }
                 }
-                _ = try await connection.execute(RenewPlaceholders(appID: id))
+                _ = try await connection.execute(.renewPlaceholders(appID: id))
             }
             return changes
         }
@@ -102,7 +102,8 @@ extension WidgetStore {
                 var change = KindChange(
                     app: app.name, kind: kind.name, action: fields.isEmpty ? .keep : .change, fields: fields)
                 if old.definition.hasOtherIdentity(than: kind) {
-                    let strays = CountStrays(kindID: old.id, definition: kind, limit: Self.timelineCountLimit)
+                    let strays = Statements.countStrays(
+                        kindID: old.id, definition: kind, limit: Self.timelineCountLimit)
                     change.moving = try await connection.query(strays).first ?? 0
                 }
                 changes.append(change)
@@ -117,7 +118,7 @@ extension WidgetStore {
     /// Requires that all timelines of a retired kind are collected before it is registered again.
     private func requireCollected(_ kind: RegisteredKind, _ connection: PostgresConnection) async throws {
         let limit = Self.timelineCountLimit
-        let left = try await connection.query(CountTimelines(kindID: kind.id, limit: limit)).first ?? 0
+        let left = try await connection.query(Statements.countTimelines(kindID: kind.id, limit: limit)).first ?? 0
         guard left > 0 else { return }
         throw KindConflict(
             app: kind.app, kind: kind.definition.name,
@@ -144,5 +145,36 @@ extension KindDefinition {
 extension RegisteredKind {
     fileprivate func isNamed(_ kind: String, of app: String) -> Bool {
         Text.equal(self.app, app) && Text.equal(definition.name, kind)
+    }
+}
+
+extension WidgetStore {
+    /// Registers one kind of an app, or changes it, as a manifest that lists it would; its other kinds and the app itself
+    /// are left as they are.
+    ///
+    /// - Parameter isDryRun: returns the change without making it.
+    /// - Returns: nil when the app is not registered. Only a manifest registers apps, since they have secrets.
+    /// - Throws: ``KindConflict`` when the kind is still being retired; `PostgresError`.
+    package func put(
+        _ definition: KindDefinition, of app: String, isDryRun: Bool = false
+    ) async throws -> KindChange? {
+        let change: KindChange? = try await pool.withTransaction { connection in
+            _ = try await connection.query(.lockManifests())
+            let apps = try await connection.query(.listApps())
+            guard let appID = apps.first(where: { Text.equal($0.name, app) })?.id else { return nil }
+            let registered = try await connection.query(.listKinds(app: app))
+            let changes = try await difference(
+                [AppDefinition(name: app, kinds: [definition])], registered: registered, connection)
+            guard let change = changes.first(where: { Text.equal($0.kind, definition.name) }) else { return nil }
+            if isDryRun || change.action == .keep { return change }
+            _ = try await connection.execute(.upsertKind(appID: appID, definition: definition))
+            if change.moving != nil {
+                _ = try await connection.execute(.beginMove(appID: appID, kind: definition.name))
+            }
+            _ = try await connection.execute(.renewPlaceholders(appID: appID))
+            return change
+        }
+        if !isDryRun, change?.moving != nil { await notifyWorkers() }
+        return change
     }
 }

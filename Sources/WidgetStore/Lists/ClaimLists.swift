@@ -18,76 +18,43 @@ package struct ClaimWish: Hashable, Sendable {
 }
 
 /// One row of a claim: a list with one of its timelines; or with none, if all are superseded.
-package struct ClaimRow: Sendable {
-    package let list: Int64
-    package let kindID: Int32
-    package let lane: ReloadLane
-    package let dueAt: Timestamp
-    package let readySince: Timestamp
-    package let generation: Int64?
-    package let token: Int64
-    package let suspects: [Int64]
-    package let timeline: ClaimedTimeline?
-}
+package typealias ClaimRow = (list: LeasedList, readySince: Timestamp, timeline: ClaimedTimeline?)
 
-/// Leases ready lists and reads the timelines that they stand for, with the counters of their kinds, in one snapshot. No row
-/// of `timeline` is written.
-///
-/// The token is the lease of the lists and the revision of what will be stored. Taken inside the statement, it is above
-/// every revision that its snapshot holds.
-package struct ClaimLists: PostgresStatement {
-    private static let wanted = InputColumns<ClaimWish>([
-        .init("kind_id") { $0.kindID }, .init("lane") { $0.lane },
-        .init("lists") { Int32(clamping: $0.lists) },
-        .init("since") { $0.since },
-    ])
+private let wanted = InputColumns<ClaimWish>([
+    .init("kind_id") { $0.kindID }, .init("lane") { $0.lane },
+    .init("lists") { Int32(clamping: $0.lists) },
+    .init("since") { $0.since },
+])
 
-    package static let sql = """
-        WITH token AS MATERIALIZED (
-            SELECT nextval('token') AS token
-        ), picked AS (
-            SELECT p.id, p.ready_at FROM \(wanted.rows("i"))
-            JOIN kind k ON k.id = i.kind_id JOIN app a ON a.id = k.app_id
-            CROSS JOIN LATERAL (
-                SELECT w.id, w.ready_at FROM work w
-                WHERE w.kind_id = i.kind_id AND w.lane = i.lane AND w.ready_at <= now() AND w.ready_at >= i.since
-                ORDER BY w.ready_at LIMIT i.lists FOR UPDATE SKIP LOCKED
-            ) p
-            WHERE k.paused_at IS NULL AND a.paused_at IS NULL
-        ), leased AS (
-            UPDATE work w
-            SET ready_at = now() + $\(wanted.count + 1)::int8 * interval '1 millisecond', lease = token.token,
-                leases = least(w.leases + 1, 32767)
-            FROM picked p, token WHERE w.id = p.id AND w.id = ANY (ARRAY(SELECT id FROM picked))
-            RETURNING w.id, w.kind_id, w.lane, w.due_at, w.generation, w.lease, w.leases, w.timelines,
-                p.ready_at AS ready_since
-        )
-        SELECT l.id AS list, l.kind_id AS list_kind, l.lane, l.due_at, l.ready_since, l.generation AS list_generation,
-               l.lease, CASE WHEN l.leases > 1 THEN l.timelines END AS suspects, live.*
-        FROM leased l LEFT JOIN LATERAL (
-            SELECT \(ClaimedTimeline.columns())
-            FROM unnest(l.timelines) i (id) JOIN timeline t ON t.id = i.id JOIN kind k ON k.id = t.kind_id
-            WHERE CASE WHEN l.generation IS NULL THEN t.listed_at = l.due_at
-                       ELSE t.generation < l.generation AND l.generation > k.cancelled_generation END
-        ) live ON true
-        """
-
-    package var parameters = PostgresParameters()
-
-    package init(_ wishes: [ClaimWish], lease: Duration) {
-        Self.wanted.bind(wishes, to: &parameters)
-        parameters.append(lease.wholeMilliseconds)
-    }
-
-    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> ClaimRow {
-        let isEmpty = try row.optional("row", as: Int64.self) == nil
-        return ClaimRow(
-            list: try row.value("list"), kindID: try row.value("list_kind"), lane: try row.value("lane"),
-            dueAt: try row.value("due_at"), readySince: try row.value("ready_since"),
-            generation: try row.optional("list_generation"), token: try row.value("lease"),
-            suspects: try row.optionalArray("suspects") ?? [], timeline: isEmpty ? nil : try ClaimedTimeline(row))
-    }
-}
+private let claimListsSQL = """
+    WITH token AS MATERIALIZED (
+        SELECT nextval('token') AS token
+    ), picked AS (
+        SELECT p.id, p.ready_at FROM \(wanted.rows("i"))
+        JOIN kind k ON k.id = i.kind_id JOIN app a ON a.id = k.app_id
+        CROSS JOIN LATERAL (
+            SELECT w.id, w.ready_at FROM work w
+            WHERE w.kind_id = i.kind_id AND w.lane = i.lane AND w.ready_at <= now() AND w.ready_at >= i.since
+            ORDER BY w.ready_at LIMIT i.lists FOR UPDATE SKIP LOCKED
+        ) p
+        WHERE k.paused_at IS NULL AND a.paused_at IS NULL
+    ), leased AS (
+        UPDATE work w
+        SET ready_at = now() + $\(wanted.count + 1)::int8 * interval '1 millisecond', lease = token.token,
+            leases = least(w.leases + 1, 32767)
+        FROM picked p, token WHERE w.id = p.id AND w.id = ANY (ARRAY(SELECT id FROM picked))
+        RETURNING w.id, w.kind_id, w.lane, w.due_at, w.generation, w.lease, w.leases, w.timelines,
+            p.ready_at AS ready_since
+    )
+    SELECT l.id AS list, l.kind_id AS list_kind, l.lane, l.due_at, l.ready_since, l.generation AS list_generation,
+           l.lease, CASE WHEN l.leases > 1 THEN l.timelines END AS suspects, live.*
+    FROM leased l LEFT JOIN LATERAL (
+        SELECT \(ClaimedTimeline.columns())
+        FROM unnest(l.timelines) i (id) JOIN timeline t ON t.id = i.id JOIN kind k ON k.id = t.kind_id
+        WHERE CASE WHEN l.generation IS NULL THEN t.listed_at = l.due_at
+                   ELSE t.generation < l.generation AND l.generation > k.cancelled_generation END
+    ) live ON true
+    """
 
 /// The lists of one claim.
 package struct Claim: Sendable {
@@ -102,69 +69,93 @@ package struct Claim: Sendable {
         self.lists = lists
     }
 
-    /// Groups the rows of a claim by list; nil: nothing was claimed.
-    package init?(_ rows: [ClaimRow]) {
-        guard let first = rows.first else { return nil }
+    /// Groups timelines by list; nil: there are no lists.
+    private init?(_ token: Int64?, _ items: [(list: LeasedList, timeline: ClaimedTimeline?)]) {
+        guard let token, !items.isEmpty else { return nil }
         var lists: [LeasedList] = []
         var places: [Int64: Int] = [:]
-        for row in rows {
-            let place: Int
-            if let known = places[row.list] {
-                place = known
-            } else {
-                place = lists.count
-                places[row.list] = place
-                lists.append(
-                    LeasedList(
-                        id: row.list, kindID: row.kindID, lane: row.lane, dueAt: row.dueAt, generation: row.generation,
-                        lease: row.token, suspects: row.suspects, timelines: []))
+        for (list, timeline) in items {
+            let place = places[list.id] ?? lists.count
+            if place == lists.count {
+                places[list.id] = place
+                lists.append(list)
             }
-            if let timeline = row.timeline { lists[place].timelines.append(timeline) }
+            if let timeline { lists[place].timelines.append(timeline) }
         }
-        self.init(token: first.token, lists: lists)
+        self.init(token: token, lists: lists)
+    }
+
+    /// The lists of a claim's rows; nil: nothing was claimed.
+    package init?(_ rows: [ClaimRow]) {
+        self.init(rows.first?.list.lease, rows.map { ($0.list, $0.timeline) })
+    }
+
+    /// The lists that a mark appended leased to this process; nil: none.
+    package init?(_ marked: [MarkedTimeline], token: Int64) {
+        var items: [(list: LeasedList, timeline: ClaimedTimeline?)] = []
+        for marked in marked {
+            guard let hold = marked.list else { continue }
+            let list = LeasedList(
+                id: hold.id, kindID: marked.timeline.kindID, lane: marked.lane, dueAt: marked.listedAt,
+                lease: hold.lease, timelines: [])
+            items.append((list: list, timeline: marked.timeline))
+        }
+        self.init(token, items)
     }
 }
 
-/// Kinds and lanes with ready lists: found by skipping through the index, whatever the length of the backlog.
-package struct ReadyLists: PostgresStatement {
-    package struct Row: Sendable, Hashable {
-        package let kindID: Int32
-        package let lane: ReloadLane
-        /// Number of ready lists, counted up to the limit, and of timelines in them.
-        package let lists: Int
-        package let timelines: Int
+package struct ReadyLists: Sendable, Hashable {
+    package let kindID: Int32
+    package let lane: ReloadLane
+    /// Number of ready lists, counted up to the limit, and of timelines in them.
+    package let lists: Int
+    package let timelines: Int
+}
+
+private let input = InputColumns<ClaimWish>([
+    .init("kind_id") { $0.kindID }, .init("lane") { $0.lane }, .init("since") { $0.since },
+])
+
+private let readyListsSQL = """
+    SELECT q.kind_id, q.lane, r.lists, r.timelines
+    FROM \(input.rows("q"))
+    CROSS JOIN LATERAL (
+        SELECT count(*) AS lists, sum(cardinality(w.timelines)) AS timelines FROM (
+            SELECT w.timelines FROM work w
+            WHERE w.kind_id = q.kind_id AND w.lane = q.lane AND w.ready_at <= now() AND w.ready_at >= q.since
+            ORDER BY w.ready_at LIMIT $\(input.count + 1)::int8) w
+    ) r
+    WHERE r.lists > 0
+    """
+
+extension PostgresStatement where Self == Statements {
+    /// Leases ready lists and reads the timelines that they stand for, with the counters of their kinds, in one snapshot. No row
+    /// of `timeline` is written.
+    ///
+    /// The token is the lease of the lists and the revision of what will be stored. Taken inside the statement, it is above
+    /// every revision that its snapshot holds.
+    package static func claimLists(_ wishes: [ClaimWish], lease: Duration) -> PostgresQuery<ClaimRow> {
+        PostgresQuery(claimListsSQL, binding: wanted.parameters(wishes, lease.wholeMilliseconds)) { row in
+            let isEmpty = try row.optional("row", as: Int64.self) == nil
+            let list = LeasedList(
+                id: try row.value("list"), kindID: try row.value("list_kind"), lane: try row.value("lane"),
+                dueAt: try row.value("due_at"), generation: try row.optional("list_generation"),
+                lease: try row.value("lease"), suspects: try row.optionalArray("suspects") ?? [], timelines: [])
+            return (list, try row.value("ready_since"), isEmpty ? nil : try ClaimedTimeline(row))
+        }
     }
 
-    private static let input = InputColumns<ClaimWish>([
-        .init("kind_id") { $0.kindID }, .init("lane") { $0.lane }, .init("since") { $0.since },
-    ])
-
-    package static let sql = """
-        SELECT q.kind_id, q.lane, r.lists, r.timelines
-        FROM \(input.rows("q"))
-        CROSS JOIN LATERAL (
-            SELECT count(*) AS lists, sum(cardinality(w.timelines)) AS timelines FROM (
-                SELECT w.timelines FROM work w
-                WHERE w.kind_id = q.kind_id AND w.lane = q.lane AND w.ready_at <= now() AND w.ready_at >= q.since
-                ORDER BY w.ready_at LIMIT $\(input.count + 1)::int8) w
-        ) r
-        WHERE r.lists > 0
-        """
-
-    package var parameters = PostgresParameters()
-
+    /// Kinds and lanes with ready lists: found by skipping through the index, whatever the length of the backlog.
+    ///
     /// - Parameters:
     ///   - queues: kinds and lanes to look at, each from `since` on.
     ///   - limit: lists that are counted of each.
-    package init(_ queues: [ClaimWish], limit: Int) {
-        Self.input.bind(queues, to: &parameters)
-        parameters.append(limit)
-    }
-
-    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row {
-        Row(
-            kindID: try row.value("kind_id"), lane: try row.value("lane"),
-            lists: try row.value("lists"),
-            timelines: try row.value("timelines"))
+    package static func readyLists(_ queues: [ClaimWish], limit: Int) -> PostgresQuery<ReadyLists> {
+        PostgresQuery(readyListsSQL, binding: input.parameters(queues, limit)) { row in
+            ReadyLists(
+                kindID: try row.value("kind_id"), lane: try row.value("lane"),
+                lists: try row.value("lists"),
+                timelines: try row.value("timelines"))
+        }
     }
 }

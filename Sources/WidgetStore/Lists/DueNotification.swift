@@ -2,18 +2,18 @@ package import Logging
 package import PostgresClient
 import Synchronization
 
-/// Wakes the workers of other processes. Never inside a transaction that writes, since NOTIFY serialises commits.
-package struct NotifyDue: PostgresStatement {
-    package static let channel = "freshet_due"
-
-    package static let sql = "SELECT pg_notify('freshet_due', '')"
-
-    package init() {}
+extension PostgresStatement where Self == Statements {
+    /// Wakes the workers of other processes. Never inside a transaction that writes, since NOTIFY serialises commits.
+    package static func notifyDue() -> PostgresQuery<Void> {
+        PostgresQuery("SELECT pg_notify('freshet_due', '')")
+    }
 }
 
 /// Tells the workers of other processes that lists are ready. While no other worker is registered, ``signal()`` does nothing:
 /// no task is woken and no statement is sent.
 package final class DueNotifier: Sendable {
+    package static let channel = "freshet_due"
+
     private let pool: PostgresPool
     private let worker: PostgresUUID?
     private let interval: Duration
@@ -52,7 +52,7 @@ package final class DueNotifier: Sendable {
             do {
                 try await work.wait(past: mark)
                 mark = work.mark(.timelines)
-                _ = try await pool.query(NotifyDue())
+                _ = try await pool.query(.notifyDue())
             } catch is CancellationError {
                 return
             } catch {
@@ -65,7 +65,7 @@ package final class DueNotifier: Sendable {
     private func look() async {
         while !Task.isCancelled {
             do {
-                let others = try await pool.query(OtherWorkers(than: worker)).first ?? true
+                let others = try await pool.query(.otherWorkers(than: worker)).first ?? true
                 othersAreRegistered.store(others, ordering: .relaxed)
             } catch {
                 logger.debug("cannot look for other workers", metadata: ["error": "\(error)"])

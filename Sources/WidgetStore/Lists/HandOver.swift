@@ -27,25 +27,3 @@ package struct HandOverGrant: Sendable {
         self.grantedAt = grantedAt
     }
 }
-
-extension Claim {
-    /// The lists that a mark appended leased to this process; nil: none.
-    package init?(_ marked: [MarkedTimeline], token: Int64) {
-        var lists: [LeasedList] = []
-        var places: [Int64: Int] = [:]
-        for marked in marked {
-            guard let hold = marked.list else { continue }
-            if let place = places[hold.id] {
-                lists[place].timelines.append(marked.timeline)
-            } else {
-                places[hold.id] = lists.count
-                lists.append(
-                    LeasedList(
-                        id: hold.id, kindID: marked.timeline.kindID, lane: marked.lane, dueAt: marked.listedAt,
-                        lease: hold.lease, timelines: [marked.timeline]))
-            }
-        }
-        guard !lists.isEmpty else { return nil }
-        self.init(token: token, lists: lists)
-    }
-}

@@ -37,8 +37,6 @@ package final class WorkSignal: Sendable {
 
     private struct State {
         var counts = Work.allCases.map { _ in UInt64(0) }
-        /// Count up to which ``wait(timeout:clock:)`` has returned.
-        var seen: UInt64 = 0
         var waiters: [UInt64: Waiter] = [:]
         var nextWaiter: UInt64 = 0
 
@@ -118,17 +116,5 @@ package final class WorkSignal: Sendable {
             defer { group.cancelAll() }
             return try await group.next() ?? false
         }
-    }
-
-    /// For a single waiting task: waits at most `timeout` for a signal of due timelines after the previous call; returns
-    /// whether there was one.
-    ///
-    /// - Throws: `CancellationError` when the task is cancelled.
-    @discardableResult
-    package func wait(timeout: Duration, clock: some Clock<Duration> = ContinuousClock()) async throws -> Bool {
-        let mark = Mark(work: .timelines, count: state.withLock { $0.seen })
-        let isSignalled = try await wait(past: mark, timeout: timeout, clock: clock)
-        state.withLock { $0.seen = $0.counts[Work.timelines.rawValue] }
-        return isSignalled
     }
 }

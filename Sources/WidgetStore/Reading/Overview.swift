@@ -1,46 +1,46 @@
 package import PostgresClient
 
-/// Counts over the whole store, for the demo. Full scans: not for a loop on a large database.
-package struct Overview: PostgresStatement {
-    package struct Row: Hashable, Sendable {
-        package let widgets: Int64
-        package let timelines: Int64
-        /// Timelines with something to do now.
-        package let due: Int64
-        /// Timelines in leased lists.
-        package let leased: Int64
-        /// Timelines with a request newer than the stored content.
-        package let stale: Int64
-        package let stored: Int64
-        /// Sum of the targeted requests: one for each event and timeline that it hit, plus one a timeline.
-        package let requested: Int64
-        package let sweeps: Int64
-        package let deadLetters: Int64
-        package let deadLettersToForward: Int64
-    }
+package struct Overview: Hashable, Sendable {
+    package let widgets: Int64
+    package let timelines: Int64
+    /// Timelines with something to do now.
+    package let due: Int64
+    /// Timelines in leased lists.
+    package let leased: Int64
+    /// Timelines with a request newer than the stored content.
+    package let stale: Int64
+    package let stored: Int64
+    /// Sum of the targeted requests: one for each event and timeline that it hit, plus one a timeline.
+    package let requested: Int64
+    package let sweeps: Int64
+    package let deadLetters: Int64
+    package let deadLettersToForward: Int64
+}
 
-    package static let sql = """
-        SELECT (SELECT count(*) FROM widget WHERE timeline_id IS NOT NULL) AS widgets, count(*) AS timelines,
-               count(*) FILTER (WHERE \(RowFormula().nextLook) <= now()) AS due,
-               (SELECT coalesce(sum(cardinality(timelines)), 0)::int8 FROM work
-                WHERE lease IS NOT NULL AND ready_at > now()) AS leased,
-               count(*) FILTER (WHERE \(RowFormula.isStale)) AS stale,
-               count(*) FILTER (WHERE t.content_revision > 0) AS stored,
-               coalesce(sum(t.requested), 0)::int8 AS requested, (SELECT count(*) FROM sweep) AS sweeps,
-               (SELECT count(*) FROM dead_letter) AS dead_letters,
-               (SELECT count(*) FROM dead_letter
-                WHERE forwarded_at IS NULL AND unforwardable_at IS NULL AND cause <> 'diverted') AS to_forward
-        FROM timeline t
-        JOIN kind k ON k.id = t.kind_id
-        """
+private let overviewSQL = """
+    SELECT (SELECT count(*) FROM widget WHERE timeline_id IS NOT NULL) AS widgets, count(*) AS timelines,
+           count(*) FILTER (WHERE \(RowFormula().nextLook) <= now()) AS due,
+           (SELECT coalesce(sum(cardinality(timelines)), 0)::int8 FROM work
+            WHERE lease IS NOT NULL AND ready_at > now()) AS leased,
+           count(*) FILTER (WHERE \(RowFormula.isStale)) AS stale,
+           count(*) FILTER (WHERE t.content_revision > 0) AS stored,
+           coalesce(sum(t.requested), 0)::int8 AS requested, (SELECT count(*) FROM sweep) AS sweeps,
+           (SELECT count(*) FROM dead_letter) AS dead_letters,
+           (SELECT count(*) FROM dead_letter
+            WHERE forwarded_at IS NULL AND unforwardable_at IS NULL AND cause <> 'diverted') AS to_forward
+    FROM timeline t
+    JOIN kind k ON k.id = t.kind_id
+    """
 
-    package init() {}
-
-    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row {
-        Row(
-            widgets: try row.value("widgets"), timelines: try row.value("timelines"), due: try row.value("due"),
-            leased: try row.value("leased"), stale: try row.value("stale"), stored: try row.value("stored"),
-            requested: try row.value("requested"), sweeps: try row.value("sweeps"),
-            deadLetters: try row.value("dead_letters"), deadLettersToForward: try row.value("to_forward"))
+extension PostgresStatement where Self == Statements {
+    /// Counts over the whole store, for the demo. Full scans: not for a loop on a large database.
+    package static func overview() -> PostgresQuery<Overview> {
+        PostgresQuery(overviewSQL) { row in
+            Overview(
+                widgets: try row.value("widgets"), timelines: try row.value("timelines"), due: try row.value("due"),
+                leased: try row.value("leased"), stale: try row.value("stale"), stored: try row.value("stored"),
+                requested: try row.value("requested"), sweeps: try row.value("sweeps"),
+                deadLetters: try row.value("dead_letters"), deadLettersToForward: try row.value("to_forward"))
+        }
     }
 }

@@ -1,116 +1,170 @@
 package import PostgresClient
-import WidgetModel
+package import WidgetModel
 
-/// A widget with all that explains its timeline, in one snapshot; a removed widget too. Only of the app that is named.
-package struct ReadExplanation: PostgresStatement {
-    /// Most widgets of the timeline that are counted.
-    private static let widgets = 65
+/// Most widgets of the timeline that are counted.
+private let widgets = 65
 
-    package static let sql = """
-        SELECT \(ClaimedTimeline.columns()), a.name AS app, a.developer_mode, a.paused_at AS app_paused_at,
-               d.definition::text AS definition, k.paused_at AS kind_paused_at, k.retired_at, k.bumped_at,
-               w.id AS widget, w.family AS widget_family, w.user_id AS widget_user, w.device_id, w.placed_at AS widget_placed_at,
-               w.timeline_id, t.listed_lane, t.last_decision, t.decision_rule, t.decided_at, t.decision_topic,
-               t.decision_partition, t.decision_offset, t.decision_reason, t.fetch_milliseconds, t.stored_at,
-               octet_length(t.content) AS content_bytes, p.stored_at AS snapshot_at, h.fetched_at AS placeholder_at,
-               l.lease AS list_lease, l.ready_at AS list_ready_at, v.widgets
-        FROM app a
-        JOIN widget w ON w.app_id = a.id
-        JOIN kind k ON k.id = w.kind_id AND k.app_id = a.id
-        JOIN kind_definition d ON d.kind_id = k.id
-        LEFT JOIN timeline t ON t.id = w.timeline_id AND t.kind_id = k.id
-        LEFT JOIN snapshot p ON p.timeline_id = t.id
-        LEFT JOIN placeholder h ON h.kind_id = k.id AND h.family = w.family AND h.locale = w.locale
-            AND h.time_zone = coalesce(t.time_zone, '') AND h.content IS NOT NULL
-        LEFT JOIN LATERAL (
-            -- Leases are at most an hour.
-            SELECT o.lease, o.ready_at FROM work o
-            WHERE o.kind_id = k.id AND o.ready_at <= now() + interval '1 hour' AND o.lease IS NOT NULL
-                AND t.id = ANY (o.timelines)
-                AND CASE WHEN o.generation IS NULL THEN t.listed_at = o.due_at ELSE t.generation < o.generation END
-            ORDER BY o.ready_at DESC LIMIT 1
-        ) l ON t.id IS NOT NULL
-        LEFT JOIN LATERAL (
-            SELECT count(*) AS widgets FROM (SELECT FROM widget o WHERE o.timeline_id = t.id LIMIT \(widgets)) c
-        ) v ON t.id IS NOT NULL
-        WHERE a.name = $1::text AND w.id = $2::text AND w.device_id <> ''
-        """
+private func timeline(
+    _ claimed: ClaimedTimeline, _ row: borrowing PostgresRow
+) throws(PostgresError) -> WidgetExplanation.Timeline {
+    var content: WidgetExplanation.Content?
+    if let bytes = try row.optional("content_bytes", as: Int32.self) {
+        content = WidgetExplanation.Content(
+            revision: claimed.contentRevision, storedAt: try row.value("stored_at"), bytes: Int(bytes))
+    }
+    return WidgetExplanation.Timeline(
+        facts: try facts(claimed, row, isStored: content != nil), widgets: try row.value("widgets"),
+        viewedAt: claimed.viewedAt, content: content, causes: try causes(claimed, row))
+}
 
-    package let parameters: PostgresParameters
+private func facts(
+    _ claimed: ClaimedTimeline, _ row: borrowing PostgresRow, isStored: Bool
+) throws(PostgresError) -> ReloadFacts {
+    var facts = ReloadFacts(readAt: claimed.readAt)
+    facts.timeline = claimed.state
+    facts.kind = claimed.kind
+    facts.lane = try row.value("listed_lane")
+    facts.listedAt = claimed.listedAt
+    if let token = try row.optional("list_lease", as: Int64.self) {
+        facts.lease = ReloadFacts.Lease(token: token, endsAt: try row.value("list_ready_at"))
+    }
+    facts.renderedAt = claimed.renderedAt
+    facts.requestedAt = claimed.requestedAt
+    facts.decision = Decision(rawValue: try row.value("last_decision")) ?? .none
+    facts.rule = ReloadRule(rawValue: try row.value("decision_rule")) ?? .none
+    facts.decidedAt = try row.optional("decided_at")
+    facts.fetchTime = try row.optional("fetch_milliseconds", as: Int32.self).map { .milliseconds(Int64($0)) }
+    facts.attempts = Int(claimed.attempts)
+    facts.ledger = claimed.ledger
+    facts.views = claimed.views
+    facts.isStored = isStored
+    facts.snapshotAt = try row.optional("snapshot_at")
+    facts.placeholderAt = try row.optional("placeholder_at")
+    facts.kindPausedAt = try row.optional("kind_paused_at")
+    facts.appPausedAt = try row.optional("app_paused_at")
+    facts.isRetired = try row.optional("retired_at", as: Timestamp.self) != nil
+    return facts
+}
 
-    package init(app: String, widget: String) {
-        parameters = PostgresParameters(app, widget)
+private func causes(
+    _ claimed: ClaimedTimeline, _ row: borrowing PostgresRow
+) throws(PostgresError) -> [ExplainedCause] {
+    let causes = [
+        ExplainedCause(
+            role: .request, position: try row.cause("cause_topic", "cause_partition", "cause_offset"),
+            reason: try row.reason("cause_reason"), appliedAt: claimed.requestedAt),
+        ExplainedCause(
+            role: .decision, position: try row.cause("decision_topic", "decision_partition", "decision_offset"),
+            reason: try row.reason("decision_reason"), appliedAt: try row.optional("decided_at")),
+        ExplainedCause(
+            role: .kind, position: try row.cause("kind_topic", "kind_partition", "kind_offset"),
+            reason: try row.reason("kind_reason"), appliedAt: try row.optional("bumped_at")),
+    ]
+    return causes.filter { $0.position != nil || $0.reason != nil }
+}
+
+private let readExplanationSQL = """
+    SELECT \(ClaimedTimeline.columns()), a.name AS app, a.developer_mode, a.paused_at AS app_paused_at,
+           d.definition::text AS definition, k.paused_at AS kind_paused_at, k.retired_at, k.bumped_at,
+           w.id AS widget, w.family AS widget_family, w.user_id AS widget_user, w.device_id, w.placed_at AS widget_placed_at,
+           w.timeline_id, t.listed_lane, t.last_decision, t.decision_rule, t.decided_at, t.decision_topic,
+           t.decision_partition, t.decision_offset, t.decision_reason, t.fetch_milliseconds, t.stored_at,
+           octet_length(t.content) AS content_bytes, p.stored_at AS snapshot_at, h.fetched_at AS placeholder_at,
+           l.lease AS list_lease, l.ready_at AS list_ready_at, v.widgets
+    FROM app a
+    JOIN widget w ON w.app_id = a.id
+    JOIN kind k ON k.id = w.kind_id AND k.app_id = a.id
+    JOIN kind_definition d ON d.kind_id = k.id
+    LEFT JOIN timeline t ON t.id = w.timeline_id AND t.kind_id = k.id
+    LEFT JOIN snapshot p ON p.timeline_id = t.id
+    LEFT JOIN placeholder h ON h.kind_id = k.id AND h.family = w.family AND h.locale = w.locale
+        AND h.time_zone = coalesce(t.time_zone, '') AND h.content IS NOT NULL
+    LEFT JOIN LATERAL (
+        -- Leases are at most an hour.
+        SELECT o.lease, o.ready_at FROM work o
+        WHERE o.kind_id = k.id AND o.ready_at <= now() + interval '1 hour' AND o.lease IS NOT NULL
+            AND t.id = ANY (o.timelines)
+            AND CASE WHEN o.generation IS NULL THEN t.listed_at = o.due_at ELSE t.generation < o.generation END
+        ORDER BY o.ready_at DESC LIMIT 1
+    ) l ON t.id IS NOT NULL
+    LEFT JOIN LATERAL (
+        SELECT count(*) AS widgets FROM (SELECT FROM widget o WHERE o.timeline_id = t.id LIMIT \(widgets)) c
+    ) v ON t.id IS NOT NULL
+    WHERE a.name = $1::text AND w.id = $2::text AND w.device_id <> ''
+    """
+
+/// All that explains why a widget's timeline was or was not reloaded, and when it will be. No content, no secret.
+package struct WidgetExplanation: Sendable {
+    package let widget: String
+    package let app: String
+    package let kind: KindDefinition
+    package let isDeveloperMode: Bool
+    package let family: WidgetFamily
+    package let user: String
+    package let device: String
+    package let placedAt: Timestamp
+    /// `nil` once the widget is removed, or while its timeline is being replaced; so the timeline.
+    package let timelineID: TimelineID?
+    package let isRemoved: Bool
+    package let timeline: Timeline?
+    package let readAt: Timestamp
+
+    package struct Timeline: Sendable {
+        package let facts: ReloadFacts
+        /// Widgets that show it, counted up to 65.
+        package let widgets: Int
+        /// The last counted view of one of them.
+        package let viewedAt: Timestamp?
+        package let content: Content?
+        /// Causes of the latest request, decision and reload of everyone, as far as they are known.
+        package let causes: [ExplainedCause]
     }
 
-    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> WidgetExplanation {
-        let app: String = try row.value("app")
-        let claimed = try row.optional("row", as: Int64.self) == nil ? nil : try ClaimedTimeline(row)
-        return WidgetExplanation(
-            widget: try row.value("widget"), app: app, kind: try row.definition("definition", of: app),
-            isDeveloperMode: try row.value("developer_mode"), family: try row.value("widget_family"),
-            user: try row.value("widget_user"), device: try row.value("device_id"),
-            placedAt: try row.value("widget_placed_at"), timelineID: claimed?.id,
-            isRemoved: try row.optional("timeline_id", as: Int64.self) == nil,
-            timeline: try claimed.map { claimed throws(PostgresError) in try timeline(claimed, row) },
-            readAt: try row.value("read_at"))
+    /// Stored content, described.
+    package struct Content: Hashable, Sendable {
+        package let revision: Int64
+        package let storedAt: Timestamp
+        package let bytes: Int
     }
 
-    private static func timeline(
-        _ claimed: ClaimedTimeline, _ row: borrowing PostgresRow
-    ) throws(PostgresError) -> WidgetExplanation.Timeline {
-        var content: WidgetExplanation.Content?
-        if let bytes = try row.optional("content_bytes", as: Int32.self) {
-            content = WidgetExplanation.Content(
-                revision: claimed.contentRevision, storedAt: try row.value("stored_at"), bytes: Int(bytes))
+    package var rules: ReloadRules { ReloadRules(kind, developerMode: isDeveloperMode) }
+
+    package var explanation: Explanation? { timeline.map { Explanation($0.facts, rules: rules) } }
+}
+
+/// An event that affected a timeline, with its position in Kafka.
+package struct ExplainedCause: Hashable, Sendable {
+    package enum Role: String, CaseIterable, Sendable {
+        /// The latest request to a person, a device or a widget that hit the timeline.
+        case request
+        /// The request of the last decision.
+        case decision
+        /// The latest reload of everyone.
+        case kind
+    }
+
+    package let role: Role
+    /// Nil for a cause that is no event, such as the policy.
+    package let position: EventPosition?
+    package let reason: ReloadReason?
+    /// The database's time when it was applied.
+    package let appliedAt: Timestamp?
+}
+
+extension PostgresStatement where Self == Statements {
+    /// A widget with all that explains its timeline, in one snapshot; a removed widget too. Only of the app that is named.
+    package static func readExplanation(app: String, widget: String) -> PostgresQuery<WidgetExplanation> {
+        PostgresQuery(readExplanationSQL, app, widget) { row in
+            let app: String = try row.value("app")
+            let claimed = try row.optional("row", as: Int64.self) == nil ? nil : try ClaimedTimeline(row)
+            return WidgetExplanation(
+                widget: try row.value("widget"), app: app, kind: try row.definition("definition", of: app),
+                isDeveloperMode: try row.value("developer_mode"), family: try row.value("widget_family"),
+                user: try row.value("widget_user"), device: try row.value("device_id"),
+                placedAt: try row.value("widget_placed_at"), timelineID: claimed?.id,
+                isRemoved: try row.optional("timeline_id", as: Int64.self) == nil,
+                timeline: try claimed.map { claimed throws(PostgresError) in try timeline(claimed, row) },
+                readAt: try row.value("read_at"))
         }
-        return WidgetExplanation.Timeline(
-            facts: try facts(claimed, row, isStored: content != nil), widgets: try row.value("widgets"),
-            viewedAt: claimed.viewedAt, content: content, causes: try causes(claimed, row))
-    }
-
-    private static func facts(
-        _ claimed: ClaimedTimeline, _ row: borrowing PostgresRow, isStored: Bool
-    ) throws(PostgresError) -> ReloadFacts {
-        var facts = ReloadFacts(readAt: claimed.readAt)
-        facts.timeline = claimed.state
-        facts.kind = claimed.kind
-        facts.lane = try row.value("listed_lane")
-        facts.listedAt = claimed.listedAt
-        if let token = try row.optional("list_lease", as: Int64.self) {
-            facts.lease = ReloadFacts.Lease(token: token, endsAt: try row.value("list_ready_at"))
-        }
-        facts.renderedAt = claimed.renderedAt
-        facts.requestedAt = claimed.requestedAt
-        facts.decision = Decision(rawValue: try row.value("last_decision")) ?? .none
-        facts.rule = ReloadRule(rawValue: try row.value("decision_rule")) ?? .none
-        facts.decidedAt = try row.optional("decided_at")
-        facts.fetchTime = try row.optional("fetch_milliseconds", as: Int32.self).map { .milliseconds(Int64($0)) }
-        facts.attempts = Int(claimed.attempts)
-        facts.ledger = claimed.ledger
-        facts.views = claimed.views
-        facts.isStored = isStored
-        facts.snapshotAt = try row.optional("snapshot_at")
-        facts.placeholderAt = try row.optional("placeholder_at")
-        facts.kindPausedAt = try row.optional("kind_paused_at")
-        facts.appPausedAt = try row.optional("app_paused_at")
-        facts.isRetired = try row.optional("retired_at", as: Timestamp.self) != nil
-        return facts
-    }
-
-    private static func causes(
-        _ claimed: ClaimedTimeline, _ row: borrowing PostgresRow
-    ) throws(PostgresError) -> [ExplainedCause] {
-        let causes = [
-            ExplainedCause(
-                role: .request, position: try row.cause("cause_topic", "cause_partition", "cause_offset"),
-                reason: try row.reason("cause_reason"), appliedAt: claimed.requestedAt),
-            ExplainedCause(
-                role: .decision, position: try row.cause("decision_topic", "decision_partition", "decision_offset"),
-                reason: try row.reason("decision_reason"), appliedAt: try row.optional("decided_at")),
-            ExplainedCause(
-                role: .kind, position: try row.cause("kind_topic", "kind_partition", "kind_offset"),
-                reason: try row.reason("kind_reason"), appliedAt: try row.optional("bumped_at")),
-        ]
-        return causes.filter { $0.position != nil || $0.reason != nil }
     }
 }

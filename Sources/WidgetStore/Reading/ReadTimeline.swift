@@ -79,22 +79,20 @@ private func reading(
     """
 }
 
-/// One timeline by its id.
-package struct ReadTimeline: PostgresStatement {
-    package static let sql = reading(
-        "timeline t JOIN kind k ON k.id = t.kind_id JOIN app a ON a.id = k.app_id", family: "NULL::int2",
-        locale: "NULL::text", where: "t.identity = $2::uuid")
+private let readTimelineSQL = reading(
+    "timeline t JOIN kind k ON k.id = t.kind_id JOIN app a ON a.id = k.app_id", family: "NULL::int2",
+    locale: "NULL::text", where: "t.identity = $2::uuid")
 
-    package let parameters: PostgresParameters
+private let pollTimelineSQL = reading(
+    "app a JOIN widget w ON w.app_id = a.id JOIN kind k ON k.id = w.kind_id LEFT JOIN timeline t ON t.id = w.timeline_id",
+    widget: "w.id", family: "w.family", locale: "w.locale",
+    known: "(t.content_revision > 0 AND ($4::bool OR t.hash = ANY ($5::uuid[])))",
+    where: "w.id = ANY ($2::text[]) AND ($3::text IS NULL OR w.user_id = $3::text)")
 
-    package init(id: TimelineID, app: String) {
-        parameters = PostgresParameters(app, id)
-    }
-
-    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> TimelineDetail {
-        try TimelineDetail(row)
-    }
-}
+private let readWidgetTimelineSQL = reading(
+    "app a JOIN widget w ON w.app_id = a.id JOIN timeline t ON t.id = w.timeline_id JOIN kind k ON k.id = t.kind_id",
+    family: "w.family", locale: "w.locale",
+    where: "w.id = $2::text AND ($3::text IS NULL OR w.user_id = $3::text)")
 
 /// A widget's timeline as a poll finds it.
 package enum PolledTimeline: Sendable {
@@ -106,57 +104,36 @@ package enum PolledTimeline: Sendable {
     case timeline(TimelineDetail)
 }
 
-/// The timelines that widgets show, in one snapshot: with their content only if the reader does not have it. No row for unknown
-/// widgets.
-package struct PollTimeline: PostgresStatement {
-    package static let sql = reading(
-        """
-        app a JOIN widget w ON w.app_id = a.id JOIN kind k ON k.id = w.kind_id
-        LEFT JOIN timeline t ON t.id = w.timeline_id
-        """, widget: "w.id", family: "w.family", locale: "w.locale",
-        known: "(t.content_revision > 0 AND ($4::bool OR t.hash = ANY ($5::uuid[])))",
-        where: "w.id = ANY ($2::text[]) AND ($3::text IS NULL OR w.user_id = $3::text)")
+extension PostgresStatement where Self == Statements {
+    /// One timeline by its id.
+    package static func readTimeline(id: TimelineID, app: String) -> PostgresQuery<TimelineDetail> {
+        PostgresQuery(readTimelineSQL, app, id) { row in try TimelineDetail(row) }
+    }
 
-    package private(set) var parameters = PostgresParameters()
-
+    /// The timelines that widgets show, in one snapshot: with their content only if the reader does not have it. No row for
+    /// unknown widgets.
+    ///
     /// - Parameters:
     ///   - user: only this user's.
     ///   - known: hashes of content that the reader has.
     ///   - knowsAny: whether the reader has the content, whatever it is.
-    package init(app: String, widgets: [String], user: String?, known: [ContentHash], knowsAny: Bool) {
-        parameters.append(app)
-        parameters.append(array: widgets)
-        parameters.append(user)
-        parameters.append(knowsAny)
-        parameters.append(array: known)
+    package static func pollTimeline(
+        app: String, widgets: [String], user: String?, known: [ContentHash], knowsAny: Bool
+    ) -> PostgresQuery<(widget: String, timeline: PolledTimeline)> {
+        PostgresQuery(pollTimelineSQL, app, PostgresArray(widgets), user, knowsAny, PostgresArray(known)) { row in
+            let widget: String = try row.value("widget")
+            guard try row.optional("row", as: Int64.self) != nil else { return (widget, .removed) }
+            guard try row.value("known") else { return (widget, .timeline(try TimelineDetail(row))) }
+            return (widget, .known(ShownTimeline(try ClaimedTimeline(row))))
+        }
     }
 
-    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> (
-        widget: String, timeline: PolledTimeline
-    ) {
-        let widget: String = try row.value("widget")
-        guard try row.optional("row", as: Int64.self) != nil else { return (widget, .removed) }
-        guard try row.value("known") else { return (widget, .timeline(try TimelineDetail(row))) }
-        return (widget, .known(ShownTimeline(try ClaimedTimeline(row))))
-    }
-}
-
-/// The timeline that a widget shows; no row for a removed widget.
-package struct ReadWidgetTimeline: PostgresStatement {
-    package static let sql = reading(
-        """
-        app a JOIN widget w ON w.app_id = a.id JOIN timeline t ON t.id = w.timeline_id JOIN kind k ON k.id = t.kind_id
-        """, family: "w.family", locale: "w.locale",
-        where: "w.id = $2::text AND ($3::text IS NULL OR w.user_id = $3::text)")
-
-    package let parameters: PostgresParameters
-
+    /// The timeline that a widget shows; no row for a removed widget.
+    ///
     /// - Parameter user: only if it is this user's.
-    package init(app: String, widget: String, user: String? = nil) {
-        parameters = PostgresParameters(app, widget, user)
-    }
-
-    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> TimelineDetail {
-        try TimelineDetail(row)
+    package static func readWidgetTimeline(app: String, widget: String, user: String? = nil) -> PostgresQuery<
+        TimelineDetail
+    > {
+        PostgresQuery(readWidgetTimelineSQL, app, widget, user) { row in try TimelineDetail(row) }
     }
 }

@@ -43,67 +43,64 @@ package struct WidgetFilter: Hashable, Sendable {
     }
 }
 
-/// Lists an app's widgets in id order, removed ones only when asked for by id.
-///
-/// One of several branches is taken, by the filter: a single condition would read every widget of the app to find those of
-/// one person.
-package struct ListWidgets: PostgresStatement {
-    private static func branch(_ condition: String) -> String {
-        """
-        (SELECT w.* FROM widget w
-         WHERE \(condition) AND w.app_id = (SELECT a.id FROM app a WHERE a.name = $1::text) AND w.id > $6::text
-             AND w.device_id <> '' AND w.kind_id NOT IN (SELECT k.id FROM kind k WHERE k.retired_at IS NOT NULL)
-             AND ($4::text IS NULL OR w.kind_id = (
-                 SELECT k.id FROM kind k JOIN app a ON a.id = k.app_id WHERE a.name = $1::text AND k.name = $4::text))
-         ORDER BY w.id LIMIT $7::int8)
-        """
-    }
+private func branch(_ condition: String) -> String {
+    """
+    (SELECT w.* FROM widget w
+     WHERE \(condition) AND w.app_id = (SELECT a.id FROM app a WHERE a.name = $1::text) AND w.id > $6::text
+         AND w.device_id <> '' AND w.kind_id NOT IN (SELECT k.id FROM kind k WHERE k.retired_at IS NOT NULL)
+         AND ($4::text IS NULL OR w.kind_id = (
+             SELECT k.id FROM kind k JOIN app a ON a.id = k.app_id WHERE a.name = $1::text AND k.name = $4::text))
+     ORDER BY w.id LIMIT $7::int8)
+    """
+}
 
-    package static let sql = """
-        WITH page AS (
-            \(branch("""
-                $5::text IS NOT NULL AND w.id = $5::text AND ($2::text IS NULL OR w.user_id = $2::text)
-                    AND ($3::text IS NULL OR w.device_id = $3::text)
-                """))
-            UNION ALL
-            \(branch("""
-                $5::text IS NULL AND $2::text IS NOT NULL AND w.user_id = $2::text AND w.timeline_id IS NOT NULL
-                    AND ($3::text IS NULL OR w.device_id = $3::text)
-                """))
-            UNION ALL
-            \(branch("""
-                $5::text IS NULL AND $2::text IS NULL AND $3::text IS NOT NULL AND w.device_id = $3::text
-                    AND w.timeline_id IS NOT NULL
-                """))
-            UNION ALL
-            \(branch("""
-                $5::text IS NULL AND $2::text IS NULL AND $3::text IS NULL AND w.timeline_id IS NOT NULL
-                """))
-        )
-        SELECT a.name AS app, w.id, k.name AS kind, w.family, w.user_id, w.device_id, w.locale, w.time_zone, t.identity,
-               t.configuration, w.placed_at, w.changed_at, t.viewed_at, coalesce(t.views, 0) AS views
-        FROM page w
-        JOIN app a ON a.id = w.app_id
-        JOIN kind k ON k.id = w.kind_id
-        LEFT JOIN timeline t ON t.id = w.timeline_id
-        ORDER BY w.id
-        """
+private let listWidgetsSQL = """
+    WITH page AS (
+        \(branch("""
+            $5::text IS NOT NULL AND w.id = $5::text AND ($2::text IS NULL OR w.user_id = $2::text)
+                AND ($3::text IS NULL OR w.device_id = $3::text)
+            """))
+        UNION ALL
+        \(branch("""
+            $5::text IS NULL AND $2::text IS NOT NULL AND w.user_id = $2::text AND w.timeline_id IS NOT NULL
+                AND ($3::text IS NULL OR w.device_id = $3::text)
+            """))
+        UNION ALL
+        \(branch("""
+            $5::text IS NULL AND $2::text IS NULL AND $3::text IS NOT NULL AND w.device_id = $3::text
+                AND w.timeline_id IS NOT NULL
+            """))
+        UNION ALL
+        \(branch("""
+            $5::text IS NULL AND $2::text IS NULL AND $3::text IS NULL AND w.timeline_id IS NOT NULL
+            """))
+    )
+    SELECT a.name AS app, w.id, k.name AS kind, w.family, w.user_id, w.device_id, w.locale, w.time_zone, t.identity,
+           t.configuration, w.placed_at, w.changed_at, t.viewed_at, coalesce(t.views, 0) AS views
+    FROM page w
+    JOIN app a ON a.id = w.app_id
+    JOIN kind k ON k.id = w.kind_id
+    LEFT JOIN timeline t ON t.id = w.timeline_id
+    ORDER BY w.id
+    """
 
-    package let parameters: PostgresParameters
-
-    package init(_ filter: WidgetFilter, limit: Int) {
-        parameters = PostgresParameters(
-            filter.app, filter.user, filter.device, filter.kind, filter.widget, filter.after, limit)
-    }
-
-    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> WidgetDetail {
-        WidgetDetail(
-            app: try row.value("app"), id: try row.value("id"), kind: try row.value("kind"),
-            family: try row.value("family"), user: try row.value("user_id"), device: try row.value("device_id"),
-            environment: WidgetEnvironment(
-                storedLocale: try row.value("locale"), timeZone: try row.value("time_zone")),
-            timelineID: try row.optional("identity"), configuration: try row.optional("configuration"),
-            placedAt: try row.value("placed_at"), changedAt: try row.value("changed_at"),
-            viewedAt: try row.optional("viewed_at"), views: try row.value("views"))
+extension PostgresStatement where Self == Statements {
+    /// Lists an app's widgets in id order, removed ones only when asked for by id.
+    ///
+    /// One of several branches is taken, by the filter: a single condition would read every widget of the app to find those of
+    /// one person.
+    package static func listWidgets(_ filter: WidgetFilter, limit: Int) -> PostgresQuery<WidgetDetail> {
+        PostgresQuery(
+            listWidgetsSQL, filter.app, filter.user, filter.device, filter.kind, filter.widget, filter.after, limit
+        ) { row in
+            WidgetDetail(
+                app: try row.value("app"), id: try row.value("id"), kind: try row.value("kind"),
+                family: try row.value("family"), user: try row.value("user_id"), device: try row.value("device_id"),
+                environment: WidgetEnvironment(
+                    storedLocale: try row.value("locale"), timeZone: try row.value("time_zone")),
+                timelineID: try row.optional("identity"), configuration: try row.optional("configuration"),
+                placedAt: try row.value("placed_at"), changedAt: try row.value("changed_at"),
+                viewedAt: try row.optional("viewed_at"), views: try row.value("views"))
+        }
     }
 }

@@ -1,86 +1,67 @@
 package import PostgresClient
 package import WidgetModel
 
-/// Reloads that are scheduled already, by kind and hour (UTC): the timelines of lists that are not superseded.
-///
-/// Lists lie at most a day ahead, so rows that are due later count in the hour in which they are looked at. It reads the rows
-/// of the lists of the asked hours. A kind without any has one row without an hour.
-package struct ForecastDue: PostgresStatement {
-    package struct Row: Hashable, Sendable {
-        package let app: String
-        package let kind: String
-        /// The provider's URL, as the manifest gives it.
-        package let provider: String
-        package let isPaused: Bool
-        package let isRetired: Bool
-        /// Whole hours from ``start``; -1: due already. `nil`: nothing.
-        package let hour: Int?
-        package let scheduled: Int
-        /// Timelines that are being fetched.
-        package let leased: Int
-        /// Begin of the current hour, and the database's time.
-        package let start: Timestamp
-        package let readAt: Timestamp
+package struct DueReloads: Hashable, Sendable {
+    package let app: String
+    package let kind: String
+    /// The provider's URL, as the manifest gives it.
+    package let provider: String
+    package let isPaused: Bool
+    package let isRetired: Bool
+    /// Whole hours from ``start``; -1: due already. `nil`: nothing.
+    package let hour: Int?
+    package let scheduled: Int
+    /// Timelines that are being fetched.
+    package let leased: Int
+    /// Begin of the current hour, and the database's time.
+    package let start: Timestamp
+    package let readAt: Timestamp
+}
 
-        package init(
-            app: String, kind: String, provider: String, isPaused: Bool, isRetired: Bool, hour: Int?, scheduled: Int,
-            leased: Int, start: Timestamp, readAt: Timestamp
-        ) {
-            self.app = app
-            self.kind = kind
-            self.provider = provider
-            self.isPaused = isPaused
-            self.isRetired = isRetired
-            self.hour = hour
-            self.scheduled = scheduled
-            self.leased = leased
-            self.start = start
-            self.readAt = readAt
-        }
-    }
-
-    package static let sql = """
-        WITH span AS (
-            SELECT date_trunc('hour', now(), 'UTC') AS start,
-                   date_trunc('hour', now(), 'UTC') + $2::int4 * interval '1 hour' AS stop
-        )
-        SELECT a.name AS app, k.name AS kind, coalesce(d.definition->>'providerURL', '') AS provider,
-               k.paused_at IS NOT NULL OR a.paused_at IS NOT NULL AS paused, k.retired_at IS NOT NULL AS retired,
-               n.hour, coalesce(n.scheduled, 0)::int8 AS scheduled, coalesce(n.leased, 0)::int8 AS leased, p.start,
-               now() AS read_at
-        FROM app a
-        JOIN kind k ON k.app_id = a.id
-        JOIN kind_definition d ON d.kind_id = k.id
-        CROSS JOIN span p
-        LEFT JOIN LATERAL (
-            SELECT CASE WHEN w.due_at <= now() THEN -1
-                        ELSE floor(extract(epoch FROM w.due_at - p.start) / 3600)::int4 END AS hour,
-                   count(*) FILTER (WHERE w.lease IS NULL OR w.ready_at <= now()) AS scheduled,
-                   count(*) FILTER (WHERE w.lease IS NOT NULL AND w.ready_at > now()) AS leased
-            FROM work w CROSS JOIN unnest(w.timelines) AS u (id) JOIN timeline t ON t.id = u.id
-            WHERE w.kind_id = k.id AND w.due_at < p.stop AND NOT t.orphaned
-                AND CASE WHEN w.generation IS NULL THEN t.listed_at = w.due_at
-                         ELSE t.generation < w.generation AND w.generation > k.cancelled_generation END
-            GROUP BY 1
-        ) n ON true
-        WHERE $1::text IS NULL OR a.name = $1::text
-        ORDER BY a.name, k.name, n.hour
-        """
-
-    package let parameters: PostgresParameters
-
+extension PostgresStatement where Self == Statements {
+    /// Reloads that are scheduled already, by kind and hour (UTC): the timelines of lists that are not superseded.
+    ///
+    /// Lists lie at most a day ahead, so rows that are due later count in the hour in which they are looked at. It reads the rows
+    /// of the lists of the asked hours. A kind without any has one row without an hour.
+    ///
     /// - Parameters:
     ///   - app: `nil`: every app.
     ///   - hours: from the begin of the current one.
-    package init(app: String?, hours: Int) {
-        parameters = PostgresParameters(app, Int32(clamping: hours))
-    }
-
-    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row {
-        Row(
-            app: try row.value("app"), kind: try row.value("kind"), provider: try row.value("provider"),
-            isPaused: try row.value("paused"), isRetired: try row.value("retired"),
-            hour: try row.optional("hour"), scheduled: try row.value("scheduled"),
-            leased: try row.value("leased"), start: try row.value("start"), readAt: try row.value("read_at"))
+    package static func forecastDue(app: String?, hours: Int) -> PostgresQuery<DueReloads> {
+        PostgresQuery(
+            """
+            WITH span AS (
+                SELECT date_trunc('hour', now(), 'UTC') AS start,
+                       date_trunc('hour', now(), 'UTC') + $2::int4 * interval '1 hour' AS stop
+            )
+            SELECT a.name AS app, k.name AS kind, coalesce(d.definition->>'providerURL', '') AS provider,
+                   k.paused_at IS NOT NULL OR a.paused_at IS NOT NULL AS paused, k.retired_at IS NOT NULL AS retired,
+                   n.hour, coalesce(n.scheduled, 0)::int8 AS scheduled, coalesce(n.leased, 0)::int8 AS leased, p.start,
+                   now() AS read_at
+            FROM app a
+            JOIN kind k ON k.app_id = a.id
+            JOIN kind_definition d ON d.kind_id = k.id
+            CROSS JOIN span p
+            LEFT JOIN LATERAL (
+                SELECT CASE WHEN w.due_at <= now() THEN -1
+                            ELSE floor(extract(epoch FROM w.due_at - p.start) / 3600)::int4 END AS hour,
+                       count(*) FILTER (WHERE w.lease IS NULL OR w.ready_at <= now()) AS scheduled,
+                       count(*) FILTER (WHERE w.lease IS NOT NULL AND w.ready_at > now()) AS leased
+                FROM work w CROSS JOIN unnest(w.timelines) AS u (id) JOIN timeline t ON t.id = u.id
+                WHERE w.kind_id = k.id AND w.due_at < p.stop AND NOT t.orphaned
+                    AND CASE WHEN w.generation IS NULL THEN t.listed_at = w.due_at
+                             ELSE t.generation < w.generation AND w.generation > k.cancelled_generation END
+                GROUP BY 1
+            ) n ON true
+            WHERE $1::text IS NULL OR a.name = $1::text
+            ORDER BY a.name, k.name, n.hour
+            """, app, Int32(clamping: hours)
+        ) { row in
+            DueReloads(
+                app: try row.value("app"), kind: try row.value("kind"), provider: try row.value("provider"),
+                isPaused: try row.value("paused"), isRetired: try row.value("retired"),
+                hour: try row.optional("hour"), scheduled: try row.value("scheduled"),
+                leased: try row.value("leased"), start: try row.value("start"), readAt: try row.value("read_at"))
+        }
     }
 }

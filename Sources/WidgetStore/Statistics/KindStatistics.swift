@@ -14,79 +14,63 @@ private func list(_ expression: (StaticString) -> String) -> String {
     columns.map { expression($0.name) }.joined(separator: ", ")
 }
 
-/// Adds to today's (UTC) counts of kinds, in key order. A kind that does not exist is left out.
-package struct AddKindStatistics: PostgresStatement {
-    package typealias Increment = (kindID: Int32, counters: KindCounters)
+package typealias KindStatisticsIncrement = (kindID: Int32, counters: KindCounters)
 
-    private static let input = InputColumns<Increment>(
-        [.init("kind_id") { $0.kindID }]
-            + columns.map { name, path in InputColumns<Increment>.Column("\(name)") { $0.counters[keyPath: path] } })
+private let input = InputColumns<KindStatisticsIncrement>(
+    [.init("kind_id") { $0.kindID }]
+        + columns.map { name, path in
+            InputColumns<KindStatisticsIncrement>.Column("\(name)") { $0.counters[keyPath: path] }
+        })
 
-    package static let sql = """
-        INSERT INTO kind_statistics AS s (kind_id, day, \(list { "\($0)" }))
-        SELECT k.id, (now() AT TIME ZONE 'UTC')::date, \(list { "i.\($0)" })
-        FROM \(input.rows("i")) JOIN kind k ON k.id = i.kind_id
-        ORDER BY k.id
-        ON CONFLICT (kind_id, day) DO UPDATE SET \(list { "\($0) = s.\($0) + excluded.\($0)" })
-        """
+private let addKindStatisticsSQL = """
+    INSERT INTO kind_statistics AS s (kind_id, day, \(list { "\($0)" }))
+    SELECT k.id, (now() AT TIME ZONE 'UTC')::date, \(list { "i.\($0)" })
+    FROM \(input.rows("i")) JOIN kind k ON k.id = i.kind_id
+    ORDER BY k.id
+    ON CONFLICT (kind_id, day) DO UPDATE SET \(list { "\($0) = s.\($0) + excluded.\($0)" })
+    """
 
-    package let parameters: PostgresParameters
+package struct KindStatistics: Hashable, Sendable {
+    package let kind: String
+    package let isRetired: Bool
+    /// `2026-06-22`; `nil` when nothing was counted in these days: the kind's only row then.
+    package let day: String?
+    package let counters: KindCounters
+}
 
+private let readKindStatisticsSQL = """
+    SELECT k.name, k.retired_at IS NOT NULL AS retired, to_char(s.day, 'YYYY-MM-DD') AS day,
+           \(list { "coalesce(s.\($0), 0) AS \($0)" })
+    FROM app a
+    JOIN kind k ON k.app_id = a.id
+    LEFT JOIN kind_statistics s ON s.kind_id = k.id AND s.day > (now() AT TIME ZONE 'UTC')::date - $2::int4
+    WHERE a.name = $1::text AND (k.retired_at IS NULL OR s.day IS NOT NULL)
+    ORDER BY k.name, s.day
+    """
+
+extension PostgresStatement where Self == Statements {
+    /// Adds to today's (UTC) counts of kinds, in key order. A kind that does not exist is left out.
+    ///
     /// - Parameter increments: one for each kind.
-    package init(_ increments: [Increment]) {
-        parameters = Self.input.parameters(increments)
+    package static func addKindStatistics(_ increments: [KindStatisticsIncrement]) -> PostgresQuery<Void> {
+        PostgresQuery(addKindStatisticsSQL, binding: input.parameters(increments))
     }
-}
 
-/// Forgets the counts of days long past.
-package struct PruneKindStatistics: PostgresStatement {
-    package static let sql = "DELETE FROM kind_statistics WHERE day < (now() AT TIME ZONE 'UTC')::date - $1::int4"
-
-    package let parameters: PostgresParameters
-
-    package init(olderThan days: Int) {
-        parameters = PostgresParameters(Int32(clamping: days))
+    /// Forgets the counts of days long past.
+    package static func pruneKindStatistics(olderThan days: Int) -> PostgresQuery<Void> {
+        PostgresQuery(
+            "DELETE FROM kind_statistics WHERE day < (now() AT TIME ZONE 'UTC')::date - $1::int4", Int32(clamping: days)
+        )
     }
-}
 
-/// Counts of an app's kinds in the last days (UTC), today included, by kind and day.
-package struct ReadKindStatistics: PostgresStatement {
-    package struct Row: Hashable, Sendable {
-        package let kind: String
-        package let isRetired: Bool
-        /// `2026-06-22`; `nil` when nothing was counted in these days: the kind's only row then.
-        package let day: String?
-        package let counters: KindCounters
-
-        package init(kind: String, isRetired: Bool, day: String?, counters: KindCounters) {
-            self.kind = kind
-            self.isRetired = isRetired
-            self.day = day
-            self.counters = counters
+    /// Counts of an app's kinds in the last days (UTC), today included, by kind and day.
+    package static func readKindStatistics(app: String, days: Int) -> PostgresQuery<KindStatistics> {
+        PostgresQuery(readKindStatisticsSQL, app, Int32(clamping: days)) { row in
+            var counters = KindCounters()
+            for (name, path) in columns { counters[keyPath: path] = try row.value(name) }
+            return KindStatistics(
+                kind: try row.value("name"), isRetired: try row.value("retired"), day: try row.optional("day"),
+                counters: counters)
         }
-    }
-
-    package static let sql = """
-        SELECT k.name, k.retired_at IS NOT NULL AS retired, to_char(s.day, 'YYYY-MM-DD') AS day,
-               \(list { "coalesce(s.\($0), 0) AS \($0)" })
-        FROM app a
-        JOIN kind k ON k.app_id = a.id
-        LEFT JOIN kind_statistics s ON s.kind_id = k.id AND s.day > (now() AT TIME ZONE 'UTC')::date - $2::int4
-        WHERE a.name = $1::text AND (k.retired_at IS NULL OR s.day IS NOT NULL)
-        ORDER BY k.name, s.day
-        """
-
-    package let parameters: PostgresParameters
-
-    package init(app: String, days: Int) {
-        parameters = PostgresParameters(app, Int32(clamping: days))
-    }
-
-    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row {
-        var counters = KindCounters()
-        for (name, path) in columns { counters[keyPath: path] = try row.value(name) }
-        return Row(
-            kind: try row.value("name"), isRetired: try row.value("retired"), day: try row.optional("day"),
-            counters: counters)
     }
 }

@@ -1,85 +1,92 @@
 package import PostgresClient
 
-/// Server settings that matter to Freshet, for `freshet doctor`.
-package struct ServerSettings: PostgresStatement {
-    package struct Row: Hashable, Sendable {
-        package let name: String
-        /// In its own unit.
-        package let setting: String
-        /// `kB`, `8kB`, `ms`, …; nil: none.
-        package let unit: String?
+package struct ServerSetting: Hashable, Sendable {
+    package let name: String
+    /// In its own unit.
+    package let setting: String
+    /// `kB`, `8kB`, `ms`, …; nil: none.
+    package let unit: String?
+}
 
-        package init(name: String, setting: String, unit: String?) {
-            self.name = name
-            self.setting = setting
-            self.unit = unit
+private let names = [
+    "server_version_num", "fsync", "synchronous_commit", "full_page_writes", "max_connections",
+    "superuser_reserved_connections", "autovacuum", "track_counts", "shared_buffers",
+    "idle_in_transaction_session_timeout", "max_wal_size", "autovacuum_vacuum_cost_delay",
+]
+
+private let serverSettingsSQL = """
+    SELECT name, setting, unit FROM pg_settings
+    WHERE name IN (\(names.map { "'\($0)'" }.joined(separator: ", ")))
+    """
+
+extension PostgresStatement where Self == Statements {
+    /// Server settings that matter to Freshet, for `freshet doctor`.
+    package static func serverSettings() -> PostgresQuery<ServerSetting> {
+        PostgresQuery(serverSettingsSQL) { row in
+            ServerSetting(
+                name: try row.value("name"), setting: try row.value("setting"), unit: try row.optional("unit"))
         }
     }
 
-    private static let names = [
-        "server_version_num", "fsync", "synchronous_commit", "full_page_writes", "max_connections",
-        "superuser_reserved_connections", "autovacuum", "track_counts", "shared_buffers",
-        "idle_in_transaction_session_timeout", "max_wal_size", "autovacuum_vacuum_cost_delay",
-    ]
-
-    package static let sql = """
-        SELECT name, setting, unit FROM pg_settings
-        WHERE name IN (\(names.map { "'\($0)'" }.joined(separator: ", ")))
-        """
-
-    package init() {}
-
-    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row {
-        Row(name: try row.value("name"), setting: try row.value("setting"), unit: try row.optional("unit"))
-    }
-}
-
-/// Connections in use, and whether this role sees what the sessions of others do.
-package struct ServerSessions: PostgresStatement {
-    package struct Row: Hashable, Sendable {
-        package let connections: Int64
-        package let seesOthers: Bool
-        package let isSuperuser: Bool
+    /// Connections in use, and whether this role sees what the sessions of others do.
+    package static func serverSessions() -> PostgresQuery<(connections: Int64, seesOthers: Bool, isSuperuser: Bool)> {
+        PostgresQuery(
+            """
+            SELECT (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend') AS connections,
+                   pg_has_role('pg_read_all_stats', 'USAGE') AS sees_others,
+                   coalesce((SELECT rolsuper FROM pg_roles WHERE rolname = current_user), false) AS superuser
+            """
+        ) { row in
+            (
+                connections: try row.value("connections"), seesOthers: try row.value("sees_others"),
+                isSuperuser: try row.value("superuser")
+            )
+        }
     }
 
-    package static let sql = """
-        SELECT (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend') AS connections,
-               pg_has_role('pg_read_all_stats', 'USAGE') AS sees_others,
-               coalesce((SELECT rolsuper FROM pg_roles WHERE rolname = current_user), false) AS superuser
-        """
-
-    package init() {}
-
-    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row {
-        Row(
-            connections: try row.value("connections"), seesOthers: try row.value("sees_others"),
-            isSuperuser: try row.value("superuser"))
-    }
-}
-
-/// Harmful indexes: invalid ones, and indexes of `timeline` besides its three, which prevent HOT updates.
-package struct OddIndexes: PostgresStatement {
-    package struct Row: Hashable, Sendable {
-        package let table: String
-        package let index: String
-        package let isValid: Bool
+    /// Harmful indexes: invalid ones, and indexes of `timeline` besides its three, which prevent HOT updates.
+    package static func oddIndexes() -> PostgresQuery<(table: String, index: String, isValid: Bool)> {
+        PostgresQuery(
+            """
+            SELECT t.relname::text AS table_name, i.relname::text AS index_name, x.indisvalid AND x.indisready AS valid
+            FROM pg_index x
+            JOIN pg_class i ON i.oid = x.indexrelid
+            JOIN pg_class t ON t.oid = x.indrelid
+            WHERE t.relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = 'timeline'::regclass)
+                AND (NOT x.indisvalid OR NOT x.indisready
+                     OR x.indrelid = 'timeline'::regclass
+                        AND i.relname NOT IN ('timeline_pkey', 'timeline_identity', 'timeline_by_kind'))
+            ORDER BY 1, 2
+            """
+        ) { row in
+            (table: try row.value("table_name"), index: try row.value("index_name"), isValid: try row.value("valid"))
+        }
     }
 
-    package static let sql = """
-        SELECT t.relname::text AS table_name, i.relname::text AS index_name, x.indisvalid AND x.indisready AS valid
-        FROM pg_index x
-        JOIN pg_class i ON i.oid = x.indexrelid
-        JOIN pg_class t ON t.oid = x.indrelid
-        WHERE t.relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = 'timeline'::regclass)
-            AND (NOT x.indisvalid OR NOT x.indisready
-                 OR x.indrelid = 'timeline'::regclass
-                    AND i.relname NOT IN ('timeline_pkey', 'timeline_identity', 'timeline_by_kind'))
-        ORDER BY 1, 2
-        """
+    /// How far back PostgreSQL has to keep row versions, and the oldest transaction: what holds vacuum back.
+    ///
+    /// Sessions of other roles show their transactions only to members of `pg_read_all_stats`; to others, those that have
+    /// written still show in the age.
+    package static func oldestSnapshot() -> PostgresQuery<(transactions: Int64, seconds: Double)> {
+        PostgresQuery(
+            """
+            SELECT greatest(
+                       coalesce((SELECT max(age(a.backend_xmin)) FROM pg_stat_activity a WHERE a.backend_xmin IS NOT NULL), 0),
+                       coalesce((SELECT max(greatest(age(r.xmin), age(r.catalog_xmin))) FROM pg_replication_slots r), 0),
+                       coalesce((SELECT max(age(p.transaction)) FROM pg_prepared_xacts p), 0),
+                       (pg_snapshot_xmax(pg_current_snapshot())::text::int8
+                        - pg_snapshot_xmin(pg_current_snapshot())::text::int8))::int8 AS transactions,
+                   coalesce((SELECT greatest(0, extract(epoch FROM clock_timestamp() - min(a.xact_start)))
+                             FROM pg_stat_activity a
+                             WHERE a.backend_type = 'client backend'), 0)::float8 AS seconds
+            """
+        ) { row in (transactions: try row.value("transactions"), seconds: try row.value("seconds")) }
+    }
 
-    package init() {}
-
-    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row {
-        Row(table: try row.value("table_name"), index: try row.value("index_name"), isValid: try row.value("valid"))
+    /// Whether the server takes writes: not a standby, and not made read-only.
+    package static func takesWrites() -> PostgresQuery<Bool> {
+        PostgresQuery("SELECT current_setting('transaction_read_only') = 'off' AS writable") { row in
+            try row.value("writable")
+        }
     }
 }

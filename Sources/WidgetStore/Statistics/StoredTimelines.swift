@@ -1,58 +1,53 @@
 package import PostgresClient
 package import WidgetModel
 
-/// Every timeline with its stored content and pending requests: for checks of a run from outside. A full scan, page by page
-/// in the order of the public ids.
-package struct StoredTimelines: PostgresStatement {
-    package struct Row: Hashable, Sendable {
-        package let id: TimelineID
-        /// Targeted requests so far, and how many of them the last render served.
-        package let requested: Int64
-        package let rendered: Int64
-        /// Whether something newer was asked for than what is stored.
-        package let isStale: Bool
-        /// Hash and revision of the stored content; `nil` when there is none.
-        package let hash: ContentHash?
-        package let revision: Int64?
-        package let requestedAt: Timestamp?
-        package let renderedAt: Timestamp?
-    }
-
-    package static let sql = """
-        SELECT t.identity, t.requested, t.rendered, \(RowFormula.isStale) AS stale,
-               CASE WHEN t.content_revision > 0 THEN t.hash END AS hash, nullif(t.content_revision, 0) AS revision,
-               t.requested_at, t.rendered_at
-        FROM timeline t JOIN kind k ON k.id = t.kind_id
-        WHERE t.identity > $1::uuid
-        ORDER BY t.identity
-        LIMIT $2::int8
-        """
-
-    package let parameters: PostgresParameters
-
-    /// - Parameter after: the last id of the page before.
-    package init(after: TimelineID?, limit: Int) {
-        parameters = PostgresParameters(after ?? TimelineID(high: 0, low: 0), limit)
-    }
-
-    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row {
-        Row(
-            id: try row.value("identity"), requested: try row.value("requested"),
-            rendered: try row.value("rendered"), isStale: try row.value("stale"), hash: try row.optional("hash"),
-            revision: try row.optional("revision"), requestedAt: try row.optional("requested_at"),
-            renderedAt: try row.optional("rendered_at"))
-    }
+package struct TimelineSummary: Hashable, Sendable {
+    package let id: TimelineID
+    /// Targeted requests so far, and how many of them the last render served.
+    package let requested: Int64
+    package let rendered: Int64
+    /// Whether something newer was asked for than what is stored.
+    package let isStale: Bool
+    /// Hash and revision of the stored content; `nil` when there is none.
+    package let hash: ContentHash?
+    package let revision: Int64?
+    package let requestedAt: Timestamp?
+    package let renderedAt: Timestamp?
 }
 
-/// Number of timelines in lists that are ready or leased, and of sweeps: to see that a run is over.
-package struct TimelinesUnderWay: PostgresStatement {
-    package static let sql = """
-        SELECT (SELECT coalesce(sum(cardinality(timelines)), 0)::int8 FROM work
-                WHERE ready_at <= now() OR lease IS NOT NULL OR due_at <= now())
-            + (SELECT count(*) FROM sweep) AS count
-        """
+private let storedTimelinesSQL = """
+    SELECT t.identity, t.requested, t.rendered, \(RowFormula.isStale) AS stale,
+           CASE WHEN t.content_revision > 0 THEN t.hash END AS hash, nullif(t.content_revision, 0) AS revision,
+           t.requested_at, t.rendered_at
+    FROM timeline t JOIN kind k ON k.id = t.kind_id
+    WHERE t.identity > $1::uuid
+    ORDER BY t.identity
+    LIMIT $2::int8
+    """
 
-    package init() {}
+extension PostgresStatement where Self == Statements {
+    /// Every timeline with its stored content and pending requests: for checks of a run from outside. A full scan, page by page
+    /// in the order of the public ids.
+    ///
+    /// - Parameter after: the last id of the page before.
+    package static func storedTimelines(after: TimelineID?, limit: Int) -> PostgresQuery<TimelineSummary> {
+        PostgresQuery(storedTimelinesSQL, after ?? TimelineID(high: 0, low: 0), limit) { row in
+            TimelineSummary(
+                id: try row.value("identity"), requested: try row.value("requested"),
+                rendered: try row.value("rendered"), isStale: try row.value("stale"), hash: try row.optional("hash"),
+                revision: try row.optional("revision"), requestedAt: try row.optional("requested_at"),
+                renderedAt: try row.optional("rendered_at"))
+        }
+    }
 
-    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int64 { try row.value("count") }
+    /// Number of timelines in lists that are ready or leased, and of sweeps: to see that a run is over.
+    package static func timelinesUnderWay() -> PostgresQuery<Int64> {
+        PostgresQuery(
+            """
+            SELECT (SELECT coalesce(sum(cardinality(timelines)), 0)::int8 FROM work
+                    WHERE ready_at <= now() OR lease IS NOT NULL OR due_at <= now())
+                + (SELECT count(*) FROM sweep) AS count
+            """
+        ) { row in try row.value("count") }
+    }
 }

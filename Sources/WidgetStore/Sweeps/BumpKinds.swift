@@ -1,76 +1,49 @@
 package import PostgresClient
-package import WidgetModel
+import WidgetModel
 
-/// Reloads of everyone, folded: of one kind, or of all kinds of an app.
-package struct GenerationBump: Hashable, Sendable {
-    package var appID: Int32
-    /// `nil`: all kinds of the app.
-    package var kindID: Int32?
-    /// Number of events that are folded into it.
-    package var events: Int64
-    package var urgency: RequestUrgency
-    /// The latest of them, and its reason.
-    package var cause: EventPosition
-    package var reason: ReloadReason
+private let input = InputColumns<EveryoneReload>([
+    .init("app_id") { $0.appID }, .init("kind_id") { $0.kindID }, .init("events") { $0.events },
+    .init("urgency") { $0.urgency }, .init("cause_topic") { $0.cause.topic },
+    .init("cause_partition") { $0.cause.partition }, .init("cause_offset") { $0.cause.offset },
+    .init("cause_reason") { $0.reason },
+])
 
-    package init(
-        appID: Int32, kindID: Int32?, events: Int64, urgency: RequestUrgency, cause: EventPosition, reason: ReloadReason
-    ) {
-        self.appID = appID
-        self.kindID = kindID
-        self.events = events
-        self.urgency = urgency
-        self.cause = cause
-        self.reason = reason
-    }
-}
+private let bumpKindsSQL = """
+    WITH input AS MATERIALIZED (
+        SELECT * FROM \(input.rows("i"))
+    ), target AS MATERIALIZED (
+        SELECT k.id, sum(i.events)::int8 AS events, max(i.urgency) AS urgency, max(i.ord) AS last
+        FROM input i JOIN kind k
+            ON k.app_id = i.app_id AND (k.id = i.kind_id OR i.kind_id IS NULL AND k.retired_at IS NULL)
+        GROUP BY k.id
+    ), locked AS MATERIALIZED (
+        SELECT k.id FROM kind k WHERE k.id IN (SELECT id FROM target) ORDER BY k.id FOR NO KEY UPDATE
+    ), bumped AS (
+        UPDATE kind k
+        SET generation = k.generation + l.events,
+            free_generation = CASE WHEN l.urgency > 0 THEN k.generation + l.events ELSE k.free_generation END,
+            forced_generation = CASE WHEN l.urgency > 1 THEN k.generation + l.events ELSE k.forced_generation END,
+            cause_topic = i.cause_topic, cause_partition = i.cause_partition, cause_offset = i.cause_offset,
+            cause_reason = i.cause_reason, bumped_at = now()
+        FROM locked o JOIN target l ON l.id = o.id JOIN input i ON i.ord = l.last
+        WHERE k.id = o.id
+        RETURNING k.id, k.app_id, k.generation
+    ), swept AS (
+        INSERT INTO sweep AS s (app_id, kind_id, generation)
+        SELECT app_id, id, generation FROM bumped ORDER BY id
+        ON CONFLICT (kind_id) WHERE generation IS NOT NULL DO UPDATE
+            SET generation = excluded.generation, until = s.cursor, wrapped = false
+    )
+    SELECT count(*) AS bumped FROM bumped
+    """
 
-/// Increments the generations of kinds, in id order, and has a sweep walk each: the cost does not depend on the number of
-/// timelines. An increment during a walk raises its generation, and the walk goes round to where it was raised.
-package struct BumpKinds: PostgresStatement {
-    private static let input = InputColumns<GenerationBump>([
-        .init("app_id") { $0.appID }, .init("kind_id") { $0.kindID }, .init("events") { $0.events },
-        .init("urgency") { $0.urgency }, .init("cause_topic") { $0.cause.topic },
-        .init("cause_partition") { $0.cause.partition }, .init("cause_offset") { $0.cause.offset },
-        .init("cause_reason") { $0.reason },
-    ])
-
+extension PostgresStatement where Self == Statements {
+    /// Increments the generations of kinds, in id order, and has a sweep walk each: the cost does not depend on the number of
+    /// timelines. An increment during a walk raises its generation, and the walk goes round to where it was raised.
     /// Answers how many kinds were incremented.
-    package static let sql = """
-        WITH input AS MATERIALIZED (
-            SELECT * FROM \(input.rows("i"))
-        ), target AS MATERIALIZED (
-            SELECT k.id, sum(i.events)::int8 AS events, max(i.urgency) AS urgency, max(i.ord) AS last
-            FROM input i JOIN kind k
-                ON k.app_id = i.app_id AND (k.id = i.kind_id OR i.kind_id IS NULL AND k.retired_at IS NULL)
-            GROUP BY k.id
-        ), locked AS MATERIALIZED (
-            SELECT k.id FROM kind k WHERE k.id IN (SELECT id FROM target) ORDER BY k.id FOR NO KEY UPDATE
-        ), bumped AS (
-            UPDATE kind k
-            SET generation = k.generation + l.events,
-                free_generation = CASE WHEN l.urgency > 0 THEN k.generation + l.events ELSE k.free_generation END,
-                forced_generation = CASE WHEN l.urgency > 1 THEN k.generation + l.events ELSE k.forced_generation END,
-                cause_topic = i.cause_topic, cause_partition = i.cause_partition, cause_offset = i.cause_offset,
-                cause_reason = i.cause_reason, bumped_at = now()
-            FROM locked o JOIN target l ON l.id = o.id JOIN input i ON i.ord = l.last
-            WHERE k.id = o.id
-            RETURNING k.id, k.app_id, k.generation
-        ), swept AS (
-            INSERT INTO sweep AS s (app_id, kind_id, generation)
-            SELECT app_id, id, generation FROM bumped ORDER BY id
-            ON CONFLICT (kind_id) WHERE generation IS NOT NULL DO UPDATE
-                SET generation = excluded.generation, until = s.cursor, wrapped = false
-        )
-        SELECT count(*) AS bumped FROM bumped
-        """
-
-    package let parameters: PostgresParameters
-
+    ///
     /// - Parameter bumps: in the order of the log.
-    package init(_ bumps: [GenerationBump]) {
-        parameters = Self.input.parameters(bumps)
+    package static func bumpKinds(_ bumps: [EveryoneReload]) -> PostgresQuery<Int64> {
+        PostgresQuery(bumpKindsSQL, binding: input.parameters(bumps)) { row in try row.value("bumped") }
     }
-
-    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int64 { try row.value("bumped") }
 }

@@ -1,34 +1,11 @@
 package import PostgresClient
 import WidgetModel
 
-/// Sweeps that can go on: not those of a generation whose kind's backlog of bulk lists is at its limit.
-package struct ListSweeps: PostgresStatement {
-    package struct Row: Sendable, Hashable {
-        package let id: Int64
-        /// Whether it walks a generation; else it marks.
-        package let isWalk: Bool
-    }
-
-    package static let sql = """
-        SELECT s.id, s.generation IS NOT NULL AS walk FROM sweep s
-        WHERE s.generation IS NULL OR \(SweepChunk.hasRoom("w.generation IS NOT NULL", limit: "$2"))
-        ORDER BY s.id LIMIT $1::int8
-        """
-
-    package var parameters: PostgresParameters
-
-    /// - Parameters:
-    ///   - limit: the most sweeps to answer.
-    ///   - maximumLists: number of bulk lists of a kind from which on it has no room.
-    package init(limit: Int, maximumLists: Int) {
-        parameters = PostgresParameters(limit)
-        parameters.append(maximumLists)
-    }
-
-    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row {
-        Row(id: try row.value("id"), isWalk: try row.value("walk"))
-    }
-}
+private let listSweepsSQL = """
+    SELECT s.id, s.generation IS NOT NULL AS walk FROM sweep s
+    WHERE s.generation IS NULL OR \(SweepChunk.hasRoom("w.generation IS NOT NULL", limit: "$2"))
+    ORDER BY s.id LIMIT $1::int8
+    """
 
 /// Result of one chunk of a sweep.
 package struct SweepChunk: Sendable {
@@ -61,117 +38,120 @@ package struct SweepChunk: Sendable {
     }
 }
 
-/// One chunk of a walk of a generation: a kind's timelines in id order from the cursor on. Rows of the generation are
-/// skipped, the others go into bulk lists with it; no row is written.
-///
-/// No row: another process walks it, or the kind's backlog of bulk lists is at its limit.
-package struct WalkKind: PostgresStatement {
-    package static let sql = """
-        WITH walk AS MATERIALIZED (
-            SELECT s.* FROM sweep s WHERE s.id = $1::int8
-                -- After a raise by another transaction, this snapshot does not see what was rendered before it.
-                AND s.generation = (SELECT o.generation FROM sweep o WHERE o.id = $1::int8)
-                AND \(SweepChunk.hasRoom("w.generation IS NOT NULL"))
-            FOR NO KEY UPDATE SKIP LOCKED
-        ), page AS MATERIALIZED (
-            SELECT p.id, p.generation FROM walk s CROSS JOIN LATERAL (
-                SELECT t.id, t.generation FROM timeline t
-                WHERE t.kind_id = s.kind_id AND t.id > s.cursor AND (NOT s.wrapped OR t.id <= s.until)
-                ORDER BY t.id LIMIT $2::int8) p
-        ), numbered AS (
-            SELECT p.id, (row_number() OVER (ORDER BY p.id) - 1) / \(Appending.limit) AS part
-            FROM page p, walk s WHERE p.generation < s.generation
-        ), appended AS (
-            INSERT INTO work (kind_id, lane, due_at, ready_at, generation, timelines)
-            SELECT s.kind_id, \(ReloadLane.bulk.rawValue), now(), now(), s.generation, array_agg(n.id ORDER BY n.id)
-            FROM numbered n, walk s GROUP BY s.kind_id, s.generation, n.part
-        ), passed AS MATERIALIZED (
-            SELECT count(*) AS n, max(id) AS last FROM page
-        ), step AS MATERIALIZED (
-            SELECT s.id, p.n < $2::int8 AS at_end, p.n < $2::int8 AND (s.wrapped OR s.until = 0) AS done, p.last
-            FROM walk s, passed p
-        ), moved AS (
-            UPDATE sweep s
-            SET cursor = CASE WHEN e.at_end THEN 0 ELSE e.last END, wrapped = s.wrapped OR e.at_end, started = true
-            FROM step e WHERE s.id = e.id AND NOT e.done
-        ), \(SweepChunk.end(counting: "numbered"))
-        """
+private let walkKindSQL = """
+    WITH walk AS MATERIALIZED (
+        SELECT s.* FROM sweep s WHERE s.id = $1::int8
+            -- After a raise by another transaction, this snapshot does not see what was rendered before it.
+            AND s.generation = (SELECT o.generation FROM sweep o WHERE o.id = $1::int8)
+            AND \(SweepChunk.hasRoom("w.generation IS NOT NULL"))
+        FOR NO KEY UPDATE SKIP LOCKED
+    ), page AS MATERIALIZED (
+        SELECT p.id, p.generation FROM walk s CROSS JOIN LATERAL (
+            SELECT t.id, t.generation FROM timeline t
+            WHERE t.kind_id = s.kind_id AND t.id > s.cursor AND (NOT s.wrapped OR t.id <= s.until)
+            ORDER BY t.id LIMIT $2::int8) p
+    ), numbered AS (
+        SELECT p.id, (row_number() OVER (ORDER BY p.id) - 1) / \(Appending.limit) AS part
+        FROM page p, walk s WHERE p.generation < s.generation
+    ), appended AS (
+        INSERT INTO work (kind_id, lane, due_at, ready_at, generation, timelines)
+        SELECT s.kind_id, \(ReloadLane.bulk.rawValue), now(), now(), s.generation, array_agg(n.id ORDER BY n.id)
+        FROM numbered n, walk s GROUP BY s.kind_id, s.generation, n.part
+    ), passed AS MATERIALIZED (
+        SELECT count(*) AS n, max(id) AS last FROM page
+    ), step AS MATERIALIZED (
+        SELECT s.id, p.n < $2::int8 AS at_end, p.n < $2::int8 AND (s.wrapped OR s.until = 0) AS done, p.last
+        FROM walk s, passed p
+    ), moved AS (
+        UPDATE sweep s
+        SET cursor = CASE WHEN e.at_end THEN 0 ELSE e.last END, wrapped = s.wrapped OR e.at_end, started = true
+        FROM step e WHERE s.id = e.id AND NOT e.done
+    ), \(SweepChunk.end(counting: "numbered"))
+    """
 
-    package let parameters: PostgresParameters
+private let formula = RowFormula(
+    [
+        "requested": "t.requested + h.events",
+        "free_requested": "CASE WHEN h.urgency > 0 THEN t.requested + h.events ELSE t.free_requested END",
+        "forced_requested": "CASE WHEN h.urgency > 1 THEN t.requested + h.events ELSE t.forced_requested END",
+        "asleep": "false",
+    ], kind: "h.k_")
 
+private func audience(_ number: Int, _ column: String) -> String {
+    """
+    (SELECT w.timeline_id, w.kind_id, w.id FROM widget w
+     WHERE s.audience = \(number) AND w.app_id = s.app_id AND w.\(column) = s.audience_id
+         AND w.timeline_id IS NOT NULL AND w.id > s.cursor_widget ORDER BY w.id LIMIT $2::int8)
+    """
+}
+
+private let sweepMarksSQL = """
+    WITH walk AS MATERIALIZED (
+        SELECT s.* FROM sweep s WHERE s.id = $1::int8 AND s.generation IS NULL
+            AND (s.kind_id IS NULL OR \(SweepChunk.hasRoom()))
+        FOR NO KEY UPDATE SKIP LOCKED
+    ), page AS MATERIALIZED (
+        SELECT p.* FROM walk s CROSS JOIN LATERAL (
+            (SELECT t.id, t.kind_id, NULL AS widget, t.configuration FROM timeline t
+             WHERE s.audience = 0 AND t.kind_id = s.kind_id AND t.id > s.cursor ORDER BY t.id LIMIT $2::int8)
+            UNION ALL
+            (SELECT a.timeline_id, a.kind_id, a.id, t.configuration
+             FROM (\(audience(1, "user_id")) UNION ALL \(audience(2, "device_id"))) a
+             JOIN timeline t ON t.id = a.timeline_id)
+        ) p
+    ), hit AS MATERIALIZED (
+        SELECT DISTINCT p.id, s.events, s.urgency, s.audience, s.cause_topic, s.cause_partition, s.cause_offset,
+               s.cause_reason, \(RowFormula.kindColumns)
+        FROM page p JOIN walk s ON s.kind_id IS NULL OR p.kind_id = s.kind_id JOIN kind k ON k.id = p.kind_id
+        WHERE s.matching IS NULL OR p.configuration::jsonb @> s.matching::jsonb
+        ORDER BY p.id
+    ), marked AS (
+        UPDATE timeline t
+        SET \(formula.assignments), \(formula.improvement(lane: "\(ReloadLane.bulk.rawValue)::int2")),
+            requested_at = CASE WHEN h.audience = 0 THEN t.requested_at ELSE now() END, cause_topic = h.cause_topic,
+            cause_partition = h.cause_partition, cause_offset = h.cause_offset, cause_reason = h.cause_reason
+        FROM hit h WHERE t.id = h.id
+        RETURNING t.id, t.kind_id, t.listed_at, t.listed_lane, t.listed_anew
+    ), \(Appending.lists(of: "marked")), step AS MATERIALIZED (
+        SELECT s.id, p.n < $2::int8 AS done, p.last, p.last_widget
+        FROM walk s, (SELECT count(*) AS n, max(id) AS last, max(widget) AS last_widget FROM page) p
+    ), moved AS (
+        UPDATE sweep s
+        SET cursor = e.last, cursor_widget = coalesce(e.last_widget, s.cursor_widget), started = true
+        FROM step e WHERE s.id = e.id AND NOT e.done
+    ), \(SweepChunk.end(counting: "marked"))
+    """
+
+extension PostgresStatement where Self == Statements {
+    /// Sweeps that can go on: not those of a generation whose kind's backlog of bulk lists is at its limit. A sweep that does
+    /// not walk a generation marks.
+    ///
+    /// - Parameters:
+    ///   - limit: the most sweeps to answer.
+    ///   - maximumLists: number of bulk lists of a kind from which on it has no room.
+    package static func listSweeps(limit: Int, maximumLists: Int) -> PostgresQuery<(id: Int64, isWalk: Bool)> {
+        PostgresQuery(listSweepsSQL, limit, maximumLists) { row in
+            (id: try row.value("id"), isWalk: try row.value("walk"))
+        }
+    }
+
+    /// One chunk of a walk of a generation: a kind's timelines in id order from the cursor on. Rows of the generation are
+    /// skipped, the others go into bulk lists with it; no row is written.
+    ///
+    /// No row: another process walks it, or the kind's backlog of bulk lists is at its limit.
+    ///
     /// - Parameters:
     ///   - limit: timelines of the chunk.
     ///   - maximumLists: bulk lists of the kind beyond which nothing is appended.
-    package init(_ sweep: Int64, limit: Int, maximumLists: Int) {
-        parameters = PostgresParameters(sweep, limit, maximumLists)
+    package static func walkKind(_ sweep: Int64, limit: Int, maximumLists: Int) -> PostgresQuery<SweepChunk> {
+        PostgresQuery(walkKindSQL, sweep, limit, maximumLists) { row in try SweepChunk(row) }
     }
 
-    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> SweepChunk { try SweepChunk(row) }
-}
-
-/// One chunk of a sweep that marks: a kind's matching timelines in id order, or an audience's widgets in id order, from the
-/// cursor on. The appointments go into the bulk lane.
-///
-/// No row: another process walks it, or the backlog of bulk lists is at its limit.
-package struct SweepMarks: PostgresStatement {
-    private static let formula = RowFormula(
-        [
-            "requested": "t.requested + h.events",
-            "free_requested": "CASE WHEN h.urgency > 0 THEN t.requested + h.events ELSE t.free_requested END",
-            "forced_requested": "CASE WHEN h.urgency > 1 THEN t.requested + h.events ELSE t.forced_requested END",
-            "asleep": "false",
-        ], kind: "h.k_")
-
-    private static func audience(_ number: Int, _ column: String) -> String {
-        """
-        (SELECT w.timeline_id, w.kind_id, w.id FROM widget w
-         WHERE s.audience = \(number) AND w.app_id = s.app_id AND w.\(column) = s.audience_id
-             AND w.timeline_id IS NOT NULL AND w.id > s.cursor_widget ORDER BY w.id LIMIT $2::int8)
-        """
+    /// One chunk of a sweep that marks: a kind's matching timelines in id order, or an audience's widgets in id order, from the
+    /// cursor on. The appointments go into the bulk lane.
+    ///
+    /// No row: another process walks it, or the backlog of bulk lists is at its limit.
+    package static func sweepMarks(_ sweep: Int64, limit: Int, maximumLists: Int) -> PostgresQuery<SweepChunk> {
+        PostgresQuery(sweepMarksSQL, sweep, limit, maximumLists) { row in try SweepChunk(row) }
     }
-
-    package static let sql = """
-        WITH walk AS MATERIALIZED (
-            SELECT s.* FROM sweep s WHERE s.id = $1::int8 AND s.generation IS NULL
-                AND (s.kind_id IS NULL OR \(SweepChunk.hasRoom()))
-            FOR NO KEY UPDATE SKIP LOCKED
-        ), page AS MATERIALIZED (
-            SELECT p.* FROM walk s CROSS JOIN LATERAL (
-                (SELECT t.id, t.kind_id, NULL AS widget, t.configuration FROM timeline t
-                 WHERE s.audience = 0 AND t.kind_id = s.kind_id AND t.id > s.cursor ORDER BY t.id LIMIT $2::int8)
-                UNION ALL
-                (SELECT a.timeline_id, a.kind_id, a.id, t.configuration
-                 FROM (\(audience(1, "user_id")) UNION ALL \(audience(2, "device_id"))) a
-                 JOIN timeline t ON t.id = a.timeline_id)
-            ) p
-        ), hit AS MATERIALIZED (
-            SELECT DISTINCT p.id, s.events, s.urgency, s.audience, s.cause_topic, s.cause_partition, s.cause_offset,
-                   s.cause_reason, \(RowFormula.kindColumns)
-            FROM page p JOIN walk s ON s.kind_id IS NULL OR p.kind_id = s.kind_id JOIN kind k ON k.id = p.kind_id
-            WHERE s.matching IS NULL OR p.configuration::jsonb @> s.matching::jsonb
-            ORDER BY p.id
-        ), marked AS (
-            UPDATE timeline t
-            SET \(formula.assignments), \(formula.improvement(lane: "\(ReloadLane.bulk.rawValue)::int2")),
-                requested_at = CASE WHEN h.audience = 0 THEN t.requested_at ELSE now() END, cause_topic = h.cause_topic,
-                cause_partition = h.cause_partition, cause_offset = h.cause_offset, cause_reason = h.cause_reason
-            FROM hit h WHERE t.id = h.id
-            RETURNING t.id, t.kind_id, t.listed_at, t.listed_lane, t.listed_anew
-        ), \(Appending.lists(of: "marked")), step AS MATERIALIZED (
-            SELECT s.id, p.n < $2::int8 AS done, p.last, p.last_widget
-            FROM walk s, (SELECT count(*) AS n, max(id) AS last, max(widget) AS last_widget FROM page) p
-        ), moved AS (
-            UPDATE sweep s
-            SET cursor = e.last, cursor_widget = coalesce(e.last_widget, s.cursor_widget), started = true
-            FROM step e WHERE s.id = e.id AND NOT e.done
-        ), \(SweepChunk.end(counting: "marked"))
-        """
-
-    package let parameters: PostgresParameters
-
-    package init(_ sweep: Int64, limit: Int, maximumLists: Int) {
-        parameters = PostgresParameters(sweep, limit, maximumLists)
-    }
-
-    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> SweepChunk { try SweepChunk(row) }
 }

@@ -1,67 +1,49 @@
 package import PostgresClient
 import WidgetModel
 
-/// Locks orphaned timelines for collection, after their tombstones were acknowledged. Rows that somebody else has locked are
-/// left out of the answer, and those that were revived since they were read, for content may have been published after the
-/// tombstone: their list goes back.
-package struct LockOrphans: PostgresStatement {
-    /// An orphaned timeline as it was read before its tombstone.
-    package struct Orphan: Sendable {
-        package let row: Int64
-        /// Each revival is a request.
-        package let requested: Int64
+/// An orphaned timeline as it was read before its tombstone.
+/// `requested`: each revival is a request.
+package typealias OrphanedTimeline = (row: Int64, requested: Int64)
 
-        package init(row: Int64, requested: Int64) {
-            self.row = row
-            self.requested = requested
-        }
+private let input = InputColumns<OrphanedTimeline>([.init("id") { $0.row }, .init("requested") { $0.requested }])
+
+private let lockOrphansSQL = """
+    SELECT t.id FROM \(input.rows("i")) JOIN timeline t ON t.id = i.id
+    WHERE t.orphaned AND t.requested = i.requested
+    ORDER BY t.id FOR UPDATE OF t SKIP LOCKED
+    """
+
+private let formula = RowFormula(
+    ["orphaned": "false", "requested": "t.requested + 1", "free_requested": "t.requested + 1"], kind: "m.k_")
+
+private let collectTimelinesSQL = """
+    WITH mine AS MATERIALIZED (
+        SELECT t.id, EXISTS (SELECT FROM widget w WHERE w.timeline_id = t.id) AS shown, \(RowFormula.kindColumns)
+        FROM timeline t JOIN kind k ON k.id = t.kind_id WHERE t.id = ANY ($1::int8[]) ORDER BY t.id
+    ), revived AS (
+        UPDATE timeline t SET \(formula.assignments), \(formula.appointment), hash = NULL
+        FROM mine m WHERE t.id = m.id AND m.shown
+        RETURNING t.id, t.kind_id, t.listed_at, t.listed_lane, t.listed_anew
+    ), \(Appending.lists(of: "revived")), unshown AS (
+        DELETE FROM snapshot s USING mine m WHERE s.timeline_id = m.id AND NOT m.shown
+    ), gone AS (
+        DELETE FROM timeline t USING mine m WHERE t.id = m.id AND NOT m.shown
+    )
+    SELECT id FROM revived
+    """
+
+extension PostgresStatement where Self == Statements {
+    /// Locks orphaned timelines for collection, after their tombstones were acknowledged. Rows that somebody else has locked are
+    /// left out of the answer, and those that were revived since they were read, for content may have been published after the
+    /// tombstone: their list goes back.
+    package static func lockOrphans(_ orphans: [OrphanedTimeline]) -> PostgresQuery<Int64> {
+        PostgresQuery(lockOrphansSQL, binding: input.parameters(orphans)) { row in try row.value("id") }
     }
 
-    private static let input = InputColumns<Orphan>([.init("id") { $0.row }, .init("requested") { $0.requested }])
-
-    package static let sql = """
-        SELECT t.id FROM \(input.rows("i")) JOIN timeline t ON t.id = i.id
-        WHERE t.orphaned AND t.requested = i.requested
-        ORDER BY t.id FOR UPDATE OF t SKIP LOCKED
-        """
-
-    package let parameters: PostgresParameters
-
-    package init(_ orphans: [Orphan]) {
-        parameters = Self.input.parameters(orphans)
+    /// Deletes locked orphans. A new statement after ``PostgresStatement/lockOrphans``, so that it sees every widget that was placed before the
+    /// lock: a timeline that a widget shows again stays, is requested anew, and is appointed by rule 1. The answer names those
+    /// that stay; their content is to be published again.
+    package static func collectTimelines(_ rows: [Int64]) -> PostgresQuery<Int64> {
+        PostgresQuery(collectTimelinesSQL, PostgresArray(rows)) { row in try row.value("id") }
     }
-
-    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int64 { try row.value("id") }
-}
-
-/// Deletes locked orphans. A new statement after ``LockOrphans``, so that it sees every widget that was placed before the
-/// lock: a timeline that a widget shows again stays, is requested anew, and is appointed by rule 1. The answer names those
-/// that stay; their content is to be published again.
-package struct CollectTimelines: PostgresStatement {
-    private static let formula = RowFormula(
-        ["orphaned": "false", "requested": "t.requested + 1", "free_requested": "t.requested + 1"], kind: "m.k_")
-
-    package static let sql = """
-        WITH mine AS MATERIALIZED (
-            SELECT t.id, EXISTS (SELECT FROM widget w WHERE w.timeline_id = t.id) AS shown, \(RowFormula.kindColumns)
-            FROM timeline t JOIN kind k ON k.id = t.kind_id WHERE t.id = ANY ($1::int8[]) ORDER BY t.id
-        ), revived AS (
-            UPDATE timeline t SET \(formula.assignments), \(formula.appointment), hash = NULL
-            FROM mine m WHERE t.id = m.id AND m.shown
-            RETURNING t.id, t.kind_id, t.listed_at, t.listed_lane, t.listed_anew
-        ), \(Appending.lists(of: "revived")), unshown AS (
-            DELETE FROM snapshot s USING mine m WHERE s.timeline_id = m.id AND NOT m.shown
-        ), gone AS (
-            DELETE FROM timeline t USING mine m WHERE t.id = m.id AND NOT m.shown
-        )
-        SELECT id FROM revived
-        """
-
-    package let parameters: PostgresParameters
-
-    package init(_ rows: [Int64]) {
-        parameters = PostgresParameters(array: rows)
-    }
-
-    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int64 { try row.value("id") }
 }

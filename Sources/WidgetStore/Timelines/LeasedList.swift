@@ -7,27 +7,13 @@ package struct LeasedList: Sendable {
     package let lane: ReloadLane
     package let dueAt: Timestamp
     /// Generation of the sweep that appended the list; nil: it is the appointment of its timelines.
-    package let generation: Int64?
+    package var generation: Int64?
     /// Token of the lease: only its holder ends the list.
     package let lease: Int64
     /// All its row ids if it was leased before: some of them may be stored and not published. Else empty.
-    package let suspects: [Int64]
+    package var suspects: [Int64] = []
     /// Rows for which the list is not superseded.
     package var timelines: [ClaimedTimeline]
-
-    package init(
-        id: Int64, kindID: Int32, lane: ReloadLane, dueAt: Timestamp, generation: Int64? = nil, lease: Int64,
-        suspects: [Int64] = [], timelines: [ClaimedTimeline]
-    ) {
-        self.id = id
-        self.kindID = kindID
-        self.lane = lane
-        self.dueAt = dueAt
-        self.generation = generation
-        self.lease = lease
-        self.suspects = suspects
-        self.timelines = timelines
-    }
 
     package var wasLeasedBefore: Bool { !suspects.isEmpty }
 
@@ -41,9 +27,4 @@ package struct LeasedList: Sendable {
 package struct ListHold: Hashable, Sendable {
     package let id: Int64
     package let lease: Int64
-
-    package init(id: Int64, lease: Int64) {
-        self.id = id
-        self.lease = lease
-    }
 }

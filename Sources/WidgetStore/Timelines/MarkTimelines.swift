@@ -75,7 +75,7 @@ package struct MarkInput: Sendable {
     /// Cause of what is revived, nil: a placement without an event; and the lane in which it is looked at.
     package var revival: (cause: EventPosition, reason: ReloadReason)?
     package var revivalLane = ReloadLane.interactive
-    /// Rows that a widget shows no more: locked here, looked at by ``OrphanTimelines``.
+    /// Rows that a widget shows no more: locked here, looked at by ``PostgresStatement/orphanTimelines``.
     package var departed: [Int64] = []
 
     package init() {}
@@ -84,15 +84,7 @@ package struct MarkInput: Sendable {
 }
 
 /// Room that the workers of the same process have for timelines that are marked: their lists are appended leased to it.
-package struct HandOver: Sendable {
-    package let kindIDs: [Int32]
-    package let lease: Duration
-
-    package init(kindIDs: [Int32], lease: Duration) {
-        self.kindIDs = kindIDs
-        self.lease = lease
-    }
-}
+package typealias HandOver = (kindIDs: [Int32], lease: Duration)
 
 /// A timeline that a mark wrote, with the list that was appended leased to this process.
 package struct MarkedTimeline: Sendable {
@@ -117,189 +109,167 @@ package struct MarkRow: Sendable {
     package let timeline: MarkedTimeline?
 }
 
-/// Marks the timelines of audiences, counts views, revives what is shown again and locks what was left, in one statement in
-/// id order: the only one of a transaction that locks existing timelines. It appends the lists.
-///
-/// An audience with more widgets than the limit becomes a sweep. A view within the hour after the last counted one writes
-/// nothing.
-package struct MarkTimelines: PostgresStatement {
-    private static let input = InputColumns<TimelineMark>([
-        .init("audience") { $0.audience }, .init("app_id") { $0.appID },
-        .init("audience_id") { $0.audienceID }, .init("kind_id") { $0.kindID }, .init("matching") { $0.matching },
-        .init("events") { $0.events }, .init("urgency") { $0.urgency }, .init("lane") { $0.lane },
-        .init("cause_topic") { $0.cause.topic }, .init("cause_partition") { $0.cause.partition },
-        .init("cause_offset") { $0.cause.offset }, .init("cause_reason") { $0.reason },
-    ])
+private let marks = InputColumns<TimelineMark>([
+    .init("audience") { $0.audience }, .init("app_id") { $0.appID },
+    .init("audience_id") { $0.audienceID }, .init("kind_id") { $0.kindID }, .init("matching") { $0.matching },
+    .init("events") { $0.events }, .init("urgency") { $0.urgency }, .init("lane") { $0.lane },
+    .init("cause_topic") { $0.cause.topic }, .init("cause_partition") { $0.cause.partition },
+    .init("cause_offset") { $0.cause.offset }, .init("cause_reason") { $0.reason },
+])
 
-    private static let views = InputColumns<WidgetView>([
-        .init("app_id") { $0.appID }, .init("widget") { $0.widget }, .init("at") { $0.time },
-    ])
+private let views = InputColumns<WidgetView>([
+    .init("app_id") { $0.appID }, .init("widget") { $0.widget }, .init("at") { $0.time },
+])
 
-    /// Numbers of the parameters after the columns of the input.
-    private enum Number {
-        static let views = input.count + 1
-        static let revived = views + MarkTimelines.views.count
-        static let departed = revived + 1
-        static let topic = departed + 1
-        static let partition = topic + 1
-        static let offset = partition + 1
-        static let reason = offset + 1
-        static let lane = reason + 1
-        static let limit = lane + 1
-        static let kinds = limit + 1
-        static let lease = kinds + 1
-        static let reports = lease + 1
-    }
+private let hits = TimelineMark.Audience.allCases.map { audience in
+    """
+    (SELECT w.timeline_id, w.kind_id FROM widget w
+     WHERE i.audience = \(audience.rawValue) AND w.app_id = i.app_id AND w.\(audience.column) = i.audience_id
+         AND w.timeline_id IS NOT NULL AND (i.kind_id IS NULL OR w.kind_id = i.kind_id)
+     LIMIT $8::int8 + 1)
+    """
+}.joined(separator: "\nUNION ALL\n")
 
-    private static let hits = TimelineMark.Audience.allCases.map { audience in
+private let added = "(l.events + CASE WHEN l.revived AND t.orphaned THEN 1 ELSE 0 END)"
+
+private let isFree = "(l.urgency > 0 OR l.revived AND t.orphaned)"
+
+private let formula = RowFormula(
+    [
+        "requested": "t.requested + \(added)",
+        "free_requested": "CASE WHEN \(isFree) THEN t.requested + \(added) ELSE t.free_requested END",
+        "forced_requested": "CASE WHEN l.urgency > 1 THEN t.requested + \(added) ELSE t.forced_requested END",
+        "asleep": "t.asleep AND l.is_departure", "orphaned": "t.orphaned AND NOT l.revived",
+    ], kind: "l.k_")
+
+private let causes = [("topic", "$3::int2"), ("partition", "$4::int4"), ("offset", "$5::int8"), ("reason", "$6::int2")]
+    .map { part, revival in
         """
-        (SELECT w.timeline_id, w.kind_id FROM widget w
-         WHERE i.audience = \(audience.rawValue) AND w.app_id = i.app_id AND w.\(audience.column) = i.audience_id
-             AND w.timeline_id IS NOT NULL AND (i.kind_id IS NULL OR w.kind_id = i.kind_id)
-         LIMIT $\(Number.limit)::int8 + 1)
+        cause_\(part) = CASE WHEN l.events > 0 THEN l.cause_\(part)
+            WHEN l.revived AND t.orphaned THEN \(revival) ELSE t.cause_\(part) END
         """
-    }.joined(separator: "\nUNION ALL\n")
-
-    private static let added = "(l.events + CASE WHEN l.revived AND t.orphaned THEN 1 ELSE 0 END)"
-    private static let isFree = "(l.urgency > 0 OR l.revived AND t.orphaned)"
-
-    private static let formula = RowFormula(
-        [
-            "requested": "t.requested + \(added)",
-            "free_requested": "CASE WHEN \(isFree) THEN t.requested + \(added) ELSE t.free_requested END",
-            "forced_requested": "CASE WHEN l.urgency > 1 THEN t.requested + \(added) ELSE t.forced_requested END",
-            "asleep": "t.asleep AND l.is_departure", "orphaned": "t.orphaned AND NOT l.revived",
-        ], kind: "l.k_")
-
-    private static let causes = ["topic", "partition", "offset", "reason"].map { part in
-        let number =
-            ["topic": Number.topic, "partition": Number.partition, "offset": Number.offset][part] ?? Number.reason
-        let type = ["topic": "int2", "partition": "int4", "offset": "int8"][part] ?? "int2"
-        return """
-            cause_\(part) = CASE WHEN l.events > 0 THEN l.cause_\(part)
-                WHEN l.revived AND t.orphaned THEN $\(number)::\(type) ELSE t.cause_\(part) END
-            """
     }.joined(separator: ", ")
 
-    private static let isHanded = """
-        listed_at <= now() AND listed_lane <= \(ReloadLane.push.rawValue) AND kind_id = ANY ($\(Number.kinds)::int4[])
-        """
+private let isHanded = """
+    listed_at <= now() AND listed_lane <= \(ReloadLane.push.rawValue) AND kind_id = ANY ($9::int4[])
+    """
 
-    package static let sql = """
-        WITH token AS MATERIALIZED (
-            SELECT CASE WHEN $\(Number.lease)::int8 IS NOT NULL THEN nextval('token') END AS token
-        ), input AS MATERIALIZED (
-            SELECT * FROM \(input.rows("i"))
-        ), hit AS MATERIALIZED (
-            SELECT i.ord, i.events, i.urgency, i.lane, i.matching, w.timeline_id, w.kind_id
-            FROM input i CROSS JOIN LATERAL (\(hits)) w
-        ), too_many AS MATERIALIZED (
-            SELECT ord FROM hit GROUP BY ord HAVING count(*) > $\(Number.limit)::int8
-        ), viewed AS MATERIALIZED (
-            SELECT w.timeline_id, w.kind_id, array_agg(least(v.at, now()) ORDER BY v.ord) AS times
-            FROM \(views.rows("v", first: Number.views))
-            JOIN widget w ON w.app_id = v.app_id AND w.id = v.widget
-            WHERE w.timeline_id IS NOT NULL GROUP BY w.timeline_id, w.kind_id
-        ), found AS (
-            SELECT DISTINCT ord, timeline_id AS id, kind_id, events, urgency, lane, NULL::timestamptz[] AS times,
-                   false AS revived, false AS is_departure
-            FROM hit
-            WHERE ord NOT IN (SELECT ord FROM too_many) AND (matching IS NULL OR EXISTS (
-                SELECT 1 FROM timeline t
-                WHERE t.id = hit.timeline_id AND t.configuration::jsonb @> hit.matching::jsonb))
-            UNION ALL
-            SELECT NULL, v.timeline_id, v.kind_id, 0, 0, NULL, v.times, false, false
-            FROM viewed v JOIN timeline t ON t.id = v.timeline_id
-            WHERE t.asleep OR t.viewed_at IS NULL
-                OR (SELECT max(at) FROM unnest(v.times) AS u (at)) >= t.viewed_at + interval '1 hour'
-            UNION ALL
-            SELECT NULL, t.id, t.kind_id, 0, 0, $\(Number.lane)::int2, NULL, true, false
-            FROM unnest((SELECT $\(Number.revived)::int8[])) r (id) JOIN timeline t ON t.id = r.id
-            UNION ALL
-            SELECT NULL, t.id, t.kind_id, 0, 0, NULL, NULL, false, true
-            FROM unnest((SELECT $\(Number.departed)::int8[])) r (id) JOIN timeline t ON t.id = r.id
-        ), ordered AS MATERIALIZED (
-            SELECT g.*, i.cause_topic, i.cause_partition, i.cause_offset, i.cause_reason, \(RowFormula.kindColumns)
-            FROM (
-                SELECT f.id, min(f.kind_id) AS kind_id, sum(f.events)::int8 AS events, max(f.urgency) AS urgency,
-                       coalesce(min(f.lane), \(ReloadLane.scheduled.rawValue)) AS lane, max(f.ord) AS last,
-                       max(f.times) AS times, bool_or(f.revived) AS revived, bool_and(f.is_departure) AS is_departure
-                FROM found f GROUP BY f.id
-            ) g JOIN kind k ON k.id = g.kind_id LEFT JOIN input i ON i.ord = g.last
-            ORDER BY g.id
-        ), marked AS (
-            UPDATE timeline t
-            SET \(formula.assignments), \(formula.improvement(lane: "l.lane")), \(causes),
-                requested_at = CASE WHEN \(added) > 0 THEN now() ELSE t.requested_at END,
-                -- A tombstone may be out: whatever is fetched next is published.
-                hash = CASE WHEN l.revived AND t.orphaned THEN NULL ELSE t.hash END,
-                placed_at = CASE WHEN l.revived THEN now() ELSE t.placed_at END,
-                views = CASE WHEN l.times IS NULL THEN t.views
-                    ELSE t.views + (count_views(t.view_rate, t.viewed_at, l.times)).views END,
-                view_rate = CASE WHEN l.times IS NULL THEN t.view_rate
-                    ELSE (count_views(t.view_rate, t.viewed_at, l.times)).view_rate END,
-                viewed_at = CASE WHEN l.times IS NULL THEN t.viewed_at
-                    ELSE (count_views(t.view_rate, t.viewed_at, l.times)).viewed_at END
-            FROM ordered l WHERE t.id = l.id
-            RETURNING t.listed_anew, t.listed_lane, t.id, l.events, \(ClaimedTimeline.columns(kind: "l.k_"))
-        ), \(Appending.lists(
-            of: "marked", lease: "CASE WHEN \(isHanded) THEN (SELECT token FROM token) END",
-            leaseEnds: "now() + $\(Number.lease)::int8 * interval '1 millisecond'")), swept AS (
-            INSERT INTO sweep AS s (app_id, kind_id, audience, audience_id, matching, events, urgency, cause_topic,
-                                    cause_partition, cause_offset, cause_reason)
-            SELECT i.app_id, i.kind_id, i.audience + 1, i.audience_id, i.matching, i.events, i.urgency, i.cause_topic,
-                   i.cause_partition, i.cause_offset, i.cause_reason
-            FROM too_many m JOIN input i ON i.ord = m.ord ORDER BY i.app_id, i.kind_id, i.audience, i.audience_id
-            ON CONFLICT \(RecordSweep.waiting) DO UPDATE SET \(RecordSweep.merging)
-            RETURNING 1
-        ), outcome AS (
-            SELECT (SELECT count(*) FROM marked) AS marked_count, (SELECT count(*) FROM swept) AS swept_count,
-                   (SELECT count(*) FROM appended WHERE due_at <= now()) AS due_count
-        ), handed AS (
-            SELECT a.id AS list, a.lease, u.id AS handed_row FROM appended a, unnest(a.timelines) u (id)
-            WHERE a.lease IS NOT NULL
-        )
-        SELECT o.*, m.*, h.list, h.lease
-        FROM outcome o LEFT JOIN (marked m LEFT JOIN handed h ON h.handed_row = m.id)
-            ON h.list IS NOT NULL OR $\(Number.reports)::bool
-        """
+private let markTimelinesSQL = """
+    WITH token AS MATERIALIZED (
+        SELECT CASE WHEN $10::int8 IS NOT NULL THEN nextval('token') END AS token
+    ), input AS MATERIALIZED (
+        SELECT * FROM \(marks.rows("i", first: 12))
+    ), hit AS MATERIALIZED (
+        SELECT i.ord, i.events, i.urgency, i.lane, i.matching, w.timeline_id, w.kind_id
+        FROM input i CROSS JOIN LATERAL (\(hits)) w
+    ), too_many AS MATERIALIZED (
+        SELECT ord FROM hit GROUP BY ord HAVING count(*) > $8::int8
+    ), viewed AS MATERIALIZED (
+        SELECT w.timeline_id, w.kind_id, array_agg(least(v.at, now()) ORDER BY v.ord) AS times
+        FROM \(views.rows("v", first: 12 + marks.count))
+        JOIN widget w ON w.app_id = v.app_id AND w.id = v.widget
+        WHERE w.timeline_id IS NOT NULL GROUP BY w.timeline_id, w.kind_id
+    ), found AS (
+        SELECT DISTINCT ord, timeline_id AS id, kind_id, events, urgency, lane, NULL::timestamptz[] AS times,
+               false AS revived, false AS is_departure
+        FROM hit
+        WHERE ord NOT IN (SELECT ord FROM too_many) AND (matching IS NULL OR EXISTS (
+            SELECT 1 FROM timeline t
+            WHERE t.id = hit.timeline_id AND t.configuration::jsonb @> hit.matching::jsonb))
+        UNION ALL
+        SELECT NULL, v.timeline_id, v.kind_id, 0, 0, NULL, v.times, false, false
+        FROM viewed v JOIN timeline t ON t.id = v.timeline_id
+        WHERE t.asleep OR t.viewed_at IS NULL
+            OR (SELECT max(at) FROM unnest(v.times) AS u (at)) >= t.viewed_at + interval '1 hour'
+        UNION ALL
+        SELECT NULL, t.id, t.kind_id, 0, 0, $7::int2, NULL, true, false
+        FROM unnest((SELECT $1::int8[])) r (id) JOIN timeline t ON t.id = r.id
+        UNION ALL
+        SELECT NULL, t.id, t.kind_id, 0, 0, NULL, NULL, false, true
+        FROM unnest((SELECT $2::int8[])) r (id) JOIN timeline t ON t.id = r.id
+    ), ordered AS MATERIALIZED (
+        SELECT g.*, i.cause_topic, i.cause_partition, i.cause_offset, i.cause_reason, \(RowFormula.kindColumns)
+        FROM (
+            SELECT f.id, min(f.kind_id) AS kind_id, sum(f.events)::int8 AS events, max(f.urgency) AS urgency,
+                   coalesce(min(f.lane), \(ReloadLane.scheduled.rawValue)) AS lane, max(f.ord) AS last,
+                   max(f.times) AS times, bool_or(f.revived) AS revived, bool_and(f.is_departure) AS is_departure
+            FROM found f GROUP BY f.id
+        ) g JOIN kind k ON k.id = g.kind_id LEFT JOIN input i ON i.ord = g.last
+        ORDER BY g.id
+    ), marked AS (
+        UPDATE timeline t
+        SET \(formula.assignments), \(formula.improvement(lane: "l.lane")), \(causes),
+            requested_at = CASE WHEN \(added) > 0 THEN now() ELSE t.requested_at END,
+            -- A tombstone may be out: whatever is fetched next is published.
+            hash = CASE WHEN l.revived AND t.orphaned THEN NULL ELSE t.hash END,
+            placed_at = CASE WHEN l.revived THEN now() ELSE t.placed_at END,
+            views = CASE WHEN l.times IS NULL THEN t.views
+                ELSE t.views + (count_views(t.view_rate, t.viewed_at, l.times)).views END,
+            view_rate = CASE WHEN l.times IS NULL THEN t.view_rate
+                ELSE (count_views(t.view_rate, t.viewed_at, l.times)).view_rate END,
+            viewed_at = CASE WHEN l.times IS NULL THEN t.viewed_at
+                ELSE (count_views(t.view_rate, t.viewed_at, l.times)).viewed_at END
+        FROM ordered l WHERE t.id = l.id
+        RETURNING t.listed_anew, t.listed_lane, t.id, l.events, \(ClaimedTimeline.columns(kind: "l.k_"))
+    ), \(Appending.lists(
+        of: "marked", lease: "CASE WHEN \(isHanded) THEN (SELECT token FROM token) END",
+        leaseEnds: "now() + $10::int8 * interval '1 millisecond'")), swept AS (
+        INSERT INTO sweep AS s (app_id, kind_id, audience, audience_id, matching, events, urgency, cause_topic,
+                                cause_partition, cause_offset, cause_reason)
+        SELECT i.app_id, i.kind_id, i.audience + 1, i.audience_id, i.matching, i.events, i.urgency, i.cause_topic,
+               i.cause_partition, i.cause_offset, i.cause_reason
+        FROM too_many m JOIN input i ON i.ord = m.ord ORDER BY i.app_id, i.kind_id, i.audience, i.audience_id
+        ON CONFLICT \(waitingSweeps) DO UPDATE SET \(mergingSweeps)
+        RETURNING 1
+    ), outcome AS (
+        SELECT (SELECT count(*) FROM marked) AS marked_count, (SELECT count(*) FROM swept) AS swept_count,
+               (SELECT count(*) FROM appended WHERE due_at <= now()) AS due_count
+    ), handed AS (
+        SELECT a.id AS list, a.lease, u.id AS handed_row FROM appended a, unnest(a.timelines) u (id)
+        WHERE a.lease IS NOT NULL
+    )
+    SELECT o.*, m.*, h.list, h.lease
+    FROM outcome o LEFT JOIN (marked m LEFT JOIN handed h ON h.handed_row = m.id)
+        ON h.list IS NOT NULL OR $11::bool
+    """
 
-    package var parameters = PostgresParameters()
-
+extension PostgresStatement where Self == Statements {
+    /// Marks the timelines of audiences, counts views, revives what is shown again and locks what was left, in one statement in
+    /// id order: the only one of a transaction that locks existing timelines. It appends the lists.
+    ///
+    /// An audience with more widgets than the limit becomes a sweep. A view within the hour after the last counted one writes
+    /// nothing.
+    ///
     /// - Parameters:
     ///   - limit: the most widgets of an audience that are marked at once.
     ///   - handOver: room of this process's workers; nil: none.
     ///   - reports: whether every marked timeline is named in the answer.
-    package init(_ input: MarkInput, limit: Int, handOver: HandOver? = nil, reports: Bool = false) {
-        Self.input.bind(input.marks, to: &parameters)
-        Self.views.bind(input.views, to: &parameters)
-        parameters.append(array: input.revived)
-        parameters.append(array: input.departed)
-        parameters.append(input.revival?.cause.topic)
-        parameters.append(input.revival?.cause.partition)
-        parameters.append(input.revival?.cause.offset)
-        parameters.append(input.revival?.reason ?? .placed)
-        parameters.append(input.revivalLane)
-        parameters.append(limit)
-        parameters.append(array: handOver?.kindIDs ?? [])
-        parameters.append(handOver?.lease.wholeMilliseconds)
-        parameters.append(reports)
-    }
-
-    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> MarkRow {
-        var timeline: MarkedTimeline?
-        if try row.optional("row", as: Int64.self) != nil {
-            var hold: ListHold?
-            if let list = try row.optional("list", as: Int64.self) {
-                hold = ListHold(id: list, lease: try row.value("lease"))
+    package static func markTimelines(_ input: MarkInput, limit: Int, handOver: HandOver? = nil, reports: Bool = false)
+        -> PostgresQuery<MarkRow>
+    {
+        var parameters = PostgresParameters(
+            PostgresArray(input.revived), PostgresArray(input.departed), input.revival?.cause.topic,
+            input.revival?.cause.partition, input.revival?.cause.offset, input.revival?.reason ?? .placed,
+            input.revivalLane, limit, PostgresArray(handOver?.kindIDs ?? []), handOver?.lease.wholeMilliseconds, reports
+        )
+        marks.bind(input.marks, to: &parameters)
+        views.bind(input.views, to: &parameters)
+        return PostgresQuery(markTimelinesSQL, binding: parameters) { row in
+            var timeline: MarkedTimeline?
+            if try row.optional("row", as: Int64.self) != nil {
+                var hold: ListHold?
+                if let list = try row.optional("list", as: Int64.self) {
+                    hold = ListHold(id: list, lease: try row.value("lease"))
+                }
+                timeline = MarkedTimeline(
+                    timeline: try ClaimedTimeline(row), events: try row.value("events"),
+                    listedAt: try row.value("listed_at"),
+                    lane: try row.value("listed_lane"), isListedAnew: try row.value("listed_anew"), list: hold)
             }
-            timeline = MarkedTimeline(
-                timeline: try ClaimedTimeline(row), events: try row.value("events"),
-                listedAt: try row.value("listed_at"),
-                lane: try row.value("listed_lane"), isListedAnew: try row.value("listed_anew"), list: hold)
+            return MarkRow(
+                marked: try row.value("marked_count"), due: try row.value("due_count"),
+                swept: try row.value("swept_count"),
+                timeline: timeline)
         }
-        return MarkRow(
-            marked: try row.value("marked_count"), due: try row.value("due_count"), swept: try row.value("swept_count"),
-            timeline: timeline)
     }
 }

@@ -23,108 +23,116 @@ package struct TimelinePlacement: Sendable {
     }
 }
 
-/// Inserts the timelines that do not exist yet, in identity order, each requested once and free of budget and spacing, and
-/// appends their lists. Existing ones are left alone: ``LockPlacedTimelines`` reads them.
-package struct InsertTimelines: PostgresStatement {
-    private static let input = InputColumns<TimelinePlacement>([
-        .init("identity") { $0.id }, .init("kind_id") { $0.kindID },
-        .init("family") { $0.identity.family },
-        .init("configuration") { $0.identity.configuration.canonical }, .init("locale") { $0.identity.locale },
-        .init("time_zone") { $0.identity.timeZone }, .init("user_id") { $0.identity.user },
-        .init("lane") { $0.lane }, .init("cause_topic") { $0.cause?.topic },
-        .init("cause_partition") { $0.cause?.partition }, .init("cause_offset") { $0.cause?.offset },
-        .init("cause_reason") { $0.reason },
-    ])
+private let input = InputColumns<TimelinePlacement>([
+    .init("identity") { $0.id }, .init("kind_id") { $0.kindID },
+    .init("family") { $0.identity.family },
+    .init("configuration") { $0.identity.configuration.canonical }, .init("locale") { $0.identity.locale },
+    .init("time_zone") { $0.identity.timeZone }, .init("user_id") { $0.identity.user },
+    .init("lane") { $0.lane }, .init("cause_topic") { $0.cause?.topic },
+    .init("cause_partition") { $0.cause?.partition }, .init("cause_offset") { $0.cause?.offset },
+    .init("cause_reason") { $0.reason },
+])
 
+private let insertTimelinesSQL = """
+    WITH input AS MATERIALIZED (
+        SELECT * FROM \(input.rows("i")) ORDER BY identity
+    ), placed AS (
+        INSERT INTO timeline AS t (identity, kind_id, family, configuration, locale, time_zone, user_id, requested,
+            free_requested, generation, listed_at, listed_lane, listed_anew, requested_at, cause_topic,
+            cause_partition, cause_offset, cause_reason)
+        SELECT i.identity, i.kind_id, i.family, i.configuration, i.locale, i.time_zone, i.user_id, 1, 1,
+               k.generation, now(), i.lane, true, now(), i.cause_topic, i.cause_partition, i.cause_offset,
+               i.cause_reason
+        FROM input i JOIN kind k ON k.id = i.kind_id
+        WHERE NOT EXISTS (SELECT FROM timeline e WHERE e.identity = i.identity)
+        ORDER BY i.identity
+        ON CONFLICT (identity) DO NOTHING
+        RETURNING t.id, t.kind_id, t.listed_at, t.listed_lane, t.listed_anew
+    ), \(Appending.lists(of: "placed"))
+    SELECT count(*) AS inserted FROM placed
+    """
+
+private let formula = RowFormula(["orphaned": "true"], kind: "d.k_")
+
+private let orphanTimelinesSQL = """
+    WITH departed AS MATERIALIZED (
+        SELECT t.id, \(RowFormula.kindColumns)
+        FROM unnest((SELECT $1::int8[])) u (id) JOIN timeline t ON t.id = u.id JOIN kind k ON k.id = t.kind_id
+        ORDER BY t.id
+    ), orphaned AS (
+        UPDATE timeline t SET \(formula.assignments), \(formula.improvement(lane: "\(ReloadLane.bulk.rawValue)::int2"))
+        FROM departed d
+        WHERE t.id = d.id AND NOT t.orphaned
+            AND NOT EXISTS (SELECT FROM widget w WHERE w.timeline_id = t.id)
+        RETURNING t.id, t.kind_id, t.listed_at, t.listed_lane, t.listed_anew
+    ), \(Appending.lists(of: "orphaned"))
+    SELECT count(*) AS orphaned FROM orphaned
+    """
+
+/// Timelines that widgets are about to show, in a transaction: made, or locked against being collected.
+package struct PlacedTimelines: Sendable {
+    /// Primary keys of the rows, for ``WidgetWrite``.
+    package let rows: [TimelineID: Int64]
+    /// Rows for ``MarkInput/revived``: orphaned, asleep, or placed last more than an hour ago.
+    package let stale: [Int64]
+    /// Number of timelines that were made.
+    package let inserted: Int
+}
+
+extension PostgresConnection {
+    /// Makes the timelines that are missing and locks the others.
+    ///
+    /// - Parameter placements: each timeline once.
+    /// - Throws: a retriable `PostgresError` (SQLSTATE 40001) when a timeline was collected in between.
+    package func place(_ placements: [TimelinePlacement]) async throws(PostgresError) -> PlacedTimelines {
+        guard !placements.isEmpty else { return PlacedTimelines(rows: [:], stale: [], inserted: 0) }
+        var pipeline = PostgresPipeline()
+        let inserting = pipeline.append(.insertTimelines(placements))
+        let locking = pipeline.append(.lockPlacedTimelines(placements.map(\.id)))
+        let results = try await run(pipeline)
+        let locked = results.rows(locking)
+        guard locked.count == placements.count else {
+            throw PostgresError(
+                .server, "a timeline was collected while a widget was placed on it", sqlState: "40001",
+                isRetriable: true)
+        }
+        return PlacedTimelines(
+            rows: Dictionary(locked.map { ($0.id, $0.row) }) { $1 }, stale: locked.filter(\.isStale).map(\.row),
+            inserted: Int(results.rows(inserting).first ?? 0))
+    }
+}
+
+extension PostgresStatement where Self == Statements {
+    /// Inserts the timelines that do not exist yet, in identity order, each requested once and free of budget and spacing, and
+    /// appends their lists. Existing ones are left alone: ``PostgresStatement/lockPlacedTimelines`` reads them.
     /// Answers how many were inserted.
-    package static let sql = """
-        WITH input AS MATERIALIZED (
-            SELECT * FROM \(input.rows("i")) ORDER BY identity
-        ), placed AS (
-            INSERT INTO timeline AS t (identity, kind_id, family, configuration, locale, time_zone, user_id, requested,
-                free_requested, generation, listed_at, listed_lane, listed_anew, requested_at, cause_topic,
-                cause_partition, cause_offset, cause_reason)
-            SELECT i.identity, i.kind_id, i.family, i.configuration, i.locale, i.time_zone, i.user_id, 1, 1,
-                   k.generation, now(), i.lane, true, now(), i.cause_topic, i.cause_partition, i.cause_offset,
-                   i.cause_reason
-            FROM input i JOIN kind k ON k.id = i.kind_id
-            WHERE NOT EXISTS (SELECT FROM timeline e WHERE e.identity = i.identity)
-            ORDER BY i.identity
-            ON CONFLICT (identity) DO NOTHING
-            RETURNING t.id, t.kind_id, t.listed_at, t.listed_lane, t.listed_anew
-        ), \(Appending.lists(of: "placed"))
-        SELECT count(*) AS inserted FROM placed
-        """
-
-    package let parameters: PostgresParameters
-
-    package init(_ placements: [TimelinePlacement]) {
-        parameters = Self.input.parameters(placements)
+    package static func insertTimelines(_ placements: [TimelinePlacement]) -> PostgresQuery<Int64> {
+        PostgresQuery(insertTimelinesSQL, binding: input.parameters(placements)) { row in try row.value("inserted") }
     }
 
-    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int64 {
-        try row.value("inserted")
-    }
-}
-
-/// Locks timelines by identity against being collected, and reads their row ids. A timeline that has gone since
-/// ``InsertTimelines`` found it is missing in the answer: the transaction is to be tried again.
-package struct LockPlacedTimelines: PostgresStatement {
-    package struct Row: Sendable {
-        package let id: TimelineID
-        /// Primary key of the row.
-        package let row: Int64
-        /// To be revived by ``MarkTimelines``: orphaned, asleep, or placed last more than an hour ago.
-        package let isStale: Bool
-    }
-
-    package static let sql = """
-        SELECT t.identity, t.id, t.orphaned OR t.asleep OR t.placed_at < now() - interval '1 hour' AS stale
-        FROM timeline t WHERE t.identity = ANY ($1::uuid[])
-        ORDER BY t.identity FOR KEY SHARE
-        """
-
-    package let parameters: PostgresParameters
-
-    package init(_ ids: [TimelineID]) {
-        parameters = PostgresParameters(array: ids)
+    /// Locks timelines by identity against being collected, and reads their row ids. A timeline that has gone since
+    /// ``PostgresStatement/insertTimelines`` found it is missing in the answer: the transaction is to be tried again.
+    package static func lockPlacedTimelines(_ ids: [TimelineID]) -> PostgresQuery<
+        (id: TimelineID, row: Int64, isStale: Bool)
+    > {
+        PostgresQuery(
+            """
+            SELECT t.identity, t.id, t.orphaned OR t.asleep OR t.placed_at < now() - interval '1 hour' AS stale
+            FROM timeline t WHERE t.identity = ANY ($1::uuid[])
+            ORDER BY t.identity FOR KEY SHARE
+            """, PostgresArray(ids)
+        ) { row in
+            (
+                id: try row.value("identity"), row: try row.value("id"),
+                isStale: try row.value("stale")
+            )
+        }
     }
 
-    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row {
-        Row(
-            id: try row.value("identity"), row: try row.value("id"),
-            isStale: try row.value("stale"))
-    }
-}
-
-/// Appoints departed timelines that no widget shows any more for collection, in the bulk lane. A statement of its own after
-/// ``MarkTimelines``, which has locked the rows: so the last of several removals sees the others.
-package struct OrphanTimelines: PostgresStatement {
-    private static let formula = RowFormula(["orphaned": "true"], kind: "d.k_")
-
+    /// Appoints departed timelines that no widget shows any more for collection, in the bulk lane. A statement of its own after
+    /// ``PostgresStatement/markTimelines``, which has locked the rows: so the last of several removals sees the others.
     /// Answers how many were orphaned.
-    package static let sql = """
-        WITH departed AS MATERIALIZED (
-            SELECT t.id, \(RowFormula.kindColumns)
-            FROM unnest((SELECT $1::int8[])) u (id) JOIN timeline t ON t.id = u.id JOIN kind k ON k.id = t.kind_id
-            ORDER BY t.id
-        ), orphaned AS (
-            UPDATE timeline t SET \(formula.assignments), \(formula.improvement(lane: "\(ReloadLane.bulk.rawValue)::int2"))
-            FROM departed d
-            WHERE t.id = d.id AND NOT t.orphaned
-                AND NOT EXISTS (SELECT FROM widget w WHERE w.timeline_id = t.id)
-            RETURNING t.id, t.kind_id, t.listed_at, t.listed_lane, t.listed_anew
-        ), \(Appending.lists(of: "orphaned"))
-        SELECT count(*) AS orphaned FROM orphaned
-        """
-
-    package let parameters: PostgresParameters
-
-    package init(_ rows: [Int64]) {
-        parameters = PostgresParameters(array: rows)
-    }
-
-    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int64 {
-        try row.value("orphaned")
+    package static func orphanTimelines(_ rows: [Int64]) -> PostgresQuery<Int64> {
+        PostgresQuery(orphanTimelinesSQL, PostgresArray(rows)) { row in try row.value("orphaned") }
     }
 }

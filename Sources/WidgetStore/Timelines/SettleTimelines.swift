@@ -46,95 +46,91 @@ package struct TimelineSettlement: Sendable {
     }
 }
 
-/// Ends looks that stored nothing: their appointments are made anew (rule 3 of the lists), those through a sweep's list only
-/// improved (rule 2).
-///
-/// The row's own appointment must still be the list's, and a failure, like a store, needs the revision that was read. A
-/// timeline goes to sleep only if `requested` and the last view are those that were decided on.
-package struct SettleTimelines: PostgresStatement {
-    private static let input = InputColumns<TimelineSettlement>([
-        .init("id") { $0.timeline.row }, .init("kind_id") { $0.timeline.kindID },
-        .init("list") { $0.list.id }, .init("lease") { $0.list.lease },
-        .init("list_due") { $0.list.dueAt }, .init("swept") { $0.list.generation != nil },
-        .init("read_revision") { $0.timeline.revision }, .init("captured") { $0.timeline.state.requested },
-        .init("viewed_at") { $0.timeline.viewedAt.map { $0 } },
-        .init("sleeps") { $0.sleeps }, .init("eligible_at") { $0.eligibleAt.map { $0 } },
-        .init("retry_at") { $0.retryAt.map { $0 } },
-        .init("decision") { $0.decision }, .init("rule") { $0.rule },
-        .init("reason") { $0.timeline.reason ?? .policy },
-        .init("cause_topic") { $0.timeline.cause?.topic }, .init("cause_partition") { $0.timeline.cause?.partition },
-        .init("cause_offset") { $0.timeline.cause?.offset },
-        .init("fetch_milliseconds") { $0.fetchTime.map { Int32(clamping: $0.wholeMilliseconds) } },
-    ])
+package struct SettledRow: Sendable {
+    /// Primary key of the row.
+    package let row: Int64
+    /// When it is looked at next; nil: on request only.
+    package let nextLook: Timestamp?
+    package let isDue: Bool
+    package let isAsleep: Bool
+}
 
-    private static let asleep = """
-        (t.asleep OR i.sleeps AND t.requested = i.captured AND t.viewed_at IS NOT DISTINCT FROM i.viewed_at)
-        """
+private let input = InputColumns<TimelineSettlement>([
+    .init("id") { $0.timeline.row }, .init("kind_id") { $0.timeline.kindID },
+    .init("list") { $0.list.id }, .init("lease") { $0.list.lease },
+    .init("list_due") { $0.list.dueAt }, .init("swept") { $0.list.generation != nil },
+    .init("read_revision") { $0.timeline.revision }, .init("captured") { $0.timeline.state.requested },
+    .init("viewed_at") { $0.timeline.viewedAt.map { $0 } },
+    .init("sleeps") { $0.sleeps }, .init("eligible_at") { $0.eligibleAt.map { $0 } },
+    .init("retry_at") { $0.retryAt.map { $0 } },
+    .init("decision") { $0.decision }, .init("rule") { $0.rule },
+    .init("reason") { $0.timeline.reason ?? .policy },
+    .init("cause_topic") { $0.timeline.cause?.topic }, .init("cause_partition") { $0.timeline.cause?.partition },
+    .init("cause_offset") { $0.timeline.cause?.offset },
+    .init("fetch_milliseconds") { $0.fetchTime.map { Int32(clamping: $0.wholeMilliseconds) } },
+])
 
-    private static let formula = RowFormula(
-        [
-            "eligible_at": "coalesce(i.eligible_at, t.eligible_at)",
-            // The policy's reload takes budget too: left as it was, it would be due again at once.
-            "policy_at": "greatest(t.policy_at, i.eligible_at)", "retry_at": "coalesce(i.retry_at, t.retry_at)",
-            "asleep": asleep,
-        ], kind: "i.k_")
+private let asleep = """
+    (t.asleep OR i.sleeps AND t.requested = i.captured AND t.viewed_at IS NOT DISTINCT FROM i.viewed_at)
+    """
 
-    /// The look decided nothing that is to be told: a timeline that was to sleep, and does not, is looked at again.
-    private static let isSilent = "(i.decision = 0 OR i.sleeps AND NOT \(asleep))"
+private let formula = RowFormula(
+    [
+        "eligible_at": "coalesce(i.eligible_at, t.eligible_at)",
+        // The policy's reload takes budget too: left as it was, it would be due again at once.
+        "policy_at": "greatest(t.policy_at, i.eligible_at)", "retry_at": "coalesce(i.retry_at, t.retry_at)",
+        "asleep": asleep,
+    ], kind: "i.k_")
 
-    /// Timelines of retired kinds are looked at once they are orphaned, and not before.
-    private static let nextLook =
-        "CASE WHEN i.k_retired_at IS NULL OR t.orphaned THEN \(formula.nextLook) ELSE 'infinity' END"
+/// The look decided nothing that is to be told: a timeline that was to sleep, and does not, is looked at again.
+private let isSilent = "(i.decision = 0 OR i.sleeps AND NOT \(asleep))"
 
-    /// The row's appointment is the list's: it ends, and is made anew. Another one is only improved.
-    private static let mine = "(NOT i.swept AND t.listed_at = i.list_due)"
+/// Timelines of retired kinds are looked at once they are orphaned, and not before.
+private let nextLook =
+    "CASE WHEN i.k_retired_at IS NULL OR t.orphaned THEN \(formula.nextLook) ELSE 'infinity' END"
 
-    package static let sql = """
-        WITH input AS MATERIALIZED (
-            SELECT * FROM \(input.rows("i"))
-        ), \(HeldLists.orderedInput), settled AS (
-            UPDATE timeline t
-            SET \(formula.assignments),
-                listed_at = CASE WHEN \(mine) THEN \(nextLook) ELSE least(t.listed_at, \(nextLook)) END,
-                listed_anew = \(mine) OR (\(nextLook)) < t.listed_at,
-                listed_lane = CASE WHEN \(mine) OR (\(nextLook)) < t.listed_at
-                    THEN \(formula.nextLane)
-                    ELSE t.listed_lane END,
-                attempts = CASE WHEN i.retry_at IS NULL THEN t.attempts ELSE least(t.attempts + 1, 32767) END,
-                last_decision = CASE WHEN \(isSilent) THEN t.last_decision ELSE i.decision END,
-                decision_rule = CASE WHEN \(isSilent) THEN t.decision_rule ELSE i.rule END,
-                decision_reason = CASE WHEN \(isSilent) THEN t.decision_reason ELSE i.reason END,
-                decided_at = CASE WHEN \(isSilent) THEN t.decided_at ELSE now() END,
-                decision_topic = CASE WHEN \(isSilent) THEN t.decision_topic ELSE i.cause_topic END,
-                decision_partition = CASE WHEN \(isSilent) THEN t.decision_partition ELSE i.cause_partition END,
-                decision_offset = CASE WHEN \(isSilent) THEN t.decision_offset ELSE i.cause_offset END,
-                fetch_milliseconds = coalesce(i.fetch_milliseconds, t.fetch_milliseconds)
-            FROM ordered i
-            WHERE t.id = i.id AND CASE WHEN i.retry_at IS NOT NULL THEN t.revision = i.read_revision
-                                       ELSE i.swept OR t.listed_at = i.list_due END
-            RETURNING t.id, t.kind_id, t.listed_at, t.listed_lane, t.listed_anew, t.asleep
-        ), \(Appending.lists(of: "settled"))
-        SELECT id, listed_at, listed_at <= now() AS due, asleep FROM settled
-        """
+/// The row's appointment is the list's: it ends, and is made anew. Another one is only improved.
+private let mine = "(NOT i.swept AND t.listed_at = i.list_due)"
 
-    package struct Row: Sendable {
-        /// Primary key of the row.
-        package let row: Int64
-        /// When it is looked at next; nil: on request only.
-        package let nextLook: Timestamp?
-        package let isDue: Bool
-        package let isAsleep: Bool
-    }
+private let settleTimelinesSQL = """
+    WITH input AS MATERIALIZED (
+        SELECT * FROM \(input.rows("i"))
+    ), \(HeldLists.orderedInput), settled AS (
+        UPDATE timeline t
+        SET \(formula.assignments),
+            listed_at = CASE WHEN \(mine) THEN \(nextLook) ELSE least(t.listed_at, \(nextLook)) END,
+            listed_anew = \(mine) OR (\(nextLook)) < t.listed_at,
+            listed_lane = CASE WHEN \(mine) OR (\(nextLook)) < t.listed_at
+                THEN \(formula.nextLane)
+                ELSE t.listed_lane END,
+            attempts = CASE WHEN i.retry_at IS NULL THEN t.attempts ELSE least(t.attempts + 1, 32767) END,
+            last_decision = CASE WHEN \(isSilent) THEN t.last_decision ELSE i.decision END,
+            decision_rule = CASE WHEN \(isSilent) THEN t.decision_rule ELSE i.rule END,
+            decision_reason = CASE WHEN \(isSilent) THEN t.decision_reason ELSE i.reason END,
+            decided_at = CASE WHEN \(isSilent) THEN t.decided_at ELSE now() END,
+            decision_topic = CASE WHEN \(isSilent) THEN t.decision_topic ELSE i.cause_topic END,
+            decision_partition = CASE WHEN \(isSilent) THEN t.decision_partition ELSE i.cause_partition END,
+            decision_offset = CASE WHEN \(isSilent) THEN t.decision_offset ELSE i.cause_offset END,
+            fetch_milliseconds = coalesce(i.fetch_milliseconds, t.fetch_milliseconds)
+        FROM ordered i
+        WHERE t.id = i.id AND CASE WHEN i.retry_at IS NOT NULL THEN t.revision = i.read_revision
+                                   ELSE i.swept OR t.listed_at = i.list_due END
+        RETURNING t.id, t.kind_id, t.listed_at, t.listed_lane, t.listed_anew, t.asleep
+    ), \(Appending.lists(of: "settled"))
+    SELECT id, listed_at, listed_at <= now() AS due, asleep FROM settled
+    """
 
-    package let parameters: PostgresParameters
-
-    package init(_ settlements: [TimelineSettlement]) {
-        parameters = Self.input.parameters(settlements)
-    }
-
-    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row {
-        Row(
-            row: try row.value("id"), nextLook: try row.nextLook("listed_at"),
-            isDue: try row.value("due"), isAsleep: try row.value("asleep"))
+extension PostgresStatement where Self == Statements {
+    /// Ends looks that stored nothing: their appointments are made anew (rule 3 of the lists), those through a sweep's list only
+    /// improved (rule 2).
+    ///
+    /// The row's own appointment must still be the list's, and a failure, like a store, needs the revision that was read. A
+    /// timeline goes to sleep only if `requested` and the last view are those that were decided on.
+    package static func settleTimelines(_ settlements: [TimelineSettlement]) -> PostgresQuery<SettledRow> {
+        PostgresQuery(settleTimelinesSQL, binding: input.parameters(settlements)) { row in
+            SettledRow(
+                row: try row.value("id"), nextLook: try row.nextLook("listed_at"),
+                isDue: try row.value("due"), isAsleep: try row.value("asleep"))
+        }
     }
 }

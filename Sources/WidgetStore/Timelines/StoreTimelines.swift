@@ -41,89 +41,69 @@ package struct TimelineWrite: Sendable {
     }
 }
 
-/// Stores fetched timelines and appoints each anew, in one statement in id order.
-///
-/// It first locks its lists `FOR SHARE` by id and lease token: rows of a list that is no longer held are dropped. A row whose
-/// revision has moved since the claim is left alone too; the answer names the rows that were stored.
-package struct StoreTimelines: PostgresStatement {
-    private static let input = InputColumns<TimelineWrite>([
-        .init("id") { $0.timeline.row }, .init("kind_id") { $0.timeline.kindID },
-        .init("list") { $0.list.id }, .init("lease") { $0.list.lease },
-        .init("read_revision") { $0.revision }, .init("token") { $0.token },
-        .init("captured") { $0.timeline.state.requested }, .init("captured_generation") { $0.timeline.kind.current },
-        .init("content") { $0.content }, .init("hash") { $0.hash },
-        .init("eligible_at") { $0.eligibleAt }, .init("free_at") { $0.freeAt },
-        .init("policy_at") { $0.policyAt },
-        .init("budget") { $0.ledger.stored },
-        .init("decision") { $0.decision }, .init("rule") { $0.rule },
-        .init("reason") { $0.timeline.reason ?? .policy },
-        .init("cause_topic") { $0.timeline.cause?.topic }, .init("cause_partition") { $0.timeline.cause?.partition },
-        .init("cause_offset") { $0.timeline.cause?.offset },
-        .init("fetch_milliseconds") { Int32(clamping: $0.fetchTime.wholeMilliseconds) },
-    ])
-
-    private static let formula = RowFormula(
-        [
-            "rendered": "greatest(t.rendered, i.captured)",
-            "generation": "greatest(t.generation, i.captured_generation)",
-            "eligible_at": "i.eligible_at", "free_at": "i.free_at", "policy_at": "i.policy_at",
-            "retry_at": "'-infinity'::timestamptz", "asleep": "false",
-        ], kind: "i.k_")
-
-    /// The row is as the claim read it, but for requests. The chaos tests replace this text to show that they notice.
-    package static let revisionCheck = "t.revision = i.read_revision"
-
-    package static let sql = """
-        WITH input AS MATERIALIZED (
-            SELECT * FROM \(input.rows("i"))
-        ), \(HeldLists.orderedInput), stored AS (
-            UPDATE timeline t
-            SET \(formula.assignments), \(formula.appointment),
-                revision = i.token, content = coalesce(i.content, t.content),
-                hash = CASE WHEN i.content IS NULL THEN t.hash ELSE i.hash END,
-                content_revision = CASE WHEN i.content IS NULL THEN t.content_revision ELSE i.token END,
-                stored_at = CASE WHEN i.content IS NULL THEN t.stored_at ELSE now() END,
-                rendered_at = now(), attempts = 0, budget = i.budget, last_decision = i.decision,
-                decision_rule = i.rule, decision_reason = i.reason, decided_at = now(),
-                decision_topic = i.cause_topic, decision_partition = i.cause_partition,
-                decision_offset = i.cause_offset, fetch_milliseconds = i.fetch_milliseconds
-            FROM ordered i
-            WHERE t.id = i.id AND \(revisionCheck)
-            RETURNING t.id, t.kind_id, t.listed_at, t.listed_lane, t.listed_anew, t.eligible_at, t.content_revision,
-                t.rendered
-        ), \(Appending.lists(of: "stored")), unshown AS (
-            DELETE FROM snapshot s USING stored d WHERE s.timeline_id = d.id
-        )
-        SELECT id, listed_at, listed_at <= now() AS due, eligible_at, content_revision, rendered FROM stored
-        """
-
-    package struct Row: Sendable {
-        /// Primary key of the row.
-        package let row: Int64
-        /// When it is looked at next; nil: on request only.
-        package let nextLook: Timestamp?
-        package let isDue: Bool
-        package let eligibleAt: Timestamp
-        package let contentRevision: Int64
-        package let rendered: Int64
-    }
-
-    package let parameters: PostgresParameters
-
-    package init(_ writes: [TimelineWrite]) {
-        parameters = Self.input.parameters(writes)
-    }
-
-    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row {
-        Row(
-            row: try row.value("id"), nextLook: try row.nextLook("listed_at"),
-            isDue: try row.value("due"),
-            eligibleAt: try row.value("eligible_at"), contentRevision: try row.value("content_revision"),
-            rendered: try row.value("rendered"))
-    }
+package struct StoredRow: Sendable {
+    /// Primary key of the row.
+    package let row: Int64
+    /// When it is looked at next; nil: on request only.
+    package let nextLook: Timestamp?
+    package let isDue: Bool
+    package let eligibleAt: Timestamp
+    package let contentRevision: Int64
+    package let rendered: Int64
 }
 
-extension StoreTimelines.Row {
+private let input = InputColumns<TimelineWrite>([
+    .init("id") { $0.timeline.row }, .init("kind_id") { $0.timeline.kindID },
+    .init("list") { $0.list.id }, .init("lease") { $0.list.lease },
+    .init("read_revision") { $0.revision }, .init("token") { $0.token },
+    .init("captured") { $0.timeline.state.requested }, .init("captured_generation") { $0.timeline.kind.current },
+    .init("content") { $0.content }, .init("hash") { $0.hash },
+    .init("eligible_at") { $0.eligibleAt }, .init("free_at") { $0.freeAt },
+    .init("policy_at") { $0.policyAt },
+    .init("budget") { $0.ledger.stored },
+    .init("decision") { $0.decision }, .init("rule") { $0.rule },
+    .init("reason") { $0.timeline.reason ?? .policy },
+    .init("cause_topic") { $0.timeline.cause?.topic }, .init("cause_partition") { $0.timeline.cause?.partition },
+    .init("cause_offset") { $0.timeline.cause?.offset },
+    .init("fetch_milliseconds") { Int32(clamping: $0.fetchTime.wholeMilliseconds) },
+])
+
+private let formula = RowFormula(
+    [
+        "rendered": "greatest(t.rendered, i.captured)",
+        "generation": "greatest(t.generation, i.captured_generation)",
+        "eligible_at": "i.eligible_at", "free_at": "i.free_at", "policy_at": "i.policy_at",
+        "retry_at": "'-infinity'::timestamptz", "asleep": "false",
+    ], kind: "i.k_")
+
+/// The row is as the claim read it, but for requests. The chaos tests replace this text to show that they notice.
+package let storedRevisionCheck = "t.revision = i.read_revision"
+
+private let storeTimelinesSQL = """
+    WITH input AS MATERIALIZED (
+        SELECT * FROM \(input.rows("i"))
+    ), \(HeldLists.orderedInput), stored AS (
+        UPDATE timeline t
+        SET \(formula.assignments), \(formula.appointment),
+            revision = i.token, content = coalesce(i.content, t.content),
+            hash = CASE WHEN i.content IS NULL THEN t.hash ELSE i.hash END,
+            content_revision = CASE WHEN i.content IS NULL THEN t.content_revision ELSE i.token END,
+            stored_at = CASE WHEN i.content IS NULL THEN t.stored_at ELSE now() END,
+            rendered_at = now(), attempts = 0, budget = i.budget, last_decision = i.decision,
+            decision_rule = i.rule, decision_reason = i.reason, decided_at = now(),
+            decision_topic = i.cause_topic, decision_partition = i.cause_partition,
+            decision_offset = i.cause_offset, fetch_milliseconds = i.fetch_milliseconds
+        FROM ordered i
+        WHERE t.id = i.id AND \(storedRevisionCheck)
+        RETURNING t.id, t.kind_id, t.listed_at, t.listed_lane, t.listed_anew, t.eligible_at, t.content_revision,
+            t.rendered
+    ), \(Appending.lists(of: "stored")), unshown AS (
+        DELETE FROM snapshot s USING stored d WHERE s.timeline_id = d.id
+    )
+    SELECT id, listed_at, listed_at <= now() AS due, eligible_at, content_revision, rendered FROM stored
+    """
+
+extension StoredRow {
     /// A row that an earlier attempt has stored.
     package init(_ timeline: ClaimedTimeline) {
         self.init(
@@ -133,20 +113,28 @@ extension StoreTimelines.Row {
     }
 }
 
-/// Reads rows again, after a store or a comparison did not find them as they were read.
-package struct ReadTimelinesAgain: PostgresStatement {
-    package static let sql = """
-        SELECT \(ClaimedTimeline.columns())
-        FROM unnest((SELECT $1::int8[])) i (id) JOIN timeline t ON t.id = i.id JOIN kind k ON k.id = t.kind_id
-        """
+private let readTimelinesAgainSQL = """
+    SELECT \(ClaimedTimeline.columns())
+    FROM unnest((SELECT $1::int8[])) i (id) JOIN timeline t ON t.id = i.id JOIN kind k ON k.id = t.kind_id
+    """
 
-    package let parameters: PostgresParameters
-
-    package init(_ rows: [Int64]) {
-        parameters = PostgresParameters(array: rows)
+extension PostgresStatement where Self == Statements {
+    /// Stores fetched timelines and appoints each anew, in one statement in id order.
+    ///
+    /// It first locks its lists `FOR SHARE` by id and lease token: rows of a list that is no longer held are dropped. A row whose
+    /// revision has moved since the claim is left alone too; the answer names the rows that were stored.
+    package static func storeTimelines(_ writes: [TimelineWrite]) -> PostgresQuery<StoredRow> {
+        PostgresQuery(storeTimelinesSQL, binding: input.parameters(writes)) { row in
+            StoredRow(
+                row: try row.value("id"), nextLook: try row.nextLook("listed_at"),
+                isDue: try row.value("due"),
+                eligibleAt: try row.value("eligible_at"), contentRevision: try row.value("content_revision"),
+                rendered: try row.value("rendered"))
+        }
     }
 
-    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> ClaimedTimeline {
-        try ClaimedTimeline(row)
+    /// Reads rows again, after a store or a comparison did not find them as they were read.
+    package static func readTimelinesAgain(_ rows: [Int64]) -> PostgresQuery<ClaimedTimeline> {
+        PostgresQuery(readTimelinesAgainSQL, PostgresArray(rows)) { row in try ClaimedTimeline(row) }
     }
 }

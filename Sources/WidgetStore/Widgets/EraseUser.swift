@@ -1,97 +1,132 @@
 package import PostgresClient
 import WidgetModel
 
-/// Deletes the user's widgets, tombstones of removed ones included, in key order; answers the timelines that they showed.
-package struct DeleteWidgetsOfUser: PostgresStatement {
-    package static let sql = """
-        WITH locked AS (
-            SELECT w.app_id, w.id FROM widget w
-            WHERE w.app_id = $1::int4 AND w.user_id = $2::text
-            ORDER BY w.app_id, w.id
-            FOR UPDATE
-        )
-        DELETE FROM widget w USING locked l WHERE w.app_id = l.app_id AND w.id = l.id
-        RETURNING w.timeline_id
-        """
+/// Result of erasing a user.
+package struct Erasure: Hashable, Sendable {
+    package let widgets: Int
+    /// Timelines that the user's widgets showed. Those that nobody else shows are collected by the workers, which
+    /// publish their tombstones.
+    package let timelines: Int
+    package let deadLetters: Int
+}
 
-    package let parameters: PostgresParameters
+extension WidgetStore {
+    /// Most repetitions for widgets that are placed meanwhile.
+    private static let eraseAttempts = 10
 
-    package init(appID: Int32, user: String) {
-        parameters = PostgresParameters(appID, user)
+    /// Erases a user of an app: widgets, stored timelines and dead letters. Widgets placed meanwhile are erased too; events
+    /// that still wait in Kafka are not, so the app must have stopped sending.
+    ///
+    /// - Returns: `nil` when there is no such app.
+    /// - Throws: `PostgresError`.
+    package func erase(user: String, of app: String) async throws -> Erasure? {
+        guard let registered = try await pool.query(.listApps()).first(where: { $0.name == app }) else { return nil }
+        var total = Erasure(widgets: 0, timelines: 0, deadLetters: 0)
+        for _ in 1...Self.eraseAttempts {
+            let part = try await retryingConflicts { try await eraseOnce(user, registered) }
+            total = Erasure(
+                widgets: total.widgets + part.widgets, timelines: total.timelines + part.timelines, deadLetters: 0)
+            if part.widgets == 0 { break }
+        }
+        let letters = try await eraseDeadLetters(of: user, app)
+        return Erasure(widgets: total.widgets, timelines: total.timelines, deadLetters: letters)
     }
 
-    /// Row of the timeline; `nil` for the tombstone of a removed widget.
-    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int64? {
-        try row.optional("timeline_id")
+    /// Looks through all dead letters, in chunks with a transaction each.
+    private func eraseDeadLetters(of user: String, _ app: String) async throws -> Int {
+        var (deleted, previous) = (0, Int64(0))
+        while true {
+            let chunk = try await retryingConflicts { [previous] in
+                try await pool.query(.deleteDeadLettersOfUser(app: app, user: user, after: previous)).first
+            }
+            guard let chunk, let last = chunk.last else { return deleted }
+            deleted += chunk.deleted
+            previous = last
+        }
+    }
+
+    /// Widgets before timelines, as ingest locks them.
+    private func eraseOnce(_ user: String, _ app: RegisteredApp) async throws -> Erasure {
+        try await pool.withTransaction { connection in
+            let deleted = try await connection.query(.deleteWidgetsOfUser(appID: app.id, user: user))
+            let timelines = Array(Set(deleted.compactMap { $0 }))
+            if !timelines.isEmpty {
+                var marks = MarkInput()
+                marks.departed = timelines
+                var pipeline = PostgresPipeline()
+                _ = pipeline.append(.markTimelines(marks, limit: 0))
+                _ = pipeline.append(.orphanTimelines(timelines))
+                _ = pipeline.append(.deleteContentOfUser(timelines, user: user))
+                _ = try await connection.run(pipeline)
+            }
+            _ = try await connection.execute(.deleteOutcomesOfUser(appID: app.id, user: user))
+            return Erasure(widgets: deleted.count, timelines: timelines.count, deadLetters: 0)
+        }
     }
 }
 
-/// Deletes the content and the snapshots of the user's own timelines at once. The new revision has every fetch under way
-/// dropped. The tombstones follow when the orphaned rows are collected. The rows must have been locked earlier in the
-/// transaction.
-package struct DeleteContentOfUser: PostgresStatement {
-    package static let sql = """
-        WITH fenced AS (
-            UPDATE timeline t
-            SET revision = nextval('token'), content_revision = 0, content = NULL, hash = NULL, stored_at = NULL,
-                rendered_at = NULL
-            WHERE t.id = ANY ($1::int8[]) AND t.user_id = $2::text
-            RETURNING t.id
-        )
-        DELETE FROM snapshot p USING fenced f WHERE p.timeline_id = f.id
-        """
-
-    package var parameters = PostgresParameters()
-
-    package init(_ rows: [Int64], user: String) {
-        parameters.append(array: rows)
-        parameters.append(user)
-    }
-}
-
-/// Deletes, of the next dead letters in the order of their ids, those of an app whose key is the user, whose header
-/// `freshet-user` is, or whose data names the user as the API's placements do.
-package struct DeleteDeadLettersOfUser: PostgresStatement {
-    package struct Chunk: Sendable {
-        /// Last id of the chunk; `nil`: there are no more letters.
-        package let last: Int64?
-        package let deleted: Int
+extension PostgresStatement where Self == Statements {
+    /// Deletes the user's widgets, tombstones of removed ones included, in key order; answers the timelines that they showed.
+    package static func deleteWidgetsOfUser(appID: Int32, user: String) -> PostgresQuery<Int64?> {
+        PostgresQuery(
+            """
+            WITH locked AS (
+                SELECT w.app_id, w.id FROM widget w
+                WHERE w.app_id = $1::int4 AND w.user_id = $2::text
+                ORDER BY w.app_id, w.id
+                FOR UPDATE
+            )
+            DELETE FROM widget w USING locked l WHERE w.app_id = l.app_id AND w.id = l.id
+            RETURNING w.timeline_id
+            """, appID, user
+        ) { row in try row.optional("timeline_id") }
     }
 
-    package static let sql = """
-        WITH chunk AS MATERIALIZED (
-            SELECT d.id FROM dead_letter d WHERE d.id > $4::int8 ORDER BY d.id LIMIT 1000
-        ), deleted AS (
-            DELETE FROM dead_letter d USING chunk c
-            WHERE d.id = c.id AND d.app = $1::text
-              AND (d.key = $2::bytea OR position($3::bytea IN d.payload) > 0
-                   OR EXISTS (SELECT 1 FROM unnest(d.header_names, d.header_values) h (name, value)
-                              WHERE lower(h.name) = 'freshet-user' AND h.value = $2::bytea))
-            RETURNING 1
+    /// Deletes the content and the snapshots of the user's own timelines at once. The new revision has every fetch under way
+    /// dropped. The tombstones follow when the orphaned rows are collected. The rows must have been locked earlier in the
+    /// transaction.
+    package static func deleteContentOfUser(_ rows: [Int64], user: String) -> PostgresQuery<Void> {
+        PostgresQuery(
+            """
+            WITH fenced AS (
+                UPDATE timeline t
+                SET revision = nextval('token'), content_revision = 0, content = NULL, hash = NULL, stored_at = NULL,
+                    rendered_at = NULL
+                WHERE t.id = ANY ($1::int8[]) AND t.user_id = $2::text
+                RETURNING t.id
+            )
+            DELETE FROM snapshot p USING fenced f WHERE p.timeline_id = f.id
+            """, PostgresArray(rows), user
         )
-        SELECT (SELECT max(c.id) FROM chunk c) AS last, (SELECT count(*) FROM deleted) AS deleted
-        """
+    }
 
-    package let parameters: PostgresParameters
-
+    /// Deletes, of the next dead letters in the order of their ids, those of an app whose key is the user, whose header
+    /// `freshet-user` is, or whose data names the user as the API's placements do. Without a last id, there are no more.
+    ///
     /// - Parameter previous: id after which the chunk begins.
-    package init(app: String, user: String, after previous: Int64) {
+    package static func deleteDeadLettersOfUser(app: String, user: String, after previous: Int64) -> PostgresQuery<
+        (last: Int64?, deleted: Int)
+    > {
         let member = Array(#""user":"#.utf8) + JSONValue.string(user).encoded
-        parameters = PostgresParameters(app, Array(user.utf8), member, previous)
+        return PostgresQuery(
+            """
+            WITH chunk AS MATERIALIZED (
+                SELECT d.id FROM dead_letter d WHERE d.id > $4::int8 ORDER BY d.id LIMIT 1000
+            ), deleted AS (
+                DELETE FROM dead_letter d USING chunk c
+                WHERE d.id = c.id AND d.app = $1::text
+                  AND (d.key = $2::bytea OR position($3::bytea IN d.payload) > 0
+                       OR EXISTS (SELECT 1 FROM unnest(d.header_names, d.header_values) h (name, value)
+                                  WHERE lower(h.name) = 'freshet-user' AND h.value = $2::bytea))
+                RETURNING 1
+            )
+            SELECT (SELECT max(c.id) FROM chunk c) AS last, (SELECT count(*) FROM deleted) AS deleted
+            """, app, Array(user.utf8), member, previous
+        ) { row in (last: try row.optional("last"), deleted: try row.value("deleted")) }
     }
 
-    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Chunk {
-        Chunk(last: try row.optional("last"), deleted: try row.value("deleted"))
-    }
-}
-
-/// Deletes the outcomes of events that a user's tokens have published.
-package struct DeleteOutcomesOfUser: PostgresStatement {
-    package static let sql = "DELETE FROM event_outcome WHERE app_id = $1::int4 AND user_id = $2::text"
-
-    package let parameters: PostgresParameters
-
-    package init(appID: Int32, user: String) {
-        parameters = PostgresParameters(appID, user)
+    /// Deletes the outcomes of events that a user's tokens have published.
+    package static func deleteOutcomesOfUser(appID: Int32, user: String) -> PostgresQuery<Void> {
+        PostgresQuery("DELETE FROM event_outcome WHERE app_id = $1::int4 AND user_id = $2::text", appID, user)
     }
 }

@@ -8,11 +8,6 @@ package struct StoredWidget: Sendable {
         /// Primary key of the row.
         package let row: Int64
         package let id: TimelineID
-
-        package init(row: Int64, id: TimelineID) {
-            self.row = row
-            self.id = id
-        }
     }
 
     package let appID: Int32
@@ -27,22 +22,6 @@ package struct StoredWidget: Sendable {
     /// Canonical JSON of the configuration; `{}` once the widget is removed.
     package let configuration: String
     package let changedAt: Timestamp
-
-    package init(
-        appID: Int32, id: String, kindID: Int32, family: WidgetFamily, timeline: Shown?, user: String, device: String,
-        environment: WidgetEnvironment, configuration: String, changedAt: Timestamp
-    ) {
-        self.appID = appID
-        self.id = id
-        self.kindID = kindID
-        self.family = family
-        self.timeline = timeline
-        self.user = user
-        self.device = device
-        self.environment = environment
-        self.configuration = configuration
-        self.changedAt = changedAt
-    }
 }
 
 /// The widgets that lifecycle events name.
@@ -76,61 +55,53 @@ package struct WidgetScope: Sendable {
     }
 }
 
-/// Locks the widgets that lifecycle events of a batch name, by id or by device, in key order.
-///
-/// A statement of its own: it may wait for another transaction that moves a widget to a new timeline, which a statement
-/// that began before that commit would not see. ``ReadWidgets`` runs after it, with a later snapshot.
-package struct LockWidgets: PostgresStatement {
-    package static let sql = """
-        WITH named AS (\(WidgetScope.named))
-        SELECT 1 FROM named n JOIN widget w ON w.app_id = n.app_id AND w.id = n.id
+private let lockWidgetsSQL = """
+    WITH named AS (\(WidgetScope.named))
+    SELECT 1 FROM named n JOIN widget w ON w.app_id = n.app_id AND w.id = n.id
+    ORDER BY w.app_id, w.id
+    FOR NO KEY UPDATE OF w
+    """
+
+private let readWidgetsSQL = """
+    WITH named AS (\(WidgetScope.named)), locked AS (
+        SELECT w.* FROM named n JOIN widget w ON w.app_id = n.app_id AND w.id = n.id
         ORDER BY w.app_id, w.id
         FOR NO KEY UPDATE OF w
-        """
+    )
+    SELECT w.app_id, w.id, w.kind_id, w.family, w.timeline_id, t.identity, w.user_id, w.device_id, w.locale,
+           w.time_zone, t.configuration, w.changed_at
+    FROM locked w LEFT JOIN timeline t ON t.id = w.timeline_id
+    """
 
-    package let parameters: PostgresParameters
-
-    package init(_ scope: WidgetScope) {
-        parameters = scope.parameters
-    }
-}
-
-/// Reads the widgets of a scope whose rows ``LockWidgets`` has locked earlier in the transaction.
-package struct ReadWidgets: PostgresStatement {
-    package static let sql = """
-        WITH named AS (\(WidgetScope.named)), locked AS (
-            SELECT w.* FROM named n JOIN widget w ON w.app_id = n.app_id AND w.id = n.id
-            ORDER BY w.app_id, w.id
-            FOR NO KEY UPDATE OF w
-        )
-        SELECT w.app_id, w.id, w.kind_id, w.family, w.timeline_id, t.identity, w.user_id, w.device_id, w.locale,
-               w.time_zone, t.configuration, w.changed_at
-        FROM locked w LEFT JOIN timeline t ON t.id = w.timeline_id
-        """
-
-    package let parameters: PostgresParameters
-
-    package init(_ scope: WidgetScope) {
-        parameters = scope.parameters
+extension PostgresStatement where Self == Statements {
+    /// Locks the widgets that lifecycle events of a batch name, by id or by device, in key order.
+    ///
+    /// A statement of its own: it may wait for another transaction that moves a widget to a new timeline, which a statement
+    /// that began before that commit would not see. ``PostgresStatement/readWidgets`` runs after it, with a later snapshot.
+    package static func lockWidgets(_ scope: WidgetScope) -> PostgresQuery<Void> {
+        PostgresQuery(lockWidgetsSQL, binding: scope.parameters)
     }
 
-    package static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> StoredWidget {
-        var shown: StoredWidget.Shown?
-        if let timeline = try row.optional("timeline_id", as: Int64.self) {
-            // A widget that came to the device after the lock, and was moved while this statement waited: its timeline is
-            // not in the snapshot. Nothing is guessed; the transaction is tried again.
-            guard let id: TimelineID = try row.optional("identity") else {
-                throw PostgresError(
-                    .server, "a widget was moved while it was read", sqlState: "40001", isRetriable: true)
+    /// Reads the widgets of a scope whose rows ``PostgresStatement/lockWidgets`` has locked earlier in the transaction.
+    package static func readWidgets(_ scope: WidgetScope) -> PostgresQuery<StoredWidget> {
+        PostgresQuery(readWidgetsSQL, binding: scope.parameters) { row in
+            var shown: StoredWidget.Shown?
+            if let timeline = try row.optional("timeline_id", as: Int64.self) {
+                // A widget that came to the device after the lock, and was moved while this statement waited: its timeline is
+                // not in the snapshot. Nothing is guessed; the transaction is tried again.
+                guard let id: TimelineID = try row.optional("identity") else {
+                    throw PostgresError(
+                        .server, "a widget was moved while it was read", sqlState: "40001", isRetriable: true)
+                }
+                shown = StoredWidget.Shown(row: timeline, id: id)
             }
-            shown = StoredWidget.Shown(row: timeline, id: id)
+            return StoredWidget(
+                appID: try row.value("app_id"), id: try row.value("id"), kindID: try row.value("kind_id"),
+                family: try row.value("family"), timeline: shown, user: try row.value("user_id"),
+                device: try row.value("device_id"),
+                environment: WidgetEnvironment(
+                    storedLocale: try row.value("locale"), timeZone: try row.value("time_zone")),
+                configuration: try row.optional("configuration") ?? "{}", changedAt: try row.value("changed_at"))
         }
-        return StoredWidget(
-            appID: try row.value("app_id"), id: try row.value("id"), kindID: try row.value("kind_id"),
-            family: try row.value("family"), timeline: shown, user: try row.value("user_id"),
-            device: try row.value("device_id"),
-            environment: WidgetEnvironment(
-                storedLocale: try row.value("locale"), timeZone: try row.value("time_zone")),
-            configuration: try row.optional("configuration") ?? "{}", changedAt: try row.value("changed_at"))
     }
 }

@@ -64,11 +64,11 @@ extension WidgetStore {
     private func importChunk(_ widgets: [ImportedWidget]) async throws -> ImportCounts {
         try await pool.withTransaction { connection in
             // An import may take hours: by now the kind's definition, and so its timelines' identity, may be another.
-            let kinds = Dictionary(try await connection.query(ListKinds()).map { ($0.id, $0) }) { $1 }
+            let kinds = Dictionary(try await connection.query(.listKinds()).map { ($0.id, $0) }) { $1 }
             let scope = WidgetScope(widgets: widgets.map { (appID: $0.kind.appID, id: $0.placement.widget) })
             var reading = PostgresPipeline()
-            _ = reading.append(LockWidgets(scope))
-            let read = reading.append(ReadWidgets(scope))
+            _ = reading.append(.lockWidgets(scope))
+            let read = reading.append(.readWidgets(scope))
             var chunk = ImportChunk(stored: try await connection.run(reading).rows(read))
             for widget in widgets { chunk.add(widget, kind: kinds[widget.kind.id] ?? widget.kind) }
             guard !chunk.placements.isEmpty else { return chunk.counts }
@@ -76,15 +76,15 @@ extension WidgetStore {
             let placed = try await connection.place(Array(chunk.placements.values))
             chunk.counts.timelines = placed.inserted
             var pipeline = PostgresPipeline()
-            _ = pipeline.append(InsertWidgets(chunk.inserts.map { $0.write(placed.rows) }))
-            _ = pipeline.append(UpdateWidgets(chunk.updates.map { $0.write(placed.rows) }))
+            _ = pipeline.append(.insertWidgets(chunk.inserts.map { $0.write(placed.rows) }))
+            _ = pipeline.append(.updateWidgets(chunk.updates.map { $0.write(placed.rows) }))
             var marks = MarkInput()
             marks.revived = placed.stale
             marks.revivalLane = .bulk
             marks.departed = Array(chunk.departed)
             if !marks.isEmpty {
-                _ = pipeline.append(MarkTimelines(marks, limit: 0))
-                _ = pipeline.append(OrphanTimelines(marks.departed))
+                _ = pipeline.append(.markTimelines(marks, limit: 0))
+                _ = pipeline.append(.orphanTimelines(marks.departed))
             }
             _ = try await connection.run(pipeline)
             return chunk.counts

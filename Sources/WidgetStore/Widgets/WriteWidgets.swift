@@ -41,70 +41,62 @@ package struct WidgetWrite: Sendable {
     ])
 }
 
-/// Writes widgets that the transaction found absent, tombstones of those that were removed before they were placed among
-/// them. If one has appeared since, the transaction fails as a
-/// serialization failure (SQLSTATE 40001) and is to be tried again as a whole.
-package struct InsertWidgets: PostgresStatement {
-    package static let sql = """
-        WITH input AS MATERIALIZED (SELECT * FROM \(WidgetWrite.input.rows("i"))), written AS (
-            INSERT INTO widget (app_id, id, kind_id, family, timeline_id, user_id, device_id, locale, time_zone,
-                                placed_at, changed_at)
-            SELECT app_id, id, kind_id, family, timeline_id, user_id, device_id, locale, time_zone,
-                   changed_at, changed_at
-            FROM input ORDER BY app_id, id
-            ON CONFLICT (app_id, id) DO NOTHING
-            RETURNING 1
-        ), unplaced AS (
-            INSERT INTO unplaced_widget (app_id, id)
-            SELECT app_id, id FROM input WHERE device_id = '' ORDER BY app_id, id
-        )
-        SELECT require_widgets((SELECT count(*) FROM written), (SELECT count(*) FROM input))
-        """
+private let insertWidgetsSQL = """
+    WITH input AS MATERIALIZED (SELECT * FROM \(WidgetWrite.input.rows("i"))), written AS (
+        INSERT INTO widget (app_id, id, kind_id, family, timeline_id, user_id, device_id, locale, time_zone,
+                            placed_at, changed_at)
+        SELECT app_id, id, kind_id, family, timeline_id, user_id, device_id, locale, time_zone,
+               changed_at, changed_at
+        FROM input ORDER BY app_id, id
+        ON CONFLICT (app_id, id) DO NOTHING
+        RETURNING 1
+    ), unplaced AS (
+        INSERT INTO unplaced_widget (app_id, id)
+        SELECT app_id, id FROM input WHERE device_id = '' ORDER BY app_id, id
+    )
+    SELECT require_widgets((SELECT count(*) FROM written), (SELECT count(*) FROM input))
+    """
 
-    package let parameters: PostgresParameters
+private let updateWidgetsSQL = """
+    WITH input AS MATERIALIZED (SELECT * FROM \(WidgetWrite.input.rows("i")))
+    UPDATE widget w
+    SET kind_id = i.kind_id, family = i.family, timeline_id = i.timeline_id, user_id = i.user_id,
+        device_id = i.device_id, locale = i.locale, time_zone = i.time_zone, changed_at = i.changed_at,
+        placed_at = CASE WHEN i.timeline_id IS NOT NULL AND (i.is_back OR w.timeline_id IS NULL) THEN i.changed_at
+                         ELSE w.placed_at END
+    FROM input i WHERE w.app_id = i.app_id AND w.id = i.id
+    """
 
-    package init(_ writes: [WidgetWrite]) {
-        parameters = WidgetWrite.input.parameters(writes)
+private let deleteUnplacedWidgetsSQL = """
+    WITH old AS (
+        DELETE FROM unplaced_widget u WHERE u.seq IN (\(RowsToForget.sql("unplaced_widget")))
+        RETURNING u.app_id, u.id
+    ), locked AS (
+        SELECT w.app_id, w.id FROM widget w JOIN old o ON w.app_id = o.app_id AND w.id = o.id
+        WHERE w.device_id = ''
+        ORDER BY w.app_id, w.id
+        FOR UPDATE OF w
+    )
+    DELETE FROM widget w USING locked l WHERE w.app_id = l.app_id AND w.id = l.id AND w.device_id = ''
+    """
+
+extension PostgresStatement where Self == Statements {
+    /// Writes widgets that the transaction found absent, tombstones of those that were removed before they were placed among
+    /// them. If one has appeared since, the transaction fails as a serialization failure (SQLSTATE 40001) and is to be tried
+    /// again as a whole.
+    package static func insertWidgets(_ writes: [WidgetWrite]) -> PostgresQuery<Void> {
+        PostgresQuery(insertWidgetsSQL, binding: WidgetWrite.input.parameters(writes))
     }
-}
 
-/// Writes widgets whose rows the transaction has read and locked.
-package struct UpdateWidgets: PostgresStatement {
-    package static let sql = """
-        WITH input AS MATERIALIZED (SELECT * FROM \(WidgetWrite.input.rows("i")))
-        UPDATE widget w
-        SET kind_id = i.kind_id, family = i.family, timeline_id = i.timeline_id, user_id = i.user_id,
-            device_id = i.device_id, locale = i.locale, time_zone = i.time_zone, changed_at = i.changed_at,
-            placed_at = CASE WHEN i.timeline_id IS NOT NULL AND (i.is_back OR w.timeline_id IS NULL) THEN i.changed_at
-                             ELSE w.placed_at END
-        FROM input i WHERE w.app_id = i.app_id AND w.id = i.id
-        """
-
-    package let parameters: PostgresParameters
-
-    package init(_ writes: [WidgetWrite]) {
-        parameters = WidgetWrite.input.parameters(writes)
+    /// Writes widgets whose rows the transaction has read and locked.
+    package static func updateWidgets(_ writes: [WidgetWrite]) -> PostgresQuery<Void> {
+        PostgresQuery(updateWidgetsSQL, binding: WidgetWrite.input.parameters(writes))
     }
-}
 
-/// Deletes a chunk of the tombstones of widgets that were never placed and that are old, or more than are kept of an app.
-package struct DeleteUnplacedWidgets: PostgresStatement {
-    package static let sql = """
-        WITH old AS (
-            DELETE FROM unplaced_widget u WHERE u.seq IN (\(RowsToForget.sql("unplaced_widget")))
-            RETURNING u.app_id, u.id
-        ), locked AS (
-            SELECT w.app_id, w.id FROM widget w JOIN old o ON w.app_id = o.app_id AND w.id = o.id
-            WHERE w.device_id = ''
-            ORDER BY w.app_id, w.id
-            FOR UPDATE OF w
-        )
-        DELETE FROM widget w USING locked l WHERE w.app_id = l.app_id AND w.id = l.id AND w.device_id = ''
-        """
-
-    package let parameters: PostgresParameters
-
-    package init(olderThan age: Duration, keeping count: Int, limit: Int) {
-        parameters = PostgresParameters(age.wholeMilliseconds, count, limit)
+    /// Deletes a chunk of the tombstones of widgets that were never placed and that are old, or more than are kept of an app.
+    package static func deleteUnplacedWidgets(olderThan age: Duration, keeping count: Int, limit: Int) -> PostgresQuery<
+        Void
+    > {
+        PostgresQuery(deleteUnplacedWidgetsSQL, age.wholeMilliseconds, count, limit)
     }
 }

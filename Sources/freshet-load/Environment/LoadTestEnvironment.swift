@@ -173,17 +173,17 @@ final class LoadTestEnvironment: Sendable {
     /// Finds the server's processes if it runs here, while all of this environment's own connections are open.
     private func findDatabase() async throws {
         let pool = pool
-        let backends = try await withThrowingTaskGroup(of: DatabaseVitals.Row?.self) { group in
+        let backends = try await withThrowingTaskGroup(of: DatabaseVitals?.self) { group in
             for _ in 0..<pool.configuration.maximumConnections {
                 group.addTask {
                     try await pool.withConnection { connection in
                         // Long enough that the other connection is made meanwhile.
                         try await connection.simple("SELECT pg_sleep(0.05)")
-                        return try await connection.query(DatabaseVitals()).first
+                        return try await connection.query(.databaseVitals()).first
                     }
                 }
             }
-            return try await group.reduce(into: [DatabaseVitals.Row]()) { rows, row in if let row { rows.append(row) } }
+            return try await group.reduce(into: [DatabaseVitals]()) { rows, row in if let row { rows.append(row) } }
         }
         guard backends.allSatisfy(\.isLocal) else { return }
         let processes = PostgresProcesses(backends: Set(backends.map(\.backend)))
@@ -251,15 +251,15 @@ final class LoadTestEnvironment: Sendable {
     /// Whether this environment started the broker.
     var isBrokerEmbedded: Bool { parts.state.withLock { $0.broker != nil } }
 
-    func vitals() async throws -> DatabaseVitals.Row {
-        guard let row = try await pool.query(DatabaseVitals()).first else {
+    func vitals() async throws -> DatabaseVitals {
+        guard let row = try await pool.query(.databaseVitals()).first else {
             throw CommandFailure(.failure, "PostgreSQL did not say where its log is")
         }
         return row
     }
 
-    func overview() async throws -> Overview.Row {
-        guard let row = try await pool.query(Overview()).first else {
+    func overview() async throws -> Overview {
+        guard let row = try await pool.query(.overview()).first else {
             throw CommandFailure(.failure, "PostgreSQL did not say what it holds")
         }
         return row
@@ -272,8 +272,8 @@ final class LoadTestEnvironment: Sendable {
     func checkpoint() async -> Bool {
         do {
             return try await pool.withConnection { connection in
-                _ = try await connection.execute(TidyTimelines())
-                _ = try await connection.execute(WriteCheckpoint())
+                _ = try await connection.execute(.tidyTimelines())
+                _ = try await connection.execute(.writeCheckpoint())
                 return true
             }
         } catch {
@@ -282,11 +282,11 @@ final class LoadTestEnvironment: Sendable {
     }
 
     /// Calls a closure with every timeline in PostgreSQL, read a page at a time.
-    func forEachTimeline(_ body: (StoredTimelines.Row) -> Void) async throws {
+    func forEachTimeline(_ body: (TimelineSummary) -> Void) async throws {
         var after: TimelineID?
         let page = 20_000
         while true {
-            let rows = try await pool.query(StoredTimelines(after: after, limit: page))
+            let rows = try await pool.query(.storedTimelines(after: after, limit: page))
             for row in rows { body(row) }
             guard rows.count == page, let last = rows.last else { return }
             after = last.id

@@ -208,14 +208,16 @@ struct LoadDrain: Sendable {
             let fetched = await environment.providerCounts()?.timelines ?? 0
             if (applied, fetched) != progress { (progress, since) = ((applied, fetched), .now) }
             recorder.record(applied: applied, fetched: fetched)
-            if applied >= published, try await environment.pool.query(TimelinesUnderWay()).first == 0 { break }
+            if applied >= published, try await environment.pool.query(Statements.timelinesUnderWay()).first == 0 {
+                break
+            }
             try await Task.sleep(for: .milliseconds(100))
         }
         return recorder.samples
     }
 
     private struct Served {
-        var rows: [TimelineID: StoredTimelines.Row] = [:]
+        var rows: [TimelineID: TimelineSummary] = [:]
         /// When the first of the targeted timelines was asked for in this pass, as far as it shows, and when the last was
         /// rendered.
         var first: Timestamp?
@@ -238,7 +240,7 @@ struct LoadDrain: Sendable {
 
     /// Compares what is stored with the last messages on the output topic.
     private func compare(
-        _ rows: [TimelineID: StoredTimelines.Row], _ latest: [TimelineID: OutputWatch.Latest],
+        _ rows: [TimelineID: TimelineSummary], _ latest: [TimelineID: OutputWatch.Latest],
         _ targets: Set<TimelineID>, _ result: inout LoadResult, _ losses: inout LoadLosses
     ) {
         for id in targets {

@@ -69,7 +69,7 @@ struct LoadFillCommand: AsyncParsableCommand {
             let seconds = start.duration(to: .now) / .seconds(1)
             Terminal.progress("copied \(rows / 2) of \(timelines) timelines, \(Int(Double(rows) / 2 / seconds))/s")
         }
-        let sizes = try await pool.query(FillSizes())
+        let sizes = try await pool.query(.tableSizes())
         var result = LoadResult(scenario: "fill")
         result.distinctTimelines = counts.timelines
         result.wallSeconds = (counts.copied + counts.indexed + counts.settled) / .seconds(1)

@@ -149,8 +149,8 @@ struct LoadGlobal: Sendable {
             if now > stored { (stored, since) = (now, .now) }
             let elapsed = start.duration(to: .now)
             if stored == world.users {
-                let lists = try await stage.environment.pool.query(ReadWorkLists(app: nil))
-                let isSwept = try await stage.environment.pool.query(CountSweeps(app: nil)).first == 0
+                let lists = try await stage.environment.pool.query(.readWorkLists(app: nil))
+                let isSwept = try await stage.environment.pool.query(Statements.countSweeps(app: nil)).first == 0
                 if isSwept, !lists.contains(where: { $0.lane == .bulk && $0.isDue }) { return elapsed }
             }
             if since.duration(to: .now) > LoadStage.patience { return nil }

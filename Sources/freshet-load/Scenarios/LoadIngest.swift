@@ -128,7 +128,7 @@ struct LoadIngest: Sendable {
         try await environment.publishReloads(of: widgets, in: world) { "load-\(number)-\($0)" }
 
         let epochs = Dictionary(
-            uniqueKeysWithValues: try await environment.pool.query(ListPositions()).map { ($0.place, $0.epoch) })
+            uniqueKeysWithValues: try await environment.pool.query(.listPositions()).map { ($0.place, $0.epoch) })
         let began = try await environment.vitals()
         let beganAt = ContinuousClock.now
         let service = try await environment.startService(.ingest)
@@ -140,7 +140,7 @@ struct LoadIngest: Sendable {
         var since = ContinuousClock.now
         while applied < target, since.duration(to: .now) < Self.patience {
             try environment.requireServices()
-            let rows = try await environment.pool.query(ListPositions())
+            let rows = try await environment.pool.query(.listPositions())
             // Partitions taken anew: as long as none of their events is applied, the time at which they were taken.
             let taken = rows.filter { $0.epoch > epochs[$0.place] ?? 0 }
             start = ([start] + taken.map(\.updatedAt)).compactMap { $0 }.min()
@@ -181,6 +181,6 @@ struct LoadIngest: Sendable {
     }
 }
 
-extension ListPositions.Row {
+extension StoredPosition {
     fileprivate var place: TopicPartition { TopicPartition(topic: topic, partition: partition) }
 }

@@ -81,7 +81,7 @@ struct LoadSoak: Sendable {
         let sampling = LoadStage.Sampling(interval: interval, includesTables: true)
         return try await LoadStage.with(environment, worlds: [stream.world], placement: .apart, sampling: sampling) {
             stage in
-            let sizes = try await environment.pool.query(TableSizes())
+            let sizes = try await environment.pool.query(.tableSizes())
             let beginning = try await stage.begin()
             stage.monitor.progress.phase("\(Figure.short(stream.rate)) events/s", .time(length))
             let start = ContinuousClock.now + .milliseconds(20)
@@ -121,7 +121,7 @@ struct LoadSoak: Sendable {
             }
             try await stage.settle()
             var result = try await stage.result("soak", since: beginning, from: start, latencies: .alone)
-            let ended = try await environment.pool.query(TableSizes())
+            let ended = try await environment.pool.query(.tableSizes())
             result.extras +=
                 stream.members + [
                     ("durationSeconds", .rounded(length / .seconds(1))),
@@ -152,7 +152,7 @@ struct LoadSoak: Sendable {
         do {
             try await pool.withTransaction { connection in
                 try await connection.simple("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
-                _ = try await connection.query(TakeSnapshot())
+                _ = try await connection.query(.takeSnapshot())
                 try await stage.monitor.withSpan("a transaction held open") {
                     try await Task.sleep(until: window.upperBound, clock: .continuous)
                 }
@@ -165,24 +165,24 @@ struct LoadSoak: Sendable {
     }
 
     /// Sizes of the tables after VACUUM FULL, which locks them: the run is over.
-    private func compactSizes(_ environment: LoadTestEnvironment) async throws -> [TableSizes.Row] {
+    private func compactSizes(_ environment: LoadTestEnvironment) async throws -> [TableSize] {
         try await environment.pool.withConnection { connection in
-            _ = try await connection.execute(CompactTimelines())
-            return try await connection.query(TableSizes())
+            _ = try await connection.execute(.compactTimelines())
+            return try await connection.query(.tableSizes())
         }
     }
 
     private static func sizes(
-        begin: [TableSizes.Row], end: [TableSizes.Row], compact: [TableSizes.Row]
+        begin: [TableSize], end: [TableSize], compact: [TableSize]
     ) -> JSONValue {
-        func members(_ row: TableSizes.Row) -> JSONValue {
+        func members(_ row: TableSize) -> JSONValue {
             func number(_ value: Int64) -> JSONValue { .number(JSONNumber(Int(value))) }
             return [
                 "tableBytes": number(row.tableBytes), "indexBytes": number(row.indexBytes), "live": number(row.live),
                 "dead": number(row.dead), "autovacuums": number(row.autovacuums),
             ]
         }
-        func tables(_ rows: [TableSizes.Row]) -> JSONValue {
+        func tables(_ rows: [TableSize]) -> JSONValue {
             .object(JSONObject(rows.map { JSONObject.Member(key: $0.table, value: members($0)) }))
         }
         return ["begin": tables(begin), "end": tables(end), "compact": tables(compact.filter(\.isTimeline))]

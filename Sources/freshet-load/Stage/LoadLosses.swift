@@ -34,7 +34,7 @@ struct LoadLosses: Sendable, Equatable {
     ///   - published: number of acknowledged events, each for one timeline.
     ///   - before: the store before the first of them.
     ///   - after: the store when everything was quiet.
-    init(published: Int, before: Overview.Row, after: Overview.Row) {
+    init(published: Int, before: Overview, after: Overview) {
         self[.uncounted] = published - Int(after.requested - before.requested)
         self[.stale] = Int(after.stale)
         self[.deadLetters] = Int(after.deadLetters)

@@ -95,7 +95,7 @@ final class LoadMonitor: Sendable {
                 }
             }
         }
-        if let row = try? await environment.pool.query(TableSizes()).first(where: { $0.isTimeline }) {
+        if let row = try? await environment.pool.query(.tableSizes()).first(where: { $0.isTimeline }) {
             values[.stateTableBytes] = Double(row.tableBytes)
             values[.stateIndexBytes] = Double(row.indexBytes)
             values[.deadTuples] = Double(row.dead)

@@ -7,7 +7,7 @@ import WidgetStore
 extension LoadStage {
     /// Where the counters stood when a scenario began.
     struct Beginning: Sendable {
-        var overview: Overview.Row
+        var overview: Overview
         var walBytes: Int64
         /// On the output topic.
         var messages: Int

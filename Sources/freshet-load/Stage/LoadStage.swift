@@ -143,7 +143,7 @@ struct LoadStage: Sendable {
         let topics = environment.settings.topics
         let names = [topics.pushes, topics.appChanges, topics.widgets]
         var positions: [EventPlace: Int64] = [:]
-        for row in try await environment.pool.query(ListPositions()) {
+        for row in try await environment.pool.query(.listPositions()) {
             guard let topic = names.firstIndex(where: { Text.equal($0, row.topic) }) else { continue }
             positions[EventPlace(topic: Int16(topic), partition: row.partition)] = row.nextOffset
         }
@@ -159,7 +159,7 @@ struct LoadStage: Sendable {
             try environment.requireServices()
             let unapplied = latency.unapplied(at: try await positions())
             if latency.unacknowledged == 0, unapplied == 0,
-                try await environment.pool.query(TimelinesUnderWay()).first == 0
+                try await environment.pool.query(Statements.timelinesUnderWay()).first == 0
             {
                 return
             }

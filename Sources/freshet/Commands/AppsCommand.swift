@@ -29,7 +29,7 @@ struct AppsCommand: AsyncParsableCommand {
         @OptionGroup var output: OutputOptions
 
         func run(_ store: WidgetStore, _ settings: Settings) async throws {
-            let apps = try await store.pool.query(ReadSecrets(app: app))
+            let apps = try await store.pool.query(.readSecrets(app: app))
             if let app, apps.isEmpty { throw AppsCommand.unknown(app) }
             output.print(apps, \.json, columns: "APP", "DEVELOPER MODE", "PREVIOUS SECRET") { app in
                 [
@@ -129,7 +129,7 @@ struct AppsCommand: AsyncParsableCommand {
         @OptionGroup var output: OutputOptions
 
         func run(_ store: WidgetStore, _ settings: Settings) async throws {
-            guard try await !store.pool.query(ReadSecrets(app: app)).isEmpty else {
+            guard try await !store.pool.query(.readSecrets(app: app)).isEmpty else {
                 throw AppsCommand.unknown(app)
             }
             let isEnded = try await store.endSecretRotation(app: app)

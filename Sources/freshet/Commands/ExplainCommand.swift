@@ -37,14 +37,14 @@ struct ExplainCommand: StoreCommand {
     @OptionGroup var output: OutputOptions
 
     func run(_ store: WidgetStore, _ settings: Settings) async throws {
-        let ignored = try await store.pool.query(IgnoredEvents(app: app, widget: widget))
-        guard let explanation = try await store.pool.query(ReadExplanation(app: app, widget: widget)).first else {
+        let ignored = try await store.pool.query(.ignoredEvents(app: app, widget: widget))
+        guard let explanation = try await store.pool.query(.readExplanation(app: app, widget: widget)).first else {
             let events = ignored.map { "; ignored: \($0.sentence())" }.joined()
             throw CommandFailure(.failure, "app \(Text.quoted(app)) has no widget \(Text.quoted(widget))\(events)")
         }
         if history { return try await showHistory(explanation.timelineID, settings) }
         let keys = [explanation.widget, explanation.user, explanation.device]
-        let refused = try await store.pool.query(RefusedRequests(app: app, keys: keys))
+        let refused = try await store.pool.query(.refusedRequests(app: app, keys: keys))
         let reader = settings.namedKafka.map { KafkaReader(configuration: $0, logger: LogSettings.ofCommands) }
         let events = await EventLookup(
             reader: reader, topics: settings.topics.inputs, sorts: settings.topics.inputSorts

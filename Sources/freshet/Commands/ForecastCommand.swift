@@ -33,7 +33,7 @@ struct ForecastCommand: StoreCommand {
     }
 
     func run(_ store: WidgetStore, _ settings: Settings) async throws {
-        let rows = try await store.pool.query(ForecastDue(app: app, hours: hours))
+        let rows = try await store.pool.query(.forecastDue(app: app, hours: hours))
         if rows.isEmpty, let app {
             throw CommandFailure(
                 .failure, "no app \(Text.quoted(app)) with kinds is registered; `freshet kinds list` shows all")

@@ -38,7 +38,7 @@ extension KindsCommand {
 
         func run() async throws {
             try await settings.withStore { store, _ in
-                let rows = try await store.pool.query(ReadKindStatistics(app: app, days: days))
+                let rows = try await store.pool.query(.readKindStatistics(app: app, days: days))
                 guard !rows.isEmpty else {
                     throw CommandFailure(
                         .failure,
@@ -65,7 +65,7 @@ struct KindReport {
 
     private var kinds: [Kind] = []
 
-    init(_ rows: [ReadKindStatistics.Row]) {
+    init(_ rows: [KindStatistics]) {
         for row in rows {
             if kinds.last.map({ !Text.equal($0.name, row.kind) }) ?? true {
                 kinds.append(Kind(name: row.kind, isRetired: row.isRetired))

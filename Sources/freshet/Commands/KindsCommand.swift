@@ -89,7 +89,7 @@ struct KindsCommand: AsyncParsableCommand {
         @OptionGroup var output: OutputOptions
 
         func run(_ store: WidgetStore, _ settings: Settings) async throws {
-            let kinds = try await store.pool.query(ListKinds(app: app))
+            let kinds = try await store.pool.query(.listKinds(app: app))
             let moves = try await KindsCommand.moves(in: store)
             output.print(
                 kinds, { $0.json(move: moves[$0.id]) }, columns: "APP", "KIND", "STATE", "SHARING", "SPACING",
@@ -128,7 +128,7 @@ struct KindsCommand: AsyncParsableCommand {
             try await settings.withStore { store, _ in
                 let found = try await KindLookup.kind(kind, of: app, in: store)
                 let move = try await KindsCommand.moves(in: store)[found.id]
-                let count = CountTimelines(kindID: found.id, limit: WidgetStore.timelineCountLimit)
+                let count = Statements.countTimelines(kindID: found.id, limit: WidgetStore.timelineCountLimit)
                 let left = found.isRetired ? try await store.pool.query(count).first : nil
                 Terminal.print(found.json(move: move, timelinesLeft: left))
             }
@@ -137,7 +137,7 @@ struct KindsCommand: AsyncParsableCommand {
 
     /// The moves under way, by the kind's row id.
     private static func moves(in store: WidgetStore) async throws -> [Int32: KindMove] {
-        Dictionary(try await store.pool.query(ListMoves()).map { ($0.kindID, $0) }) { $1 }
+        Dictionary(try await store.pool.query(.listMoves()).map { ($0.kindID, $0) }) { $1 }
     }
 
     private static func report(_ changes: [KindChange], json: Bool) {
@@ -193,7 +193,8 @@ enum KeptEvents {
         for app in apps {
             for cause in [DeadLetterCause.unknownApp, .unknownKind] {
                 let filter = DeadLetterFilter(owner: .app(app), causes: [cause])
-                let count = try await store.pool.query(CountDeadLetters(filter, limit: countLimit)).first ?? 0
+                let count =
+                    try await store.pool.query(Statements.countDeadLetters(filter, limit: countLimit)).first ?? 0
                 guard count > 0 else { continue }
                 let many = count < countLimit ? "\(count)" : "at least \(count)"
                 let why = cause == .unknownApp ? "while it was not registered" : "for kinds that it did not have"

@@ -38,7 +38,7 @@ struct PlaceholdersCommand: AsyncParsableCommand {
         }
 
         func run(_ store: WidgetStore, _ settings: Settings) async throws {
-            let placeholders = try await store.pool.query(ListPlaceholders(app: app, kind: kind, limit: limit))
+            let placeholders = try await store.pool.query(.listPlaceholders(app: app, kind: kind, limit: limit))
             output.print(
                 placeholders, \.json, columns: "KIND", "FAMILY", "LOCALE", "TIME ZONE", "FETCHED", "NEXT", "CONTENT"
             ) { placeholder in

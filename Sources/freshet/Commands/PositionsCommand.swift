@@ -17,7 +17,7 @@ struct PositionsCommand: AsyncParsableCommand {
         @OptionGroup var output: OutputOptions
 
         func run(_ store: WidgetStore, _ settings: Settings) async throws {
-            let rows = try await store.pool.query(ListPositions())
+            let rows = try await store.pool.query(.listPositions())
             output.print(rows, \.json, columns: "TOPIC", "PARTITION", "NEXT OFFSET", "EPOCH", "UPDATED") { row in
                 [
                     row.topic, "\(row.partition)", row.nextOffset.map { "\($0)" } ?? "earliest", "\(row.epoch)",
@@ -65,7 +65,8 @@ struct PositionsCommand: AsyncParsableCommand {
                     "\(Text.quoted(topic)) is not a topic that Freshet reads; expected one of "
                         + settings.topics.inputs.joined(separator: ", "))
             }
-            _ = try await store.pool.execute(SetPosition(topic: topic, partition: partition, nextOffset: Int64(offset)))
+            _ = try await store.pool.execute(
+                .setPosition(topic: topic, partition: partition, nextOffset: Int64(offset)))
             guard output.json else { return }
             Terminal.print([
                 "topic": .string(topic), "partition": .number(JSONNumber(Int(partition))),
@@ -105,7 +106,7 @@ extension PositionsCommand {
     }
 }
 
-extension ListPositions.Row {
+extension StoredPosition {
     fileprivate var json: JSONValue {
         [
             "topic": .string(topic), "partition": .number(JSONNumber(Int(partition))),

@@ -46,7 +46,7 @@ struct WidgetsCommand: AsyncParsableCommand {
 
         func run(_ store: WidgetStore, _ settings: Settings) async throws {
             let filter = WidgetFilter(app: app, user: user, device: device, kind: kind, after: after)
-            let widgets = try await store.pool.query(ListWidgets(filter, limit: limit))
+            let widgets = try await store.pool.query(.listWidgets(filter, limit: limit))
             output.print(
                 widgets, \.json, columns: "WIDGET", "KIND", "FAMILY", "USER", "DEVICE", "TIMELINE", "CONFIGURATION"
             ) { widget in
@@ -91,7 +91,7 @@ struct WidgetsCommand: AsyncParsableCommand {
 enum WidgetLookup {
     static func widget(_ id: String, of app: String, in store: WidgetStore) async throws -> WidgetDetail {
         let filter = WidgetFilter(app: app, widget: id)
-        guard let widget = try await store.pool.query(ListWidgets(filter, limit: 1)).first else {
+        guard let widget = try await store.pool.query(.listWidgets(filter, limit: 1)).first else {
             throw CommandFailure(.failure, "app \(Text.quoted(app)) has no widget \(Text.quoted(id))")
         }
         return widget

@@ -38,7 +38,7 @@ struct WorkCommand: StoreCommand {
     }
 
     func run(_ store: WidgetStore, _ settings: Settings) async throws {
-        if let app, try await store.pool.query(ListKinds(app: app)).isEmpty {
+        if let app, try await store.pool.query(.listKinds(app: app)).isEmpty {
             throw try await KindLookup.notFound(nil, of: app, in: store)
         }
         let deadline = timeout.map { ContinuousClock.now + $0 }
@@ -55,13 +55,13 @@ struct WorkCommand: StoreCommand {
 
     private func read(_ store: WidgetStore) async throws -> WorkReport {
         WorkReport(
-            rows: try await store.pool.query(ReadWorkLists(app: app)),
-            sweeps: try await store.pool.query(CountSweeps(app: app)).first ?? 0)
+            rows: try await store.pool.query(.readWorkLists(app: app)),
+            sweeps: try await store.pool.query(Statements.countSweeps(app: app)).first ?? 0)
     }
 }
 
 struct WorkReport: Sendable {
-    var rows: [ReadWorkLists.Row]
+    var rows: [WorkLists]
     var sweeps: Int
 
     var isDue: Bool { sweeps > 0 || rows.contains { $0.isDue && !$0.isPaused } }
@@ -96,7 +96,7 @@ struct WorkReport: Sendable {
     }
 }
 
-extension ReadWorkLists.Count {
+extension WorkCount {
     fileprivate var text: String { lists == 0 ? "-" : "\(timelines) (\(lists))" }
 
     fileprivate var json: JSONValue {

@@ -118,7 +118,7 @@ struct Demo: Sendable {
         let deadline = ContinuousClock.now + .seconds(120)
         while ContinuousClock.now < deadline {
             let isApplied = try await node.store.appliedEvents() >= traffic.counts.events - traffic.failures
-            if isApplied, let overview = try await node.pool.query(Overview()).first {
+            if isApplied, let overview = try await node.pool.query(.overview()).first {
                 let isQuiet = overview.sweeps == 0 && overview.leased == 0 && overview.due == 0
                 let isSeen = output.snapshot.revisions.count >= Int(overview.stored)
                 if isQuiet && isSeen && overview.stale == 0 { return }
@@ -128,7 +128,7 @@ struct Demo: Sendable {
     }
 
     private func judge(_ traffic: DemoTraffic, _ start: ContinuousClock.Instant) async throws -> DemoVerdict {
-        guard let overview = try await node.pool.query(Overview()).first else {
+        guard let overview = try await node.pool.query(.overview()).first else {
             throw CommandFailure(.failure, "PostgreSQL answered nothing")
         }
         let applied = try await node.store.appliedEvents()

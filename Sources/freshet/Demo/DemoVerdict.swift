@@ -8,7 +8,7 @@ struct DemoVerdict: Sendable {
     var eventsPublished = 0
     /// Sum of the consumer positions: every event before them is applied.
     var eventsApplied = 0
-    var overview: Overview.Row
+    var overview: Overview
     var provider: SampleStatistics.Snapshot
     var output: DemoOutput.Snapshot
     var lost: [String] = []
@@ -17,7 +17,7 @@ struct DemoVerdict: Sendable {
 
     /// Compares what was requested with what has been rendered, stored and published.
     static func lost(
-        overview: Overview.Row, output: DemoOutput.Snapshot, events: (published: Int, applied: Int), failures: Int,
+        overview: Overview, output: DemoOutput.Snapshot, events: (published: Int, applied: Int), failures: Int,
         expectedTimelines: Int
     ) -> [String] {
         var lost: [String] = []

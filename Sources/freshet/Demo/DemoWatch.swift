@@ -5,6 +5,7 @@ import ReloadIngest
 import ReloadWorkers
 import SampleProvider
 import WidgetModel
+import WidgetRepresentation
 import WidgetStore
 
 /// Looks at everything twice a second, for the screen.
@@ -54,7 +55,7 @@ struct DemoWatch: Sendable {
         _ traffic: DemoTraffic, _ completed: Int, perSecond: Double
     ) async throws -> [(name: String, value: String)] {
         let ingest = node.statistics().ingest
-        let lists = try await node.pool.query(ReadWorkLists(app: nil))
+        let lists = try await node.pool.query(.readWorkLists(app: nil))
         let due = lists.reduce(0) { $0 + $1.ready.timelines + $1.leased.timelines + $1.resting.timelines }
         let (provider, latency) = (provider.statistics(), latency.takeRecent())
         return [
@@ -72,13 +73,12 @@ struct DemoWatch: Sendable {
         let placement = world.placement(0)
         guard
             let timeline = try await node.pool.query(
-                ReadWidgetTimeline(app: placement.app, widget: placement.widget)
+                .readWidgetTimeline(app: placement.app, widget: placement.widget)
             ).first,
-            let content = timeline.content
+            timeline.content != nil
         else { return "not rendered yet" }
-        guard let parsed = try? Timeline(stored: content) else { return "unreadable" }
-        let entry = parsed.entry(at: timeline.readAt) ?? parsed.entries.first
-        let text = entry.map { $0.content.canonical } ?? "no entry"
+        let entry = timeline.currentEntry().flatMap { try? JSONValue.parse(Array($0)) }
+        let text = entry?["content"]?.canonical ?? "no entry yet"
         return "\(timeline.requested) reloads: " + (text.count > 70 ? String(text.prefix(69)) + "…" : text)
     }
 }

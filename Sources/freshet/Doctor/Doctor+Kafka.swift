@@ -43,7 +43,7 @@ extension Doctor {
             guard let id else {
                 return [.skipped("kafka.cluster", "the brokers tell no id of their cluster")]
             }
-            let recorded = try await pool.query(ReadCluster()).first ?? id
+            let recorded = try await pool.query(Statements.readCluster()).first ?? id
             guard recorded != id, !EmbeddedKafka.isID(recorded) else {
                 return [.ok("kafka.cluster", "\(id) is the cluster of the positions")]
             }

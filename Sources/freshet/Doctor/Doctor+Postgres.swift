@@ -20,11 +20,11 @@ extension Doctor {
     }
 
     private func postgres(_ pool: PostgresPool) async throws(PostgresError) -> [Finding] {
-        let rows = try await pool.query(ServerSettings())
+        let rows = try await pool.query(.serverSettings())
         let values = Dictionary(rows.map { ($0.name, $0) }, uniquingKeysWith: { first, _ in first })
         var found = Self.judge(values)
         found += try await connections(values, pool)
-        if try await pool.query(TakesWrites()) != [true] {
+        if try await pool.query(.takesWrites()) != [true] {
             found.problem(
                 "postgres", "the server takes no writes: a standby, or read-only",
                 "name the primary in postgres.url, or all hosts: Freshet uses the one that takes writes")
@@ -40,7 +40,7 @@ extension Doctor {
     }
 
     /// Findings for the server's settings. Pure.
-    static func judge(_ values: [String: ServerSettings.Row]) -> [Finding] {
+    static func judge(_ values: [String: ServerSetting]) -> [Finding] {
         func value(_ name: String) -> String { values[name]?.setting ?? "" }
         var found: [Finding] = []
         func expect(_ name: String, _ expected: String, _ severity: Finding.Severity, _ why: String) {
@@ -79,9 +79,9 @@ extension Doctor {
     }
 
     private func connections(
-        _ values: [String: ServerSettings.Row], _ pool: PostgresPool
+        _ values: [String: ServerSetting], _ pool: PostgresPool
     ) async throws(PostgresError) -> [Finding] {
-        guard let sessions = try await pool.query(ServerSessions()).first,
+        guard let sessions = try await pool.query(.serverSessions()).first,
             let maximum = values["max_connections"].flatMap({ Int($0.setting) })
         else { return [] }
         let reserved = values["superuser_reserved_connections"].flatMap { Int($0.setting) } ?? 3
@@ -114,7 +114,7 @@ extension Doctor {
 
     private func tables(_ pool: PostgresPool) async throws(PostgresError) -> [Finding] {
         var found: [Finding] = []
-        for index in try await pool.query(OddIndexes()) {
+        for index in try await pool.query(.oddIndexes()) {
             found.append(
                 index.isValid
                     ? .warning(
@@ -125,12 +125,12 @@ extension Doctor {
                         "postgres.indexes", "the index \(index.index) of \(index.table) is not valid",
                         "REINDEX INDEX CONCURRENTLY \(index.index)"))
         }
-        for table in try await pool.query(TableSizes()) where table.dead > 1_000_000 && table.dead > table.live / 2 {
+        for table in try await pool.query(.tableSizes()) where table.dead > 1_000_000 && table.dead > table.live / 2 {
             found.warning(
                 "postgres.vacuum", "\(table.table) has \(table.dead) dead rows and \(table.live) live ones",
                 "find what blocks vacuum (an old transaction?), then VACUUM \(table.table)")
         }
-        if let oldest = try await pool.query(OldestSnapshot()).first,
+        if let oldest = try await pool.query(.oldestSnapshot()).first,
             oldest.transactions > 1_000_000 || oldest.seconds > 900
         {
             found.warning(
@@ -149,9 +149,9 @@ extension Doctor {
     func checkClock(_ pool: PostgresPool) async -> [Finding] {
         do throws(PostgresError) {
             // The first query opens the connection.
-            _ = try await pool.query(DatabaseTime())
+            _ = try await pool.query(.databaseTime())
             let before = WallClock.now()
-            guard let database = try await pool.query(DatabaseTime()).first else { return [] }
+            guard let database = try await pool.query(.databaseTime()).first else { return [] }
             let after = WallClock.now()
             let way = after - before
             let skew = database - (before + way / 2)
@@ -183,15 +183,15 @@ extension Doctor {
                 return [.skipped("ingest", "not checked before the migrations are applied")]
             }
             var found: [Finding] = []
-            for halt in try await pool.query(ListHalts()) {
+            for halt in try await pool.query(.listHalts()) {
                 found.problem("ingest", "\(halt)", "fix the producers, then `\(halt.command)`")
             }
-            for diversion in try await pool.query(ListDiversions(countLimit: 0)) {
+            for diversion in try await pool.query(.listDiversions(countLimit: 0)) {
                 found.warning(
                     "ingest", "the events of the app \(diversion.app) wait in the database",
                     "fix its producer, then `freshet dead-letters resume --app \(diversion.app)`")
             }
-            let partitions = try await pool.query(ListPositions()).count
+            let partitions = try await pool.query(.listPositions()).count
             if found.isEmpty {
                 found.ok("ingest", "no topic is halted; positions of \(partitions) partitions are kept")
             }

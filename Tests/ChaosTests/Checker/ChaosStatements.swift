@@ -10,11 +10,11 @@ struct StoredGenerations: PostgresStatement {
         let generation: Int64
     }
 
-    static let sql = """
+    let sql = """
         SELECT a.name AS app, k.name AS kind, k.generation FROM app a JOIN kind k ON k.app_id = a.id
         """
 
-    static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row {
+    func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row {
         Row(app: try row.value("app"), kind: try row.value("kind"), generation: try row.value("generation"))
     }
 }
@@ -30,13 +30,13 @@ struct StoredTimelines: PostgresStatement {
         let text: String
     }
 
-    static let sql = """
+    let sql = """
         SELECT t.identity, t.requested, t.content_revision, t.views::int8 AS views, t.content,
             (to_jsonb(t) - 'content')::text AS text
         FROM timeline t
         """
 
-    static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row {
+    func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row {
         Row(
             id: try row.value("identity"), requested: try row.value("requested"),
             contentRevision: try row.value("content_revision"), views: try row.value("views"),
@@ -58,14 +58,14 @@ struct StoredWidgets: PostgresStatement {
         let changedAt: Timestamp
     }
 
-    static let sql = """
+    let sql = """
         SELECT a.name AS app, w.id, k.name AS kind, w.family, t.identity, w.user_id, w.device_id, w.locale, w.time_zone,
                w.changed_at
         FROM widget w JOIN app a ON a.id = w.app_id JOIN kind k ON k.id = w.kind_id
         LEFT JOIN timeline t ON t.id = w.timeline_id
         """
 
-    static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row {
+    func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row {
         Row(
             app: try row.value("app"), id: try row.value("id"), kind: try row.value("kind"),
             family: try row.value("family"),
@@ -82,9 +82,9 @@ struct StoredPositions: PostgresStatement {
         let next: Int64?
     }
 
-    static let sql = "SELECT topic, partition, next_offset FROM consumer_position"
+    let sql = "SELECT topic, partition, next_offset FROM consumer_position"
 
-    static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row {
+    func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row {
         Row(
             topic: try row.value("topic"), partition: try row.value("partition"), next: try row.optional("next_offset"))
     }
@@ -96,11 +96,11 @@ struct StoredDeadLetters: PostgresStatement {
         let text: String
     }
 
-    static let sql = """
+    let sql = """
         SELECT topic, partition, "offset", coalesce(app, '') || ' ' || code || ': ' || error AS text FROM dead_letter
         """
 
-    static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row {
+    func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row {
         Row(
             place: ChaosModel.Place(
                 topic: try row.value("topic"), partition: try row.value("partition"), offset: try row.value("offset")),
@@ -118,7 +118,7 @@ struct StoredContent: PostgresStatement {
         let content: String?
     }
 
-    static let sql = """
+    let sql = """
         SELECT t.identity, t.placed_at, t.content_revision, t.content FROM timeline t WHERE t.identity = ANY ($1::uuid[])
         """
 
@@ -126,7 +126,7 @@ struct StoredContent: PostgresStatement {
 
     var parameters: PostgresParameters { PostgresParameters(array: ids) }
 
-    static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row {
+    func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row {
         Row(
             id: try row.value("identity"), placedAt: try row.value("placed_at"),
             revision: try row.value("content_revision"), content: try row.optional("content"))
@@ -161,26 +161,26 @@ private enum Condition {
 
 /// Timelines with something to do that no list and no sweep will look at.
 struct Unappointed: PostgresStatement {
-    static let sql = """
+    let sql = """
         SELECT (to_jsonb(t) - 'content')::text AS text FROM timeline t JOIN kind k ON k.id = t.kind_id
         WHERE \(Condition.isLost) LIMIT 5
         """
 
-    static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> String { try row.value("text") }
+    func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> String { try row.value("text") }
 }
 
 /// Number of timelines that have something to do, now or later.
 struct AppointmentCount: PostgresStatement {
-    static let sql = "SELECT count(*) AS n FROM timeline t WHERE \(Condition.hasWork)"
+    let sql = "SELECT count(*) AS n FROM timeline t WHERE \(Condition.hasWork)"
 
-    static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int64 { try row.value("n") }
+    func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int64 { try row.value("n") }
 }
 
 /// Lists that are due, ready or leased.
 struct ReadyListsLeft: PostgresStatement {
-    static let sql = "SELECT to_jsonb(w)::text AS text FROM work w WHERE w.due_at <= now() ORDER BY w.id LIMIT 5"
+    let sql = "SELECT to_jsonb(w)::text AS text FROM work w WHERE w.due_at <= now() ORDER BY w.id LIMIT 5"
 
-    static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> String { try row.value("text") }
+    func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> String { try row.value("text") }
 }
 
 /// What is not yet at rest.
@@ -195,7 +195,7 @@ struct Unsettled: PostgresStatement {
         var isQuiet: Bool { stale + orphaned + lists + sweeps + unforwarded == 0 }
     }
 
-    static let sql = """
+    let sql = """
         SELECT count(*) FILTER (WHERE \(Condition.stale)) AS stale, count(*) FILTER (WHERE t.orphaned) AS orphaned,
                (SELECT count(*) FROM work w WHERE w.due_at < now() + interval '1 hour') AS lists,
                (SELECT count(*) FROM sweep) AS sweeps,
@@ -203,7 +203,7 @@ struct Unsettled: PostgresStatement {
         FROM timeline t JOIN kind k ON k.id = t.kind_id
         """
 
-    static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row {
+    func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row {
         Row(
             stale: try row.value("stale"), orphaned: try row.value("orphaned"), lists: try row.value("lists"),
             sweeps: try row.value("sweeps"), unforwarded: try row.value("unforwarded"))
@@ -212,14 +212,14 @@ struct Unsettled: PostgresStatement {
 
 /// Examples of what is not at rest.
 struct UnsettledRows: PostgresStatement {
-    static let sql = """
+    let sql = """
         (SELECT (to_jsonb(t) - 'content')::text AS text FROM timeline t JOIN kind k ON k.id = t.kind_id
          WHERE t.orphaned OR \(Condition.stale) ORDER BY t.listed_at LIMIT 4)
         UNION ALL
         (SELECT to_jsonb(w)::text FROM work w WHERE w.due_at < now() + interval '1 hour' ORDER BY w.due_at LIMIT 4)
         """
 
-    static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> String { try row.value("text") }
+    func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> String { try row.value("text") }
 }
 
 /// What the audit has noted.
@@ -231,9 +231,9 @@ struct AuditRows: PostgresStatement {
         let new: String
     }
 
-    static let sql = "SELECT id, what, old_row, new_row FROM chaos_audit ORDER BY id"
+    let sql = "SELECT id, what, old_row, new_row FROM chaos_audit ORDER BY id"
 
-    static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row {
+    func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row {
         Row(
             id: try row.value("id"), what: try row.value("what"), old: try row.value("old_row"),
             new: try row.value("new_row"))
@@ -242,9 +242,9 @@ struct AuditRows: PostgresStatement {
 
 /// Number of updates of timelines.
 struct UpdateCount: PostgresStatement {
-    static let sql = """
+    let sql = """
         SELECT coalesce(sum(n_tup_upd), 0)::int8 AS n FROM pg_stat_user_tables WHERE relname = 'timeline'
         """
 
-    static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int64 { try row.value("n") }
+    func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int64 { try row.value("n") }
 }

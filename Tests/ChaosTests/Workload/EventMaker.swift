@@ -261,3 +261,12 @@ struct EventMaker {
             timeZone: random.element(["Europe/London", "Asia/Tokyo"]))
     }
 }
+
+extension KindScope {
+    func contains(_ kind: String) -> Bool {
+        switch self {
+        case .all: true
+        case .kinds(let names): names.contains { Text.equal($0, kind) }
+        }
+    }
+}

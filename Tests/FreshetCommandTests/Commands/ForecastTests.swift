@@ -3,8 +3,8 @@ import TestSupport
 import Testing
 import WidgetModel
 import WidgetRepresentation
-import WidgetStore
 
+@testable import WidgetStore
 @testable import freshet
 
 struct ForecastTests {
@@ -13,8 +13,8 @@ struct ForecastTests {
     private static func row(
         _ kind: String, _ hour: Int?, _ scheduled: Int, leased: Int = 0, paused: Bool = false, retired: Bool = false,
         provider: String = "https://a.example.com", app: String = "a"
-    ) -> ForecastDue.Row {
-        ForecastDue.Row(
+    ) -> DueReloads {
+        DueReloads(
             app: app, kind: kind, provider: provider, isPaused: paused, isRetired: retired, hour: hour,
             scheduled: scheduled, leased: leased, start: start, readAt: start + .seconds(60))
     }
@@ -95,9 +95,9 @@ struct KindReportTests {
         second.reloaded = 3
         second.roundHours = 4
         let report = KindReport([
-            ReadKindStatistics.Row(kind: "A", isRetired: false, day: "2026-06-21", counters: first),
-            ReadKindStatistics.Row(kind: "A", isRetired: false, day: "2026-06-22", counters: second),
-            ReadKindStatistics.Row(kind: "B", isRetired: true, day: nil, counters: KindCounters()),
+            KindStatistics(kind: "A", isRetired: false, day: "2026-06-21", counters: first),
+            KindStatistics(kind: "A", isRetired: false, day: "2026-06-22", counters: second),
+            KindStatistics(kind: "B", isRetired: true, day: nil, counters: KindCounters()),
         ])
         #expect(
             report.table.lines == [

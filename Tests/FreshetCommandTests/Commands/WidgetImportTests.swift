@@ -61,7 +61,7 @@ struct WidgetImportTests {
                 )
                     == 10)
             let widget = try #require(
-                try await store.pool.query(ListWidgets(WidgetFilter(app: Self.app, widget: "w3"), limit: 1)).first)
+                try await store.pool.query(.listWidgets(WidgetFilter(app: Self.app, widget: "w3"), limit: 1)).first)
             #expect(widget.user == "u1" && widget.configuration == #"{"n":3}"#)
             #expect(widget.placedAt == Timestamp(rfc3339: "2026-01-01T00:00:00Z"))
         }
@@ -86,7 +86,7 @@ struct WidgetImportTests {
             #expect(summary.counts == counts(widgets: 2, timelines: 0))
             for (widget, timeline) in zip(["i1", "i2"], placed) {
                 let found = try await store.pool.query(
-                    ListWidgets(WidgetFilter(app: Self.app, widget: widget), limit: 1))
+                    .listWidgets(WidgetFilter(app: Self.app, widget: widget), limit: 1))
                 #expect(found.first?.timelineID == timeline)
             }
             #expect(try await store.integer("SELECT count(*) FROM timeline WHERE listed_at < 'infinity'") == 0)
@@ -99,7 +99,7 @@ struct WidgetImportTests {
             let time = try #require(Timestamp(rfc3339: "2026-01-02T00:00:00Z"))
             try await store.place([.test("w", configuration: #"{"v":"stored"}"#)], at: time)
             func configuration() async throws -> String? {
-                try await store.pool.query(ListWidgets(WidgetFilter(app: Self.app, widget: "w"), limit: 1)).first?
+                try await store.pool.query(.listWidgets(WidgetFilter(app: Self.app, widget: "w"), limit: 1)).first?
                     .configuration
             }
             let before = try await importing(
@@ -148,7 +148,7 @@ struct WidgetImportTests {
                     Self.line("w", configuration: #"{"v":5}"#, time: "2026-01-03T00:00:00Z", app: TestKinds.otherApp),
                 ], into: store)
             #expect(summary.counts == counts(widgets: 2, timelines: 2, older: 3))
-            let widget = try await store.pool.query(ListWidgets(WidgetFilter(app: Self.app, widget: "w"), limit: 1))
+            let widget = try await store.pool.query(.listWidgets(WidgetFilter(app: Self.app, widget: "w"), limit: 1))
                 .first
             #expect(widget?.configuration == #"{"v":3}"#)
         }
@@ -177,7 +177,7 @@ struct WidgetImportTests {
             #expect(complaints[1].contains("did you mean Purchases"))
             #expect(try await store.integer("SELECT count(*) FROM widget WHERE id = 'x'") == 0)
             // A line without a time is of the time of the import.
-            let second = try await store.pool.query(ListWidgets(WidgetFilter(app: Self.app, widget: "ok2"), limit: 1))
+            let second = try await store.pool.query(.listWidgets(WidgetFilter(app: Self.app, widget: "ok2"), limit: 1))
                 .first
             #expect(second?.changedAt == Timestamp(rfc3339: "2026-06-01T00:00:00Z"))
         }

@@ -1,4 +1,5 @@
 import Testing
+import WidgetModel
 
 @testable import WidgetStore
 @testable import freshet
@@ -22,7 +23,7 @@ struct DemoVerdictTests {
             var output = DemoOutput.Snapshot()
             output.revisions = revisions
             return DemoVerdict.lost(
-                overview: Overview.Row(
+                overview: Overview(
                     widgets: 2, timelines: 2, due: due, leased: leased, stale: stale, stored: stored,
                     requested: 5, sweeps: sweeps, deadLetters: deadLetters,
                     deadLettersToForward: 0),

@@ -4,9 +4,9 @@ import TestSupport
 import Testing
 import WidgetAPI
 import WidgetModel
-import WidgetStore
 
 @testable import FreshetService
+@testable import WidgetStore
 @testable import freshet
 
 @Suite(.timeLimit(.patience)) struct DoctorTests {
@@ -17,7 +17,7 @@ import WidgetStore
 
     private static func judge(_ changes: [String: String]) -> [Finding] {
         let values = good.merging(changes) { $1 }
-            .map { ($0.key, ServerSettings.Row(name: $0.key, setting: $0.value, unit: nil)) }
+            .map { ($0.key, ServerSetting(name: $0.key, setting: $0.value, unit: nil)) }
         return Doctor.judge(Dictionary(uniqueKeysWithValues: values))
     }
 

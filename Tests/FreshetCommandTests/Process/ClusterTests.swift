@@ -15,8 +15,8 @@ struct ClusterTests {
         arguments: [false, true])
     func another(keeps: Bool) async throws {
         try await withInstallation { installation in
-            func positions() async throws -> [ListPositions.Row] {
-                try await installation.store.pool.query(ListPositions())
+            func positions() async throws -> [StoredPosition] {
+                try await installation.store.pool.query(.listPositions())
             }
             let (first, _) = try await installation.run()
             try await installation.publish([
@@ -32,7 +32,7 @@ struct ClusterTests {
             again.send(signal: SIGTERM)
             #expect(try await again.end() == FreshetProcess.Exit(status: 0, isSignal: false))
 
-            let id = try #require(try await installation.store.pool.query(ReadCluster()).first)
+            let id = try #require(try await installation.store.pool.query(.readCluster()).first)
             try await installation.store.sql("UPDATE kafka_cluster SET id = 'elsewhere'")
             for role in ["all", "ingest", "workers", "api"] {
                 let refused = try await installation.freshet("run", "--role", role)

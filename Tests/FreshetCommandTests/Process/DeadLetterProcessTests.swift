@@ -184,7 +184,7 @@ struct DeadLetterProcessTests {
                         (name: "ce_id", value: Array("e1".utf8)),
                         (name: "Authorization", value: Array("Bearer hunter2".utf8)),
                     ], payload: payload)
-                _ = try await store.pool.execute(InsertDeadLetter(letter))
+                _ = try await store.pool.execute(.insertDeadLetter(letter))
             }
             try await insert(1, app: TestKinds.app, code: "malformedJSON", payload: Array("{é".utf8))
             try await insert(2, app: TestKinds.app, code: "unknownKind", payload: [0xFF, 0x00])

@@ -156,7 +156,7 @@ struct ExitStatusTests {
         let place = try JSONValue.parse(published.out)
         #expect(place["topic"] == "freshet.pushes" && place["offset"] == 0, "\(published.out)")
         try await eventually("it is applied") {
-            let rows = try await database.pool.query(ListPositions())
+            let rows = try await database.pool.query(.listPositions())
             return rows.compactMap(\.nextOffset).reduce(0, +) == 1
         }
         process.send(signal: SIGINT)

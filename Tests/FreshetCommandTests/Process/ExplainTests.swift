@@ -168,7 +168,7 @@ struct ExplainTests {
                 appID: app.id, event: "e", source: "/s", type: "freshet.widget.removed.v1", topic: "freshet.widgets",
                 partition: 0, offset: 7, widget: "w1", result: .ignored, code: "unknownWidget",
                 detail: "no such widget was placed")
-            _ = try await store.pool.execute(InsertEventOutcomes([removal]))
+            _ = try await store.pool.execute(.insertEventOutcomes([removal]))
             for arguments in [["w1"], ["w1", "--json"], ["nobody"]] {
                 let (status, out, err) = try await FreshetProcess.run(
                     ["explain", "--app", Self.app] + arguments, environment: environment)

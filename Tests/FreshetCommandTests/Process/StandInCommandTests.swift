@@ -42,14 +42,14 @@ struct StandInCommandTests {
             let kind = try #require(directory.apps[Self.app].flatMap { directory.kind("DueDate", of: $0) })
             let sydney = WidgetEnvironment(storedLocale: "en-AU", timeZone: "Australia/Sydney")
             _ = try await store.pool.execute(
-                RecordPlaceholders([PlaceholderKey(kind: kind, family: .systemSmall, environment: sydney)]))
+                .recordPlaceholders([PlaceholderKey(kind: kind, family: .systemSmall, environment: sydney)]))
             let waiting = try await freshet(store, "placeholders", "list", "--app", Self.app, "--kind", "DueDate")
             #expect(waiting.status == 0)
             #expect(waiting.out.contains("never") && waiting.out.contains("the manifest's"))
             let claimed = try await store.pool.query(
-                ClaimPlaceholders(kindID: kind.id, limit: 10, lease: .seconds(30)))
+                .claimPlaceholders(kindID: kind.id, limit: 10, lease: .seconds(30)))
             _ = try await store.pool.execute(
-                FinishPlaceholders(claimed.map { PlaceholderResult($0, content: #"{"card":"Card"}"#) }))
+                .finishPlaceholders(claimed.map { PlaceholderResult($0, content: #"{"card":"Card"}"#) }))
 
             let json = try await freshet(
                 store, "placeholders", "list", "--app", Self.app, "--kind", "DueDate", "--json")

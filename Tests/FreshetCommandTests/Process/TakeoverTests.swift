@@ -17,13 +17,13 @@ private struct Progress: PostgresStatement {
         let requested: Int64
     }
 
-    static let sql = """
+    let sql = """
         SELECT (SELECT count(*) FROM widget) AS widgets, coalesce(sum(views), 0)::int8 AS views,
                coalesce(sum(requested), 0)::int8 AS requested
         FROM timeline
         """
 
-    static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row {
+    func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row {
         Row(widgets: try row.value("widgets"), views: try row.value("views"), requested: try row.value("requested"))
     }
 }
@@ -38,14 +38,14 @@ private struct WidgetOutcomes: PostgresStatement {
         let isStored: Bool
     }
 
-    static let sql = """
+    let sql = """
         SELECT w.id, t.views::int8 AS views, t.requested, t.rendered < t.requested AS stale,
                t.content IS NOT NULL AS stored
         FROM widget w JOIN timeline t ON t.id = w.timeline_id
         ORDER BY w.id
         """
 
-    static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row {
+    func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row {
         Row(
             widget: try row.value("id"), views: try row.value("views"), requested: try row.value("requested"),
             isStale: try row.value("stale"), isStored: try row.value("stored"))
@@ -139,7 +139,7 @@ struct TakeoverTests {
             let published = rounds
             try await applies(views: published)
             try await eventually("every requested reload is rendered") {
-                let overview = try await installation.store.pool.query(Overview())[0]
+                let overview = try await installation.store.pool.query(.overview())[0]
                 return overview.stale == 0 && overview.due == 0 && overview.leased == 0
             }
 

@@ -93,7 +93,7 @@ struct ZombieTests {
                     "SELECT count(*) FROM timeline WHERE requested <> \(expected + 1)") == 0)
             #expect(try await installation.store.integer("SELECT count(*) FROM dead_letter") == 0)
             try await eventually("every requested reload is rendered") {
-                let overview = try await installation.store.pool.query(Overview())[0]
+                let overview = try await installation.store.pool.query(.overview())[0]
                 return overview.stale == 0 && overview.leased == 0
             }
             for process in [first, second] {

@@ -62,7 +62,7 @@ struct DatabaseTroubleTests {
             try await place(16, ingest)
             try await ingest.store.throughProxy(configure: limits.apply) { proxied in
                 // From now on a connection is lent at once, whatever the limits.
-                _ = try await patiently { try await proxied.pool.query(ListPositions()) }
+                _ = try await patiently { try await proxied.pool.query(.listPositions()) }
                 let service = ingest.service(
                     on: proxied.pool, logger: log.logger,
                     configure: { configuration in

@@ -9,9 +9,8 @@ struct ClaimWatermarksTests {
     private static let start = Timestamp(microseconds: 1_000_000_000)
 
     private static func claimed(_ kindID: Int32, _ lane: ReloadLane, dueAfter time: Duration) -> ClaimRow {
-        ClaimRow(
-            list: 1, kindID: kindID, lane: lane, dueAt: start, readySince: start + time, generation: nil, token: 1,
-            suspects: [], timeline: nil)
+        let list = LeasedList(id: 1, kindID: kindID, lane: lane, dueAt: start, lease: 1, timelines: [])
+        return (list: list, readySince: start + time, timeline: nil)
     }
 
     @Test("while looks are fast, all is looked for and nothing is kept")

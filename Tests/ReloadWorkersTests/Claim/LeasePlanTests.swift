@@ -1,8 +1,8 @@
 import Testing
 import WidgetModel
-import WidgetStore
 
 @testable import ReloadWorkers
+@testable import WidgetStore
 
 struct LeasePlanTests {
     private func kind(_ id: Int32, timeout: Duration) -> RegisteredKind {

@@ -1,9 +1,9 @@
 import TestSupport
 import Testing
 import WidgetModel
-import WidgetStore
 
 @testable import ReloadWorkers
+@testable import WidgetStore
 
 @Suite("Book of leased lists", .timeLimit(.patience))
 struct LeaseBookTests {

@@ -1,8 +1,8 @@
 import Testing
 import WidgetModel
-import WidgetStore
 
 @testable import ReloadWorkers
+@testable import WidgetStore
 
 @Suite("Decisions about claimed timelines")
 struct DeciderTests {

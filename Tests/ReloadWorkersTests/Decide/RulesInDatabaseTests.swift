@@ -283,12 +283,12 @@ struct RulesInDatabaseTests {
             let wishes = try await worker.store.directory().kinds.keys.map {
                 ClaimWish(kindID: $0, lane: .interactive, lists: 10)
             }
-            let claimed = try await worker.store.pool.query(ClaimLists(wishes, lease: .seconds(30)))
+            let claimed = try await worker.store.pool.query(.claimLists(wishes, lease: .seconds(30)))
             #expect(claimed.count == 1)
             try await worker.store.sql("UPDATE kind SET paused_at = NULL; UPDATE app SET paused_at = now()")
-            #expect(try await worker.store.pool.query(ClaimLists(wishes, lease: .seconds(30))).isEmpty)
+            #expect(try await worker.store.pool.query(.claimLists(wishes, lease: .seconds(30))).isEmpty)
             try await worker.store.sql("UPDATE app SET paused_at = NULL")
-            #expect(try await worker.store.pool.query(ClaimLists(wishes, lease: .seconds(30))).count == 1)
+            #expect(try await worker.store.pool.query(.claimLists(wishes, lease: .seconds(30))).count == 1)
         }
     }
 }
@@ -299,7 +299,7 @@ extension TestStore {
         for kind in try await directory().kinds.values {
             var definition = kind.definition
             change(&definition)
-            _ = try await pool.execute(UpsertKind(appID: kind.appID, definition: definition))
+            _ = try await pool.execute(.upsertKind(appID: kind.appID, definition: definition))
         }
     }
 

@@ -4,6 +4,7 @@ import ServiceLifecycle
 import Synchronization
 import TestSupport
 import Testing
+import WidgetEvents
 import WidgetModel
 import WidgetStore
 
@@ -48,10 +49,11 @@ struct DecisionLogTests {
             logger: .silent)
     }
 
-    private func record(_ number: Int64) -> DecisionRecord {
-        DecisionRecord(
-            timeline: TimelineID(high: 0, low: UInt64(number)), app: "a", decision: .reloaded, rule: .free,
-            cause: EventPosition(topic: 1, partition: 2, offset: number), claim: number)
+    private func record(_ number: Int64) -> TimelineDecidedEvent {
+        var event = TimelineDecidedEvent(decision: .reloaded, rule: .free)
+        (event.timeline, event.app, event.claim) = (TimelineID(high: 0, low: UInt64(number)), "a", number)
+        event.cause = EventPosition(topic: 1, partition: 2, offset: number)
+        return event
     }
 
     /// Runs the log as a service while `body` does, and stops it in order.
@@ -127,14 +129,14 @@ struct DecisionLogTests {
 
     @Test("what a worker decides: reloaded, unchanged, failed, deferred, each with its rule")
     func workers() async throws {
-        let recorded = Mutex<[DecisionRecord]>([])
+        let recorded = Mutex<[TimelineDecidedEvent]>([])
         struct Recorder: DecisionPublishing {
-            let body: @Sendable ([DecisionRecord]) -> Void
-            func record(_ decisions: [DecisionRecord]) { body(decisions) }
+            let body: @Sendable ([TimelineDecidedEvent]) -> Void
+            func record(_ decisions: [TimelineDecidedEvent]) { body(decisions) }
         }
         let recorder = Recorder { decisions in recorded.withLock { $0 += decisions } }
         try await withWorker(decisions: recorder) { worker in
-            func turn() async throws -> [DecisionRecord] {
+            func turn() async throws -> [TimelineDecidedEvent] {
                 try await worker.turn()
                 return recorded.withLock { records in
                     defer { records = [] }

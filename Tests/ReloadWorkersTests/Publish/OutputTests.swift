@@ -118,7 +118,7 @@ struct OutputTests {
                 item: item, content: Array("{}".utf8), hash: ContentHash(of: []), policy: .never,
                 lastEntry: Sample.now, lints: [], fetchTime: .zero)
             let settled = await Publisher(context: worker.context).publish(
-                [StoredTimeline(fetched: fetched, isChanged: true, row: StoreTimelines.Row(timeline))], traces: [:])
+                [StoredTimeline(fetched: fetched, isChanged: true, row: StoredRow(timeline))], traces: [:])
             #expect(settled.map(\.isStored) == [true] && settled[0].published == nil)
             #expect(settled[0].returnDelay == worker.context.configuration.publishRetryDelay)
             #expect(worker.publisher.messages.isEmpty)

@@ -17,7 +17,7 @@ struct StorerTests {
         let wishes = known.kinds.keys.flatMap { kind in
             ReloadLane.allCases.map { ClaimWish(kindID: kind, lane: $0, lists: 100) }
         }
-        let rows = try await worker.store.pool.query(ClaimLists(wishes, lease: .seconds(30)))
+        let rows = try await worker.store.pool.query(.claimLists(wishes, lease: .seconds(30)))
         let claim = try #require(Claim(rows))
         let end = worker.context.clock.elapsed + .seconds(30)
         let decisions = Decider(directory: known)

@@ -1,9 +1,9 @@
 import PostgresClient
 import TestSupport
 import WidgetModel
-import WidgetStore
 
 @testable import ReloadWorkers
+@testable import WidgetStore
 
 /// Values for tests without a database.
 enum Sample {

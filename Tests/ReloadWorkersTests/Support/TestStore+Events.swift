@@ -29,7 +29,7 @@ extension TestStore {
                 kindID: kind.flatMap { directory.kind($0, of: app)?.id }, matching: nil, events: events,
                 urgency: reason.urgency, lane: lane ?? reason.lane, cause: Self.cause, reason: reason)
         ]
-        _ = try await pool.query(MarkTimelines(input, limit: 1_000))
+        _ = try await pool.query(.markTimelines(input, limit: 1_000))
     }
 
     func kindID(_ kind: String, app: String = TestKinds.app) async throws -> Int32 {
@@ -51,9 +51,9 @@ extension TestStore {
     }
 
     private func bump(appID: Int32, kindID: Int32?, _ reason: ReloadReason) async throws {
-        let bump = GenerationBump(
+        let bump = EveryoneReload(
             appID: appID, kindID: kindID, events: 1, urgency: reason.urgency, cause: Self.cause, reason: reason)
-        _ = try await pool.query(BumpKinds([bump]))
+        _ = try await pool.query(.bumpKinds([bump]))
     }
 
     /// Notes a view of a widget.
@@ -61,7 +61,7 @@ extension TestStore {
         guard let app = try await directory().apps[app] else { return }
         var input = MarkInput()
         input.views = [WidgetView(appID: app.id, widget: widget, time: time)]
-        _ = try await pool.query(MarkTimelines(input, limit: 1_000))
+        _ = try await pool.query(.markTimelines(input, limit: 1_000))
     }
 
     /// Removes widgets as ingest does: their timelines are left to be collected if nothing shows them.
@@ -71,8 +71,8 @@ extension TestStore {
         var marks = MarkInput()
         marks.departed = [row]
         var pipeline = PostgresPipeline()
-        _ = pipeline.append(MarkTimelines(marks, limit: 0))
-        _ = pipeline.append(OrphanTimelines([row]))
+        _ = pipeline.append(.markTimelines(marks, limit: 0))
+        _ = pipeline.append(.orphanTimelines([row]))
         _ = try await pool.transaction(pipeline)
     }
 

@@ -26,7 +26,7 @@ extension TestStore {
 
     /// Content that a widget shows in place of its timeline's; nil: it shows the timeline's, or nothing.
     func fallback(of widget: String) async throws -> FallbackContent? {
-        try await pool.query(ReadWidgetTimeline(app: TestKinds.app, widget: widget)).first?.fallback
+        try await pool.query(.readWidgetTimeline(app: TestKinds.app, widget: widget)).first?.fallback
     }
 
     func timelineID(of widget: String) async throws -> TimelineID? {

@@ -107,7 +107,7 @@ struct TestWorker: Sendable {
 
     /// Registers the worker, as the service does before its first claim.
     func register() async throws {
-        _ = try await store.pool.query(RegisterWorker(context.worker))
+        _ = try await store.pool.query(.registerWorker(context.worker))
     }
 
     /// Runs the pipeline's work, as the service does.

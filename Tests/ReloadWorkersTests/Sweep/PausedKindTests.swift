@@ -104,10 +104,10 @@ struct PausedKindTests {
             }
             try await worker.store.settle()
             let app = try #require(try await worker.store.directory().apps[TestKinds.app])
-            let sweep = MatchingSweep(
+            let sweep = EveryoneReload(
                 appID: app.id, kindID: nil, matching: configuration, events: 1, urgency: .free, cause: TestStore.cause,
                 reason: .foreground)
-            _ = try await worker.store.pool.execute(RecordSweep([sweep]))
+            _ = try await worker.store.pool.execute(.recordSweep([sweep]))
             try await pause(worker)
             for _ in 0..<3 {
                 try await worker.sweep()

@@ -15,10 +15,10 @@ struct SweepRequestTests {
     ) async throws {
         let directory = try await store.directory()
         guard let app = directory.apps[app] else { return }
-        let sweep = MatchingSweep(
+        let sweep = EveryoneReload(
             appID: app.id, kindID: kind.flatMap { directory.kind($0, of: app)?.id }, matching: matching, events: events,
             urgency: .free, cause: TestStore.cause, reason: .foreground)
-        _ = try await store.pool.execute(RecordSweep([sweep]))
+        _ = try await store.pool.execute(.recordSweep([sweep]))
     }
 
     /// Requests a reload of an audience that has more widgets than a mark may.
@@ -32,7 +32,7 @@ struct SweepRequestTests {
                 audience: audience, appID: app.id, audienceID: id, kindID: nil, matching: matching, events: 1,
                 urgency: .free, lane: .push, cause: TestStore.cause, reason: .foreground)
         ]
-        _ = try await store.pool.query(MarkTimelines(input, limit: 4))
+        _ = try await store.pool.query(.markTimelines(input, limit: 4))
     }
 
     private func sweeps(_ store: TestStore) async throws -> Int {

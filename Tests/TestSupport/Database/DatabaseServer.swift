@@ -95,10 +95,10 @@ actor DatabaseServer {
 
 /// Databases of tests that began six hours ago or earlier.
 private struct Leftovers: PostgresStatement {
-    static let sql = """
+    let sql = """
         SELECT datname::text AS name FROM pg_database
         WHERE datname ~ '^freshet_test_[0-9]+_' AND split_part(datname, '_', 3)::int8 < extract(epoch FROM now()) - 21600
         """
 
-    static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> String { try row.value("name") }
+    func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> String { try row.value("name") }
 }

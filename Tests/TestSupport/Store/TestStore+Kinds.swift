@@ -14,7 +14,7 @@ extension TestStore {
     package func changing(
         _ kind: String, _ change: (inout KindDefinition) -> Void
     ) async throws -> [AppDefinition] {
-        let kinds = try await pool.query(ListKinds(app: TestKinds.app)).filter { !$0.isRetired }
+        let kinds = try await pool.query(.listKinds(app: TestKinds.app)).filter { !$0.isRetired }
         let definitions = kinds.map { registered in
             var definition = registered.definition
             if definition.name == kind { change(&definition) }
@@ -27,7 +27,7 @@ extension TestStore {
     }
 
     package func widget(_ id: String, app: String = TestKinds.app) async throws -> WidgetDetail? {
-        try await pool.query(ListWidgets(WidgetFilter(app: app, widget: id), limit: 1)).first
+        try await pool.query(.listWidgets(WidgetFilter(app: app, widget: id), limit: 1)).first
     }
 
     /// Waits until statements on this database wait for the locks of others.
@@ -53,8 +53,8 @@ extension TestStore {
         guard let app = known.apps[TestKinds.app] else { return }
         try await pool.withTransaction { connection in
             let scope = WidgetScope(widgets: [(appID: app.id, id: widget)])
-            _ = try await connection.query(LockWidgets(scope))
-            guard let stored = try await connection.query(ReadWidgets(scope)).first,
+            _ = try await connection.query(.lockWidgets(scope))
+            guard let stored = try await connection.query(.readWidgets(scope)).first,
                 let kind = known.kinds[stored.kindID]
             else { return }
             try await afterReading()
@@ -71,7 +71,7 @@ extension TestStore {
                     ]
                 } ?? [])
             _ = try await connection.query(
-                UpdateWidgets([
+                .updateWidgets([
                     WidgetWrite(
                         appID: app.id, id: widget, kindID: kind.id, family: stored.family,
                         timelineID: identity.flatMap { placed.rows[$0.id] }, user: stored.user, device: stored.device,
@@ -82,8 +82,8 @@ extension TestStore {
             if let old = stored.timeline, old.id != identity?.id { marks.departed = [old.row] }
             guard !marks.isEmpty else { return }
             var pipeline = PostgresPipeline()
-            _ = pipeline.append(MarkTimelines(marks, limit: 0))
-            _ = pipeline.append(OrphanTimelines(marks.departed))
+            _ = pipeline.append(.markTimelines(marks, limit: 0))
+            _ = pipeline.append(.orphanTimelines(marks.departed))
             _ = try await connection.run(pipeline)
         }
     }

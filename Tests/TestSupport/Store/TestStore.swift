@@ -20,7 +20,7 @@ package struct TestStore: Sendable {
     }
 
     package func timeline(_ id: TimelineID, app: String = TestKinds.app) async throws -> TimelineDetail? {
-        try await pool.query(ReadTimeline(id: id, app: app)).first
+        try await pool.query(.readTimeline(id: id, app: app)).first
     }
 
     package func directory() async throws -> KindDirectory {
@@ -30,12 +30,12 @@ package struct TestStore: Sendable {
 
 /// Answers any query's single integer, through a function that ``withStore(_:)`` makes.
 private struct TestInteger: PostgresStatement {
-    static let sql = "SELECT test_integer($1::text)"
+    let sql = "SELECT test_integer($1::text)"
     let query: String
 
     var parameters: PostgresParameters { PostgresParameters(query) }
 
-    static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int64 {
+    func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int64 {
         try row.optional("test_integer") ?? 0
     }
 }
@@ -130,10 +130,10 @@ extension TestStore {
                     timelineID: placed.rows[id], user: placement.user, device: placement.device,
                     environment: placement.environment, changedAt: time)
             }
-            _ = try await connection.query(InsertWidgets(writes))
+            _ = try await connection.query(.insertWidgets(writes))
             var marks = MarkInput()
             marks.revived = placed.stale
-            if !marks.isEmpty { _ = try await connection.query(MarkTimelines(marks, limit: 0)) }
+            if !marks.isEmpty { _ = try await connection.query(.markTimelines(marks, limit: 0)) }
         }
         return ids
     }
@@ -160,7 +160,7 @@ extension TestStore {
 
     /// Number of audit findings: rows with something to do and no list that will look at them.
     package func unappointed() async throws -> Int {
-        try await pool.query(AuditTimelines(after: 0, limit: 1_000_000, slack: .zero)).reduce(0) { $0 + $1.appointed }
+        try await pool.query(.auditTimelines(after: 0, limit: 1_000_000, slack: .zero)).reduce(0) { $0 + $1.appointed }
     }
 }
 
@@ -177,7 +177,7 @@ extension WidgetPlacement {
     }
 }
 
-extension GenerationBump {
+extension EveryoneReload {
     /// A bump by so many events.
     package init(appID: Int32, kindID: Int32?, events: Int64 = 1, reason: ReloadReason = .push) {
         self.init(

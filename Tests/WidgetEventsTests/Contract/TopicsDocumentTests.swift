@@ -161,11 +161,11 @@ struct TopicsDocumentTests {
         event.lane = .push
         event.requested = 8
         event.rendered = 7
-        event.cause = TimelineDecidedEvent.Cause(topic: "freshet.pushes", partition: 3, offset: 4711)
+        event.cause = EventPosition(topic: 0, partition: 3, offset: 4711)
         event.dueAt = Timestamp(rfc3339: "2026-06-22T12:00:00Z")
         event.eligibleAt = event.dueAt
         let time = try #require(Timestamp(rfc3339: "2026-06-22T10:00:00.5Z"))
-        try expect(event.encode(source: "/freshet/decisions", time: time), decided)
+        try expect(event.encode(source: "/freshet/decisions", time: time, topics: ["freshet.pushes"]), decided)
     }
 
     private func expect(_ encoded: EncodedEvent, _ example: Example) throws {

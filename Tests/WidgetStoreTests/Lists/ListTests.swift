@@ -69,8 +69,8 @@ struct ListTests {
             let lists = try await store.claim(.interactive)
             #expect(lists.count == 2)
             let mine = PostgresUUID(high: 1, low: 1)
-            #expect(try await store.pool.query(RegisterWorker(mine)) == [false])
-            #expect(try await store.pool.query(RegisterWorker(PostgresUUID(high: 2, low: 2))) == [true])
+            #expect(try await store.pool.query(.registerWorker(mine)) == [false])
+            #expect(try await store.pool.query(.registerWorker(PostgresUUID(high: 2, low: 2))) == [true])
             #expect(try await store.end(lists[0], isCompared: false) == .uncompared)
             try await store.sql(
                 """
@@ -80,14 +80,14 @@ struct ListTests {
             #expect(try await store.end(lists[0], isCompared: false) == .ended)
             #expect(try await store.end(lists[1]) == .ended)
             // The silent one is deleted only long after it has stopped to count.
-            #expect(try await store.pool.query(RegisterWorker(mine)) == [false])
+            #expect(try await store.pool.query(.registerWorker(mine)) == [false])
             #expect(try await store.integer("SELECT count(*) FROM worker") == 2)
             try await store.sql(
                 """
                 UPDATE worker SET seen_at = now() - interval '21 minutes'
                 WHERE id <> '00000000-0000-0001-0000-000000000001'
                 """)
-            _ = try await store.pool.query(RegisterWorker(mine))
+            _ = try await store.pool.query(.registerWorker(mine))
             #expect(try await store.integer("SELECT count(*) FROM worker") == 1)
         }
     }
@@ -99,7 +99,7 @@ struct ListTests {
             let first = try #require(try await store.claim(.interactive).first)
             func giveBack(_ list: LeasedList, delay: Duration, counts: Bool) async throws {
                 _ = try await store.pool.execute(
-                    GiveBackLists([GiveBackLists.Return(list.hold, delay: delay, counts: counts)]))
+                    .giveBackLists([(hold: list.hold, delay: delay, counts: counts)]))
             }
             try await giveBack(first, delay: .zero, counts: false)
             let second = try #require(try await store.claim(.interactive).first)
@@ -135,7 +135,7 @@ struct ListTests {
             let id = try await store.place([.test("w1")])[0]
             try await store.settle()
             let row = try #require(try await store.row(of: id))
-            #expect(try await store.pool.query(AppendSuspects([id, TimelineID(high: 7, low: 7)])) == [id])
+            #expect(try await store.pool.query(.appendSuspects([id, TimelineID(high: 7, low: 7)])) == [id])
             let list = try #require(try await store.claim(.push).first)
             #expect(list.suspects == [row])
         }
@@ -144,12 +144,12 @@ struct ListTests {
     @Test("The token sequence jumps when the server's history is another, once")
     func origin() async throws {
         try await withStore { store in
-            #expect(try await store.pool.query(CheckTokenOrigin()) == [false])
-            let before = try #require(try await store.pool.query(NextToken()).first)
+            #expect(try await store.pool.query(.checkTokenOrigin()) == [false])
+            let before = try #require(try await store.pool.query(.nextToken()).first)
             try await store.sql("UPDATE token_origin SET wal_timeline = wal_timeline + 1")
-            #expect(try await store.pool.query(CheckTokenOrigin()) == [true])
-            #expect(try await store.pool.query(CheckTokenOrigin()) == [false])
-            let after = try #require(try await store.pool.query(NextToken()).first)
+            #expect(try await store.pool.query(.checkTokenOrigin()) == [true])
+            #expect(try await store.pool.query(.checkTokenOrigin()) == [false])
+            let after = try #require(try await store.pool.query(.nextToken()).first)
             #expect(after > before + (1 << 32) && after < before + (1 << 32) + 10)
         }
     }

@@ -15,7 +15,7 @@ private struct NextLooks: PostgresStatement {
         let now: Timestamp
     }
 
-    static let sql = """
+    let sql = """
         SELECT s.*, now() AS now,
                next_look(orphaned, asleep, requested, rendered, free_requested, forced_requested, generation, eligible_at,
                          free_at, retry_at, policy_at, k_generation, k_free, k_forced, k_cancelled) AS next,
@@ -35,7 +35,7 @@ private struct NextLooks: PostgresStatement {
         ) s
         """
 
-    static func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row {
+    func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row {
         Row(
             state: TimelineState(
                 requested: try row.value("requested"), rendered: try row.value("rendered"),

@@ -2,14 +2,15 @@ import PostgresClient
 import TestSupport
 import Testing
 import WidgetModel
-import WidgetStore
+
+@testable import WidgetStore
 
 @Suite("What explains a widget", .timeLimit(.patience))
 struct ReadExplanationTests {
     private func read(
         _ widget: String, app: String = TestKinds.app, _ store: TestStore
     ) async throws -> WidgetExplanation? {
-        try await store.pool.query(ReadExplanation(app: app, widget: widget)).first
+        try await store.pool.query(.readExplanation(app: app, widget: widget)).first
     }
 
     @Test("every column of the state arrives where it belongs")
@@ -118,7 +119,7 @@ struct ReadExplanationTests {
             func status() async throws -> Explanation.Status? { try await read("w1", store)?.explanation?.status }
             #expect(try await status() == .onRequest)
             let kind = try await store.kind()
-            _ = try await store.pool.query(BumpKinds([GenerationBump(appID: kind.appID, kindID: kind.id)]))
+            _ = try await store.pool.query(.bumpKinds([EveryoneReload(appID: kind.appID, kindID: kind.id)]))
             let unswept = try #require(try await read("w1", store)?.explanation)
             #expect(unswept.status == .waiting && unswept.next.text.contains("sweeper") && unswept.nextAt == nil)
             _ = try await store.store.cancelWork(app: TestKinds.app, kind: "Purchases")
@@ -192,14 +193,14 @@ struct ReadExplanationTests {
                 let letter = DeadLetter(
                     topic: "freshet.pushes", partition: 3, offset: offset, app: app, code: "unknownKind",
                     error: "/kinds: no kind", key: key.map { Array($0.utf8) }, headers: [], payload: Array("x".utf8))
-                _ = try await store.pool.execute(InsertDeadLetter(letter))
+                _ = try await store.pool.execute(.insertDeadLetter(letter))
             }
             try await refuse("u1", app: TestKinds.app, offset: 1)
             try await refuse("u1", app: TestKinds.otherApp, offset: 2)
             try await refuse("u2", app: TestKinds.app, offset: 3)
             try await refuse("w1", app: TestKinds.app, offset: 4)
             try await refuse(nil, app: nil, offset: 5)
-            let rows = try await store.pool.query(RefusedRequests(app: TestKinds.app, keys: ["w1", "u1", "d1"]))
+            let rows = try await store.pool.query(.refusedRequests(app: TestKinds.app, keys: ["w1", "u1", "d1"]))
             #expect(rows.map(\.offset) == [4, 1])
             #expect(rows[0].code == "unknownKind" && rows[0].error == "/kinds: no kind" && rows[0].partition == 3)
         }

@@ -37,7 +37,7 @@ struct ForecastDueTests {
             try await schedule("g", "\(hour) + interval '1 hour 1 second'", kind: "DueDate", store)
             try await schedule("o", "now()", app: TestKinds.otherApp, store)
 
-            let rows = try await store.pool.query(ForecastDue(app: TestKinds.app, hours: 24))
+            let rows = try await store.pool.query(.forecastDue(app: TestKinds.app, hours: 24))
             var counts: [String: Int] = [:]
             for row in rows { counts["\(row.kind) \(row.hour.map { "\($0)" } ?? "none")"] = row.scheduled }
             #expect(
@@ -50,10 +50,10 @@ struct ForecastDueTests {
             #expect(rows[0].start <= readAt && readAt - rows[0].start < .seconds(3_600))
             #expect(rows[0].start.microseconds % 3_600_000_000 == 0)
 
-            #expect(try await store.pool.query(ForecastDue(app: nil, hours: 2)).map(\.scheduled).reduce(0, +) == 4)
-            #expect(try await store.pool.query(ForecastDue(app: "no.such", hours: 24)).isEmpty)
+            #expect(try await store.pool.query(.forecastDue(app: nil, hours: 2)).map(\.scheduled).reduce(0, +) == 4)
+            #expect(try await store.pool.query(.forecastDue(app: "no.such", hours: 24)).isEmpty)
             // The same by brute force: the lists of the placements are superseded.
-            let all = try await store.pool.query(ForecastDue(app: nil, hours: 168)).map(\.scheduled).reduce(0, +)
+            let all = try await store.pool.query(.forecastDue(app: nil, hours: 168)).map(\.scheduled).reduce(0, +)
             #expect(try await store.integer("SELECT count(*) FROM timeline WHERE listed_at < 'infinity'") == all)
             #expect(try await store.lists() > all)
         }
@@ -68,7 +68,7 @@ struct ForecastDueTests {
             try await schedule("a", "now()", set: lease("20 s"), store)
             try await schedule("b", "now() - interval '1 second'", set: lease("-1 s"), store)
             try await schedule("c", "now()", set: "timeline SET orphaned = true WHERE id", store)
-            let rows = try await store.pool.query(ForecastDue(app: TestKinds.app, hours: 24))
+            let rows = try await store.pool.query(.forecastDue(app: TestKinds.app, hours: 24))
             let purchases = rows.filter { $0.kind == "Purchases" }
             #expect(purchases.map(\.leased).reduce(0, +) == 1)
             #expect(purchases.map(\.scheduled).reduce(0, +) == 1)
@@ -76,11 +76,11 @@ struct ForecastDueTests {
 
             try await store.sql("UPDATE kind SET paused_at = now() WHERE name = 'Purchases'")
             try await store.sql("UPDATE kind SET retired_at = now() WHERE name = 'DueDate'")
-            let marked = try await store.pool.query(ForecastDue(app: TestKinds.app, hours: 24))
+            let marked = try await store.pool.query(.forecastDue(app: TestKinds.app, hours: 24))
             #expect(Set(marked.filter(\.isPaused).map(\.kind)) == ["Purchases"])
             #expect(Set(marked.filter(\.isRetired).map(\.kind)) == ["DueDate"])
             try await store.sql("UPDATE app SET paused_at = now()")
-            #expect(try await store.pool.query(ForecastDue(app: nil, hours: 24)).allSatisfy { $0.isPaused })
+            #expect(try await store.pool.query(.forecastDue(app: nil, hours: 24)).allSatisfy { $0.isPaused })
         }
     }
 }

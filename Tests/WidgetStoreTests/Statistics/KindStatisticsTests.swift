@@ -26,17 +26,17 @@ struct KindStatisticsTests {
             // A kind that is not there, and any order: the statement sorts.
             for _ in 0..<2 {
                 _ = try await store.pool.execute(
-                    AddKindStatistics([
+                    Statements.addKindStatistics([
                         (other, counters(1_000)), (999_999, counters(5)), (dueDate, counters(100)),
                         (purchases, counters(1)),
                     ]))
             }
-            let rows = try await store.pool.query(ReadKindStatistics(app: TestKinds.app, days: 1))
+            let rows = try await store.pool.query(.readKindStatistics(app: TestKinds.app, days: 1))
             #expect(rows.map(\.kind) == ["DueDate", "Purchases", "Weather"])
             #expect(rows[0].counters == counters(100) + counters(100))
             #expect(rows[1].counters == counters(1) + counters(1))
             #expect(rows[2].counters.isZero && rows[2].day == nil)
-            #expect(try await store.pool.query(ReadKindStatistics(app: "no.such", days: 1)).isEmpty)
+            #expect(try await store.pool.query(.readKindStatistics(app: "no.such", days: 1)).isEmpty)
             let today = try await store.integer("SELECT to_char(now() AT TIME ZONE 'UTC', 'YYYYMMDD')::bigint")
             #expect(rows[0].day.map { $0.replacing("-", with: "") } == "\(today)")
             for (index, field) in KindCounters.fields.enumerated() {
@@ -64,14 +64,14 @@ struct KindStatisticsTests {
                     """)
             }
             func reloaded(_ days: Int) async throws -> Int {
-                try await store.pool.query(ReadKindStatistics(app: TestKinds.app, days: days))
+                try await store.pool.query(.readKindStatistics(app: TestKinds.app, days: days))
                     .reduce(0) { $0 + $1.counters.reloaded }
             }
             #expect(try await reloaded(1) == 1)
             #expect(try await reloaded(2) == 2)
             #expect(try await reloaded(7) == 3)
             #expect(try await reloaded(8) == 4)
-            #expect(try await store.pool.execute(PruneKindStatistics(olderThan: 400)) == 1)
+            #expect(try await store.pool.execute(.pruneKindStatistics(olderThan: 400)) == 1)
             #expect(try await store.integer("SELECT count(*) FROM kind_statistics") == 5)
         }
     }
@@ -85,13 +85,13 @@ struct KindStatisticsTests {
                     group.addTask {
                         for round in 0..<10 {
                             let order = (task + round) % 2 == 0 ? ids : ids.reversed()
-                            _ = try await store.pool.execute(AddKindStatistics(order.map { ($0, counters(1)) }))
+                            _ = try await store.pool.execute(.addKindStatistics(order.map { ($0, counters(1)) }))
                         }
                     }
                 }
                 try await group.waitForAll()
             }
-            let rows = try await store.pool.query(ReadKindStatistics(app: TestKinds.app, days: 2))
+            let rows = try await store.pool.query(.readKindStatistics(app: TestKinds.app, days: 2))
             #expect(rows.reduce(0) { $0 + $1.counters.requests } == 3 * 80)
         }
     }
@@ -101,7 +101,7 @@ struct KindStatisticsTests {
         try await withStore { store in
             let id = try await kindID("Purchases", store)
             try await store.pool.withConnection { connection in
-                for _ in 0..<20 { _ = try await connection.execute(AddKindStatistics([(id, counters(1))])) }
+                for _ in 0..<20 { _ = try await connection.execute(.addKindStatistics([(id, counters(1))])) }
                 try await connection.simple("SELECT pg_stat_force_next_flush()")
             }
             let table = "FROM pg_stat_user_tables WHERE relname = 'kind_statistics'"

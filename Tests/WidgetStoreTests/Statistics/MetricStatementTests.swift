@@ -17,8 +17,8 @@ struct MetricStatementTests {
     @Test("timelines in ready lists are counted up to the limit, and the oldest is told")
     func queues() async throws {
         try await withStore { store in
-            func depths(limit: Int, overdueAfter: Duration = .seconds(1_230)) async throws -> [QueueDepths.Row] {
-                try await store.pool.query(QueueDepths(limit: limit, overdueAfter: overdueAfter))
+            func depths(limit: Int, overdueAfter: Duration = .seconds(1_230)) async throws -> [QueueDepth] {
+                try await store.pool.query(.queueDepths(limit: limit, overdueAfter: overdueAfter))
             }
             #expect(try await depths(limit: 100).isEmpty)
             // Ten lists in each lane, due one to forty minutes ago, and one to come.
@@ -52,14 +52,14 @@ struct MetricStatementTests {
                 INSERT INTO timeline (identity, configuration, kind_id, rendered_at, orphaned)
                 SELECT gen_random_uuid(), '{}', min(kind_id), now() - interval '1 year', true FROM timeline
                 """)
-            let rows = try await store.pool.query(TimelineAges(rows: 20_000, of: 41))
+            let rows = try await store.pool.query(.timelineAges(rows: 20_000, of: 41))
             #expect(rows.count == 1)
             #expect(rows.first.map { (1_200..<1_230).contains($0.median) } == true)
             #expect(rows.first.map { (2_400..<2_430).contains($0.late) } == true)
-            let estimate = try #require(try await store.pool.query(TimelineEstimate()).first)
+            let estimate = try #require(try await store.pool.query(.timelineEstimate()).first)
             #expect(estimate >= 0)
             // A sample may well have nothing of so small a table.
-            _ = try await store.pool.query(TimelineAges(rows: 1, of: 1_000_000_000))
+            _ = try await store.pool.query(.timelineAges(rows: 1, of: 1_000_000_000))
         }
     }
 
@@ -73,7 +73,7 @@ struct MetricStatementTests {
                 UPDATE dead_letter SET replayed_at = now() WHERE "offset" = 9;
                 """)
             func count(_ limit: Int, _ cause: String) async throws -> Int64? {
-                try await store.pool.query(WaitingWork(limit: limit)).first { $0.cause == cause }?.count
+                try await store.pool.query(Statements.waitingWork(limit: limit)).first { $0.cause == cause }?.count
             }
             #expect(try await count(100, "invalid") == 8)
             #expect(try await count(5, "invalid") == 5)
@@ -89,14 +89,14 @@ struct MetricStatementTests {
             let oldest = try await store.pool.withConnection { holder in
                 _ = try await holder.simple("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT txid_current()")
                 for _ in 0..<3 { try await store.sql("SELECT txid_current()") }
-                let found = try await store.pool.query(OldestSnapshot()).first
+                let found = try await store.pool.query(.oldestSnapshot()).first
                 _ = try await holder.simple("ROLLBACK")
                 return found
             }
             #expect(oldest.map { $0.transactions >= 3 && $0.seconds > 0 } == true)
-            #expect(try await store.pool.query(OddIndexes()).isEmpty)
+            #expect(try await store.pool.query(.oddIndexes()).isEmpty)
             try await store.sql("CREATE INDEX one_too_many ON timeline (rendered_at)")
-            let odd = try await store.pool.query(OddIndexes())
+            let odd = try await store.pool.query(.oddIndexes())
             #expect(odd.map(\.index) == ["one_too_many"])
             #expect(odd.map(\.isValid) == [true])
         }
@@ -106,19 +106,19 @@ struct MetricStatementTests {
     func traces() async throws {
         try await withStore { store in
             let places = (0..<3).map { EventPosition(topic: 0, partition: 7, offset: Int64($0)) }
-            #expect(try await store.pool.query(EventTracesExist()) == [false])
+            #expect(try await store.pool.query(.eventTracesExist()) == [false])
             _ = try await store.pool.execute(
-                InsertEventTraces(places.map { (position: $0, traceparent: "trace \($0.offset)") }))
+                .insertEventTraces(places.map { (position: $0, traceparent: "trace \($0.offset)") }))
             // The same place of a topic that was made anew.
-            _ = try await store.pool.execute(InsertEventTraces([(position: places[1], traceparent: "another")]))
-            #expect(try await store.pool.query(EventTracesExist()) == [true])
+            _ = try await store.pool.execute(.insertEventTraces([(position: places[1], traceparent: "another")]))
+            #expect(try await store.pool.query(.eventTracesExist()) == [true])
             let unknown = EventPosition(topic: 1, partition: 7, offset: 0)
-            let found = try await store.pool.query(ReadEventTraces([places[0], places[1], unknown]))
+            let found = try await store.pool.query(.readEventTraces([places[0], places[1], unknown]))
             #expect(Set(found.map(\.traceparent)) == ["trace 0", "another"])
             try await store.sql(
                 "UPDATE event_trace SET received_at = now() - interval '2 hours' WHERE \"offset\" < 2")
-            #expect(try await store.pool.execute(DeleteOldEventTraces(olderThan: .seconds(3_600), limit: 1)) == 1)
-            #expect(try await store.pool.execute(DeleteOldEventTraces(olderThan: .seconds(3_600), limit: 10)) == 1)
+            #expect(try await store.pool.execute(.deleteOldEventTraces(olderThan: .seconds(3_600), limit: 1)) == 1)
+            #expect(try await store.pool.execute(.deleteOldEventTraces(olderThan: .seconds(3_600), limit: 10)) == 1)
             #expect(try await store.integer("SELECT count(*) FROM event_trace") == 1)
         }
     }

@@ -2,22 +2,23 @@ import PostgresClient
 import TestSupport
 import Testing
 import WidgetModel
-import WidgetStore
+
+@testable import WidgetStore
 
 @Suite("Reloads of everyone", .timeLimit(.patience))
 struct SweepTests {
     private func bump(_ store: TestStore, _ reason: ReloadReason = .push) async throws -> RegisteredKind {
         let kind = try await store.kind()
         #expect(
-            try await store.pool.query(BumpKinds([GenerationBump(appID: kind.appID, kindID: kind.id, reason: reason)]))
+            try await store.pool.query(.bumpKinds([EveryoneReload(appID: kind.appID, kindID: kind.id, reason: reason)]))
                 == [1])
         return kind
     }
 
     private func walk(_ store: TestStore, limit: Int, lists: Int = 100) async throws -> SweepChunk? {
-        guard let sweep = try await store.pool.query(ListSweeps(limit: 1, maximumLists: 100)).first else { return nil }
+        guard let sweep = try await store.pool.query(.listSweeps(limit: 1, maximumLists: 100)).first else { return nil }
         #expect(sweep.isWalk)
-        return try await store.pool.query(WalkKind(sweep.id, limit: limit, maximumLists: lists)).first
+        return try await store.pool.query(.walkKind(sweep.id, limit: limit, maximumLists: lists)).first
     }
 
     @Test("A bump writes the kind and a sweep, whatever the number of timelines")
@@ -30,7 +31,7 @@ struct SweepTests {
             let written = "SELECT sum(n_tup_upd + n_tup_ins + n_tup_del) FROM pg_stat_xact_user_tables"
             try await store.pool.withTransaction { connection in
                 try await connection.simple("SELECT set_config('test.written', (\(written))::text, true)")
-                _ = try await connection.query(BumpKinds([GenerationBump(appID: kind.appID, kindID: kind.id)]))
+                _ = try await connection.query(.bumpKinds([EveryoneReload(appID: kind.appID, kindID: kind.id)]))
                 try await connection.simple(
                     """
                     DO $$ BEGIN
@@ -40,7 +41,7 @@ struct SweepTests {
                     END $$
                     """)
             }
-            #expect(try await store.pool.query(Overview()).first?.stale == 50)
+            #expect(try await store.pool.query(Statements.overview()).first?.stale == 50)
         }
     }
 
@@ -51,9 +52,9 @@ struct SweepTests {
             let kind = try await store.kind()
             #expect(
                 try await store.pool.query(
-                    BumpKinds([
-                        GenerationBump(appID: kind.appID, kindID: nil, events: 2),
-                        GenerationBump(appID: kind.appID, kindID: kind.id, reason: .operator),
+                    .bumpKinds([
+                        EveryoneReload(appID: kind.appID, kindID: nil, events: 2),
+                        EveryoneReload(appID: kind.appID, kindID: kind.id, reason: .operator),
                     ])) == [2])
             #expect(
                 try await store.integer(
@@ -90,7 +91,7 @@ struct SweepTests {
                 #expect(try await store.complete(list).allSatisfy { $0.nextLook == nil })
                 try await store.end(list)
             }
-            #expect(try await store.pool.query(Overview()).first?.stale == 0)
+            #expect(try await store.pool.query(Statements.overview()).first?.stale == 0)
             #expect(try await store.unappointed() == 0)
         }
     }
@@ -119,7 +120,7 @@ struct SweepTests {
                 _ = try await store.complete(list)
                 try await store.end(list)
             }
-            #expect(try await store.pool.query(Overview()).first?.stale == 0)
+            #expect(try await store.pool.query(Statements.overview()).first?.stale == 0)
         }
     }
 
@@ -151,16 +152,16 @@ struct SweepTests {
             for _ in 0..<2 { _ = try await walk(store, limit: 2) }
             let leased = try #require(try await store.claim(.bulk, lists: 1).first)
             try await store.apply([try await store.mark(.user, "u4")])
-            let matching = MatchingSweep(
+            let matching = EveryoneReload(
                 appID: kind.appID, kindID: kind.id, matching: "{}", events: 1, urgency: .budgeted,
                 cause: EventPosition(topic: 0, partition: 0, offset: 0), reason: .push)
-            _ = try await store.pool.execute(RecordSweep([matching, matching]))
+            _ = try await store.pool.execute(.recordSweep([matching, matching]))
             #expect(
                 try await store.store.cancelWork(app: TestKinds.app, kind: "Purchases")
                     == Cancellation(sweeps: 2, timelines: 2))
             #expect(try await store.integer("SELECT count(*) FROM sweep") == 0)
             #expect(try await store.end(leased) == .ended, "its timelines may be stored and not published")
-            #expect(try await store.pool.query(Overview()).first?.stale == 1)
+            #expect(try await store.pool.query(Statements.overview()).first?.stale == 1)
             #expect(try await store.timeline(ids[4])?.isStale == true)
             // A list that a walk appended behind it names nobody.
             try await store.sql(
@@ -187,14 +188,14 @@ struct SweepTests {
                 (0..<6).map { .test("w\($0)", user: "u\($0)", configuration: #"{"card":"c\#($0 % 2)"}"#) })
             try await store.settle()
             let kind = try await store.kind()
-            let sweep = MatchingSweep(
+            let sweep = EveryoneReload(
                 appID: kind.appID, kindID: nil, matching: #"{"card":"c1"}"#, events: 2, urgency: .free,
                 cause: EventPosition(topic: 0, partition: 0, offset: 7), reason: .foreground)
-            for _ in 0..<2 { _ = try await store.pool.execute(RecordSweep([sweep])) }
-            let sweeps = try await store.pool.query(ListSweeps(limit: 10, maximumLists: 100))
+            for _ in 0..<2 { _ = try await store.pool.execute(.recordSweep([sweep])) }
+            let sweeps = try await store.pool.query(.listSweeps(limit: 10, maximumLists: 100))
             #expect(sweeps.count == 3, "one for each kind")
             for sweep in sweeps {
-                while try await store.pool.query(SweepMarks(sweep.id, limit: 4, maximumLists: 100)).first?.isDone
+                while try await store.pool.query(.sweepMarks(sweep.id, limit: 4, maximumLists: 100)).first?.isDone
                     == false
                 {}
             }
@@ -215,7 +216,7 @@ struct AuditTests {
             #expect(try await store.unappointed() == 0)
             try await store.sql("DELETE FROM work")
             // Within the slack the appointment is trusted.
-            let trusting = AuditTimelines(after: 0, limit: 100, slack: .seconds(3_600))
+            let trusting = Statements.auditTimelines(after: 0, limit: 100, slack: .seconds(3_600))
             #expect(try await store.pool.query(trusting).map(\.appointed) == [0])
             #expect(try await store.unappointed() == 4)
             #expect(try await store.unappointed() == 0)
@@ -223,10 +224,10 @@ struct AuditTests {
             try await store.settle()
             try await store.sql(
                 "UPDATE timeline SET requested = requested + 1 WHERE id = (SELECT min(id) FROM timeline)")
-            let page = AuditTimelines(after: 0, limit: 2, slack: .seconds(3_600))
+            let page = Statements.auditTimelines(after: 0, limit: 2, slack: .seconds(3_600))
             let first = try #require(try await store.pool.query(page).first)
             #expect(first.appointed == 1 && first.last != nil)
-            let next = AuditTimelines(after: try #require(first.last), limit: 3, slack: .zero)
+            let next = Statements.auditTimelines(after: try #require(first.last), limit: 3, slack: .zero)
             let second = try #require(try await store.pool.query(next).first)
             #expect(second.appointed == 0 && second.last == nil)
             let found = try await store.claimAll().flatMap(\.timelines)
@@ -240,10 +241,10 @@ struct AuditTests {
             try await store.place([.test("w1")])
             try await store.settle()
             let kind = try await store.kind()
-            _ = try await store.pool.query(BumpKinds([GenerationBump(appID: kind.appID, kindID: kind.id)]))
+            _ = try await store.pool.query(.bumpKinds([EveryoneReload(appID: kind.appID, kindID: kind.id)]))
             #expect(try await store.unappointed() == 0)
-            let sweep = try #require(try await store.pool.query(ListSweeps(limit: 1, maximumLists: 100)).first)
-            _ = try await store.pool.query(WalkKind(sweep.id, limit: 10, maximumLists: 10))
+            let sweep = try #require(try await store.pool.query(.listSweeps(limit: 1, maximumLists: 100)).first)
+            _ = try await store.pool.query(.walkKind(sweep.id, limit: 10, maximumLists: 10))
             #expect(try await store.unappointed() == 0)
             try await store.sql("DELETE FROM work; DELETE FROM sweep")
             #expect(try await store.unappointed() == 1)

@@ -93,12 +93,12 @@ struct MarkTests {
             }
             #expect(try await store.timeline(ids[0])?.isStale == false)
             #expect(try await store.integer("SELECT count(*) FROM sweep WHERE audience = 1 AND events = 4") == 1)
-            let sweep = try #require(try await store.pool.query(ListSweeps(limit: 9, maximumLists: 100)).first)
+            let sweep = try #require(try await store.pool.query(.listSweeps(limit: 9, maximumLists: 100)).first)
             #expect(!sweep.isWalk)
             // In chunks, into the bulk lane.
             var marked = 0
             for _ in 0..<10 {
-                guard let chunk = try await store.pool.query(SweepMarks(sweep.id, limit: 2, maximumLists: 100)).first
+                guard let chunk = try await store.pool.query(.sweepMarks(sweep.id, limit: 2, maximumLists: 100)).first
                 else { break }
                 marked += chunk.timelines
             }
@@ -149,13 +149,13 @@ struct MarkTests {
             let kind = try await store.kind()
             var input = MarkInput()
             input.marks = [try await store.mark(.user, "u1")]
-            let grant = HandOver(kindIDs: [kind.id], lease: .seconds(30))
-            let rows = try await store.pool.query(MarkTimelines(input, limit: 100, handOver: grant))
+            let grant: HandOver = (kindIDs: [kind.id], lease: .seconds(30))
+            let rows = try await store.pool.query(.markTimelines(input, limit: 100, handOver: grant))
             #expect(rows.count == 1 && rows[0].marked == 3 && rows[0].due == 2)
             let handed = try #require(rows[0].timeline)
             #expect(handed.timeline.id == ids[0] && handed.timeline.state.requested == 2 && handed.isListedAnew)
             #expect(handed.lane == .push && handed.events == 1)
-            let token = try #require(try await store.pool.query(NextToken()).first)
+            let token = try #require(try await store.pool.query(.nextToken()).first)
             let claim = try #require(Claim([handed], token: token))
             let list = claim.lists[0]
             #expect(token > list.lease && !list.wasLeasedBefore)
@@ -164,7 +164,7 @@ struct MarkTests {
             #expect(try await store.complete(list, token: token).count == 1)
             #expect(try await store.end(list) == .ended)
 
-            let reported = try await store.pool.query(MarkTimelines(input, limit: 100, reports: true))
+            let reported = try await store.pool.query(.markTimelines(input, limit: 100, reports: true))
             #expect(Set(reported.compactMap(\.timeline?.timeline.id)) == Set(ids))
             #expect(reported.allSatisfy { $0.timeline?.list == nil })
         }
@@ -194,7 +194,7 @@ struct MarkTests {
                 try await connection.simple(
                     """
                     SET plan_cache_mode = force_generic_plan;
-                    PREPARE mark_plan AS \(MarkTimelines.sql);
+                    PREPARE mark_plan AS \(Statements.markTimelines(MarkInput(), limit: 1).sql);
                     DO $$
                     DECLARE line text; whole text := '';
                     BEGIN

@@ -70,7 +70,7 @@ struct PlacementTests {
                         id: id, kindID: kind.id, identity: identity, lane: .interactive, cause: nil, reason: .placed)
                 ])
                 #expect(placed.inserted == 0 && placed.stale == [list.timelines[0].row])
-                let locked = try await store.pool.query(LockOrphans(list.orphans))
+                let locked = try await store.pool.query(.lockOrphans(list.orphans))
                 #expect(locked.isEmpty)
             }
         }
@@ -85,13 +85,13 @@ struct PlacementTests {
             let list = try #require(try await store.claim(.bulk).first)
             try await withThrowingTaskGroup(of: Void.self) { group in
                 try await store.pool.withTransaction { collecting in
-                    let rows = try await collecting.query(LockOrphans(list.orphans))
+                    let rows = try await collecting.query(.lockOrphans(list.orphans))
                     group.addTask {
                         let error = await #expect(throws: PostgresError.self) { try await store.place([.test("w2")]) }
                         #expect(error?.isRetriable == true && error?.sqlState == "40001")
                     }
                     try await store.waitUntilBlocked()
-                    _ = try await collecting.query(CollectTimelines(rows))
+                    _ = try await collecting.query(.collectTimelines(rows))
                 }
                 try await group.waitForAll()
             }
@@ -146,15 +146,15 @@ struct PlacementTests {
                 letter(0, "me"), letter(1, "me too"), letter(2, "you", publisher: "me"),
                 letter(3, "you", publisher: "me too"),
             ]
-            for letter in letters { _ = try await store.pool.execute(InsertDeadLetter(letter)) }
+            for letter in letters { _ = try await store.pool.execute(.insertDeadLetter(letter)) }
             let outcome = EventOutcome(
                 appID: kind.appID, event: "e1", source: "s", type: "t", topic: "t", partition: 0, offset: 0,
                 user: "me")
-            _ = try await store.pool.execute(InsertEventOutcomes([outcome]))
+            _ = try await store.pool.execute(.insertEventOutcomes([outcome]))
             let tombstone = WidgetWrite(
                 appID: kind.appID, id: "w9", kindID: kind.id, family: .systemSmall, timelineID: nil, user: "me",
                 device: "", environment: WidgetPlacement.test("w9").environment, changedAt: Timestamp(microseconds: 1))
-            _ = try await store.pool.query(InsertWidgets([tombstone]))
+            _ = try await store.pool.query(.insertWidgets([tombstone]))
             let erasure = try #require(try await store.store.erase(user: "me", of: TestKinds.app))
             #expect(erasure.deadLetters == 2)
             #expect(try await store.integer("SELECT count(*) FROM dead_letter") == 1_502)

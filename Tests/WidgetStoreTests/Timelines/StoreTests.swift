@@ -79,7 +79,7 @@ struct StoreTests {
             #expect(try await store.complete(first, content: "one").isEmpty)
             #expect(try await store.finish(first, .fail(retryAt: .distantFuture)).isEmpty, "a failure neither")
             #expect(try await store.timeline(id)?.content.map { String(decoding: $0, as: UTF8.self) } == "two")
-            let again = try await store.pool.query(ReadTimelinesAgain(first.timelines.map(\.row)))
+            let again = try await store.pool.query(.readTimelinesAgain(first.timelines.map(\.row)))
             #expect(again.map(\.revision) == [second.lease])
         }
     }
@@ -170,9 +170,9 @@ struct StoreTests {
             let id = try await store.place([.test("w1")])[0]
             try await store.settle()
             let kind = try await store.kind()
-            _ = try await store.pool.query(BumpKinds([GenerationBump(appID: kind.appID, kindID: kind.id)]))
-            let sweep = try #require(try await store.pool.query(ListSweeps(limit: 1, maximumLists: 100)).first)
-            _ = try await store.pool.query(WalkKind(sweep.id, limit: 10, maximumLists: 10))
+            _ = try await store.pool.query(.bumpKinds([EveryoneReload(appID: kind.appID, kindID: kind.id)]))
+            let sweep = try #require(try await store.pool.query(.listSweeps(limit: 1, maximumLists: 100)).first)
+            _ = try await store.pool.query(.walkKind(sweep.id, limit: 10, maximumLists: 10))
             let list = try #require(try await store.claim(.bulk).first)
             let later = try await store.now() + .seconds(600)
             #expect(try await store.finish(list, .wait(until: later)).map(\.nextLook) == [later])
@@ -190,14 +190,14 @@ struct StoreTests {
             _ = try await store.complete(list, content: "x")
             let row = list.timelines[0].row
             func compare(_ revision: Int64) async throws -> [Int64] {
-                let published = [PublishedRevision(row: row, revision: revision)]
-                return try await store.pool.query(ComparePublished(published)).compactMap {
+                let published = [(row: row, revision: revision)]
+                return try await store.pool.query(.comparePublished(published)).compactMap {
                     $0.timeline?.contentRevision
                 }
             }
             #expect(try await compare(list.lease).isEmpty)
             #expect(try await compare(list.lease - 1) == [list.lease])
-            let gone = try await store.pool.query(ComparePublished([PublishedRevision(row: 999, revision: 1)]))
+            let gone = try await store.pool.query(Statements.comparePublished([(row: 999, revision: 1)]))
             #expect(gone.count == 1 && gone[0].row == 999 && gone[0].timeline == nil)
         }
     }

@@ -26,7 +26,7 @@ extension DeadLettersCommand {
         @OptionGroup var output: OutputOptions
 
         func run(_ store: WidgetStore, _ settings: Settings) async throws {
-            guard let row = try await store.pool.query(ReadDeadLetter(id: id)).first else {
+            guard let row = try await store.pool.query(.readDeadLetter(id: id)).first else {
                 throw CommandFailure(.failure, "there is no dead letter \(id); `freshet dead-letters list` shows all")
             }
             output.print(document(row), or: lines(row).joined(separator: "\n"))
@@ -34,7 +34,7 @@ extension DeadLettersCommand {
 
         private var payloadLimit: Int { raw ? .max : 4_096 }
 
-        private func document(_ row: ReadDeadLetter.Row) -> JSONValue {
+        private func document(_ row: DeadLetterDetail) -> JSONValue {
             guard case .object(var object) = row.summary.json else { return row.summary.json }
             object["messageTime"] = row.letter.time.map { .string($0.rfc3339) } ?? .null
             object["key"] = row.letter.key.map { Bytes($0, limit: 1_024).json } ?? .null
@@ -46,7 +46,7 @@ extension DeadLettersCommand {
             return .object(object)
         }
 
-        private func lines(_ row: ReadDeadLetter.Row) -> [String] {
+        private func lines(_ row: DeadLetterDetail) -> [String] {
             let (summary, letter) = (row.summary, row.letter)
             var lines = [
                 "dead letter  \(summary.id), \(summary.state.rawValue)",

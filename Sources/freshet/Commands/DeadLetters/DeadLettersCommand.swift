@@ -55,8 +55,8 @@ struct DeadLettersCommand: AsyncParsableCommand {
             let filter = options.filter
             let letters =
                 all
-                ? try await store.pool.query(ListAllDeadLetters(filter, limit: limit))
-                : try await store.pool.query(ListDeadLetters(filter, limit: limit))
+                ? try await store.pool.query(.listAllDeadLetters(filter, limit: limit))
+                : try await store.pool.query(.listDeadLetters(filter, limit: limit))
             output.print(letters, \.json, columns: "ID", "KEPT", "APP", "CAUSE", "STATE", "PLACE", "ERROR") {
                 letter in
                 [
@@ -70,7 +70,7 @@ struct DeadLettersCommand: AsyncParsableCommand {
         }
 
         private func listDiversions(_ store: WidgetStore) async throws {
-            let diversions = try await store.pool.query(ListDiversions(countLimit: DeadLettersCommand.countLimit))
+            let diversions = try await store.pool.query(.listDiversions(countLimit: DeadLettersCommand.countLimit))
                 .filter { diversion in options.app.map { Text.equal($0, diversion.app) } ?? true }
             output.print(diversions, \.json, columns: "APP", "SINCE", "FAILED", "WAITING") { diversion in
                 [
@@ -110,16 +110,16 @@ struct DeadLettersCommand: AsyncParsableCommand {
             // Dead letters that arrive during the question are not included.
             if !yes {
                 let limit = DeadLettersCommand.countLimit
-                let count = try await store.pool.query(CountDeadLetters(filter, limit: limit)).first ?? 0
+                let count = try await store.pool.query(Statements.countDeadLetters(filter, limit: limit)).first ?? 0
                 try await Confirmation.ask(
                     "discarding",
                     question: "Discard \(DeadLettersCommand.count(count)) dead letters of \(target.options.owner)?",
                     refusal: "nothing was discarded")
             }
-            if filter.until == nil { filter.until = try await store.pool.query(DatabaseTime()).first }
+            if filter.until == nil { filter.until = try await store.pool.query(.databaseTime()).first }
             var discarded = 0
             while true {
-                let ids = try await store.pool.query(DiscardDeadLetters(filter, limit: 1_000))
+                let ids = try await store.pool.query(.discardDeadLetters(filter, limit: 1_000))
                 discarded += ids.count
                 if ids.count < 1_000 { break }
             }

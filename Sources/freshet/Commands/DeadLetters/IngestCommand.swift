@@ -22,8 +22,8 @@ struct IngestCommand: AsyncParsableCommand {
         @OptionGroup var output: OutputOptions
 
         func run(_ store: WidgetStore, _ settings: Settings) async throws {
-            let halts = try await store.pool.query(ListHalts())
-            let diversions = try await store.pool.query(ListDiversions(countLimit: DeadLettersCommand.countLimit))
+            let halts = try await store.pool.query(.listHalts())
+            let diversions = try await store.pool.query(.listDiversions(countLimit: DeadLettersCommand.countLimit))
             if output.json {
                 Terminal.print([
                     "halted": .array(halts.map(\.json)), "diverted": .array(diversions.map(\.json)),
@@ -61,8 +61,8 @@ struct IngestCommand: AsyncParsableCommand {
         func run() async throws {
             try await output.settings.withStore { [topic] store, _ in
                 var pipeline = PostgresPipeline()
-                _ = pipeline.append(ForgetFailures(topic: topic))
-                let handle = pipeline.append(ResumeTopics(topic: topic))
+                _ = pipeline.append(.forgetFailures(topic: topic))
+                let handle = pipeline.append(.resumeTopics(topic: topic))
                 let resumed = try await store.pool.transaction(pipeline).rows(handle).sorted()
                 output.print(
                     ["resumed": .array(resumed.map { .string($0) })],

@@ -7,7 +7,7 @@ import WidgetStore
 struct ExplanationText {
     let widget: WidgetExplanation
     let events: [ExplainedEvent]
-    var refused: [RefusedRequests.Row] = []
+    var refused: [RefusedRequest] = []
     var ignored: [EventOutcome] = []
     private var now: Timestamp { widget.readAt }
 

@@ -6,7 +6,7 @@ import WidgetStore
 /// Look-up of kinds, with failures for commands.
 enum KindLookup {
     static func kind(_ kind: String, of app: String, in store: WidgetStore) async throws -> RegisteredKind {
-        let kinds = try await store.pool.query(ListKinds(app: app))
+        let kinds = try await store.pool.query(.listKinds(app: app))
         guard let found = kinds.first(where: { Text.equal($0.definition.name, kind) }) else {
             throw notFound(kind, of: app, among: kinds)
         }
@@ -14,7 +14,7 @@ enum KindLookup {
     }
 
     static func notFound(_ kind: String?, of app: String, in store: WidgetStore) async throws -> CommandFailure {
-        notFound(kind, of: app, among: try await store.pool.query(ListKinds(app: app)))
+        notFound(kind, of: app, among: try await store.pool.query(.listKinds(app: app)))
     }
 
     private static func notFound(_ kind: String?, of app: String, among kinds: [RegisteredKind]) -> CommandFailure {

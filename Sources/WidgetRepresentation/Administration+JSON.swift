@@ -1,0 +1,128 @@
+package import WidgetModel
+package import WidgetStore
+
+extension RegisteredKind {
+    /// The kind as the API and the commands show it.
+    ///
+    /// - Parameters:
+    ///   - move: of its widgets to timelines of another identity, when that is under way.
+    ///   - timelinesLeft: of a retired kind.
+    package func json(move: KindMove?, timelinesLeft: Int? = nil) -> JSONValue {
+        var object: JSONObject = [
+            "app": .string(app), "developerMode": .bool(isDeveloperMode), "retired": .bool(isRetired),
+        ]
+        if let timelinesLeft { object["timelinesLeft"] = .count(timelinesLeft) }
+        object["paused"] = .bool(isPaused)
+        object["pausedAt"] = .time(pausedAt)
+        object["appPausedAt"] = .time(appPausedAt)
+        object["move"] = move?.json ?? .null
+        object["definition"] = definition.json()
+        return .object(object)
+    }
+
+    /// What a gallery of widgets shows of it: nothing of how its timelines are made.
+    package var galleryJSON: JSONValue {
+        [
+            "app": .string(app), "kind": .string(definition.name), "displayName": .string(definition.displayName),
+            "description": .string(definition.description),
+            "families": .array(definition.families.map { .string($0.name) }),
+            "accentColor": .text(definition.accentColor), "backgroundColor": .text(definition.backgroundColor),
+            "placeholder": definition.placeholder,
+        ]
+    }
+}
+
+extension KindMove {
+    fileprivate var json: JSONValue {
+        [
+            "startedAt": .string(startedAt.rfc3339), "pass": .count(pass),
+            "passBeginsAt": .string(passBeginsAt.rfc3339),
+            "passProgress": JSONNumber((passProgress * 1000).rounded() / 1000).map { .number($0) } ?? .null,
+            "movedInPass": .count(moved), "moved": .count(movedInAll),
+        ]
+    }
+}
+
+extension KindChange {
+    /// What registering a manifest does to the kind.
+    package var json: JSONValue {
+        var object: JSONObject = [
+            "app": .string(app), "kind": .string(kind), "action": .string(action.rawValue),
+            "fields": .array(fields.map { .string($0) }),
+        ]
+        object["moving"] = moving.map { .number(JSONNumber($0)) }
+        return .object(object)
+    }
+}
+
+extension PauseOutcome {
+    /// - Parameter kind: nil: the app itself.
+    package func json(app: String, kind: String?) -> JSONValue {
+        var object: JSONObject = [
+            "app": .string(app), "kind": .text(kind), "paused": .bool(pausedAt != nil), "pausedAt": .time(pausedAt),
+            "changed": .bool(isChanged),
+        ]
+        if kind != nil { object["appPaused"] = .bool(isAppPaused) }
+        return .object(object)
+    }
+}
+
+extension AppSecrets {
+    /// Without the secrets.
+    package var json: JSONValue {
+        [
+            "app": .string(name), "developerMode": .bool(isDeveloperMode), "secretReplacedAt": .time(replacedAt),
+            "previousSecretExpiresAt": .time(previousExpiresAt),
+        ]
+    }
+}
+
+extension WidgetStore.SecretRotation {
+    /// - Parameter secret: the new secret, if it is to be told.
+    package func json(telling secret: SigningSecret?) -> JSONValue {
+        guard case .object(var object) = secrets.json else { return secrets.json }
+        object["changed"] = .bool(isChanged)
+        if let secret { object["secret"] = .string(secret.exposed) }
+        return .object(object)
+    }
+}
+
+extension Erasure {
+    package var json: JSONValue {
+        [
+            "widgets": .count(widgets), "timelines": .count(timelines),
+            "deadLetters": .count(deadLetters),
+        ]
+    }
+}
+
+extension DeadLetterSummary {
+    /// The dead letter as the API and the commands list it.
+    package var json: JSONValue {
+        [
+            "id": .count(id), "app": .text(app), "cause": .string(cause), "code": .string(code),
+            "error": .string(error), "pointer": .text(pointer), "topic": .string(topic),
+            "partition": .count(partition), "offset": .count(offset),
+            "bytes": .count(bytes), "state": .string(state.rawValue),
+            "receivedAt": .string(receivedAt.rfc3339), "forwardedAt": .time(forwardedAt),
+            "unforwardableAt": .time(unforwardableAt), "forwardError": .text(forwardError),
+            "replays": .count(replays), "lastReplayAt": .time(lastReplayAt),
+            "replayedAt": .time(replayedAt), "discardedAt": .time(discardedAt),
+        ]
+    }
+}
+
+extension WidgetDetail {
+    /// The widget as the API and the commands show it.
+    package var json: JSONValue {
+        [
+            "app": .string(app), "widget": .string(id), "kind": .string(kind), "family": .string(family.name),
+            "user": .string(user), "device": .string(device),
+            "configuration": configuration.flatMap { try? JSONValue.parse($0) } ?? .null,
+            "environment": ["locale": .string(environment.locale), "timeZone": .string(environment.timeZone)],
+            "timeline": .text(timelineID?.description), "removed": .bool(timelineID == nil),
+            "placedAt": .string(placedAt.rfc3339), "changedAt": .string(changedAt.rfc3339),
+            "lastViewedAt": .time(viewedAt), "views": .count(views),
+        ]
+    }
+}
