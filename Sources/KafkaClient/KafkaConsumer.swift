@@ -77,7 +77,7 @@ package final class KafkaConsumer: Sendable {
 
     /// The partitions of each topic, or its error; asked with a connection of its own.
     package func partitions(
-        of topics: [String], timeout: Duration = .seconds(2)
+        of topics: [String], timeout: Duration
     ) async throws(KafkaError) -> [String: Result<[TopicPartition], KafkaError>] {
         try await KafkaAdmin(configuration: loop.configuration.kafka, timeout: timeout, logger: loop.logger)
             .partitions(of: topics)

@@ -43,7 +43,7 @@ struct IngestMembershipTests {
         let change = IngestMembership.Change(
             from: [places[0]: 1, places[1]: 1, places[10]: 1], to: share([places[0], places[2], places[10]]),
             halted: ["b"])
-        #expect(change.given == [places[1], places[10]])
+        #expect(change.released == [places[1], places[10]])
         #expect(change.taken == [places[2]])
         #expect(IngestMembership.Change(from: [places[0]: 1], to: share([places[0]]), halted: []).isEmpty)
     }
@@ -54,7 +54,7 @@ struct IngestMembershipTests {
         let change = IngestMembership.Change(
             from: [places[0]: 1, places[1]: 1, places[2]: 5], to: share([places[0], places[2]], epochs: epochs),
             halted: [])
-        #expect(change.given == [places[0], places[1]])
+        #expect(change.released == [places[0], places[1]])
         #expect(change.taken == [places[0]])
     }
 

@@ -89,6 +89,9 @@ extension KafkaError.Code {
 }
 
 extension KafkaError {
+    /// Whether a broker could not be reached: a lost connection, no answer, no address, or no broker at all.
+    package var isConnectionLoss: Bool { [-195, -185, -193, -187].contains(code.number) }
+
     static func shutDown(_ operation: String) -> KafkaError {
         KafkaError(
             code: .invalidState, message: "the client is shut down", isRetriable: false,

@@ -18,19 +18,19 @@ final class IngestMembership: Sendable {
 
     /// Partitions to give up and to take. One whose position was moved by another process is in both.
     struct Change: Equatable {
-        var given: Set<TopicPartition>
+        var released: Set<TopicPartition>
         var taken: Set<TopicPartition>
 
-        var isEmpty: Bool { given.isEmpty && taken.isEmpty }
+        var isEmpty: Bool { released.isEmpty && taken.isEmpty }
 
         /// - Parameter held: epochs of the partitions that are read.
         init(from held: [TopicPartition: Int64], to share: Share, halted: Set<String>) {
             let wanted = share.partitions.filter { !halted.contains($0.topic) }
-            given = Set(
+            released = Set(
                 held.filter { place, epoch in
                     !wanted.contains(place) || share.epochs[place].map { $0 > epoch } ?? false
                 }.keys)
-            taken = wanted.filter { held[$0] == nil }.union(given.intersection(wanted))
+            taken = wanted.filter { held[$0] == nil }.union(released.intersection(wanted))
         }
     }
 
@@ -38,6 +38,11 @@ final class IngestMembership: Sendable {
         var topics: [String: [TopicPartition]] = [:]
         var unreadable: Set<String> = []
         var described: ContinuousClock.Instant?
+        var isDoubtful = false
+        var registered: ContinuousClock.Instant?
+        /// The last look came so late that it computed no share.
+        var wasLate = false
+        var hasRetired = false
         var share: Share?
         var held: [TopicPartition: Int64] = [:]
     }
@@ -63,7 +68,7 @@ final class IngestMembership: Sendable {
     var share: Share? { state.withLock { $0.share } }
 
     /// Has the next look ask the brokers: a process that does not reach them is not registered, so others read its partitions.
-    func doubtBrokers() { state.withLock { $0.described = nil } }
+    func doubtBrokers() { state.withLock { $0.isDoubtful = true } }
 
     /// Notes the epochs of the partitions that are read.
     func hold(_ epochs: [TopicPartition: Int64]) {
@@ -72,8 +77,9 @@ final class IngestMembership: Sendable {
 
     /// Registers the process and computes its share.
     ///
-    /// - Returns: whether the process has partitions to give up or to take.
+    /// - Returns: whether the share is the first one, or the process has partitions to give up or to take.
     func look(through consumer: KafkaConsumer, halted: Set<String>) async throws -> Bool {
+        guard !state.withLock({ $0.hasRetired }) else { return false }
         try await describe(through: consumer)
         var pipeline = PostgresPipeline()
         let registered = pipeline.append(.registerIngest(id, timeout: configuration.memberTimeout))
@@ -84,12 +90,24 @@ final class IngestMembership: Sendable {
             results.rows(stored).map { (TopicPartition(topic: $0.topic, partition: $0.partition), $0.epoch) }
         ) { $1 }
         return state.withLock { state in
+            let isLate = state.registered.map { $0.duration(to: .now) > configuration.memberTimeout } ?? false
+            state.registered = .now
+            state.wasLate = isLate && !state.wasLate
+            // After an outage the others' signs of life are old too: this one would take everything.
+            guard !state.wasLate else { return false }
             let share = Share(
                 partitions: Self.share(of: state.topics.values.joined(), rank: member.rank, among: member.count),
                 epochs: epochs)
+            let isFirst = state.share == nil
             state.share = share
-            return !Change(from: state.held, to: share, halted: halted).isEmpty
+            return isFirst || !Change(from: state.held, to: share, halted: halted).isEmpty
         }
+    }
+
+    /// Registers no more: the positions are of another Kafka cluster.
+    func retire() async {
+        state.withLock { $0.hasRetired = true }
+        await leave()
     }
 
     /// Lets the others take the partitions at their next look.
@@ -100,11 +118,24 @@ final class IngestMembership: Sendable {
     }
 
     /// Reads the topics' partitions if it is time. A topic that cannot be described keeps the partitions that it had.
+    ///
+    /// - Throws: if the brokers are in doubt or unknown, and do not answer.
     private func describe(through consumer: KafkaConsumer) async throws {
-        let (described, hasUnreadable) = state.withLock { ($0.described, !$0.unreadable.isEmpty) }
-        let interval = hasUnreadable ? configuration.recheckInterval : Self.describeInterval
-        guard described.map({ $0.duration(to: .now) >= interval }) ?? true else { return }
-        for (topic, result) in try await consumer.partitions(of: configuration.topics.all) {
+        let known = state.withLock { $0 }
+        let isRequired = known.isDoubtful || known.topics.isEmpty
+        let interval = known.unreadable.isEmpty ? Self.describeInterval : configuration.recheckInterval
+        guard isRequired || known.described.map({ $0.duration(to: .now) >= interval }) ?? true else { return }
+        let found: [String: Result<[TopicPartition], KafkaError>]
+        do {
+            found = try await consumer.partitions(
+                of: configuration.topics.all, timeout: known.topics.isEmpty ? .seconds(10) : .seconds(2))
+        } catch {
+            state.withLock { $0.described = .now }
+            if isRequired { throw error }
+            return
+        }
+        status.reachesBrokers()
+        for (topic, result) in found {
             switch result {
             case .success(let places):
                 let wasUnreadable = state.withLock { state in
@@ -117,7 +148,10 @@ final class IngestMembership: Sendable {
                 status.failed(error)
             }
         }
-        state.withLock { $0.described = .now }
+        state.withLock { state in
+            state.described = .now
+            state.isDoubtful = false
+        }
     }
 
     /// The partitions of one process. Each is decided by itself, so that processes agree on it even if they do not know the same

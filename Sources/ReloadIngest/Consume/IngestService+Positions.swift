@@ -4,25 +4,32 @@ import PostgresClient
 import Synchronization
 import WidgetStore
 
-/// Error of a process on a Kafka cluster that was replaced while it ran.
-private struct OtherCluster: Error, CustomStringConvertible {
-    let description = "the positions in the database are of another Kafka cluster, which was accepted"
-}
-
 /// Positions of the process's partitions.
 extension IngestService {
     /// Registers the process at intervals and interrupts the consumer when its share has changed. Returns when cancelled.
     func watchMembership(_ consumer: KafkaConsumer) async {
+        var failingSince: ContinuousClock.Instant?
         while !Task.isCancelled {
             do {
                 let hasChanged = try await membership.look(
                     through: consumer, halted: Set(flow.halts.map(\.topic)))
                 if hasChanged { consumer.interrupt() }
+                failingSince = nil
+                status.set(nil, for: "membership")
             } catch {
-                logger.debug("cannot register this process", metadata: ["error": "\(error)"])
+                if failingSince == nil, !Task.isCancelled {
+                    logger.warning("cannot register this process; trying again", metadata: ["error": "\(error)"])
+                }
+                let since = failingSince ?? .now
+                failingSince = since
+                if since.duration(to: .now) > configuration.memberTimeout {
+                    status.set(
+                        "this process cannot register, so others read its partitions: \(error)", for: "membership")
+                }
             }
             try? await Task.sleep(for: configuration.memberInterval)
         }
+        status.set(nil, for: "membership")
     }
 
     /// Gives up the partitions that are not the process's any more, and takes those that are.
@@ -30,11 +37,11 @@ extension IngestService {
         guard let share = membership.share else { return }
         let change = IngestMembership.Change(
             from: positions.epochs, to: share, halted: Set(flow.halts.map(\.topic)))
-        await giveUp(change.given, &positions, consumer)
+        await giveUp(change.released, &positions, consumer)
         if !change.taken.isEmpty {
             let starts = try await take(Array(change.taken), &positions)
             await consumer.assign(starts)
-            status.assigned(change.taken)
+            status.assigned(starts.keys)
         }
         let count = positions.epochs.count
         statistics.update { $0.assignedPartitions = count }
@@ -57,17 +64,24 @@ extension IngestService {
         await giveUp(Set(positions.positions.keys.filter { halted.contains($0.topic) }), &positions, consumer)
     }
 
-    /// Takes a new epoch for the partitions and returns where to start. Waits while the database is away.
-    func take(
+    /// Takes a new epoch for the partitions and returns where to start. Partitions that another process's transaction has locked
+    /// are left to the next look. Waits while the database is away.
+    private func take(
         _ partitions: [TopicPartition], _ positions: inout PartitionPositions
     ) async throws -> [TopicPartition: KafkaOffset] {
         let ordered = partitions.sorted()
+        let cluster = cluster.withLock { $0 }
         var attempt = 0
         while true {
             do {
                 let rows = try await pool.query(
-                    .takePartitions(ordered.map { ($0.topic, $0.partition) }, cluster: cluster.withLock { $0 }))
-                guard rows.count == ordered.count else { throw OtherCluster() }
+                    .takePartitions(ordered.map { ($0.topic, $0.partition) }, cluster: cluster))
+                if rows.isEmpty, let cluster, try await pool.query(.readCluster()).contains(where: { $0 != cluster }) {
+                    let reason = "the positions in the database are of another Kafka cluster, which was accepted"
+                    status.set("\(reason): restart this process on that cluster", for: "cluster")
+                    logger.critical("\(reason); this process reads nothing more")
+                    await membership.retire()
+                }
                 positions.take(rows)
                 return Dictionary(
                     rows.map { row in

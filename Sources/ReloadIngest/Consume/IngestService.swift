@@ -125,6 +125,7 @@ package final class IngestService: Service {
                 failures += 1
                 statistics.update { $0.restarts += 1 }
                 status.consumerFailed(error)
+                membership.doubtBrokers()
                 logger.error(
                     "the Kafka consumer failed; starting a new one",
                     metadata: [
@@ -175,7 +176,7 @@ package final class IngestService: Service {
             try await settle(partition, at: offset, &positions, consumer)
         case .error(let error):
             status.failed(error)
-            if error.context.topic == nil { membership.doubtBrokers() }
+            if error.isConnectionLoss { membership.doubtBrokers() }
             logger.warning("Kafka consumer", metadata: ["error": "\(error)"])
         }
     }

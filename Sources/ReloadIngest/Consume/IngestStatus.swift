@@ -76,6 +76,11 @@ package final class IngestStatus: Sendable {
         }
     }
 
+    /// The brokers answer this process.
+    func reachesBrokers() {
+        obstacles.withLock { $0[.consumer] = nil }
+    }
+
     /// Events of these partitions have been applied.
     func applied(_ partitions: some Sequence<TopicPartition>) {
         obstacles.withLock { obstacles in

@@ -115,7 +115,7 @@ final class IngestFlow: Sendable {
         hasNewLetters ? min(quietInterval, max(countInterval, took * countPace)) : quietInterval
     }
 
-    /// Logs a failure, which the next round mends.
+    /// Logs a failure; the next round tries again.
     private func reporting(_ message: Logger.Message, _ body: () async throws -> Void) async {
         do {
             try await body()

@@ -19,7 +19,7 @@ extension APIParts {
             // The event is published, whether the database answers or not.
             outcome = try? await self.outcome(of: outgoing.id, source: outgoing.source, for: call, watch)
         }
-        // That of the first one, if it has been repeated.
+        // A repeated event reports the position of the first one.
         let told = outcome.map { PublishedEvent($0) } ?? published
         var response = JSONValue.object(told.document(outcome)).response(outcome == nil ? .accepted : .ok)
         response.headers[.freshetPosition] = told.position
@@ -38,19 +38,23 @@ extension APIParts {
 
     /// Publishes events within the app's quotas. Ingest ignores events that it has had, so repeating a request does no harm:
     /// the same `Idempotency-Key` gives an event of the API the same id.
+    ///
+    /// - Parameter body: the request that its key stands for; that of the events if nil.
     func send(
-        _ events: [EventOutlet.Outgoing], for call: APICall
+        _ events: [EventOutlet.Outgoing], for call: APICall, body: [UInt8]? = nil
     ) async throws -> [Result<PublishedEvent, KafkaError>] {
         let outlet = try outlet()
+        guard !events.isEmpty else { return [] }
         if let key = try call.idempotencyKey {
-            let request = ContentHash(of: events.flatMap { Array($0.id.utf8) + Array($0.source.utf8) + $0.content })
+            let request = ContentHash(
+                of: body ?? events.flatMap { Array($0.id.utf8) + Array($0.source.utf8) + $0.content })
             let first = try await store.pool.query(.claimIdempotencyKey(app: call.app, key: key, request: request))
                 .first
             guard first == nil || first == request else { throw Problem.keyReused }
         }
-        try call.quotas.take(.events, events.count, for: call.principal)
-        try call.quotas.take(.reloads, events.count { $0.event.type.topic != .widgets }, for: call.principal)
         try await call.quotas.checkDeadLetters(of: call.app)
+        try call.quotas.takeEvents(
+            events.count, reloads: events.count { $0.event.type.topic != .widgets }, for: call.principal)
         return await outlet.publish(events)
     }
 

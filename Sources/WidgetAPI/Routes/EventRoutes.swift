@@ -68,7 +68,7 @@ struct EventRoutes: Sendable {
                 problems[index] = problem.moved(below: "/\(index)")
             }
         }
-        var published = try await parts.send(events, for: call).makeIterator()
+        var published = try await parts.send(events, for: call, body: value.encoded).makeIterator()
         let results = items.indices.map { index -> JSONValue in
             if let problem = problems[index] { return problem.result }
             guard let result = published.next() else { return Problem.internal.result }

@@ -192,9 +192,9 @@ extension Problem {
         problem.title = "Quota exceeded"
         problem.detail =
             switch quota {
-            case .requests, .events, .reloads: "the app has published as many \(quota.rawValue) as it may a minute"
-            case .connections: "the app or user has as many open polls and streams as it may; end some"
-            case .deadLetters: "more dead letters of the app wait than may; replay or discard them, or have it resumed"
+            case .requests, .events, .reloads: "the app has used its quota of \(quota.rawValue) a minute"
+            case .connections: "the app or user has used its quota of open polls and streams; end some"
+            case .deadLetters: "the app has used its quota of dead letters; replay or discard them, or resume the app"
             }
         return problem
     }

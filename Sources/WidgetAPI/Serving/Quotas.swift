@@ -83,25 +83,40 @@ final class Quotas: Sendable {
         throw refusal(name, wait)
     }
 
+    /// Takes events, and the reloads among them, from their quotas: both or none.
+    func takeEvents(_ events: Int, reloads: Int, for principal: Principal) throws(Problem) {
+        try take(.events, events, for: principal)
+        do throws(Problem) {
+            try take(.reloads, reloads, for: principal)
+        } catch {
+            let limiter = limiters.first { $0.name == .events }?.limiter
+            _ = limiter?.take(Self.subject(.events, principal), -events, least: .min)
+            throw error
+        }
+    }
+
     /// Counts a refusal.
     func refusal(_ name: Name, _ wait: Duration) -> Problem {
         refusals[name]?.increment()
         return .quotaExceeded(name, wait)
     }
 
-    /// Checks that no more dead letters of the app wait than may.
+    /// Checks that the app has no more waiting dead letters than its quota allows. While one request counts them anew, others use
+    /// the old count.
     func checkDeadLetters(of app: String) async throws {
         guard let deadLetters else { return }
-        let known = counts.withLock { $0[app] }
-        var count = known?.count ?? 0
-        if known.map({ $0.at.duration(to: .now) >= Self.countAge }) ?? true {
+        var (count, isOld) = counts.withLock { counts in
+            let known = counts[app]
+            if let known, known.at.duration(to: .now) < Self.countAge { return (known.count, false) }
+            if counts.count >= 10_000 { counts = [:] }
+            counts[app] = (known?.count ?? 0, .now)
+            return (known?.count ?? 0, true)
+        }
+        if isOld {
             let filter = DeadLetterFilter(
                 owner: .app(app), causes: DeadLetterCause.allCases.filter { $0 != .notAllowed })
             count = try await pool.query(Statements.countDeadLetters(filter, limit: deadLetters + 1)).first ?? 0
-            counts.withLock { counts in
-                if counts.count >= 10_000 { counts = [:] }
-                counts[app] = (count, .now)
-            }
+            counts.withLock { [count] in $0[app] = (count, .now) }
         }
         if count > deadLetters { throw refusal(.deadLetters, Self.countAge) }
     }

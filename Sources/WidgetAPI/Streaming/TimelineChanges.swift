@@ -38,7 +38,7 @@ package final class TimelineChanges: Sendable {
     enum Refusal: Error {
         /// The process has no place, or stops.
         case full
-        /// The app or the user has as many places as it may.
+        /// The app or the user has used its quota of places.
         case quota
     }
 

@@ -8,8 +8,9 @@ import WidgetModel
 /// Timelines that nobody waits for cost only a read of the message's key.
 package struct TimelineTail: Service, CustomStringConvertible {
     package let description = "timeline tail"
-    /// Interval of looks for new partitions.
+    /// Intervals of looks at the topic's partitions, and of looks whether the brokers are back.
     private static let describeInterval = Duration.seconds(30)
+    private static let recheckInterval = Duration.seconds(2)
 
     private let configuration: KafkaConsumerConfiguration
     private let topic: String
@@ -57,14 +58,16 @@ package struct TimelineTail: Service, CustomStringConvertible {
         changes.changedUnknown()
         try await withThrowingTaskGroup { group in
             defer { group.cancelAll() }
-            group.addTask { try await assignNewPartitions(besides: places, consumer) }
+            group.addTask { try await watchTopic(besides: places, consumer) }
             for try await event in consumer.events {
                 switch event {
                 case .batch(let batch): tell(of: batch)
                 case .offsetOutOfRange(let partition, _):
                     await consumer.assign([partition: .latest])
                     changes.changedUnknown()
-                case .error(let error): logger.debug("timeline tail", metadata: ["error": "\(error)"])
+                case .error(let error):
+                    logger.debug("timeline tail", metadata: ["error": "\(error)"])
+                    if error.isConnectionLoss { changes.set(isLive: false) }
                 case .interrupted: break
                 }
             }
@@ -72,13 +75,20 @@ package struct TimelineTail: Service, CustomStringConvertible {
         await consumer.shutdown()
     }
 
-    /// Reads partitions that are added to the topic, from their beginning. Returns when cancelled.
-    private func assignNewPartitions(besides places: [TopicPartition], _ consumer: KafkaConsumer) async throws {
+    /// Reads partitions that are added to the topic, from their beginning, and finds out when brokers that were lost are back.
+    /// Returns when cancelled.
+    private func watchTopic(besides places: [TopicPartition], _ consumer: KafkaConsumer) async throws {
         var known = Set(places)
+        var described = ContinuousClock.now
         while true {
-            try await Task.sleep(for: Self.describeInterval)
-            guard let found = try? await consumer.partitions(of: [topic])[topic]?.get() else { continue }
-            let added = found.filter { known.insert($0).inserted }
+            try await Task.sleep(for: Self.recheckInterval)
+            guard !changes.isLive || described.duration(to: .now) >= Self.describeInterval else { continue }
+            described = .now
+            let found = try? await consumer.partitions(of: [topic], timeout: .seconds(5))[topic]?.get()
+            let wasLive = changes.isLive
+            changes.set(isLive: found != nil)
+            if found != nil, !wasLive { changes.changedUnknown() }
+            let added = (found ?? []).filter { known.insert($0).inserted }
             await consumer.assign(Dictionary(added.map { ($0, .earliest) }) { $1 })
         }
     }

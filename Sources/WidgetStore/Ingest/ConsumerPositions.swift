@@ -18,13 +18,28 @@ private let takePartitionsInput = InputColumns<PartitionName>([
 private let takePartitionsSQL = """
     WITH cluster AS MATERIALIZED (
         SELECT c.id FROM kafka_cluster c FOR SHARE
+    ), input AS MATERIALIZED (
+        SELECT i.topic, i.partition FROM \(takePartitionsInput.rows("i"))
+        WHERE NOT EXISTS (SELECT 1 FROM cluster c WHERE c.id <> $3::text)
+    ), free AS (
+        SELECT p.topic, p.partition
+        FROM input i JOIN consumer_position p ON p.topic = i.topic AND p.partition = i.partition
+        ORDER BY p.topic, p.partition
+        FOR NO KEY UPDATE OF p SKIP LOCKED
+    ), taken AS (
+        UPDATE consumer_position p SET epoch = p.epoch + 1, updated_at = now()
+        FROM free f WHERE p.topic = f.topic AND p.partition = f.partition
+        RETURNING p.topic, p.partition, p.epoch, p.next_offset
+    ), created AS (
+        INSERT INTO consumer_position AS p (topic, partition, epoch)
+        SELECT i.topic, i.partition, 1 FROM input i
+        WHERE NOT EXISTS (
+            SELECT FROM consumer_position p WHERE p.topic = i.topic AND p.partition = i.partition)
+        ORDER BY i.topic, i.partition
+        ON CONFLICT (topic, partition) DO NOTHING
+        RETURNING p.topic, p.partition, p.epoch, p.next_offset
     )
-    INSERT INTO consumer_position AS p (topic, partition, epoch)
-    SELECT i.topic, i.partition, 1 FROM \(takePartitionsInput.rows("i"))
-    WHERE NOT EXISTS (SELECT 1 FROM cluster c WHERE c.id <> $3::text)
-    ORDER BY i.topic, i.partition
-    ON CONFLICT (topic, partition) DO UPDATE SET epoch = p.epoch + 1, updated_at = now()
-    RETURNING p.topic, p.partition, p.epoch, p.next_offset
+    SELECT * FROM taken UNION ALL SELECT * FROM created
     """
 
 package struct PositionAdvance: Hashable, Sendable {
@@ -85,8 +100,8 @@ package enum StoreState {
 }
 
 extension PostgresStatement where Self == Statements {
-    /// Takes a new epoch for each assigned partition and answers where to go on from. Takes and answers nothing when the positions
-    /// are of another Kafka cluster.
+    /// Takes a new epoch for each partition and answers where to go on from. Leaves out partitions that a transaction has locked,
+    /// so that a process that hangs holds up nobody. Takes nothing when the positions are of another Kafka cluster.
     ///
     /// - Parameter cluster: id of the process's cluster; `nil` if its brokers tell none.
     package static func takePartitions(_ partitions: [PartitionName], cluster: String?) -> PostgresQuery<

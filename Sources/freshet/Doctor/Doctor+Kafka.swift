@@ -99,7 +99,7 @@ extension Doctor {
                     isRefused
                         ? .problem(
                             "kafka.acls", "\(topic) may not be read with these credentials",
-                            "allow READ on the topic, and READ on the group \(settings.kafka.group), to who runs ingest"
+                            "allow the principal of ingest to READ the topic, and the group \(settings.kafka.group) for lag tools"
                         )
                         : .warning(
                             "kafka.acls", "\(topic) could not be read: \(error)", "check the leader of its partition 0"

@@ -59,10 +59,15 @@ extension ConsumerLoop {
         guard !offsets.isEmpty else { return }
         let list = PartitionList(capacity: offsets.count)
         for (place, offset) in offsets { list.add(place, offset: offset.number) }
-        check(
-            unsafe KafkaError(
-                taking: rd_kafka_incremental_assign(client.pointer, list.pointer),
-                context: KafkaError.Context(operation: "assign")))
+        let error = unsafe KafkaError(
+            taking: rd_kafka_incremental_assign(client.pointer, list.pointer),
+            context: KafkaError.Context(operation: "assign"))
+        if let error {
+            // Its owner believes that the partitions are read: it has to make another consumer.
+            report(error)
+            fatalError = fatalError ?? error
+            stopReason = stopReason ?? .shutdown
+        }
         assignmentChanged()
     }
 

@@ -86,7 +86,7 @@ final class ConsumerLoop: @unchecked Sendable {
             serveCommands()
             serveCommits()
             guard stopReason == nil else { break }
-            // Not only when a batch waits for room: an assignment hands over what there is, and nothing more would come.
+            // Not only when a batch waits for room: giving up a partition may have emptied the batches that wait.
             if isHolding, buffer.pendingBatches < configuration.bufferedBatches { release() }
             if buffer.isFull { makeRoom() } else { fill() }
         }
