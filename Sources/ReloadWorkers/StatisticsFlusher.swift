@@ -24,7 +24,7 @@ package final class StatisticsFlusher: Service {
     private let state = Mutex(State())
 
     private struct State {
-        /// What the database has.
+        /// Totals in the database.
         var flushed: [Int32: KindCounters] = [:]
         var failures = 0
         var prunedAt: Duration?

@@ -85,7 +85,7 @@ enum EmojiRanger: SampleContent {
         return heroes.first { $0.name == wanted } ?? heroes[0]
     }
 
-    /// What all entries of a timeline show, as JSON.
+    /// Content that all entries of a timeline share, as JSON.
     private static func portrait(of hero: Hero, _ moment: SampleMoment, end: Timestamp) -> [UInt8] {
         var random = moment.random(withRevision: false)
         var writer = SampleWriter(reserving: 256)

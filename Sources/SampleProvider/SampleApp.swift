@@ -27,7 +27,7 @@ package enum SampleApp: String, CaseIterable, Sendable {
     }
 }
 
-/// What the content of a timeline is made from; nothing else goes into it.
+/// The only values that the content of a timeline is made from.
 struct SampleMoment: Sendable {
     var request: SampleRequest
     /// Grows with every fetch of the same content, so that a reload can be seen.

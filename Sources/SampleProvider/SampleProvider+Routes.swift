@@ -141,7 +141,7 @@ extension SampleProvider {
 }
 
 extension SampleStatistics.Fetches {
-    /// What `GET /stats/timelines/ID` answers.
+    /// The response to `GET /stats/timelines/ID`.
     func json(id: String) -> [UInt8] {
         var writer = SampleWriter(reserving: 256)
         writer.beginObject()

@@ -10,7 +10,7 @@ package import WidgetModel
 /// What it answers follows from the seed, the content that is asked for, the clock it is given, and how often the
 /// content was asked for before.
 package final class SampleProvider: Service, Sendable {
-    /// What goes wrong on purpose.
+    /// Faults that are injected.
     package struct Faults: Sendable {
         /// How long every answer takes.
         let latency: Duration
@@ -81,7 +81,7 @@ package final class SampleProvider: Service, Sendable {
         try await application.run()
     }
 
-    /// What was asked so far.
+    /// Requests so far.
     package func statistics() -> SampleStatistics.Snapshot {
         counters.snapshot
     }

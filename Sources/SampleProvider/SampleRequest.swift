@@ -1,6 +1,6 @@
 import WidgetModel
 
-/// What a provider is asked in one HTTP request.
+/// The body of one HTTP request to a provider.
 struct SampleBatch: Sendable {
     var requests: [SampleRequest] = []
 }

@@ -3,7 +3,7 @@ import WidgetModel
 
 /// Counts what the sample provider was asked, in bounded memory.
 package final class SampleStatistics: Sendable {
-    /// What one kind was asked.
+    /// Requests for one kind.
     package struct Kind: Sendable, Equatable {
         package var app: String
         package var kind: String
@@ -156,7 +156,7 @@ extension SampleStatistics.Snapshot {
         largestBatch = max(largestBatch, timelines)
     }
 
-    /// What `GET /stats` answers.
+    /// The response to `GET /stats`.
     var json: [UInt8] {
         var writer = SampleWriter(reserving: 1_024)
         writer.beginObject()

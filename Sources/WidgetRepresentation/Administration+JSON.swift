@@ -20,7 +20,7 @@ extension RegisteredKind {
         return .object(object)
     }
 
-    /// What a gallery of widgets shows of it: nothing of how its timelines are made.
+    /// The kind as a gallery of widgets shows it, without how its timelines are made.
     package var galleryJSON: JSONValue {
         [
             "app": .string(app), "kind": .string(definition.name), "displayName": .string(definition.displayName),
@@ -44,7 +44,7 @@ extension KindMove {
 }
 
 extension KindChange {
-    /// What registering a manifest does to the kind.
+    /// The effect on the kind when its manifest is registered.
     package var json: JSONValue {
         var object: JSONObject = [
             "app": .string(app), "kind": .string(kind), "action": .string(action.rawValue),

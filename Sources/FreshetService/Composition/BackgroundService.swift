@@ -68,7 +68,7 @@ package struct ListeningService: Service, CustomStringConvertible {
     package let description: String
     let service: any Service
     let port: ListeningPort
-    /// What it is and where it listens, for messages.
+    /// Name and address of the listener, for messages.
     let place: String
 
     package init(description: String, service: any Service, port: ListeningPort, place: String) {

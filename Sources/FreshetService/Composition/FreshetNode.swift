@@ -141,7 +141,7 @@ package final class FreshetNode: Sendable {
         }
     }
 
-    /// What a service group is to run once the node is prepared; it releases what the node holds when it ends.
+    /// Services to run once the node is prepared. They release the node's resources when they end.
     package var services: [any Service] {
         [NodeService(parts: front + back, release: release, logger: logger)]
     }

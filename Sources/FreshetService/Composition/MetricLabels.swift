@@ -95,7 +95,7 @@ final class GaugeSet: Sendable {
     }
 }
 
-/// What kinds came to, by the labels of their series.
+/// Totals of kinds, by the labels of their series.
 ///
 /// A kind may be counted before the directory knows it, as one of the others, and get series of its own later. What was
 /// counted as another's stays there: each kind's share since the last look goes where it belongs now, so that nothing is

@@ -7,7 +7,7 @@ import Tracing
 package import WidgetAPI
 import WidgetStore
 
-/// What a node tells of itself: the page of its metrics, and what keeps them up to date.
+/// The metrics of a node: their page, and the services that keep them up to date.
 struct NodeObservation: Sendable {
     let page: MetricsPage
     let sampler: StoreSampler

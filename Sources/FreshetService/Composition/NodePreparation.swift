@@ -4,7 +4,7 @@ package import PostgresClient
 import WidgetModel
 import WidgetStore
 
-/// What has to be there before a node's services start.
+/// Preconditions of a node's services.
 package struct NodePreparation: Sendable {
     private let pool: PostgresPool
     private let logger: Logger

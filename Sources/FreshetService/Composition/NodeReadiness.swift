@@ -81,7 +81,7 @@ struct NodeReadiness {
     }
 }
 
-/// What `/health/live` looks at: that the process's own loops come round.
+/// Checks of `/health/live`: the process's own loops make progress.
 enum NodeLiveness {
     /// - Parameter workers: beats at each turn of the claim loop.
     static func probes(

@@ -129,11 +129,11 @@ extension TopicSettings {
     /// Every topic that Freshet cannot do without.
     package var all: [String] { inputs + [timelines, deadLetters] }
 
-    /// What each of the input topics carries.
+    /// The type of events that each input topic carries.
     package var inputSorts: [EventTopic] {
         EventTopic.allCases + more.sorted { $0.key < $1.key }.compactMap { EventTopic(rawValue: $0.value) }
     }
 
-    /// What an embedded cluster has.
+    /// The topics of an embedded cluster.
     package var embedded: [String] { all + [decisions] }
 }

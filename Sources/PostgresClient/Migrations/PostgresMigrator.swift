@@ -39,7 +39,7 @@ package struct PostgresMigrator: Sendable {
         }
     }
 
-    /// What is applied and what is pending, without writing anything.
+    /// Reads the applied and the pending migrations without writing anything.
     /// - Throws: `.migration` when the database has what this binary cannot use, or an applied migration differs.
     package func check(on pool: PostgresPool) async throws(PostgresError) -> Status {
         try await pool.lending { connection throws(PostgresError) in

@@ -2,13 +2,13 @@ import Synchronization
 import WidgetModel
 import WidgetStore
 
-/// Who answers for a kind's timelines: an app's endpoint. Two apps at one URL are two providers.
+/// Provider of a kind's timelines: an endpoint of an app. Two apps at one URL are two providers.
 struct ProviderKey: Hashable, Sendable {
     let appID: Int32
     let url: String
 }
 
-/// What the scheduler has to know of a kind.
+/// A kind as the scheduler sees it.
 struct ClaimTarget: Hashable, Sendable {
     let appID: Int32
     let provider: ProviderKey

@@ -1,7 +1,7 @@
 import WidgetModel
 import WidgetStore
 
-/// What is due and what there is still room for, while a claim is being planned.
+/// Due work and free capacity while a claim is planned.
 struct ClaimRoom {
     typealias Queue = LaneWork
 

@@ -1,7 +1,7 @@
 import WidgetModel
 import WidgetStore
 
-/// What there is room for.
+/// Free capacity.
 struct ClaimCapacity: Sendable {
     var timelines: Int
     /// Timelines of those that may be of patient lanes: while they are being claimed, urgent ones wait.
@@ -64,9 +64,9 @@ struct ClaimScheduler: Sendable {
     private var apps: [ReloadLane: DeficitRoundRobin<Int32>] = [:]
     private var kinds: [LaneApp: DeficitRoundRobin<Int32>] = [:]
 
-    /// What an app may take in one turn: a good batch.
+    /// Timelines that an app may take in one turn: a good batch.
     private static let appQuantum = 100
-    /// What is handed out at once. Smaller than a batch, so that lanes share even a single request.
+    /// Timelines handed out at once. Smaller than a batch, so that lanes share even a single request.
     private static let grain = 25
 
     /// - Parameters:

@@ -2,7 +2,7 @@ import WidgetModel
 import WidgetStore
 
 struct LeasePlan {
-    /// What the database may take of a lease, besides the request and the publishing.
+    /// Part of a lease reserved for the database, besides the request and the publishing.
     private static let databaseTime = Duration.seconds(5)
 
     let configuration: WorkerConfiguration

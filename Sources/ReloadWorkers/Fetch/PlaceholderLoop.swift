@@ -11,7 +11,7 @@ struct PlaceholderLoop: Sendable {
 
     /// How long a provider without the endpoint is not asked again.
     static let absence = Duration.seconds(86_400)
-    /// What the database may take of a lease, besides the request.
+    /// Part of a lease reserved for the database, besides the request.
     private static let databaseTime = Duration.seconds(10)
     /// Most requests of one pass, so that a stop does not wait long for them and an expiry gets its turn.
     private static let maximumRequests = 200

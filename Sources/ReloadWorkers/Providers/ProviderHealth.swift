@@ -1,6 +1,6 @@
 import WidgetModel
 
-/// What is granted to a request before it is made, and told again when it has ended.
+/// Permission for a request, returned when the request has ended.
 struct RequestTicket: Hashable, Sendable {
     let provider: ProviderKey
     /// For the log.

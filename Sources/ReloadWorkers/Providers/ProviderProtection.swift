@@ -3,7 +3,7 @@ import Synchronization
 import WidgetModel
 import WidgetStore
 
-/// What may be claimed of a provider's timelines just now.
+/// Requests and timelines of a provider that may be started now.
 struct ProviderAllowance: Hashable, Sendable {
     /// Requests at a time, those under way among them.
     var requests: Int
@@ -14,7 +14,7 @@ struct ProviderAllowance: Hashable, Sendable {
 /// Keeps the health of the providers that this process asks, so that a sick one costs only its own share. Each process
 /// learns it by itself, and forgets it when it ends.
 final class ProviderProtection: Sendable {
-    /// What the protection says of a request that is about to be made.
+    /// Decision on a request that is about to be made.
     enum Admission: Sendable {
         case go(RequestTicket)
         case rest(Duration)

@@ -52,7 +52,7 @@ package final class RateLimiter: Sendable {
         }
     }
 
-    /// What the subject's bucket holds, and the time until it is full.
+    /// Tokens in the subject's bucket, and the time until it is full.
     func state(_ subject: ContentHash) -> (remaining: Int, reset: Duration) {
         let now = now()
         let tokens = buckets.withLock { bucket(of: subject, $0, now).tokens }

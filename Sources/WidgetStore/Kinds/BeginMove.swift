@@ -2,7 +2,7 @@ package import PostgresClient
 package import WidgetModel
 
 extension KindDefinition {
-    /// Whether the identity of the kind's timelines holds the family, the locale, the time zone and the user.
+    /// True for each part that the identity of the kind's timelines has: family, locale, time zone, user.
     var identityParts: PostgresArray<Bool> {
         PostgresArray([
             variesBy.contains(.family), variesBy.contains(.locale), variesBy.contains(.timeZone), sharing == .perUser,
@@ -10,7 +10,7 @@ extension KindDefinition {
     }
 }
 
-/// Whether the identity of the timeline `t` has other parts than those that are bound as `parameter`.
+/// Condition that the identity of the timeline `t` has other parts than those bound as `parameter`.
 func isStray(_ parameter: String) -> String {
     """
     ARRAY[t.family IS NOT NULL, t.locale IS NOT NULL, t.time_zone IS NOT NULL, t.user_id IS NOT NULL] <> \(parameter)::bool[]

@@ -12,7 +12,7 @@ package struct TableSize: Hashable, Sendable {
     package let dead: Int64
     package let autovacuums: Int64
 
-    /// Whether it is the table of timelines.
+    /// True for the table `timeline`.
     package var isTimeline: Bool { table == "timeline" }
 }
 

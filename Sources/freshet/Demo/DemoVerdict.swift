@@ -3,7 +3,7 @@ import SampleProvider
 import WidgetModel
 import WidgetStore
 
-/// What the demo found when it was over, read back from PostgreSQL, Kafka and the provider.
+/// Result of the demo, read back from PostgreSQL, Kafka and the provider.
 struct DemoVerdict: Sendable {
     var eventsPublished = 0
     /// Sum of the consumer positions: every event before them is applied.

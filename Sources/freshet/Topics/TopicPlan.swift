@@ -40,7 +40,7 @@ struct TopicDifference: Hashable, Sendable {
 
     let topic: String
     let sort: Sort
-    /// What is, what should be.
+    /// Actual and expected value.
     let message: String
     let advice: String
 }

@@ -13,7 +13,7 @@ extension DeadLettersCommand {
                 Applied events are marked in the same transaction, so replaying twice or concurrently does no harm. Events \
                 that fail again keep waiting with their new error. Events about widgets never override newer ones.
 
-                What a diverted app sends keeps waiting: `freshet dead-letters resume` replays it in order and ends the \
+                Events of a diverted app keep waiting: `freshet dead-letters resume` replays it in order and ends the \
                 diversion.
 
                 The exit status is 1 if some have failed again.
