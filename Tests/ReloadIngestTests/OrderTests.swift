@@ -15,7 +15,8 @@ struct OrderTests {
     private let removal = FreshetEvent.removed(app: TestKinds.app, widget: "w1")
 
     private func outcome(_ id: String, _ ingest: IngestHarness, user: String? = nil) async throws -> EventOutcome? {
-        try await ingest.store.pool.query(.readEventOutcome(app: TestKinds.app, event: id, user: user)).first
+        let event = EventName(app: TestKinds.app, id: id, user: user, isOfAnyUser: user == nil)
+        return try await ingest.store.pool.query(.readEventOutcome(event)).first
     }
 
     private func shown(_ ingest: IngestHarness) async throws -> Int {
@@ -264,6 +265,33 @@ struct OrderTests {
             try await ingest.running([ingest.service()]) {
                 try await ingest.waitUntilApplied(6)
                 #expect(try await requested() == before + 8)
+            }
+        }
+    }
+
+    @Test("Events of one id by tokens of several users keep an outcome each, in one batch or two, and hide none")
+    func ofSeveralUsers() async throws {
+        try await IngestHarness.lend(partitions: 1) { ingest in
+            try await ingest.store.place([.test("w1")])
+            func publish(_ user: String?) async throws {
+                var handling = api
+                handling.user = user
+                try await ingest.publish([ingest.push("u1")], handling: handling, id: "a")
+            }
+            func offset(_ user: String?) async throws -> Int64? {
+                let event = EventName(app: TestKinds.app, id: "a", user: user)
+                return try await ingest.store.pool.query(.readEventOutcome(event)).first?.offset
+            }
+            let before = try await ingest.store.integer("SELECT sum(requested) FROM timeline")
+            for user in ["u1", nil] { try await publish(user) }
+            try await ingest.running([ingest.service()]) {
+                try await ingest.waitUntilApplied(2)
+                for user in ["u2", "u1", nil] { try await publish(user) }
+                try await ingest.waitUntilApplied(5)
+            }
+            #expect(try await ingest.store.integer("SELECT sum(requested) FROM timeline") == before + 3)
+            for (user, expected) in [("u1", 0), (nil, 1), ("u2", 2), ("u3", nil)] as [(String?, Int64?)] {
+                #expect(try await offset(user) == expected)
             }
         }
     }

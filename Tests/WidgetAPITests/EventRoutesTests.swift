@@ -138,7 +138,7 @@ struct EventRoutesTests {
                     body: Self.event("a 1", .widgetPlaced, Self.placement("w1"), time: "2026-01-01T00:00:00Z"),
                     headers: Self.headers("application/cloudevents+json; charset=utf-8"))
                 #expect(structured.status == 202 && structured.document["event"]?["id"] == "a 1", "\(structured.text)")
-                #expect(structured.headers[.location] == "\(Self.events)/a%201")
+                #expect(structured.headers[.location] == "\(Self.events)/a%201?source=%2Fshop")
                 let binary = try await api.ask(
                     .post, Self.events, body: Self.push("u1"),
                     headers: Self.headers(
@@ -278,6 +278,49 @@ struct EventRoutesTests {
                 try await Self.apply(5, .applied, api, store)
                 #expect(try await waiting.document["event"]?["offset"] == 5)
                 #expect(try await store.integer("SELECT count(*) FROM event_outcome WHERE event_id = '1'") == 2)
+            }
+        }
+    }
+
+    @Test("Publishers of one id get the outcomes of their own events: of their user, and of their source")
+    func oneID() async throws {
+        try await withStore { store in
+            try await withAPI(store) { api in
+                let headers = try Self.headers("application/cloudevents+json")
+                var bearers = [TestAPI.Bearer.everything]
+                for user in ["u1", "u2"] { bearers.append(.token(try await api.tokens.token(user: user))) }
+                func removal(_ source: String) -> JSONValue {
+                    let data: JSONValue = ["app": .string(TestKinds.app), "widget": "w1"]
+                    var event = Self.event("1", .widgetRemoved, data).objectValue ?? JSONObject()
+                    event["source"] = .string(source)
+                    return .object(event)
+                }
+                // In the order in which they are applied: each finds those before it, and waits for its own.
+                var message = 0
+                for source in ["/shop", "/else"] {
+                    for bearer in bearers.reversed() {
+                        async let waiting = api.ask(
+                            .post, "\(Self.events)?wait=applied", as: bearer, body: removal(source), headers: headers)
+                        try await Self.apply(message, .applied, api, store)
+                        let answer = try await waiting
+                        #expect(answer.status == 200 && answer.document["event"]?["offset"] == .number(.init(message)))
+                        let location = try #require(answer.headers[.location])
+                        #expect(try await api.json(location, as: bearer).document == answer.document)
+                        message += 1
+                    }
+                }
+                // The app finds the latest of all; a user's token its user's.
+                #expect(try await api.json("\(Self.events)/1").document["event"]?["offset"] == 5)
+                let latest = try await api.json("\(Self.events)/1?source=%2Fshop").document
+                #expect(latest["event"]?["offset"] == 2)
+                let own = try await api.json("\(Self.events)/1?source=%2Fshop", as: bearers[1]).document
+                #expect(own["event"]?["offset"] == 1)
+                #expect(try await api.json("\(Self.events)/1?source=%2Fnone").status == 404)
+                // A waiter is not woken by another one's outcome.
+                let names = ["/shop", "/none", nil].map { source in
+                    EventName(app: TestKinds.app, id: "1", source: source, user: source == nil ? "u3" : nil)
+                }
+                #expect(try await store.pool.query(.findEventOutcomes(names)) == [names[0]])
             }
         }
     }

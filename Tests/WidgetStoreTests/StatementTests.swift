@@ -42,7 +42,7 @@ struct StatementTests {
         Statements.appointFilled(1...1),
         Statements.takePartitions([], cluster: nil), Statements.advancePositions([]), Statements.listPositions(),
         Statements.setPosition(topic: "a", partition: 1, nextOffset: nil), Statements.forgetPositions(),
-        Statements.insertEventOutcomes([]), Statements.readEventOutcome(app: "a", event: "a", user: nil),
+        Statements.insertEventOutcomes([]), Statements.readEventOutcome(EventName(app: "a", id: "a")),
         Statements.findEventOutcomes([]), Statements.findRepeatedEvents([]),
         Statements.claimIdempotencyKey(
             app: "a", key: ContentHash(of: []), request: ContentHash(of: [])),

@@ -14,8 +14,8 @@ extension PreparedBatch {
         let errors = Dictionary((rejected + fold.diverted).map { ($0.record, $0) }) { $1 }
         let kept = Set(fold.kept)
         let records = kept.union(ignored.suffix(Self.maximumIgnored).map(\.record))
-        // One of each id and source, the latest.
-        var outcomes: [ScopedIdentifier: EventOutcome] = [:]
+        // One of each app, id, source and user, the latest.
+        var outcomes: [[[UInt8]]: EventOutcome] = [:]
         for record in records.sorted() {
             guard let event = event(record), let app = fold.registeredApp(event.event.app) else { continue }
             var outcome = outcome(event, app)
@@ -23,7 +23,7 @@ extension PreparedBatch {
             guard outcome.widget != nil || kept.contains(record) else { continue }
             if let reason = reasons[record] { outcome.ignore(reason) }
             if let error = errors[record] { outcome.reject(error) }
-            outcomes[ScopedIdentifier(app.id, "\(event.id)\0\(event.source)")] = outcome
+            outcomes[event.identity] = outcome
         }
         return Array(outcomes.values)
     }

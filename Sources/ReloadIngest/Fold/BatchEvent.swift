@@ -16,6 +16,13 @@ struct BatchEvent: Sendable {
     var id = ""
     var source = ""
     var handling = EventHandling()
+
+    /// The bytes by which repeated events are known: users' events are told apart, so that none suppresses another user's.
+    var identity: [[UInt8]] { Self.identity(event.app, id, source, handling.user) }
+
+    static func identity(_ app: String, _ id: String, _ source: String, _ user: String?) -> [[UInt8]] {
+        [app, id, source, user ?? ""].map { Array($0.utf8) }
+    }
 }
 
 /// A message of the batch that becomes a dead letter.

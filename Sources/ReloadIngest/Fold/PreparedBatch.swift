@@ -174,8 +174,7 @@ struct PreparedBatch: Sendable {
         for record in repeated { read.replace(Int(record), by: .repeated) }
         var seen: Set<[[UInt8]]> = []
         for event in events {
-            let key = [event.app, event.id, event.source, event.user ?? ""].map { Array($0.utf8) }
-            if !seen.insert(key).inserted { read.replace(Int(event.record), by: .repeated) }
+            if !seen.insert(BatchEvent.identity(event.app, event.id, event.source, event.user)).inserted { read.replace(Int(event.record), by: .repeated) }
         }
     }
 

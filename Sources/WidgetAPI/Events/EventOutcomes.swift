@@ -12,18 +12,19 @@ extension APIParts {
     /// for it (`wait=applied`).
     func publish(_ outgoing: EventOutlet.Outgoing, for call: APICall) async throws -> Response {
         // Before the event is published, so that a caller without a place does not have to guess.
-        let watch = try call.waitsForOutcome ? watch(outgoing.id, for: call) : nil
+        let name = EventName(app: call.app, id: outgoing.id, source: outgoing.source, user: outgoing.user)
+        let watch = try call.waitsForOutcome ? watch(name, for: call) : nil
         guard let published = try await send([outgoing], for: call).first?.get() else { throw Problem.internal }
         var outcome: EventOutcome?
         if let watch {
             // The event is published, whether the database answers or not.
-            outcome = try? await self.outcome(of: outgoing.id, source: outgoing.source, for: call, watch)
+            outcome = try? await self.outcome(of: name, watch)
         }
         // A repeated event reports the position of the first one.
         let told = outcome.map { PublishedEvent($0) } ?? published
         var response = JSONValue.object(told.document(outcome)).response(outcome == nil ? .accepted : .ok)
         response.headers[.freshetPosition] = told.position
-        response.headers[.location] = call.location(ofEvent: outgoing.id)
+        response.headers[.location] = call.location(of: outgoing)
         return response
     }
 
@@ -59,8 +60,8 @@ extension APIParts {
     }
 
     /// Registers a waiter for an outcome.
-    func watch(_ event: String, for call: APICall) throws(Problem) -> TimelineChanges.Watch {
-        try watch(.poll, [.event(app: call.app, id: event, user: call.user)], for: call)
+    func watch(_ event: EventName, for call: APICall) throws(Problem) -> TimelineChanges.Watch {
+        try watch(.poll, [.event(event)], for: call)
     }
 
     /// Registers a waiter within the app's quota.
@@ -75,15 +76,10 @@ extension APIParts {
     }
 
     /// The outcome of an event once there is one; nil if there is none in time.
-    ///
-    /// - Parameter source: that of the event; nil for any.
-    func outcome(
-        of event: String, source: String? = nil, for call: APICall, _ watch: TimelineChanges.Watch?
-    ) async throws -> EventOutcome? {
+    func outcome(of event: EventName, _ watch: TimelineChanges.Watch?) async throws -> EventOutcome? {
         let deadline = ContinuousClock.now + outcomeWait
         while true {
-            let statement = Statements.readEventOutcome(app: call.app, event: event, source: source, user: call.user)
-            if let found = try await store.pool.query(statement).first { return found }
+            if let found = try await store.pool.query(.readEventOutcome(event)).first { return found }
             let left = ContinuousClock.now.duration(to: deadline)
             guard let watch, left > .zero, await watch.wait(atMost: left) == .changed else { return nil }
         }
@@ -106,7 +102,7 @@ struct OutcomePoll: Sendable {
                 continue
             }
             if let found = try? await pool.query(.findEventOutcomes(events)) {
-                changes.changed(found.map { .event(app: $0.app, id: $0.id, user: $0.user) })
+                changes.changed(found.map { .event($0) })
             }
             try? await Task.sleep(for: interval)
         }
@@ -165,7 +161,7 @@ extension APICall {
         }
     }
 
-    fileprivate func location(ofEvent id: String) -> String {
+    fileprivate func location(of event: EventOutlet.Outgoing) -> String {
         func escaped(_ text: String) -> String {
             text.utf8.map { byte in
                 switch byte {
@@ -174,6 +170,7 @@ extension APICall {
                 }
             }.joined()
         }
-        return "/v1/apps/\(escaped(app))/events/\(escaped(id))"
+        let source = event.source == EventOutlet.source ? "" : "?source=\(escaped(event.source))"
+        return "/v1/apps/\(escaped(app))/events/\(escaped(event.id))\(source)"
     }
 }

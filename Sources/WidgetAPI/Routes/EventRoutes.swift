@@ -20,10 +20,13 @@ struct EventRoutes: Sendable {
     private static let maximumBatch = 500
 
     private func get(_ call: APICall) async throws -> Response {
-        try call.allowQuery("wait")
-        let id = try call.path("event", maximumBytes: EventDecoder.maximumAttributeBytes)
-        let watch = try call.waitsForOutcome ? parts.watch(id, for: call) : nil
-        guard let outcome = try await parts.outcome(of: id, for: call, watch) else { throw Problem.notFound }
+        try call.allowQuery("wait", "source")
+        let event = EventName(
+            app: call.app, id: try call.path("event", maximumBytes: EventDecoder.maximumAttributeBytes),
+            source: try call.identifier("source", maximumBytes: EventDecoder.maximumAttributeBytes),
+            user: call.user, isOfAnyUser: call.user == nil)
+        let watch = try call.waitsForOutcome ? parts.watch(event, for: call) : nil
+        guard let outcome = try await parts.outcome(of: event, watch) else { throw Problem.notFound }
         return JSONValue.object(PublishedEvent(outcome).document(outcome)).response()
     }
 

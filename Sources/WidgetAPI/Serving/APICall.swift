@@ -90,9 +90,11 @@ struct APICall: Sendable {
     }
 
     /// An identifier parameter.
-    func identifier(_ name: String) throws(Problem) -> String? {
+    func identifier(
+        _ name: String, maximumBytes: Int = Text.maximumIdentifierBytes
+    ) throws(Problem) -> String? {
         guard let text = text(name) else { return nil }
-        if let problem = Text.identifierProblem(text) { throw .parameter(name, problem) }
+        if let problem = Text.identifierProblem(text, maximumBytes: maximumBytes) { throw .parameter(name, problem) }
         return text
     }
 

@@ -14,8 +14,8 @@ package final class TimelineChanges: Sendable {
         case timeline(TimelineID)
         /// Any timeline of a user.
         case user(app: String, user: String)
-        /// The outcome of an event, of this user's tokens or of any.
-        case event(app: String, id: String, user: String?)
+        /// The outcome of an event.
+        case event(EventName)
     }
 
     /// Limits on waiters by sort.
@@ -164,8 +164,8 @@ package final class TimelineChanges: Sendable {
         state.withLock { state in
             guard state.eventKeys > 0 else { return [] }
             return state.byKey.keys.compactMap { key in
-                guard case .event(let app, let id, let user) = key else { return nil }
-                return (app, id, user)
+                guard case .event(let event) = key else { return nil }
+                return event
             }
         }
     }

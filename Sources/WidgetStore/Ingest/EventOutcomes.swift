@@ -77,32 +77,53 @@ private let outcomeColumns = InputColumns<EventOutcome>([
 private let insertEventOutcomesSQL = """
     INSERT INTO event_outcome (\(outcomeColumns.names))
     SELECT \(outcomeColumns.names) FROM \(outcomeColumns.rows("i"))
-    ORDER BY i.app_id, i.event_id, i.source
-    ON CONFLICT (app_id, event_id, source) DO UPDATE
+    ORDER BY i.app_id, i.event_id, i.source, i.user_id
+    ON CONFLICT (app_id, event_id, source, user_id) DO UPDATE
         SET \(outcomeColumns.updates), recorded_at = excluded.recorded_at
     """
 
 private let readEventOutcomeSQL = """
     SELECT o.*
     FROM event_outcome o JOIN app a ON a.id = o.app_id
-    WHERE a.name = $1::text AND o.event_id = $2::text AND ($3::text IS NULL OR o.user_id = $3::text)
-        AND ($4::text IS NULL OR o.source = $4::text)
+    WHERE a.name = $1::text AND o.event_id = $2::text AND ($3::text IS NULL OR o.source = $3::text)
+        AND ($5::bool OR o.user_id IS NOT DISTINCT FROM $4::text)
     ORDER BY o.recorded_at DESC LIMIT 1
     """
 
-/// An event of this user's tokens, or of any.
-package typealias EventName = (app: String, id: String, user: String?)
+/// An event whose outcome is asked for.
+package struct EventName: Hashable, Sendable {
+    package var app: String
+    package var id: String
+    /// The attribute `source`; nil for any.
+    package var source: String?
+    /// The user that the event is limited to; nil for none.
+    package var user: String?
+    /// Whether it may be limited to any user.
+    package var isOfAnyUser: Bool
+
+    package init(app: String, id: String, source: String? = nil, user: String? = nil, isOfAnyUser: Bool = false) {
+        self.app = app
+        self.id = id
+        self.source = source
+        self.user = user
+        self.isOfAnyUser = isOfAnyUser
+    }
+}
 
 private let findEventOutcomesInput = InputColumns<EventName>([
-    .init("app") { $0.app }, .init("event_id") { $0.id }, .init("user_id") { $0.user },
+    .init("app") { $0.app }, .init("event_id") { $0.id }, .init("source") { $0.source },
+    .init("user_id") { $0.user }, .init("of_any_user") { $0.isOfAnyUser },
 ])
 
 private let findEventOutcomesSQL = """
-    SELECT i.app, i.event_id, i.user_id
+    SELECT i.ord
     FROM \(findEventOutcomesInput.rows("i"))
     JOIN app a ON a.name = i.app
-    JOIN event_outcome o ON o.app_id = a.id AND o.event_id = i.event_id
-        AND (i.user_id IS NULL OR o.user_id = i.user_id)
+    WHERE EXISTS (
+        SELECT FROM event_outcome o
+        WHERE o.app_id = a.id AND o.event_id = i.event_id AND (i.source IS NULL OR o.source = i.source)
+            AND (i.of_any_user OR o.user_id IS NOT DISTINCT FROM i.user_id)
+    )
     """
 
 /// An event at its place in Kafka, with the user that it is limited to.
@@ -172,20 +193,16 @@ extension PostgresStatement where Self == Statements {
     /// Stores outcomes in the transaction that applies the events. An event that is applied again, such as a dead letter,
     /// replaces its outcome.
     ///
-    /// - Parameter outcomes: one of each app, id and source.
+    /// - Parameter outcomes: one of each app, id, source and user.
     package static func insertEventOutcomes(_ outcomes: [EventOutcome]) -> PostgresQuery<Void> {
         PostgresQuery(insertEventOutcomesSQL, binding: outcomeColumns.parameters(outcomes))
     }
 
-    /// The outcome of an app's event, of those with one id the latest.
-    ///
-    /// - Parameters:
-    ///   - source: of any if nil.
-    ///   - user: find events of this user's tokens only.
-    package static func readEventOutcome(app: String, event: String, source: String? = nil, user: String?)
-        -> PostgresQuery<EventOutcome>
-    {
-        PostgresQuery(readEventOutcomeSQL, app, event, user, source) { row in try EventOutcome(row) }
+    /// The outcome of an event, the latest of those that the name fits.
+    package static func readEventOutcome(_ event: EventName) -> PostgresQuery<EventOutcome> {
+        PostgresQuery(
+            readEventOutcomeSQL, event.app, event.id, event.source, event.user, event.isOfAnyUser
+        ) { row in try EventOutcome(row) }
     }
 
     /// Tells which of some events were applied, or kept, at another place in Kafka: their publisher has repeated them.
@@ -212,7 +229,7 @@ extension PostgresStatement where Self == Statements {
     /// Tells which of some events have outcomes.
     package static func findEventOutcomes(_ events: [EventName]) -> PostgresQuery<EventName> {
         PostgresQuery(findEventOutcomesSQL, binding: findEventOutcomesInput.parameters(events)) { row in
-            (app: try row.value("app"), id: try row.value("event_id"), user: try row.optional("user_id"))
+            events[Int(try row.value("ord") as Int64) - 1]
         }
     }
 

@@ -13,7 +13,7 @@ CREATE TABLE event_outcome (
     app_id int NOT NULL,
     event_id text COLLATE "C" NOT NULL,
     source text COLLATE "C" NOT NULL,
-    seq bigint GENERATED ALWAYS AS IDENTITY,
+    seq bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     type text NOT NULL,
     topic text NOT NULL,
     partition int NOT NULL,
@@ -26,14 +26,11 @@ CREATE TABLE event_outcome (
     detail text,
     pointer text,
     recorded_at timestamptz NOT NULL DEFAULT now(),
-    PRIMARY KEY (app_id, event_id, source)
+    UNIQUE NULLS NOT DISTINCT (app_id, event_id, source, user_id)
 );
 
 COMMENT ON COLUMN event_outcome.user_id IS 'the user whose token published it; NULL: an app''s';
 COMMENT ON COLUMN event_outcome.result IS 'applied, outdated, ignored, deadLetter or diverted';
-
--- For deleting what is old.
-CREATE UNIQUE INDEX event_outcome_age ON event_outcome (seq);
 
 -- What had no effect on a widget, for explanations.
 CREATE INDEX event_outcome_ignored ON event_outcome (app_id, widget, seq) WHERE result IN ('outdated', 'ignored');
