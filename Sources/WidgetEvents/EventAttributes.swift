@@ -14,9 +14,6 @@ package struct EventAttributes: Sendable {
 
     package init() {}
 
-    /// Whether the message has a trace context, or asks for a special handling.
-    package var isSpecial: Bool { traceparent != nil || order != nil || user != nil || outcome != nil }
-
     var traceparent: Range<Int>? { cloudTraceparent ?? plainTraceparent }
 
     /// Notes a header. Other headers and null values are ignored.

@@ -10,7 +10,9 @@ package struct EventDecoder: Sendable {
     /// Longest value, in bytes.
     package let maximumEventBytes: Int
 
-    package init(maximumEventBytes: Int = 1_048_576) {
+    package static let defaultMaximumEventBytes = 1_048_576
+
+    package init(maximumEventBytes: Int = defaultMaximumEventBytes) {
         self.maximumEventBytes = maximumEventBytes
     }
 

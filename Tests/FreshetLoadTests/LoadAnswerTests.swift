@@ -24,7 +24,7 @@ struct LoadAnswerTests {
         #expect(made.count == 2)
         let outcomes = try ProviderResponse.parse(made.bytes, requested: ids.map { RequestedTimeline($0) }).outcomes
         let hashes = try outcomes.map { outcome in
-            guard case .timeline(let parsed) = outcome else { throw Missing() }
+            guard case .value(let parsed) = outcome else { throw Missing() }
             #expect(parsed.entryCount == 3)
             #expect((600...700).contains(parsed.content.count), "\(parsed.content.count) bytes")
             // What the reader of the output topic makes of it.

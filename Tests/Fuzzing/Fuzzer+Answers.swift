@@ -32,7 +32,7 @@ extension Fuzzer {
             try ProviderResponse.parse(bytes, requested: timelines, limits: limits)
         } check: { (outcome) throws(FuzzFinding) in
             switch outcome {
-            case .timeline(let timeline):
+            case .value(let timeline):
                 try Self.check(timeline, limits)
                 return "timeline"
             case .failed(let code, let message, let retryAfter):
@@ -94,7 +94,7 @@ extension Fuzzer {
     }
 
     private static func check(
-        _ outcome: FallbackOutcome, of bytes: Int, atMost limit: Int
+        _ outcome: ElementOutcome<[UInt8]>, of bytes: Int, atMost limit: Int
     ) throws(FuzzFinding) -> String {
         switch outcome {
         case .value(let value):
@@ -102,7 +102,7 @@ extension Fuzzer {
             let parsed = try? JSONValue.parse(value)
             try expect(parsed != nil, "what would be stored is no JSON")
             return "value"
-        case .failed(let code, let message):
+        case .failed(let code, let message, _):
             try check(code: code, message: message)
             return "error"
         case .invalid(let error):
@@ -114,12 +114,12 @@ extension Fuzzer {
     }
 
     /// What all answers have in common. Counted as accepted when it says something of what was asked for.
-    private func answer<Outcome: ElementOutcome>(
-        _ bytes: [UInt8], of requested: [TimelineID], _ parse: () throws(JSONError) -> ProviderAnswer<Outcome>,
-        check: (Outcome) throws(FuzzFinding) -> String
+    private func answer<Value>(
+        _ bytes: [UInt8], of requested: [TimelineID], _ parse: () throws(JSONError) -> ProviderAnswer<Value>,
+        check: (ElementOutcome<Value>) throws(FuzzFinding) -> String
     ) throws(FuzzFinding) -> FuzzOutcome {
         recorder?.note(bytes)
-        let answer: ProviderAnswer<Outcome>
+        let answer: ProviderAnswer<Value>
         do throws(JSONError) {
             answer = try parse()
         } catch {
@@ -128,7 +128,7 @@ extension Fuzzer {
         }
         try Self.expect(
             answer.outcomes.count == requested.count, "\(answer.outcomes.count) of \(requested.count) outcomes")
-        let kept = ProviderAnswer<Outcome>.keptComplaints
+        let kept = ProviderAnswer<Value>.keptComplaints
         try Self.expect(answer.foreignIDs.count <= kept, "\(answer.foreignIDs.count) foreign ids are kept")
         for id in answer.foreignIDs {
             try Self.expect(id.utf8.count <= 1_024, "an id of \(id.utf8.count) bytes is kept")

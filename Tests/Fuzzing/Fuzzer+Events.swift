@@ -68,34 +68,19 @@ extension Fuzzer {
     private func decode(_ message: Message, _ topic: EventTopic) throws(FuzzFinding) -> FuzzOutcome {
         let count = message.arena.count
         recorder?.note(message.arena)
-        let quick = quick(message, topic)
         switch Self.decoder.decode(
             bytes: message.arena, value: message.value, headers: message.headers, topic: topic)
         {
         case .success(let decoded):
             try checkEvent(decoded.event, topic)
-            if let quick {
-                let event: FreshetEvent = topic == .pushes ? .push(quick) : .appChange(quick)
-                try Self.expect(decoded.event == event, "read in place it is \(quick)")
-            }
             return FuzzOutcome(accepted: count)
         case .failure(let error):
-            try Self.expect(quick == nil, "what is refused was read in place")
             try Self.check(message: error.message, pointer: error.pointer, of: count)
             if let app = error.app {
                 try Self.expect(Text.identifierProblem(app) == nil, "an error names the app \(app)")
             }
             return FuzzOutcome(refused: count, as: error.code.rawValue)
         }
-    }
-
-    /// What is read in place, of the few messages that are.
-    private func quick(_ message: Message, _ topic: EventTopic) -> ReloadRequest? {
-        var attributes = EventAttributes()
-        for header in message.headers { attributes.note(name: header.name, value: header.value, in: message.arena) }
-        return QuickRequest(
-            bytes: message.arena, value: message.value, attributes: attributes, topic: topic,
-            maximumBytes: Self.decoder.maximumEventBytes)?.decoded(from: message.arena)
     }
 
     /// What was accepted is written and read again, in both modes, and stays what it is.

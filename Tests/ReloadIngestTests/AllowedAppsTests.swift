@@ -38,7 +38,7 @@ struct AllowedAppsTests {
             message("com.example.other", on: "bank.pushes", isUnusual: isUnusual),
             message(SampleKind.appName, on: "freshet.pushes", isUnusual: isUnusual),
         ])
-        let prepared = PreparedBatch(batch, topics: Self.topics, decoder: EventDecoder())
+        let prepared = PreparedBatch(batch, decoder: RecordDecoder(Self.topics))
         let fold = prepared.fold(prepared.items, .sample).fold
         #expect(fold.accepted == 1)
         #expect(fold.rejected.map(\.code) == ["notAllowed", "notAllowed"])
@@ -53,7 +53,7 @@ struct AllowedAppsTests {
             message("com.example.other", on: "bank.pushes", isUnusual: false, kinds: "7"),
             message(SampleKind.appName, on: "bank.pushes", isUnusual: false, kinds: "7"),
         ])
-        let prepared = PreparedBatch(batch, topics: Self.topics, decoder: EventDecoder())
+        let prepared = PreparedBatch(batch, decoder: RecordDecoder(Self.topics))
         let rejected = prepared.fold(prepared.items, .sample).fold.rejected
         #expect(rejected.map(\.app) == ["com.example.other", SampleKind.appName])
         #expect(rejected.map { DeadLetterCause(code: $0.code).isFault } == [false, true])
@@ -65,7 +65,7 @@ struct AllowedAppsTests {
         var topics = Self.topics
         topics.more = [.init(name: "bank.pushes", carries: .widgets)]
         let batch = KafkaBatch([message(SampleKind.appName, on: "bank.pushes", isUnusual: false)])
-        let prepared = PreparedBatch(batch, topics: topics, decoder: EventDecoder())
+        let prepared = PreparedBatch(batch, decoder: RecordDecoder(topics))
         #expect(prepared.fold(prepared.items, .sample).fold.rejected.map(\.code) == ["wrongTopic"])
     }
 }

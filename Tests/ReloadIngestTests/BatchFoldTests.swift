@@ -1,3 +1,4 @@
+import KafkaClient
 import Testing
 import WidgetEvents
 import WidgetModel
@@ -210,5 +211,29 @@ struct BatchFoldTests {
             #expect(fold.markCount == 1000)
             #expect(fold.marks.map(\.events).reduce(0, +) == 4000)
         }
+    }
+
+    @Test("A fold ends where its rows are too many for one transaction, and the next begins there")
+    func limit() {
+        let batch = KafkaBatch(
+            (0..<100).map { index in
+                let event = EventEncoder.encode(
+                    .push(
+                        ReloadRequest(
+                            app: SampleKind.appName, audience: .user("u\(index)"), kinds: .all, reason: .push)),
+                    id: "\(index)", source: "s", time: nil)
+                return KafkaBatch.Placed(
+                    partition: Int32(index % 3), offset: Int64(index),
+                    message: KafkaMessage(
+                        topic: IngestTopics().pushes, key: nil, value: event.value,
+                        headers: event.headers.map { KafkaHeader(name: $0.name, value: $0.value) }))
+            })
+        let prepared = PreparedBatch(batch, decoder: RecordDecoder(IngestTopics()))
+        let (fold, count) = prepared.fold(prepared.items, .sample, limit: 30)
+        #expect(count == 30 && fold.markCount == 30)
+        let next = prepared.next(after: prepared.items[..<count])
+        #expect(Set(next.values) == [28, 29, 30])
+        #expect(prepared.due(prepared.items) { next[$0] } == Array(prepared.items[30...]))
+        #expect(prepared.due(prepared.items) { _ in nil }.isEmpty)
     }
 }

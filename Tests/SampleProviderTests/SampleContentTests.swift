@@ -27,7 +27,7 @@ struct SampleContentTests {
     private func fetch(
         _ provider: SampleProvider, _ app: SampleApp, _ items: [ProviderRequest.Item],
         volatileFields: [JSONPointer] = []
-    ) throws -> [ProviderOutcome] {
+    ) throws -> [ElementOutcome<ParsedTimeline>] {
         let batch = try SampleBatch.parse(ProviderRequest(items: items).encode(), app: app)
         let contents = try #require(batch.contents(of: app))
         let answer = try #require(provider.timelines(batch, contents: contents, at: Self.now))
@@ -39,15 +39,15 @@ struct SampleContentTests {
         return response.outcomes
     }
 
-    private func timeline(_ outcome: ProviderOutcome) throws -> ParsedTimeline {
-        guard case .timeline(let timeline) = outcome else {
+    private func timeline(_ outcome: ElementOutcome<ParsedTimeline>) throws -> ParsedTimeline {
+        guard case .value(let timeline) = outcome else {
             Issue.record("no timeline: \(outcome)")
             throw CancellationError()
         }
         return timeline
     }
 
-    private func content(_ outcome: ProviderOutcome) throws -> JSONValue {
+    private func content(_ outcome: ElementOutcome<ParsedTimeline>) throws -> JSONValue {
         try JSONValue.parse(try timeline(outcome).content)
     }
 

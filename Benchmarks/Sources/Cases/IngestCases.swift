@@ -60,28 +60,28 @@ struct IngestCases {
     /// Requests to what ingest folds, as the consumer's thread does it message by message.
     var decode: MeasuredCase { decoding(requests, as: "event decode") }
 
-    /// The same for the events of widgets, which are decoded as a whole.
+    /// The same for the events of widgets.
     var decodeWidgets: MeasuredCase { decoding(widgets, as: "event decode, widgets") }
 
     private func decoding(_ batch: KafkaBatch, as name: String) -> MeasuredCase {
         // Used by one run after the other.
-        nonisolated(unsafe) let reader = RecordReader(topics: Self.topics, decoder: EventDecoder())
+        nonisolated(unsafe) let reader = RecordReader(RecordDecoder(Self.topics))
         return MeasuredCase(name: name, items: Self.count, expected: Self.count) {
             for record in batch.records { reader.read(record, in: batch.bytes, topics: batch.topics) }
-            guard let read = reader.take() as? ReadRecords else { return 0 }
-            let rejected = read.contents.count { content in
-                if case .rejected = content { true } else { false }
+            guard let contents = reader.take() as? [RecordContent] else { return 0 }
+            return contents.count { content in
+                if case .event = content { true } else { false }
             }
-            return read.records.count - rejected
         }
     }
 
     /// What was decoded to the parameters of the statement that marks.
     var fold: MeasuredCase {
         var batch = requests
-        batch.annotation = RecordReader.read(requests, topics: Self.topics, decoder: EventDecoder())
+        let decoder = RecordDecoder(Self.topics)
+        batch.annotation = batch.records.indices.map { decoder.content($0, of: requests) }
         return MeasuredCase(name: "fold", items: Self.count, expected: 600) { [directory, batch] in
-            let prepared = PreparedBatch(batch, topics: Self.topics, decoder: EventDecoder())
+            let prepared = PreparedBatch(batch, decoder: decoder)
             let (fold, count) = prepared.fold(prepared.items, directory)
             var input = MarkInput()
             input.marks = fold.marks

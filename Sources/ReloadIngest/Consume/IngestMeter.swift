@@ -7,27 +7,6 @@ import WidgetStore
 
 /// Metrics of ingest, recorded once a batch.
 package final class IngestMeter: Sendable {
-    /// Counters of one event type by outcome.
-    private struct Outcomes: Sendable {
-        let applied: Counter
-        let deadLetters: Counter
-        let diverted: Counter
-        let ignored: [WidgetIgnoredReason: Counter]
-
-        init(_ type: String) {
-            func counter(_ outcome: String) -> Counter {
-                Counter(
-                    label: MetricCatalogue.ingestEvents.name, dimensions: [("type", type), ("outcome", outcome)])
-            }
-            (applied, deadLetters, diverted) = (counter("applied"), counter("dead_letter"), counter("diverted"))
-            ignored = Dictionary(
-                uniqueKeysWithValues: WidgetIgnoredReason.allCases.map {
-                    let dimensions = [("type", type), ("reason", $0.rawValue)]
-                    return ($0, Counter(label: MetricCatalogue.ingestIgnored.name, dimensions: dimensions))
-                })
-        }
-    }
-
     private struct State {
         /// Messages of the current batch by topic: their number and the oldest one's time in milliseconds since 1970.
         var atHand: [String: (count: Int, oldest: Int64)] = [:]
@@ -35,33 +14,52 @@ package final class IngestMeter: Sendable {
         var behindSince: [String: ContinuousClock.Instant] = [:]
     }
 
-    /// Counters by the index of the type; the last is for unknown types.
-    private let events: [Outcomes]
-    private let causes: [DeadLetterCause: Counter]
-    private let batchEvents: Recorder
-    private let applySeconds: Metrics.Timer
-    private let eventAge: Metrics.Timer
-    private let lag: [String: Meter]
-    private let oldest: [String: Meter]
+    private let batchEvents = Recorder(label: MetricCatalogue.ingestBatchEvents.name)
+    private let applySeconds = Metrics.Timer(label: MetricCatalogue.ingestApplySeconds.name)
+    private let eventAge = Metrics.Timer(label: MetricCatalogue.ingestEventAge.name)
+    /// The consumed topics.
+    private let topics: Set<String>
     private let state = Mutex(State())
 
     /// - Parameter topics: the consumed topics.
     init(topics: [String]) {
-        events = EventType.allCases.map { Outcomes($0.metricLabel) } + [Outcomes("unknown")]
-        causes = Dictionary(
-            uniqueKeysWithValues: DeadLetterCause.allCases.filter { $0 != .diverted }.map {
-                ($0, Counter(label: MetricCatalogue.ingestDeadLetters.name, dimensions: [("cause", $0.rawValue)]))
-            })
-        batchEvents = Recorder(label: MetricCatalogue.ingestBatchEvents.name)
-        applySeconds = Metrics.Timer(label: MetricCatalogue.ingestApplySeconds.name)
-        eventAge = Metrics.Timer(label: MetricCatalogue.ingestEventAge.name)
-        func meters(_ definition: MetricDefinition) -> [String: Meter] {
-            Dictionary(
-                topics.map { ($0, Meter(label: definition.name, dimensions: [("topic", $0)])) },
-                uniquingKeysWith: { first, _ in first })
+        self.topics = Set(topics)
+        // Every series exists from the start, so that its first increment counts as an increase.
+        for type in EventType.allCases + [nil] {
+            for outcome in Outcome.allCases { _ = Self.events(type, outcome) }
+            for reason in WidgetIgnoredReason.allCases { _ = Self.ignored(type, reason) }
         }
-        lag = meters(MetricCatalogue.ingestLag)
-        oldest = meters(MetricCatalogue.ingestOldest)
+        for cause in DeadLetterCause.allCases where cause != .diverted { _ = Self.deadLetters(cause) }
+    }
+
+    // MARK: Counters
+
+    private enum Outcome: String, CaseIterable {
+        case applied
+        case deadLetter = "dead_letter"
+        case diverted
+    }
+
+    /// - Parameter type: nil for an unknown type.
+    private static func events(_ type: EventType?, _ outcome: Outcome) -> Counter {
+        Counter(
+            label: MetricCatalogue.ingestEvents.name,
+            dimensions: [("type", label(type)), ("outcome", outcome.rawValue)])
+    }
+
+    private static func ignored(_ type: EventType?, _ reason: WidgetIgnoredReason) -> Counter {
+        Counter(
+            label: MetricCatalogue.ingestIgnored.name,
+            dimensions: [("type", label(type)), ("reason", reason.rawValue)])
+    }
+
+    private static func deadLetters(_ cause: DeadLetterCause) -> Counter {
+        Counter(label: MetricCatalogue.ingestDeadLetters.name, dimensions: [("cause", cause.rawValue)])
+    }
+
+    /// The type without prefix and version: `push.received`.
+    private static func label(_ type: EventType?) -> String {
+        type.map { String($0.rawValue.dropFirst("freshet.".count).dropLast(".v1".count)) } ?? "unknown"
     }
 
     // MARK: Batches
@@ -97,29 +95,29 @@ package final class IngestMeter: Sendable {
     ///   - rejected: events that became dead letters.
     ///   - ignored: applied events without effect.
     func committed(
-        _ items: ArraySlice<Int32>, of batch: PreparedBatch, rejected: [RejectedEvent], diverted: [RejectedEvent],
+        _ items: ArraySlice<Int>, of batch: PreparedBatch, rejected: [RejectedEvent], diverted: [RejectedEvent],
         ignored: [IgnoredEvent], took time: Duration
     ) {
-        var applied = Array(repeating: 0, count: events.count)
+        var applied: [EventType?: Int] = [:]
         var oldest = Int64.max
         for item in items {
-            applied[batch.typeIndex(Int(item))] += 1
-            let time = batch.batch.records[Int(item)].timestampMilliseconds
+            applied[batch.type(item), default: 0] += 1
+            let time = batch.batch.records[item].timestampMilliseconds
             if time >= 0, time < oldest { oldest = time }
         }
         for event in rejected {
-            let type = batch.typeIndex(event.record)
-            applied[type] -= 1
-            events[type].deadLetters.increment()
-            causes[DeadLetterCause(code: event.code)]?.increment()
+            let type = batch.type(event.record)
+            applied[type, default: 0] -= 1
+            Self.events(type, .deadLetter).increment()
+            Self.deadLetters(DeadLetterCause(code: event.code)).increment()
         }
         for event in diverted {
-            let type = batch.typeIndex(event.record)
-            applied[type] -= 1
-            events[type].diverted.increment()
+            let type = batch.type(event.record)
+            applied[type, default: 0] -= 1
+            Self.events(type, .diverted).increment()
         }
-        for event in ignored { events[batch.typeIndex(event.record)].ignored[event.reason]?.increment() }
-        for (type, count) in applied.enumerated() where count > 0 { events[type].applied.increment(by: count) }
+        for event in ignored { Self.ignored(batch.type(event.record), event.reason).increment() }
+        for (type, count) in applied where count > 0 { Self.events(type, .applied).increment(by: count) }
         batchEvents.record(items.count)
         applySeconds.recordNanoseconds(time.wholeNanoseconds)
         if oldest < .max {
@@ -137,7 +135,7 @@ package final class IngestMeter: Sendable {
         for (place, count) in behind { lags[place.topic, default: 0] += count }
         let now = ContinuousClock.now
         let time = Self.now()
-        for (topic, meter) in lag {
+        for topic in topics {
             let (atHand, since) = state.withLock { state -> ((count: Int, oldest: Int64)?, ContinuousClock.Instant?) in
                 // The times of messages that are not polled are unknown, so their age counts from the first sample.
                 if lags[topic, default: 0] == 0 || state.atHand[topic] != nil {
@@ -147,11 +145,12 @@ package final class IngestMeter: Sendable {
                 }
                 return (state.atHand[topic], state.behindSince[topic])
             }
-            meter.set(lags[topic, default: 0] + Int64(atHand?.count ?? 0))
+            Meter(label: MetricCatalogue.ingestLag.name, dimensions: [("topic", topic)])
+                .set(lags[topic, default: 0] + Int64(atHand?.count ?? 0))
             var age = 0.0
             if let atHand, atHand.oldest < .max { age = Double(max(0, time - atHand.oldest)) / 1_000 }
             if let since { age = max(age, since.duration(to: now) / .seconds(1)) }
-            oldest[topic]?.set(age)
+            Meter(label: MetricCatalogue.ingestOldest.name, dimensions: [("topic", topic)]).set(age)
         }
     }
 
@@ -164,38 +163,6 @@ extension IngestService {
     package func sampleLag() async {
         meter.sampled(lag: await lag() ?? [:])
     }
-}
-
-extension EventType {
-    /// The type without prefix and version: `push.received`.
-    var metricLabel: String { String(rawValue.dropFirst("freshet.".count).dropLast(".v1".count)) }
-
-    init(_ event: FreshetEvent) {
-        switch event {
-        case .push: self = .pushReceived
-        case .appChange: self = .appChanged
-        case .operatorReload: self = .reloadRequested
-        case .placed: self = .widgetPlaced
-        case .configured: self = .widgetConfigured
-        case .removed: self = .widgetRemoved
-        case .viewed: self = .widgetViewed
-        case .environmentChanged: self = .deviceEnvironmentChanged
-        }
-    }
-
-    /// The type of a request with this reason.
-    init(_ reason: ReloadReason) {
-        switch reason {
-        case .foreground, .background: self = .appChanged
-        case .operator: self = .reloadRequested
-        case .placed, .configured, .environment, .push, .policy: self = .pushReceived
-        }
-    }
-
-    /// Its index among all types.
-    var index: Int { Self.indices[self] ?? Self.allCases.count }
-
-    private static let indices = Dictionary(uniqueKeysWithValues: allCases.enumerated().map { ($1, $0) })
 }
 
 extension Duration {

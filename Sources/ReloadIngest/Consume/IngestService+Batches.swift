@@ -9,10 +9,11 @@ import WidgetStore
 /// Progress through the items of a batch, one transaction after the other.
 private struct BatchProgress {
     /// Items that are not applied yet.
-    var items: [Int32]
-    var folder: BatchFolder
-    /// The fold of the items behind the current transaction, made while the database is busy with that.
-    var ahead: BatchFolder.Folded?
+    var items: [Int]
+    /// The kinds; nil if they are to be read again, as after a wait, during which kinds may be retired or changed.
+    var directory: KindDirectory?
+    /// Whether the kinds were read after the batch was polled, so that missing names do not exist.
+    var isDirectoryCurrent = false
     /// Number of items in the current transaction.
     var count = 0
     /// Positions that the current transaction moves.
@@ -27,15 +28,13 @@ private struct BatchProgress {
 extension IngestService {
     /// Applies items in order, in one transaction if possible.
     func apply(
-        _ items: [Int32], of batch: inout PreparedBatch, under epochs: [TopicPartition: Int64],
+        _ items: [Int], of batch: inout PreparedBatch, under epochs: [TopicPartition: Int64],
         _ positions: inout PartitionPositions, _ consumer: KafkaConsumer
     ) async throws {
-        var progress = BatchProgress(
-            items: items, folder: BatchFolder(configuration: configuration, directory: directory, flow: flow))
+        var progress = BatchProgress(items: items)
         await leaveHalted(&positions, consumer)
         while true {
-            progress.items = batch.due(
-                progress.items, from: batch.places.map { positions.firstDue(of: $0, receivedUnder: epochs[$0]) })
+            progress.items = batch.due(progress.items) { positions.firstDue(of: $0, receivedUnder: epochs[$0]) }
             guard !progress.items.isEmpty else { return }
             (progress.count, progress.advances) = (progress.items.count, [])
             do {
@@ -63,24 +62,42 @@ extension IngestService {
         _ progress: inout BatchProgress, of batch: PreparedBatch, _ positions: inout PartitionPositions,
         _ consumer: KafkaConsumer
     ) async throws {
-        let (items, ahead) = (progress.items, progress.ahead)
-        progress.ahead = nil
-        let folded = try await progress.folder.next(items, of: batch, ahead: ahead)
-        let (fold, applied) = (folded.fold, items[..<folded.count])
-        progress.count = folded.count
+        let (fold, count) = try await fold(&progress, of: batch)
+        let applied = progress.items[..<count]
+        progress.count = count
         progress.advances = positions.advances(to: batch.next(after: applied))
-        let isBehind = self.isBehind(batch.batch.waiting + Int64(items.count - folded.count))
+        let isBehind = self.isBehind(batch.batch.waiting + Int64(progress.items.count - count))
         workers?.ingestIsBehind(isBehind)
         let begun = ContinuousClock.now
-        let folder = progress.folder
-        async let next = folder.ahead(Array(items[folded.count...]), of: batch)
         let outcome = try await transact(fold, advancing: progress.advances, batch, handsOver: !isBehind)
-        progress.ahead = await next
         committed(fold, outcome, progress.advances, &positions, consumer, batch)
         meter.committed(
             applied, of: batch, rejected: outcome.rejected, diverted: fold.diverted, ignored: outcome.ignored,
             took: begun.duration(to: .now))
         onDecisions?(decisions(fold, outcome, batch))
+    }
+
+    /// Folds the next items, for one transaction.
+    ///
+    /// - Throws: `PostgresError` if the kinds cannot be read.
+    private func fold(
+        _ progress: inout BatchProgress, of batch: PreparedBatch
+    ) async throws -> (fold: BatchFold, count: Int) {
+        func fold(_ directory: KindDirectory) -> (fold: BatchFold, count: Int) {
+            batch.fold(progress.items, directory, flow.divertedApps, limit: configuration.maximumMarks)
+        }
+        let known: KindDirectory
+        if let directory = progress.directory {
+            known = directory
+        } else {
+            known = try await directory.directory(maximumAge: configuration.directoryAge)
+        }
+        progress.directory = known
+        let folded = fold(known)
+        guard folded.fold.hasUnknownNames, !progress.isDirectoryCurrent else { return folded }
+        let current = try await directory.refresh()
+        (progress.directory, progress.isDirectoryCurrent) = (current, true)
+        return fold(current)
     }
 
     /// Does what lets the next attempt succeed: reads again what is out of date, waits, takes partitions again, or divides
@@ -91,8 +108,8 @@ extension IngestService {
         from failure: ApplyFailure, _ progress: inout BatchProgress, of batch: inout PreparedBatch,
         under epochs: [TopicPartition: Int64], _ positions: inout PartitionPositions, _ consumer: KafkaConsumer
     ) async throws {
-        let first = Int(progress.items[0])
-        if case .poison = failure {} else { progress.folder.forget() }
+        let first = progress.items[0]
+        if case .poison = failure {} else { (progress.directory, progress.isDirectoryCurrent) = (nil, false) }
         switch failure {
         case .stopped:
             throw CancellationError()

@@ -16,7 +16,7 @@ package final class IngestService: Service {
     let applier: BatchApplier
     let pool: PostgresPool
     let directory: DirectoryCache
-    private let decoder: EventDecoder
+    private let decoder: RecordDecoder
     let logger: Logger
     package let statistics = IngestStatistics()
     /// Obstacles of this process's ingest.
@@ -67,7 +67,7 @@ package final class IngestService: Service {
         tally = EventTally(
             window: configuration.deadLetters.window, allowedApps: configuration.topics.allowedApps)
         meter = IngestMeter(topics: configuration.topics.all)
-        decoder = EventDecoder(maximumEventBytes: configuration.maximumEventBytes)
+        decoder = RecordDecoder(configuration.topics, maximumEventBytes: configuration.maximumEventBytes)
     }
 
     /// Has positions taken only while they are of this Kafka cluster.
@@ -85,8 +85,8 @@ package final class IngestService: Service {
     package static func makeReader(
         _ configuration: IngestConfiguration
     ) -> @Sendable () -> any KafkaMessageReader {
-        let decoder = EventDecoder(maximumEventBytes: configuration.maximumEventBytes)
-        return { RecordReader(topics: configuration.topics, decoder: decoder) }
+        let decoder = RecordDecoder(configuration.topics, maximumEventBytes: configuration.maximumEventBytes)
+        return { RecordReader(decoder) }
     }
 
     /// The topics that are not applied until an operator resumes them.
@@ -167,7 +167,7 @@ package final class IngestService: Service {
         case .batch(let batch):
             meter.received(batch)
             defer { meter.settled() }
-            var prepared = PreparedBatch(batch, topics: configuration.topics, decoder: decoder)
+            var prepared = PreparedBatch(batch, decoder: decoder)
             try await apply(prepared.items, of: &prepared, under: positions.epochs, &positions, consumer)
             if isBehind(batch.waiting), batch.count < configuration.maximumMarks { try await gather() }
         case .interrupted:

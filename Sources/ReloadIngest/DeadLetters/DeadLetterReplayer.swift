@@ -64,18 +64,16 @@ package struct DeadLetterReplayer: Sendable {
 
     private let pool: PostgresPool
     private let applier: BatchApplier
-    private let topics: IngestTopics
     private let directory: DirectoryCache
     private let directoryAge: Duration
-    private let decoder: EventDecoder
+    private let decoder: RecordDecoder
 
     init(topics: IngestTopics, maximumEventBytes: Int, directoryAge: Duration, applier: BatchApplier) {
-        self.topics = topics
         self.directoryAge = directoryAge
         self.applier = applier
         pool = applier.pool
         directory = DirectoryCache(pool: pool)
-        decoder = EventDecoder(maximumEventBytes: maximumEventBytes)
+        decoder = RecordDecoder(topics, maximumEventBytes: maximumEventBytes)
     }
 
     /// Replays waiting events once each, oldest first. Those that a diversion holds back are left to ``resume(app:_:onProgress:)``,
@@ -217,7 +215,7 @@ package struct DeadLetterReplayer: Sendable {
         on connection: PostgresConnection
     ) async throws -> Outcome {
         let batch = KafkaBatch(rows.map { $0.letter.placed(keepsOrder: keepsOrder) })
-        let prepared = PreparedBatch(batch, topics: topics, decoder: decoder)
+        let prepared = PreparedBatch(batch, decoder: decoder)
         var (fold, _) = prepared.fold(prepared.items, known)
         if fold.hasUnknownNames { (fold, _) = prepared.fold(prepared.items, try await directory.refresh()) }
         var outcome = Outcome()

@@ -11,11 +11,18 @@ struct BatchFold: Sendable {
         var matching: WidgetConfiguration?
     }
 
+    /// Target of a request for a user, device or widget.
+    private struct Target: Hashable {
+        let audience: TimelineMark.Audience
+        let id: ScopedIdentifier
+        let kindID: Int32?
+        let matching: WidgetConfiguration?
+    }
+
     let directory: KindDirectory
+    private let divertedApps: Set<Int32>
     private var reloadsOfEveryone: [Scope: EveryoneReload] = [:]
-    private var userMarks = MarkTable(.user)
-    private var deviceMarks = MarkTable(.device)
-    private var widgetMarks = MarkTable(.widget)
+    private var targeted: [Target: TimelineMark] = [:]
     /// Views in log order.
     private(set) var views: [WidgetView] = []
     /// The latest view of each widget.
@@ -31,26 +38,12 @@ struct BatchFold: Sendable {
     private(set) var kept: [Int] = []
     /// Number of events of any outcome.
     private(set) var eventCount: Int64 = 0
+    /// Numbers of events of any outcome by registered app.
+    private(set) var events: [Int32: Int64] = [:]
     /// Number of events that were not rejected.
     private(set) var accepted = 0
     /// Whether an app or kind was not found, so that the directory may be behind.
     private(set) var hasUnknownNames = false
-
-    private let divertedApps: Set<Int32>
-    /// Names of the batch's apps, with their entries in the directory.
-    private var appNames = ByteTable()
-    private var apps: [RegisteredApp?] = []
-    private var appSlots: [AppSlot] = []
-    /// Names of the batch's kinds, tagged with their apps, with their ids; nil for unknown kinds.
-    private var kindNames = ByteTable()
-    private var kindIDs: [Int32?] = []
-
-    /// State of an app by its name; the id is nil for an unknown app.
-    private struct AppSlot: BitwiseCopyable {
-        var id: Int32?
-        var isDiverted: Bool
-        var events: Int64
-    }
 
     /// - Parameter divertedApps: apps whose events are diverted.
     init(directory: KindDirectory, divertedApps: Set<Int32> = []) {
@@ -58,19 +51,8 @@ struct BatchFold: Sendable {
         self.divertedApps = divertedApps
     }
 
-    /// Numbers of events of any outcome by registered app.
-    var events: [Int32: Int64] {
-        var events: [Int32: Int64] = [:]
-        for slot in appSlots where slot.events > 0 {
-            if let id = slot.id { events[id, default: 0] += slot.events }
-        }
-        return events
-    }
-
     /// The apps of the batch whose events are diverted.
-    var divertedAppsOfBatch: [Int32] {
-        divertedApps.isEmpty ? [] : appSlots.filter { $0.isDiverted && $0.events > 0 }.compactMap(\.id)
-    }
+    var divertedAppsOfBatch: [Int32] { divertedApps.filter { events[$0] != nil } }
 
     /// Whether the fold diverts the app's events.
     func isDiverted(_ appID: Int32) -> Bool { divertedApps.contains(appID) }
@@ -79,29 +61,20 @@ struct BatchFold: Sendable {
     var isPlain: Bool { lifecycle.isEmpty && rejected.isEmpty && diverted.isEmpty }
 
     /// Number of rows of SQL input for targeted requests.
-    var markCount: Int { userMarks.count + deviceMarks.count + widgetMarks.count }
+    var markCount: Int { targeted.count }
 
-    /// The targeted requests, folded, in the order of the log.
-    var marks: [TimelineMark] {
-        let tables = [userMarks, deviceMarks, widgetMarks].filter { !$0.isEmpty }
-        let marks = tables.flatMap(\.values)
-        return tables.count > 1 ? marks.sorted { $0.cause.precedes($1.cause) } : marks
-    }
+    /// The targeted requests, folded, in the order of the log, since a timeline's row keeps the last cause.
+    var marks: [TimelineMark] { targeted.values.sorted { $0.cause.precedes($1.cause) } }
 
     /// Kinds of the targeted requests in the interactive and push lanes.
     var urgentKinds: Set<Int32> {
         var kinds: Set<Int32> = []
-        for table in [userMarks, deviceMarks, widgetMarks] {
-            table.forEachScope { appID, kindID, lane in
-                guard lane <= .push else { return }
-                if let kindID {
-                    kinds.insert(kindID)
-                } else {
-                    kinds.formUnion(directory.kinds.values.lazy.filter { $0.appID == appID && !$0.isRetired }.map(\.id))
-                }
-            }
+        var apps: Set<Int32> = []
+        for mark in targeted.values where mark.lane <= .push {
+            if let kindID = mark.kindID { kinds.insert(kindID) } else { apps.insert(mark.appID) }
         }
-        return kinds
+        guard !apps.isEmpty else { return kinds }
+        return kinds.union(directory.kinds.values.lazy.filter { apps.contains($0.appID) && !$0.isRetired }.map(\.id))
     }
 
     /// The reloads of everyone, folded, in the order of the log.
@@ -112,19 +85,20 @@ struct BatchFold: Sendable {
 
     mutating func reject(_ event: RejectedEvent) {
         eventCount += 1
-        if let name = event.app { appSlots[slot(of: name)].events += 1 }
+        if let app = event.app.flatMap(registeredApp) { events[app.id, default: 0] += 1 }
         if event.keepsOutcome { kept.append(event.record) }
         rejected.append(event)
     }
 
     mutating func add(_ event: BatchEvent) {
         eventCount += 1
-        let slot = slot(of: event.event.app)
-        appSlots[slot].events += 1
         if event.handling.keepsOutcome { kept.append(event.record) }
-        if appSlots[slot].isDiverted, let app = apps[slot] {
-            diverted.append(.diverted(event.record, app: app.name))
-            return
+        if let app = registeredApp(event.event.app) {
+            events[app.id, default: 0] += 1
+            if divertedApps.contains(app.id) {
+                diverted.append(.diverted(event.record, app: app.name))
+                return
+            }
         }
         do throws(RejectedEvent.Reason) {
             switch event.event {
@@ -164,97 +138,43 @@ struct BatchFold: Sendable {
 extension BatchFold {
     private mutating func add(_ request: ReloadRequest, at position: EventPosition) throws(RejectedEvent.Reason) {
         let app = try app(request.app)
-        let kindIDs = try ids(of: request.kinds, app)
-        if request.audience == .everyone {
-            addForEveryone(request, app: app, kindIDs: kindIDs, at: position)
-            return
-        }
-        let audience = request.audience.identifier ?? ""
         // One row of input per kind, or one without a kind for all kinds.
-        for kindID in kindIDs.isEmpty ? [nil] : kindIDs.map(Optional.some) {
+        for kindID in try ids(of: request.kinds, app) {
             switch request.audience {
-            case .user:
-                userMarks.add(
-                    appID: app.id, kindID: kindID, audience: audience, matching: request.matching,
-                    reason: request.reason, at: position)
-            case .device:
-                deviceMarks.add(
-                    appID: app.id, kindID: kindID, audience: audience, matching: request.matching,
-                    reason: request.reason, at: position)
-            case .widget, .everyone:
-                widgetMarks.add(
-                    appID: app.id, kindID: kindID, audience: audience, matching: request.matching,
-                    reason: request.reason, at: position)
+            case .user(let id): add(request, .user, id, app.id, kindID, at: position)
+            case .device(let id): add(request, .device, id, app.id, kindID, at: position)
+            case .widget(let id): add(request, .widget, id, app.id, kindID, at: position)
+            case .everyone: addForEveryone(request, app.id, kindID, at: position)
             }
         }
     }
 
-    private mutating func addForEveryone(
-        _ request: ReloadRequest, app: RegisteredApp, kindIDs: [Int32], at position: EventPosition
+    private mutating func add(
+        _ request: ReloadRequest, _ audience: TimelineMark.Audience, _ id: String, _ appID: Int32, _ kindID: Int32?,
+        at position: EventPosition
     ) {
-        for kindID in kindIDs.isEmpty ? [nil] : kindIDs.map(Optional.some) {
-            let scope = Scope(appID: app.id, kindID: kindID, matching: request.matching)
-            let earlier = reloadsOfEveryone[scope]
-            reloadsOfEveryone[scope] = EveryoneReload(
-                appID: app.id, kindID: kindID, matching: request.matching?.canonical,
-                events: 1 + (earlier?.events ?? 0),
-                urgency: max(request.reason.urgency, earlier?.urgency ?? .budgeted), cause: position,
-                reason: request.reason)
-        }
+        let target = Target(
+            audience: audience, id: ScopedIdentifier(appID, id), kindID: kindID, matching: request.matching)
+        let earlier = targeted[target]
+        targeted[target] = TimelineMark(
+            audience: audience, appID: appID, audienceID: id, kindID: kindID, matching: request.matching?.canonical,
+            events: 1 + (earlier?.events ?? 0), urgency: max(request.reason.urgency, earlier?.urgency ?? .budgeted),
+            lane: min(request.reason.lane, earlier?.lane ?? .bulk), cause: position, reason: request.reason)
+    }
+
+    private mutating func addForEveryone(
+        _ request: ReloadRequest, _ appID: Int32, _ kindID: Int32?, at position: EventPosition
+    ) {
+        let scope = Scope(appID: appID, kindID: kindID, matching: request.matching)
+        let earlier = reloadsOfEveryone[scope]
+        reloadsOfEveryone[scope] = EveryoneReload(
+            appID: appID, kindID: kindID, matching: request.matching?.canonical, events: 1 + (earlier?.events ?? 0),
+            urgency: max(request.reason.urgency, earlier?.urgency ?? .budgeted), cause: position,
+            reason: request.reason)
     }
 
     private func ofEveryone(_ isIncluded: (EveryoneReload) -> Bool) -> [EveryoneReload] {
         reloadsOfEveryone.values.filter(isIncluded).sorted { $0.cause.precedes($1.cause) }
-    }
-}
-
-// MARK: - Reload requests in their bytes
-
-extension BatchFold {
-    /// Adds a request. Returns false and changes nothing if the caller must decode it: if its app or a kind is unknown, its
-    /// app is diverted, or it is for everyone.
-    mutating func add(_ request: QuickRequest, in bytes: RawSpan, at position: EventPosition) -> Bool {
-        let slot = slot(of: request.app.range, in: bytes)
-        guard let appID = appSlots[slot].id, !appSlots[slot].isDiverted, request.sort != .everyone else { return false }
-        switch request.kindCount {
-        case 0:
-            mark(request, appID, nil, in: bytes, at: position)
-        case 1:
-            var place: Int?
-            guard let name = request.nextKind(after: &place, in: bytes),
-                let kindID = kindID(of: name.range, in: bytes, appID: appID, slot: slot)
-            else { return false }
-            mark(request, appID, kindID, in: bytes, at: position)
-        default:
-            var ids: [Int32] = []
-            var place: Int?
-            while let name = request.nextKind(after: &place, in: bytes) {
-                guard let kindID = kindID(of: name.range, in: bytes, appID: appID, slot: slot) else { return false }
-                if !ids.contains(kindID) { ids.append(kindID) }
-            }
-            for id in ids { mark(request, appID, id, in: bytes, at: position) }
-        }
-        appSlots[slot].events += 1
-        eventCount += 1
-        accepted += 1
-        return true
-    }
-
-    private mutating func mark(
-        _ request: QuickRequest, _ appID: Int32, _ kindID: Int32?, in bytes: RawSpan, at position: EventPosition
-    ) {
-        let audience = request.audience.range
-        switch request.sort {
-        case .user:
-            userMarks.add(
-                appID: appID, kindID: kindID, audience: audience, in: bytes, reason: request.reason, at: position)
-        case .device:
-            deviceMarks.add(
-                appID: appID, kindID: kindID, audience: audience, in: bytes, reason: request.reason, at: position)
-        case .widget, .everyone:
-            widgetMarks.add(
-                appID: appID, kindID: kindID, audience: audience, in: bytes, reason: request.reason, at: position)
-        }
     }
 }
 
@@ -314,35 +234,8 @@ extension BatchFold {
         return app
     }
 
-    private mutating func slot(of name: String) -> Int {
-        let bytes = Array(name.utf8)
-        return slot(of: 0..<bytes.count, in: bytes.span.bytes)
-    }
-
-    /// The slot of the app whose name lies in the bytes.
-    private mutating func slot(of name: Range<Int>, in bytes: RawSpan) -> Int {
-        let slot = appNames.number(of: name, in: bytes, tag: 0)
-        if slot < appSlots.count { return slot }
-        let app = registeredApp(String(decoding: appNames.key(slot), as: UTF8.self))
-        apps.append(app)
-        appSlots.append(
-            AppSlot(id: app?.id, isDiverted: app.map { divertedApps.contains($0.id) } ?? false, events: 0))
-        return slot
-    }
-
-    /// The id of the app's kind whose name lies in the bytes.
-    private mutating func kindID(of name: Range<Int>, in bytes: RawSpan, appID: Int32, slot: Int) -> Int32? {
-        let number = kindNames.number(of: name, in: bytes, tag: UInt64(UInt32(bitPattern: appID)))
-        if number < kindIDs.count { return kindIDs[number] }
-        let name = String(decoding: kindNames.key(number), as: UTF8.self)
-        var id: Int32?
-        if let app = apps[slot] { id = (try? kind(name, of: app, pointer: ""))?.id }
-        kindIDs.append(id)
-        return id
-    }
-
-    private mutating func app(_ name: String) throws(RejectedEvent.Reason) -> RegisteredApp {
-        guard let app = apps[slot(of: name)] else {
+    private func app(_ name: String) throws(RejectedEvent.Reason) -> RegisteredApp {
+        guard let app = registeredApp(name) else {
             throw RejectedEvent.Reason(
                 app: name, code: "unknownApp",
                 message:
@@ -364,14 +257,18 @@ extension BatchFold {
         return kind
     }
 
-    /// Ids of the kinds in scope; empty for all kinds of the app.
-    private func ids(of scope: KindScope, _ app: RegisteredApp) throws(RejectedEvent.Reason) -> [Int32] {
-        guard case .kinds(let names) = scope else { return [] }
-        var ids: [Int32] = []
-        ids.reserveCapacity(names.count)
-        for name in names {
-            ids.append(try kind(name, of: app, pointer: "/kinds").id)
-        }
+    /// Ids of the kinds in scope; one nil for all kinds of the app.
+    private func ids(of scope: KindScope, _ app: RegisteredApp) throws(RejectedEvent.Reason) -> [Int32?] {
+        guard case .kinds(let names) = scope else { return [nil] }
+        var ids: [Int32?] = []
+        for name in names { ids.append(try kind(name, of: app, pointer: "/kinds").id) }
         return ids
+    }
+}
+
+extension EventPosition {
+    /// Whether the position comes first in the order in which requests are written, which is log order in a partition.
+    func precedes(_ other: EventPosition) -> Bool {
+        (topic, partition, offset) < (other.topic, other.partition, other.offset)
     }
 }

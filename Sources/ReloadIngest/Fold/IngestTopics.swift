@@ -26,9 +26,24 @@ package struct IngestTopics: Hashable, Sendable {
     /// All names, in the order of ``EventPosition/topic``.
     package var all: [String] { [pushes, appChanges, widgets] + more.map(\.name) }
 
-    /// Sort of events that the topic with this index carries.
-    func carries(_ index: Int) -> EventTopic {
-        index < EventTopic.allCases.count
-            ? EventTopic.allCases[index] : more[index - EventTopic.allCases.count].carries
+    /// A topic that ingest reads.
+    struct Input: Sendable {
+        /// Index in ``IngestTopics/all``.
+        let index: Int16
+        let carries: EventTopic
+        /// Apps whose events it may carry; nil for any.
+        let apps: Set<Identifier>?
+
+        func allows(_ app: String) -> Bool { apps?.contains(Identifier(app)) ?? true }
+    }
+
+    /// The topics by name.
+    var inputs: [String: Input] {
+        let sorts = EventTopic.allCases + more.map(\.carries)
+        let inputs = zip(all, sorts).enumerated().map { index, topic in
+            let apps = allowedApps[topic.0].map { Set($0.map(Identifier.init)) }
+            return (topic.0, Input(index: Int16(index), carries: topic.1, apps: apps))
+        }
+        return Dictionary(inputs) { first, _ in first }
     }
 }

@@ -26,9 +26,9 @@ extension WorkerContext {
     }
 }
 
-extension FallbackResponse {
+extension ProviderAnswer {
     /// - Throws: ``ProviderFailure`` for an answer that is wrong as a whole.
-    static func parse(_ body: () throws(JSONError) -> FallbackResponse) throws(ProviderFailure) -> FallbackResponse {
+    static func parse(_ body: () throws(JSONError) -> Self) throws(ProviderFailure) -> Self {
         do throws(JSONError) {
             return try body()
         } catch {
@@ -38,11 +38,12 @@ extension FallbackResponse {
 }
 
 extension ProviderFailure {
-    /// The fault of one snapshot or placeholder of an answer; nil when it has none.
-    init?(_ outcome: FallbackOutcome) {
+    /// The fault of one element of an answer; nil when it has none.
+    init?<Value>(_ outcome: ElementOutcome<Value>) {
         switch outcome {
         case .value: return nil
-        case .failed(let code, let message): self.init(.provider, "\(code): \(message)")
+        case .failed(let code, let message, let retryAfter):
+            self.init(.provider, "\(code): \(message)", retryAfter: retryAfter)
         case .missing: self.init(.missing, "the answer leaves it out")
         case .duplicate: self.init(.duplicate, "the answer has it more than once")
         case .invalid(let error): self.init(.invalid, "\(error)")

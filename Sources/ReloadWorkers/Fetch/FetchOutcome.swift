@@ -26,30 +26,20 @@ struct FetchOutcome: Sendable {
     ///
     /// - Throws: ``ProviderFailure`` for an answer that is wrong as a whole.
     init(answer: [UInt8], to batch: FetchBatch, after fetchTime: Duration = .zero) throws(ProviderFailure) {
-        let response: ProviderResponse
-        do throws(JSONError) {
-            response = try ProviderResponse.parse(answer, requested: batch.requested)
-        } catch {
-            throw ProviderFailure(.invalid, "the answer is not what the contract says: \(error)")
+        let response = try ProviderResponse.parse { () throws(JSONError) in
+            try ProviderResponse.parse(answer, requested: batch.requested)
         }
         self.init()
         foreign = response.foreignCount
         fetched.reserveCapacity(batch.items.count)
         for (item, outcome) in zip(batch.items, response.outcomes) {
-            switch outcome {
-            case .timeline(let parsed):
+            if case .value(let parsed) = outcome {
                 fetched.append(
                     FetchedTimeline(
                         item: item, content: parsed.content, hash: parsed.hash, policy: parsed.policy,
                         lastEntry: parsed.lastEntryDate, lints: parsed.lints, fetchTime: fetchTime))
-            case .failed(let code, let message, let retryAfter):
-                failed.append((item, ProviderFailure(.provider, "\(code): \(message)", retryAfter: retryAfter)))
-            case .missing:
-                failed.append((item, ProviderFailure(.missing, "the answer leaves it out")))
-            case .duplicate:
-                failed.append((item, ProviderFailure(.duplicate, "the answer has it more than once")))
-            case .invalid(let error):
-                failed.append((item, ProviderFailure(.invalid, "\(error)")))
+            } else if let failure = ProviderFailure(outcome) {
+                failed.append((item, failure))
             }
         }
         for index in failed.indices { failed[index].failure.fetchTime = fetchTime }
@@ -65,12 +55,8 @@ extension FetchBatch {
     }
 
     fileprivate var requested: [RequestedTimeline] {
-        var fields: [Int32: VolatileFields] = [:]
-        return items.map { item in
-            if let known = fields[item.kind.id] { return RequestedTimeline(item.timeline.id, volatileFields: known) }
-            let made = VolatileFields(item.kind.definition.volatilePointers)
-            fields[item.kind.id] = made
-            return RequestedTimeline(item.timeline.id, volatileFields: made)
+        items.map {
+            RequestedTimeline($0.timeline.id, volatileFields: VolatileFields($0.kind.definition.volatilePointers))
         }
     }
 }

@@ -118,15 +118,8 @@ struct CanonicalEntry {
                     score = try reader.scanNumber().range
                 } else if reader.matches(key, "duration") {
                     guard try !reader.takeNull() else { continue }
-                    try reader.expect(.number)
-                    let token = try reader.scanNumber()
-                    let seconds = reader.value(of: token)
-                    guard seconds >= 0 else {
-                        throw reader.failure(
-                            .invalidValue, "expected seconds from 0, found a negative number",
-                            at: token.range.lowerBound)
-                    }
-                    duration = seconds > 0 ? token.range : nil
+                    let seconds = try reader.seconds()
+                    duration = seconds.value > 0 ? seconds.literal : nil
                 } else {
                     try reader.skip()
                 }

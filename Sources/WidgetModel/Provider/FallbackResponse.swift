@@ -1,109 +1,66 @@
-/// Outcome of one requested snapshot or placeholder.
-package enum FallbackOutcome: ElementOutcome {
-    /// Canonical JSON (RFC 8785) of the snapshot's entry, as it would lie in a timeline, or of the placeholder's content.
-    case value([UInt8])
-    /// The provider could not make it.
-    case failed(code: String, message: String)
-    /// The answer does not have it.
-    case missing
-    /// The answer has it more than once, so that none can be trusted.
-    case duplicate
-    /// The element is invalid; the pointer is into the answer.
-    case invalid(ModelError)
-}
-
 /// Answer to a request for snapshots or placeholders:
 /// `{"snapshots": [{"id", "entry"} | {"id", "error"}]}`, `{"placeholders": [{"id", "content"} | {"id", "error"}]}`.
-package typealias FallbackResponse = ProviderAnswer<FallbackOutcome>
+///
+/// A value is canonical JSON (RFC 8785) of the snapshot's entry, as it would lie in a timeline, or of the placeholder's
+/// content.
+package typealias FallbackResponse = ProviderAnswer<[UInt8]>
 
-extension ProviderAnswer where Outcome == FallbackOutcome {
-    /// Reads the answer to a request for snapshots; see ``init(_:in:list:requested:parser:)``.
+extension ProviderAnswer<[UInt8]> {
+    /// Reads the answer to a request for snapshots.
     package static func snapshots(
-        _ bytes: [UInt8], in range: Range<Int>? = nil, requested: [TimelineID], limits: ProviderLimits = .init()
+        _ bytes: [UInt8], requested: [TimelineID], limits: ProviderLimits = .init()
     ) throws(JSONError) -> FallbackResponse {
         try FallbackResponse(
-            bytes, in: range, list: "snapshots", requested: requested,
-            parser: FallbackParser(form: .entry, maximumBytes: limits.maximumContentBytes))
+            bytes, list: "snapshots", requested: requested,
+            parser: FallbackParser(
+                valueMember: "entry", isEntry: true, maximumBytes: limits.maximumContentBytes))
     }
 
     /// Reads the answer to a request for placeholders.
     package static func placeholders(
-        _ bytes: [UInt8], in range: Range<Int>? = nil, requested: [TimelineID]
+        _ bytes: [UInt8], requested: [TimelineID]
     ) throws(JSONError) -> FallbackResponse {
         try FallbackResponse(
-            bytes, in: range, list: "placeholders", requested: requested,
-            parser: FallbackParser(form: .content, maximumBytes: KindDefinition.maximumPlaceholderBytes))
+            bytes, list: "placeholders", requested: requested,
+            parser: FallbackParser(
+                valueMember: "content", isEntry: false, maximumBytes: KindDefinition.maximumPlaceholderBytes))
     }
 }
 
 /// Reads elements that hold one value or an error.
-struct FallbackParser: ElementParser {
-    enum Form {
-        /// An entry of a timeline.
-        case entry
-        /// The app's own JSON.
-        case content
-
-        /// The member that holds it.
-        var name: StaticString {
-            switch self {
-            case .entry: "entry"
-            case .content: "content"
-            }
-        }
-    }
-
-    let form: Form
-    /// Of the canonical form.
+private struct FallbackParser: ElementParser {
+    let valueMember: StaticString
+    /// Whether the value is an entry of a timeline; otherwise it is the app's own JSON.
+    let isEntry: Bool
+    /// Limit of the canonical form.
     let maximumBytes: Int
+    private var value: [UInt8] = []
 
-    func read(
-        from reader: inout JSONReader, requested: RequestedElements
-    ) throws(JSONError) -> (id: ElementID?, outcome: FallbackOutcome) {
-        try reader.expect(.object)
-        let offset = reader.position
-        var id: ElementID?
-        var value: [UInt8]?
-        var failure: ElementError?
-        var object = try reader.beginObject()
-        while let key = try reader.nextKey(&object) {
-            if reader.matches(key, "id") {
-                let token = try reader.stringToken()
-                id = requested.element(reader.utf8(of: token))
-            } else if reader.matches(key, form.name) {
-                value = try readValue(from: &reader)
-            } else if reader.matches(key, "error") {
-                guard try !reader.takeNull() else { continue }
-                failure = try ElementError(from: &reader)
-            } else {
-                try reader.skip()
-            }
-        }
-        switch (value, failure) {
-        case (let value?, nil):
-            return (id, .value(value))
-        case (nil, let failure?):
-            return (id, .failed(code: failure.code, message: failure.message))
-        case (nil, nil):
-            throw reader.missing("\(form.name)", inObjectAt: offset)
-        case (_?, _?):
-            throw reader.failure(.invalidValue, "has both \(form.name) and an error", at: offset)
-        }
+    init(valueMember: StaticString, isEntry: Bool, maximumBytes: Int) {
+        self.valueMember = valueMember
+        self.isEntry = isEntry
+        self.maximumBytes = maximumBytes
     }
 
-    /// Nil for `null`, as it stands beside an error.
-    private func readValue(from reader: inout JSONReader) throws(JSONError) -> [UInt8]? {
-        guard try !reader.takeNull() else { return nil }
-        _ = try reader.peek()
-        let offset = reader.position
-        var buffer: [UInt8] = []
-        switch form {
-        case .entry: _ = try CanonicalEntry(from: &reader, into: &buffer)
-        case .content: try reader.canonicalize(into: &buffer)
+    mutating func begin() { value = [] }
+
+    mutating func read(_ key: JSONStringToken, from reader: inout JSONReader) throws(JSONError) -> Bool {
+        guard reader.matches(key, valueMember) else {
+            try reader.skip()
+            return false
         }
-        guard buffer.count <= maximumBytes else {
+        guard try !reader.takeNull() else { return false }
+        let offset = reader.position
+        if isEntry {
+            _ = try CanonicalEntry(from: &reader, into: &value)
+        } else {
+            try reader.canonicalize(into: &value)
+        }
+        guard value.count <= maximumBytes else {
             throw reader.failure(.invalidValue, "more than \(maximumBytes) bytes", at: offset)
         }
-        return buffer
+        return true
     }
+
+    func finish(place: Int?, _ reader: inout JSONReader, at offset: Int) -> [UInt8] { value }
 }

@@ -1,75 +1,70 @@
 /// Outcome of one requested element of an answer.
-package protocol ElementOutcome: Hashable, Sendable {
+package enum ElementOutcome<Value: Hashable & Sendable>: Hashable, Sendable {
+    case value(Value)
+    /// The provider could not make it. `retryAfter` is at most a day.
+    case failed(code: String, message: String, retryAfter: Duration?)
     /// The answer does not have it.
-    static var missing: Self { get }
+    case missing
     /// The answer has it more than once, so that none can be trusted.
-    static var duplicate: Self { get }
+    case duplicate
     /// The element is invalid; the pointer is into the answer.
-    static func invalid(_ error: ModelError) -> Self
+    case invalid(ModelError)
 }
 
-/// Reads the elements of an answer's list, one after the other.
+/// Reads the values of an answer's elements, one after the other.
 protocol ElementParser {
-    associatedtype Outcome: ElementOutcome
+    associatedtype Value: Hashable, Sendable
 
-    /// Reads the next element: its id, if it has one, and its outcome.
-    mutating func read(
-        from reader: inout JSONReader, requested: RequestedElements
-    ) throws(JSONError) -> (id: ElementID?, outcome: Outcome)
+    /// Name of the member without which there is no value.
+    var valueMember: StaticString { get }
+
+    /// Begins an element.
+    mutating func begin()
+
+    /// Reads a member of the current element, except its id and its error.
+    ///
+    /// - Returns: whether the value's member was read.
+    mutating func read(_ key: JSONStringToken, from reader: inout JSONReader) throws(JSONError) -> Bool
+
+    /// Ends the current element and returns its value.
+    ///
+    /// - Parameters:
+    ///   - place: place of the element in the request; nil if it was not requested.
+    ///   - offset: index of the element in the reader's bytes.
+    mutating func finish(place: Int?, _ reader: inout JSONReader, at offset: Int) throws(JSONError) -> Value
 }
 
-/// Places of the elements that were asked for, by their ids. An id that was asked for twice has the first place.
-struct RequestedElements {
-    private var places: [TimelineID: Int] = [:]
-
-    init(_ ids: some Collection<TimelineID>) {
-        places.reserveCapacity(ids.count)
-        for (place, id) in ids.enumerated() where places[id] == nil { places[id] = place }
-    }
-
-    /// The requested element that an id in the answer names.
-    func element(_ id: ArraySlice<UInt8>) -> ElementID {
-        TimelineID(bytes: id).flatMap { places[$0] }.map(ElementID.requested) ?? .foreign(id)
-    }
-}
-
-/// The id of an element of an answer.
-enum ElementID {
-    /// Place of an element that was asked for.
-    case requested(Int)
-    /// Id that was not requested, as it is in the answer.
-    case foreign(ArraySlice<UInt8>)
-}
-
-/// A provider's answer to a batch, `{"<list>": [{"id", …}]}`, read without a tree.
-package struct ProviderAnswer<Outcome: ElementOutcome>: Sendable {
-    /// Of each requested element, in the order of the request.
-    package internal(set) var outcomes: [Outcome]
+/// A provider's answer to a batch, `{"<list>": [{"id", … | "error"}]}`, read without a tree.
+package struct ProviderAnswer<Value: Hashable & Sendable>: Sendable {
+    /// Outcomes of the requested elements, in the order of the request.
+    package private(set) var outcomes: [ElementOutcome<Value>]
     /// The first ids that were not requested, cut to a length fit for a log.
-    package internal(set) var foreignIDs: [String] = []
-    /// How many there are.
-    package internal(set) var foreignCount = 0
+    package private(set) var foreignIDs: [String] = []
+    /// Number of ids that were not requested.
+    package private(set) var foreignCount = 0
     /// Errors of the first elements whose id could not be read.
-    package internal(set) var unreadable: [ModelError] = []
+    package private(set) var unreadable: [ModelError] = []
 
-    /// How many foreign ids and unreadable elements are kept.
+    /// Places of the requested elements. An id that was asked for twice has the first place.
+    private let places: [TimelineID: Int]
+
+    /// Number of foreign ids and of unreadable elements that are kept.
     package static var keptComplaints: Int { 16 }
 
     /// Reads a body.
     ///
     /// An element that is JSON but not what it should be costs only that element; a body that is no JSON, or not an
-    /// object with the list, throws. Of a request that has an id twice, the first one gets the outcome.
+    /// object with the list, throws.
     ///
     /// - Parameters:
     ///   - list: name of the member with the elements.
-    ///   - requested: what was asked for.
+    ///   - requested: ids of the elements that were asked for.
     init<Parser: ElementParser>(
-        _ bytes: [UInt8], in range: Range<Int>?, list: StaticString, requested: some Collection<TimelineID>,
-        parser: Parser
-    ) throws(JSONError) where Parser.Outcome == Outcome {
-        let elements = RequestedElements(requested)
+        _ bytes: [UInt8], list: StaticString, requested: [TimelineID], parser: Parser
+    ) throws(JSONError) where Parser.Value == Value {
+        places = Dictionary(zip(requested, 0...)) { first, _ in first }
         outcomes = Array(repeating: .missing, count: requested.count)
-        var reader = JSONReader(bytes, in: range)
+        var reader = JSONReader(bytes)
         try reader.expect(.object)
         let offset = reader.position
         var hasList = false
@@ -87,7 +82,7 @@ package struct ProviderAnswer<Outcome: ElementOutcome>: Sendable {
                 _ = try reader.peek()
                 // So that many bad elements do not cost a reading of all before them each.
                 reader.origin = .init(start: reader.position, array: pointer, index: array.index)
-                try readElement(from: &reader, with: &parser, requested: elements)
+                try readElement(from: &reader, with: &parser)
             }
             reader.origin = nil
         }
@@ -96,34 +91,110 @@ package struct ProviderAnswer<Outcome: ElementOutcome>: Sendable {
     }
 
     private mutating func readElement<Parser: ElementParser>(
-        from reader: inout JSONReader, with parser: inout Parser, requested: RequestedElements
-    ) throws(JSONError) where Parser.Outcome == Outcome {
+        from reader: inout JSONReader, with parser: inout Parser
+    ) throws(JSONError) where Parser.Value == Value {
         let start = reader.checkpoint
         let offset = reader.position
-        let id: ElementID?
-        let outcome: Outcome
+        let id: ArraySlice<UInt8>?
+        let outcome: ElementOutcome<Value>
         var complaint: ModelError?
         do throws(JSONError) {
-            (id, outcome) = try parser.read(from: &reader, requested: requested)
+            (id, outcome) = try element(from: &reader, with: &parser)
         } catch {
             // A syntax error leaves no way to find the next element. After any other the brackets still tell.
             guard error.kind != .syntax else { throw error }
             reader.rewind(to: start)
-            id = reader.looseMember("id").map(requested.element)
+            id = reader.looseMember("id")
             try reader.looseSkip()
             complaint = error.modelError
             outcome = .invalid(error.modelError)
         }
-        switch id {
-        case .requested(let place):
+        if let place = place(of: id) {
             outcomes[place] = outcomes[place] == .missing ? outcome : .duplicate
-        case .foreign(let id):
+        } else if let id {
             foreignCount += 1
             guard foreignIDs.count < Self.keptComplaints else { return }
             foreignIDs.append(Text.printable(String(decoding: id.prefix(256), as: UTF8.self), maximum: 64))
-        case nil:
-            guard unreadable.count < Self.keptComplaints else { return }
+        } else if unreadable.count < Self.keptComplaints {
             unreadable.append(complaint ?? reader.missing("id", inObjectAt: offset).modelError)
         }
+    }
+
+    private func place(of id: ArraySlice<UInt8>?) -> Int? {
+        id.flatMap { TimelineID(bytes: $0) }.flatMap { places[$0] }
+    }
+
+    /// Reads the next element: its id, if it has one, and its outcome.
+    private func element<Parser: ElementParser>(
+        from reader: inout JSONReader, with parser: inout Parser
+    ) throws(JSONError) -> (id: ArraySlice<UInt8>?, outcome: ElementOutcome<Value>) where Parser.Value == Value {
+        try reader.expect(.object)
+        let offset = reader.position
+        var id: ArraySlice<UInt8>?
+        var hasValue = false
+        var failure: ElementOutcome<Value>?
+        parser.begin()
+        var object = try reader.beginObject()
+        while let key = try reader.nextKey(&object) {
+            if reader.matches(key, "id") {
+                let token = try reader.stringToken()
+                id = reader.utf8(of: token)
+            } else if reader.matches(key, "error") {
+                guard try !reader.takeNull() else { continue }
+                let error = try reader.elementError()
+                failure = .failed(code: error.code, message: error.message, retryAfter: error.retryAfter)
+            } else if try parser.read(key, from: &reader) {
+                hasValue = true
+            }
+        }
+        if let failure {
+            guard !hasValue else {
+                throw reader.failure(.invalidValue, "has both \(parser.valueMember) and an error", at: offset)
+            }
+            return (id, failure)
+        }
+        guard hasValue else { throw reader.missing("\(parser.valueMember)", inObjectAt: offset) }
+        return (id, .value(try parser.finish(place: place(of: id), &reader, at: offset)))
+    }
+}
+
+extension JSONReader {
+    /// A provider's error for one element: `{"code", "message", "retryAfter"?}`.
+    fileprivate mutating func elementError() throws(JSONError) -> (code: String, message: String, retryAfter: Duration?)
+    {
+        try expect(.object)
+        let offset = position
+        var code: String?
+        var message: String?
+        var retryAfter: Duration?
+        var object = try beginObject()
+        while let key = try nextKey(&object) {
+            if matches(key, "code") {
+                code = Text.printable(try string(), maximum: 256)
+            } else if matches(key, "message") {
+                message = Text.printable(try string(), maximum: 256)
+            } else if matches(key, "retryAfter") {
+                guard try !takeNull() else { continue }
+                let day = 86_400.0
+                retryAfter = .milliseconds(Int64(min(try seconds().value, day) * 1000))
+            } else {
+                try skip()
+            }
+        }
+        guard let code else { throw missing("code", inObjectAt: offset) }
+        guard let message else { throw missing("message", inObjectAt: offset) }
+        return (code, message, retryAfter)
+    }
+
+    /// A number of seconds, not negative, and its place in the bytes.
+    mutating func seconds() throws(JSONError) -> (value: Double, literal: Range<Int>) {
+        try expect(.number)
+        let token = try scanNumber()
+        let value = value(of: token)
+        guard value >= 0 else {
+            throw failure(
+                .invalidValue, "expected seconds from 0, found a negative number", at: token.range.lowerBound)
+        }
+        return (value, token.range)
     }
 }

@@ -8,57 +8,40 @@ struct TimelineParser: ElementParser {
     /// Canonical form of the current timeline up to the entries that were read, in the order in which they came.
     private var content: [UInt8] = []
     private var entries: [CanonicalEntry] = []
+    private var policy: ReloadPolicy?
     /// Capacity of the next timeline's content: a little more than the last one took.
     private var capacity = 1024
 
     private static let start = Array("{\"entries\":[".utf8)
+
+    let valueMember: StaticString = "entries"
 
     init(limits: ProviderLimits, requested: [RequestedTimeline]) {
         self.limits = limits
         self.requested = requested
     }
 
-    /// Reads the next element: its id, if it has one, and its outcome.
-    mutating func read(
-        from reader: inout JSONReader, requested elements: RequestedElements
-    ) throws(JSONError) -> (id: ElementID?, outcome: ProviderOutcome) {
-        try reader.expect(.object)
-        let offset = reader.position
-        var id: ElementID?
-        var policy: ReloadPolicy?
-        var hasEntries = false
-        var failure: ProviderOutcome?
-        var object = try reader.beginObject()
-        while let key = try reader.nextKey(&object) {
-            if reader.matches(key, "id") {
-                let token = try reader.stringToken()
-                id = elements.element(reader.utf8(of: token))
-            } else if reader.matches(key, "policy") {
-                guard try !reader.takeNull() else { continue }
-                policy = try reader.reloadPolicy()
-            } else if reader.matches(key, "entries") {
-                guard try !reader.takeNull() else { continue }
-                try readEntries(from: &reader)
-                hasEntries = true
-            } else if reader.matches(key, "error") {
-                guard try !reader.takeNull() else { continue }
-                failure = try ElementError(from: &reader).outcome
-            } else {
-                try reader.skip()
-            }
+    mutating func begin() { policy = nil }
+
+    mutating func read(_ key: JSONStringToken, from reader: inout JSONReader) throws(JSONError) -> Bool {
+        if reader.matches(key, "policy") {
+            policy = try reader.takeNull() ? nil : try reader.reloadPolicy()
+        } else if reader.matches(key, "entries") {
+            guard try !reader.takeNull() else { return false }
+            try readEntries(from: &reader)
+            return true
+        } else {
+            try reader.skip()
         }
-        if let failure {
-            guard !hasEntries else {
-                throw reader.failure(.invalidValue, "has both entries and an error", at: offset)
-            }
-            return (id, failure)
-        }
-        guard hasEntries else { throw reader.missing("entries", inObjectAt: offset) }
+        return false
+    }
+
+    mutating func finish(
+        place: Int?, _ reader: inout JSONReader, at offset: Int
+    ) throws(JSONError) -> ParsedTimeline {
         guard let policy else { throw reader.missing("policy", inObjectAt: offset) }
-        // Only now, for the id may come last.
-        var volatileFields = VolatileFields.none
-        if case .requested(let place) = id { volatileFields = requested[place].volatileFields }
-        return (id, .timeline(try timeline(policy, volatileFields, reader: &reader, offset: offset)))
+        let volatileFields = place.map { requested[$0].volatileFields } ?? .none
+        return try timeline(policy, volatileFields, reader: &reader, offset: offset)
     }
 
     // MARK: Entries
@@ -89,7 +72,8 @@ struct TimelineParser: ElementParser {
         guard !zip(entries, entries.dropFirst()).allSatisfy({ $0.date <= $1.date }) else { return }
         var sorted = Self.start
         sorted.reserveCapacity(content.capacity)
-        entries = StableOrder.indices(of: entries, by: \.date).map { index in
+        let order = entries.indices.sorted { (entries[$0].date, $0) < (entries[$1].date, $1) }
+        entries = order.map { index in
             if sorted.count > Self.start.count { sorted.append(UInt8(ascii: ",")) }
             let moved = entries[index].moved(to: sorted.count)
             sorted.append(contentsOf: content[entries[index].range])
@@ -131,7 +115,7 @@ struct TimelineParser: ElementParser {
             if index > 0 { form.append(UInt8(ascii: ",")) }
             form.append(contentsOf: CanonicalEntry.start)
             let start = entry.range.lowerBound + CanonicalEntry.start.count
-            try volatileFields.appendRest(ofContentIn: content, start..<entry.contentEnd, to: &form)
+            form.append(contentsOf: try volatileFields.canonicalRest(of: content, in: start..<entry.contentEnd))
             form.append(contentsOf: content[entry.contentEnd..<entry.range.upperBound])
         }
         return form

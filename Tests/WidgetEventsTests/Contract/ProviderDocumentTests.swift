@@ -91,7 +91,7 @@ struct ProviderDocumentTests {
                 #expect(response.outcomes.count == ids.count && response.foreignCount == 0)
                 for outcome in response.outcomes {
                     switch outcome {
-                    case .timeline, .failed: break
+                    case .value, .failed: break
                     case .missing, .duplicate, .invalid: Issue.record("\(outcome)")
                     }
                 }

@@ -1,4 +1,5 @@
 import Foundation
+import Fuzzing
 import TestSupport
 import Testing
 import WidgetModel
@@ -108,7 +109,7 @@ struct SchemaTests {
             #expect(response.outcomes.count == ids.count && response.foreignCount == 0)
             for outcome in response.outcomes {
                 switch outcome {
-                case .timeline: sorts.insert("timeline")
+                case .value: sorts.insert("timeline")
                 case .failed: sorts.insert("failed")
                 case .missing, .duplicate, .invalid: Issue.record("\(outcome)")
                 }

@@ -19,7 +19,7 @@ struct FallbackResponseTests {
             bytes(#"{"placeholders":[\#(elements)]}"#), requested: [one, two, three])
     }
 
-    private func value(_ text: String) -> FallbackOutcome { .value(bytes(text)) }
+    private func value(_ text: String) -> ElementOutcome<[UInt8]> { .value(bytes(text)) }
 
     private let entry = #"{"date":"2020-06-22T10:00:00Z","content":1}"#
 
@@ -35,7 +35,7 @@ struct FallbackResponseTests {
         let timeline = try ProviderResponse.parse(
             bytes(#"{"timelines":[{"id":"\#(one)","policy":"never","entries":[\#(raw)]}]}"#),
             requested: [RequestedTimeline(one)])
-        guard case .timeline(let parsed) = timeline.outcomes[0] else {
+        guard case .value(let parsed) = timeline.outcomes[0] else {
             Issue.record("\(timeline.outcomes)")
             return
         }
@@ -51,7 +51,10 @@ struct FallbackResponseTests {
                 #"{"id":"\#(TimelineID(high: 9, low: 9))","entry":\#(entry)}"#,
                 #"{"id":"nobody","entry":\#(entry)}"#, #"{"entry":\#(entry)}"#,
             ].joined(separator: ","))
-        #expect(response.outcomes == [.missing, .failed(code: "busy", message: "later please"), .duplicate])
+        #expect(
+            response.outcomes == [
+                .missing, .failed(code: "busy", message: "later please", retryAfter: .seconds(5)), .duplicate,
+            ])
         #expect(response.foreignCount == 2 && response.foreignIDs.last == "nobody")
         #expect(
             response.unreadable == [
@@ -94,7 +97,8 @@ struct FallbackResponseTests {
             ].joined(separator: ","))
         #expect(
             response.outcomes == [
-                value(#"{"a":"\u0000","b":1}"#), value(#""text""#), .failed(code: "none", message: "m"),
+                value(#"{"a":"\u0000","b":1}"#), value(#""text""#),
+                .failed(code: "none", message: "m", retryAfter: nil),
             ])
         let none = try placeholders(#"{"id":"\#(one)","content":null}"#)
         #expect(
@@ -115,7 +119,7 @@ struct FallbackResponseTests {
             Issue.record("\(response.outcomes)")
             return
         }
-        func content(_ count: Int) throws -> FallbackOutcome {
+        func content(_ count: Int) throws -> ElementOutcome<[UInt8]> {
             try placeholders(#"{"id":"\#(one)","content":"\#(String(repeating: "x", count: count))"}"#).outcomes[0]
         }
         #expect(try content(65_534) == .value(Array(#"""#.utf8) + Array(repeating: 120, count: 65_534) + [34]))

@@ -25,7 +25,7 @@ struct ProviderResponseTests {
     }
 
     private func accepted(_ response: ProviderResponse, _ index: Int = 0) -> ParsedTimeline? {
-        guard case .timeline(let timeline) = response.outcomes[index] else { return nil }
+        guard case .value(let timeline) = response.outcomes[index] else { return nil }
         return timeline
     }
 
@@ -230,11 +230,11 @@ struct ProviderResponseTests {
 
     @Test func limits() throws {
         let limits = ProviderLimits(maximumEntries: 3, maximumContentBytes: 400)
-        func answer(_ entries: [String]) throws -> ProviderOutcome {
+        func answer(_ entries: [String]) throws -> ElementOutcome<ParsedTimeline> {
             let list = entries.joined(separator: ",")
             return try parse(wrapped(element(#""policy":"atEnd","entries":[\#(list)]"#)), limits: limits).outcomes[0]
         }
-        guard case .timeline = try answer([entry, entry, entry]) else {
+        guard case .value = try answer([entry, entry, entry]) else {
             Issue.record("three refused")
             return
         }
@@ -389,7 +389,7 @@ struct ProviderResponseTests {
             else { continue }
             whole += 1
             for outcome in response.outcomes {
-                guard case .timeline(let timeline) = outcome else { continue }
+                guard case .value(let timeline) = outcome else { continue }
                 // Whatever is accepted is a whole, canonical timeline.
                 guard let value = try? JSONValue.parse(timeline.content), value.canonicalBytes == timeline.content,
                     (try? Timeline(stored: timeline.content))?.entries.count == timeline.entryCount

@@ -111,7 +111,7 @@ struct DesignPartATests {
             bytes(#"{"timelines":[\#(elements.joined(separator: ","))]}"#), requested: ids.map { RequestedTimeline($0) }
         )
         for (outcome, hero) in zip(response.outcomes, heroes) {
-            guard case .timeline(let parsed) = outcome else {
+            guard case .value(let parsed) = outcome else {
                 Issue.record("\(outcome)")
                 continue
             }
@@ -131,7 +131,7 @@ struct DesignPartBTests {
         let text =
             #"{"timelines":[{"id":"\#(id)","policy":\#(policy),"entries":[\#(entries.joined(separator: ","))]}]}"#
         let response = try ProviderResponse.parse(bytes(text), requested: [RequestedTimeline(id)])
-        guard case .timeline(let parsed) = response.outcomes[0] else {
+        guard case .value(let parsed) = response.outcomes[0] else {
             throw ModelError(message: "\(response.outcomes[0])")
         }
         return (parsed, try Timeline(stored: parsed.content))

@@ -256,7 +256,7 @@ struct DesignPartHTests {
                 #"{"timelines":[{"id":"\#(id)","policy":\#(policy),"entries":[{"date":"2020-06-22T10:00:00Z","#
                 + #""content":\#(content)}]}]}"#
             let response = try ProviderResponse.parse(bytes(text), requested: [RequestedTimeline(id)])
-            guard case .timeline(let parsed) = response.outcomes[0] else { return nil }
+            guard case .value(let parsed) = response.outcomes[0] else { return nil }
             return parsed.hash
         }
         let first = try #require(try hash(#"{"after":"2020-06-22T11:00:00Z"}"#, content: #"{"sky":"blue"}"#))
