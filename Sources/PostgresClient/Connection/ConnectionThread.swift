@@ -4,7 +4,8 @@ import Synchronization
 /// A connection and the thread that it lives on: callers queue calls, the thread runs them one after the other with
 /// blocking waits, and between them watches the socket, so that a lost connection is noticed while idle.
 final class ConnectionThread: Sendable {
-    /// Callbacks of the owner, called on the thread: `opened` at most once, then `closed` exactly once.
+    /// Callbacks of the owner, called on the thread: `opened` once if the connection is made, then `closed` once. Calls that
+    /// were queued fail before that.
     struct Events: Sendable {
         var opened: @Sendable () -> Void = {}
         var notified: @Sendable (_ channel: String, _ payload: String) -> Void = { _, _ in }
@@ -174,19 +175,18 @@ extension ConnectionThread {
     }
 
     private func main(configuration: PostgresConfiguration, logger: Logger, events: Events) {
-        var ending: PostgresError?
         do throws(PostgresError) {
             let driver = try ConnectionDriver(
                 connecting: configuration, logger: logger, thread: self, notified: events.notified)
             state.withLock { $0.socket = driver.socket }
-            defer { state.withLock { $0.socket = nil } }
             events.opened()
-            ending = serve(driver)
+            let ending = serve(driver)
+            state.withLock { $0.socket = nil }
+            close(because: ending ?? PostgresError(.shutdown, "the connection was closed"))
+            events.closed(ending)
         } catch {
-            ending = error.kind == .shutdown ? nil : error
+            close(because: error)
         }
-        close(because: ending ?? PostgresError(.shutdown, "the connection was closed"))
-        events.closed(ending)
     }
 
     /// Runs calls until told to stop, or until the connection is lost; answers why.

@@ -62,6 +62,6 @@ package struct PostgresListener: Sendable {
         }
         connected()
         notified(.reconnected)
-        for await case let error? in endings { throw error }
+        if let error = await endings.first(where: { _ in true }) ?? nil { throw error }
     }
 }
