@@ -13,6 +13,11 @@ final class Pipeline: Sendable {
         case settle([TimelineSettlement], [Int32: RegisteredKind], until: Duration)
         case collect([CollectItem], until: Duration)
         case decideAgain([WaitingTimeline])
+
+        /// Bulk work leaves the processors to timelines that a person waits for.
+        var priority: TaskPriority? {
+            if case .fetch(let batch) = self, !batch.lane.isUrgent { .utility } else { nil }
+        }
     }
 
     let context: WorkerContext
