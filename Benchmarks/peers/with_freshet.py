@@ -1,10 +1,11 @@
-"""Freshet: `freshet run --role all` of the program that FRESHET names, one process; settings are the defaults
+"""Freshet: `freshet run --role all` of the program that FRESHET names, or with PROCESSES=2 ingest and workers apart; settings are the defaults
 but for names and addresses, and what the environment has beside them (FRESHET_WORKERS_CONCURRENCY, ...).
 It keeps its state in tables of its own and goes on by itself when a policy's time comes, so setup registers
 the kinds (developer mode: no budget, no spacing), imports the widgets and lets the workers render each once;
 what these publish goes to a topic that nobody reads."""
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -104,5 +105,9 @@ def setup():
 if __name__ == "__main__":
     if sys.argv[1:] == ["setup"]:
         setup()
-    else:
+    elif E.get("PROCESSES", "1") == "1":
         os.execve(E["FRESHET"], ["freshet", "run", "--role", "all"], settings())
+    else:
+        roles = [subprocess.Popen([E["FRESHET"], "run", "--role", role], env=settings()) for role in ("ingest", "workers")]
+        signal.signal(signal.SIGTERM, lambda *_: [role.terminate() for role in roles])
+        sys.exit(max(role.wait() for role in roles))
