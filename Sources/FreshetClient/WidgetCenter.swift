@@ -31,9 +31,7 @@ public final class WidgetCenter: Service {
     private let admission: Mutex<Admission>
 
     /// Connects in the background. The first call fails if the brokers cannot be reached.
-    public init(
-        app: String, configuration: WidgetCenterConfiguration, logger: Logger
-    ) throws(WidgetCenterError) {
+    public init(app: String, configuration: WidgetCenterConfiguration, logger: Logger) throws(WidgetCenterError) {
         try WidgetEvent.check(app, "app")
         try configuration.check()
         self.app = app

@@ -42,10 +42,10 @@ package final class APIService: Service {
     /// - Throws: ``UnusableKeys`` if the keys of tokens cannot be read at the start.
     package func run() async throws {
         if let keys = resources.keys {
-            do throws(TokenKeyStore.Unreadable) {
+            do {
                 try await keys.load()
             } catch {
-                throw UnusableKeys(description: error.description)
+                throw UnusableKeys(description: "\(error)")
             }
         }
         let application = Application(

@@ -7,16 +7,18 @@ package final class HealthService: Service {
     private let host: String
     private let port: Int
     private let routes: HealthRoutes
-    private let metrics: MetricsPage
+    private let metrics: @Sendable () -> String
     private let times: ConnectionTimes
     private let onListening: @Sendable (Int) -> Void
     private let logger: Logger
 
     /// - Parameters:
     ///   - port: 0 lets the system choose.
+    ///   - metrics: the page at `/metrics`; called at each request, must be quick and do no I/O.
     ///   - onListening: called with the port once the service listens.
     package init(
-        host: String, port: Int, readiness: Readiness, liveness: Liveness, metrics: MetricsPage = MetricsPage(),
+        host: String, port: Int, readiness: Readiness, liveness: Liveness,
+        metrics: @escaping @Sendable () -> String = { "" },
         times: ConnectionTimes = ConnectionTimes(receive: .seconds(5)), logger: Logger,
         onListening: @escaping @Sendable (Int) -> Void = { _ in }
     ) {
@@ -40,8 +42,8 @@ package final class HealthService: Service {
         routes.add(to: router)
         router.onGet("metrics") { [metrics] _, _ in
             Response(
-                status: .ok, headers: [.contentType: MetricsPage.contentType],
-                body: ResponseBody(byteBuffer: ByteBuffer(string: metrics.text)))
+                status: .ok, headers: [.contentType: PrometheusText.contentType],
+                body: ResponseBody(byteBuffer: ByteBuffer(string: metrics())))
         }
         let application = Application(
             serving: router, host: host, port: port, times: times, logger: logger, onListening: onListening)

@@ -45,6 +45,33 @@ package struct EventDecoder: Sendable {
         }
     }
 
+    /// Decodes a message whose parts are not in one array.
+    ///
+    /// - Parameter topics: topics that may carry the event.
+    package func decode(
+        _ value: [UInt8], headers: [(name: String, value: String)], topics: [EventTopic] = EventTopic.allCases
+    ) throws(EventError) -> DecodedEvent {
+        var bytes = value
+        var attributes = EventAttributes()
+        for header in headers {
+            let start = bytes.count
+            bytes += header.name.utf8
+            let middle = bytes.count
+            bytes += header.value.utf8
+            attributes.note(name: start..<middle, value: middle..<bytes.count, in: bytes)
+        }
+        var last = EventError(code: .unknownType, message: "unknown event type")
+        for topic in topics {
+            do throws(EventError) {
+                return try decodeMessage(bytes, 0..<value.count, attributes, topic)
+            } catch {
+                last = error
+                guard error.code == .wrongTopic else { throw error }
+            }
+        }
+        throw last
+    }
+
     private func decodeMessage(
         _ bytes: [UInt8], _ value: Range<Int>?, _ attributes: EventAttributes, _ topic: EventTopic
     ) throws(EventError) -> DecodedEvent {

@@ -25,7 +25,7 @@ extension RegisteredKind {
         [
             "app": .string(app), "kind": .string(definition.name), "displayName": .string(definition.displayName),
             "description": .string(definition.description),
-            "families": .array(definition.families.map { .string($0.name) }),
+            "families": .texts(definition.families.map(\.name)),
             "accentColor": .text(definition.accentColor), "backgroundColor": .text(definition.backgroundColor),
             "placeholder": definition.placeholder,
         ]
@@ -35,9 +35,9 @@ extension RegisteredKind {
 extension KindMove {
     fileprivate var json: JSONValue {
         [
-            "startedAt": .string(startedAt.rfc3339), "pass": .count(pass),
-            "passBeginsAt": .string(passBeginsAt.rfc3339),
-            "passProgress": JSONNumber((passProgress * 1000).rounded() / 1000).map { .number($0) } ?? .null,
+            "startedAt": .time(startedAt), "pass": .count(pass),
+            "passBeginsAt": .time(passBeginsAt),
+            "passProgress": .rounded(passProgress),
             "movedInPass": .count(moved), "moved": .count(movedInAll),
         ]
     }
@@ -48,9 +48,9 @@ extension KindChange {
     package var json: JSONValue {
         var object: JSONObject = [
             "app": .string(app), "kind": .string(kind), "action": .string(action.rawValue),
-            "fields": .array(fields.map { .string($0) }),
+            "fields": .texts(fields),
         ]
-        object["moving"] = moving.map { .number(JSONNumber($0)) }
+        object["moving"] = moving.map { .count($0) }
         return .object(object)
     }
 }
@@ -89,10 +89,7 @@ extension WidgetStore.SecretRotation {
 
 extension Erasure {
     package var json: JSONValue {
-        [
-            "widgets": .count(widgets), "timelines": .count(timelines),
-            "deadLetters": .count(deadLetters),
-        ]
+        ["widgets": .count(widgets), "timelines": .count(timelines), "deadLetters": .count(deadLetters)]
     }
 }
 
@@ -104,7 +101,7 @@ extension DeadLetterSummary {
             "error": .string(error), "pointer": .text(pointer), "topic": .string(topic),
             "partition": .count(partition), "offset": .count(offset),
             "bytes": .count(bytes), "state": .string(state.rawValue),
-            "receivedAt": .string(receivedAt.rfc3339), "forwardedAt": .time(forwardedAt),
+            "receivedAt": .time(receivedAt), "forwardedAt": .time(forwardedAt),
             "unforwardableAt": .time(unforwardableAt), "forwardError": .text(forwardError),
             "replays": .count(replays), "lastReplayAt": .time(lastReplayAt),
             "replayedAt": .time(replayedAt), "discardedAt": .time(discardedAt),
@@ -121,7 +118,7 @@ extension WidgetDetail {
             "configuration": configuration.flatMap { try? JSONValue.parse($0) } ?? .null,
             "environment": ["locale": .string(environment.locale), "timeZone": .string(environment.timeZone)],
             "timeline": .text(timelineID?.description), "removed": .bool(timelineID == nil),
-            "placedAt": .string(placedAt.rfc3339), "changedAt": .string(changedAt.rfc3339),
+            "placedAt": .time(placedAt), "changedAt": .time(changedAt),
             "lastViewedAt": .time(viewedAt), "views": .count(views),
         ]
     }

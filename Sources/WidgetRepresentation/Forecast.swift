@@ -34,8 +34,7 @@ package struct Forecast: Sendable {
                 providers.firstIndex { Text.equal($0.app, row.app) && Text.equal($0.url, row.provider) }
                 ?? providers.endIndex
             if index == providers.endIndex {
-                providers.append(
-                    Provider(app: row.app, url: row.provider, hours: Array(repeating: 0, count: hours)))
+                providers.append(Provider(app: row.app, url: row.provider, hours: Array(repeating: 0, count: hours)))
             }
             providers[index].add(row)
         }
@@ -60,7 +59,7 @@ package struct Forecast: Sendable {
     private func json(_ provider: Provider) -> JSONValue {
         [
             "app": .string(provider.app), "provider": .string(provider.url),
-            "kinds": .array(provider.kinds.map { .string($0) }), "now": .count(provider.now),
+            "kinds": .texts(provider.kinds), "now": .count(provider.now),
             "hours": .array(
                 provider.hours.enumerated().map { hour, reloads in
                     ["from": .string(begin(of: hour).rfc3339), "reloads": .count(reloads)]

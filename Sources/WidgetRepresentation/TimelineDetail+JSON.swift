@@ -55,7 +55,7 @@ extension FallbackContent {
     package var encoded: [UInt8] {
         switch self {
         case .snapshot(let entry, let storedAt):
-            (["state": "snapshot", "storedAt": .string(storedAt.rfc3339)] as JSONValue).encoded.splicing([
+            (["state": "snapshot", "storedAt": .time(storedAt)] as JSONValue).encoded.splicing([
                 ("entry", ArraySlice(entry.utf8))
             ])
         case .placeholder(let content, let fetchedAt):

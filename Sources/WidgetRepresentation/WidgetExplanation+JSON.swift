@@ -30,8 +30,7 @@ extension WidgetExplanation {
             object["lastFetch"] = facts.fetchJSON
             object["age"] = .seconds(facts.age)
             object["lane"] = .string(facts.lane.name)
-            object["lease"] =
-                facts.lease.map { ["claim": .count($0.token), "endsAt": .time($0.endsAt)] } ?? .null
+            object["lease"] = facts.lease.map { ["claim": .count($0.token), "endsAt": .time($0.endsAt)] } ?? .null
             object["pausedAt"] = ["kind": .time(facts.kindPausedAt), "app": .time(facts.appPausedAt)]
             object["shows"] = timeline.shownJSON
         } else {

@@ -15,7 +15,7 @@ struct RemovedKeyTests {
         init(_ tokens: TestTokens) { bytes = Mutex(tokens.jwks.encoded) }
 
         func store() -> TokenKeyStore {
-            TokenKeyStore(logger: quiet) { () async throws(TokenKeyStore.Unreadable) in self.bytes.withLock { $0 } }
+            TokenKeyStore(logger: quiet) { self.bytes.withLock { $0 } }
         }
     }
 

@@ -88,7 +88,7 @@ struct TestTokens: Sendable {
 
     func store(logger: Logger = quiet) -> TokenKeyStore {
         let bytes = jwks.encoded
-        return TokenKeyStore(logger: logger) { () async throws(TokenKeyStore.Unreadable) in bytes }
+        return TokenKeyStore(logger: logger) { bytes }
     }
 
     func token(

@@ -96,7 +96,7 @@ struct TenancyMatrixTests {
         APIService(
             configuration: APIConfiguration(), store: WidgetStore(pool: pool),
             resources: APIResources(
-                keys: TokenKeyStore(logger: quiet) { () async throws(TokenKeyStore.Unreadable) in [] }),
+                keys: TokenKeyStore(logger: quiet) { [] }),
             readiness: Readiness(checks: []), logger: quiet)
     }
 

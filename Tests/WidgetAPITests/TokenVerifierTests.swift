@@ -19,6 +19,10 @@ private final class SetClock: Sendable {
 
 @Suite("tokens", .tags(.api), .timeLimit(.patience))
 struct TokenVerifierTests {
+    private struct Gone: Error, CustomStringConvertible {
+        let description = "gone"
+    }
+
     private static let start = Timestamp(rfc3339: "2026-06-01T12:00:00Z") ?? .distantPast
 
     private struct Bench: Sendable {
@@ -200,9 +204,9 @@ struct TokenVerifierTests {
     func reload() async throws {
         let first = try await TestTokens.make()
         let second = try await TestTokens.make()
-        let file = Mutex<Result<[UInt8], TokenKeyStore.Unreadable>>(.success(first.jwks.encoded))
+        let file = Mutex<Result<[UInt8], any Error>>(.success(first.jwks.encoded))
         let log = RecordedLog(level: .warning)
-        let store = TokenKeyStore(logger: log.logger) { () async throws(TokenKeyStore.Unreadable) in
+        let store = TokenKeyStore(logger: log.logger) {
             try file.withLock { $0 }.get()
         }
         try await store.load()
@@ -220,7 +224,7 @@ struct TokenVerifierTests {
             #expect(try await isGood(first))
         }
         #expect(log.count(of: "cannot be replaced") == 3)
-        file.withLock { $0 = .failure(TokenKeyStore.Unreadable("gone")) }
+        file.withLock { $0 = .failure(Gone()) }
         await store.check()
         await store.check()
         #expect(log.count(of: "gone") == 1)

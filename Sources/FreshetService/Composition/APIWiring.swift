@@ -3,7 +3,7 @@ import Foundation
 import KafkaClient
 import Logging
 import ServiceLifecycle
-package import WidgetAPI
+import WidgetAPI
 import WidgetEvents
 import WidgetModel
 import WidgetRepresentation
@@ -43,9 +43,7 @@ struct APIWiring: Sendable {
         }
         var resources = APIResources(
             keys: settings.api.keys.map { path in
-                TokenKeyStore(logger: logger) { () async throws(TokenKeyStore.Unreadable) in
-                    try await TokenKeyFile.read(path: path)
-                }
+                TokenKeyStore(logger: logger) { try await TokenKeyFile.read(path: path) }
             },
             events: events,
             lookup: EventLookup(
@@ -61,18 +59,12 @@ struct APIWiring: Sendable {
 
 package enum TokenKeyFile {
     /// Reads it on a thread that may block.
-    package static func read(path: String) async throws(TokenKeyStore.Unreadable) -> [UInt8] {
-        let result = await withCheckedContinuation {
-            (continuation: CheckedContinuation<Result<[UInt8], TokenKeyStore.Unreadable>, Never>) in
+    package static func read(path: String) async throws -> [UInt8] {
+        try await withCheckedThrowingContinuation { continuation in
             DispatchQueue.global().async {
-                do throws(BoundedFile.Unreadable) {
-                    let text = try BoundedFile.read(path: path, maximumBytes: TokenKeys.maximumBytes)
-                    continuation.resume(returning: .success(Array(text.utf8)))
-                } catch {
-                    continuation.resume(returning: .failure(TokenKeyStore.Unreadable(error.message)))
-                }
+                continuation.resume(
+                    with: Result { Array(try BoundedFile.read(path: path, maximumBytes: TokenKeys.maximumBytes).utf8) })
             }
         }
-        return try result.get()
     }
 }

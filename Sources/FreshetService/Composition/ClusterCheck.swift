@@ -59,9 +59,7 @@ package struct ClusterCheck: Sendable {
         }
     }
 
-    private static func replace(
-        by id: String, keepingPositions: Bool, on connection: PostgresConnection
-    ) async throws {
+    private static func replace(by id: String, keepingPositions: Bool, on connection: PostgresConnection) async throws {
         _ = try await connection.execute(.replaceCluster(id))
         if !keepingPositions { _ = try await connection.execute(.forgetPositions()) }
     }

@@ -56,16 +56,14 @@ extension FreshetNode {
         }
 
         func producer() throws(KafkaError) -> KafkaProducer {
-            try KafkaProducer(
-                configuration: kafka, deliveryTimeout: settings.kafka.deliveryTimeout, logger: logger)
+            try KafkaProducer(configuration: kafka, deliveryTimeout: settings.kafka.deliveryTimeout, logger: logger)
         }
 
         /// Publishes what is decided, if that is wanted; to be stopped after those who decide.
         func decisions(publishingTo producer: KafkaProducer) -> DecisionLog? {
             guard settings.workers.publishDecisions else { return nil }
             return DecisionLog(
-                publisher: KafkaTimelinePublisher(
-                    producer: producer, deliveryTimeout: settings.kafka.deliveryTimeout),
+                publisher: KafkaTimelinePublisher(producer: producer, deliveryTimeout: settings.kafka.deliveryTimeout),
                 topic: settings.topics.decisions, inputs: settings.topics.inputs, logger: logger)
         }
 
@@ -149,7 +147,8 @@ extension FreshetNode {
         }
 
         func health(
-            on number: Int, port: ListeningPort, readiness: Readiness, liveness: Liveness, metrics: MetricsPage
+            on number: Int, port: ListeningPort, readiness: Readiness, liveness: Liveness,
+            metrics: @escaping @Sendable () -> String
         ) -> any Service {
             let host = settings.health.host
             let service = HealthService(

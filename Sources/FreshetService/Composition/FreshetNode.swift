@@ -108,7 +108,7 @@ package final class FreshetNode: Sendable {
         unassigned = ingest?.assignment.mark(.timelines)
 
         let observed = observer.map {
-            NodeObservation(
+            NodeMetrics(
                 registry: $0, settings: settings.metrics, roles: roles, pool: pool, directory: wiring.directory,
                 ingest: ingest?.service, workers: roles.runsWorkers ? statistics : nil, logger: logger)
         }
@@ -118,7 +118,7 @@ package final class FreshetNode: Sendable {
             front.append(
                 wiring.health(
                     on: number, port: healthPort, readiness: readiness, liveness: liveness,
-                    metrics: observed?.page ?? MetricsPage()))
+                    metrics: { [observed] in observed?.page ?? "" }))
         }
         if let port {
             front += wiring.api(publishingTo: producer, port: port, readiness: readiness, liveness: liveness)
@@ -154,9 +154,7 @@ package final class FreshetNode: Sendable {
         return [NodeService(parts: front + [prepared], release: release, logger: logger)]
     }
 
-    private static func kafka(
-        _ settings: Settings, _ logger: Logger
-    ) throws -> (KafkaConfiguration, EmbeddedKafka?) {
+    private static func kafka(_ settings: Settings, _ logger: Logger) throws -> (KafkaConfiguration, EmbeddedKafka?) {
         guard settings.kafka.embedded else { return (try settings.requiredKafka(), nil) }
         let embedded = try EmbeddedCluster.start(
             topics: settings.topics.embedded, partitions: settings.kafka.embeddedPartitions, logger: logger)

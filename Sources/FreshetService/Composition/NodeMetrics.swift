@@ -1,187 +1,139 @@
+import Logging
 import Metrics
 import PostgresClient
 import ReloadIngest
 import ReloadWorkers
 import Synchronization
+import Tracing
+package import WidgetAPI
 import WidgetModel
 import WidgetStore
 
-/// Hands what the parts of this process have counted on to swift-metrics: at every scrape, from memory.
+/// The one place where a process begins to listen to swift-metrics.
+package enum Observation {
+    /// - Returns: the registry of the metrics; nil if nothing would serve them.
+    package static func begin(for settings: Settings) -> PrometheusRegistry? {
+        InstrumentationSystem.bootstrap(TraceContextPropagator())
+        guard settings.health.port != nil else { return nil }
+        // Six decisions of each kind are the most series of a metric.
+        let registry = PrometheusRegistry(maximumSeries: max(2_000, settings.metrics.kinds * 8))
+        MetricsSystem.bootstrap(registry)
+        return registry
+    }
+}
+
+/// The metrics of a node. Counts of its parts are handed to swift-metrics at every scrape, from memory; figures of the
+/// database come from ``StoreSampler``.
 final class NodeMetrics: Sendable {
+    /// Most providers that are named once their breaker has been open.
+    private static let maximumProviders = 100
+
+    let sampler: StoreSampler
+    private let registry: PrometheusRegistry
     private let pool: PostgresPool
     private let ingest: IngestService?
     private let workers: WorkerStatistics?
-    private let poolMetrics: PoolMetrics
-    private let ingestMetrics: IngestTotals?
-    private let workerMetrics: WorkerTotals?
-    /// One at a time: totals are followed, not added.
-    private let isCollecting = Mutex(())
+    private let kinds: KindTotals
+    private let bridge = MetricBridge()
+    /// Providers whose breaker has been open since the process started. Locked during a scrape: totals must not go back.
+    private let providers = Mutex<Set<OpenBreaker>>([])
 
     init(
-        pool: PostgresPool, ingest: IngestService?, workers: WorkerStatistics?, kinds: KindLabels, role: ProcessRole
+        registry: PrometheusRegistry, settings: MetricsSettings, roles: ProcessRole, pool: PostgresPool,
+        directory: DirectoryCache, ingest: IngestService?, workers: WorkerStatistics?, logger: Logger
     ) {
+        let labels = KindLabels(directory: directory, limit: settings.kinds)
+        sampler = StoreSampler(
+            settings: settings, pool: pool, ingest: ingest, kinds: labels, directory: directory, bridge: bridge,
+            logger: logger)
+        self.registry = registry
         self.pool = pool
         self.ingest = ingest
         self.workers = workers
-        poolMetrics = PoolMetrics()
-        ingestMetrics = ingest.map { _ in IngestTotals() }
-        workerMetrics = workers.map { _ in WorkerTotals(kinds: kinds) }
-        Meter(
-            label: MetricCatalogue.buildInfo.name,
-            dimensions: [("version", FreshetNode.version), ("role", role.rawValue)]
-        ).set(1)
+        kinds = KindTotals(labels)
+        bridge.replace(MetricCatalogue.buildInfo, [([("version", FreshetNode.version), ("role", roles.rawValue)], 1)])
     }
 
-    func collect() {
-        isCollecting.withLock { _ in
-            poolMetrics.follow(pool.statistics, maximum: pool.configuration.maximumConnections)
-            if let ingest {
-                ingestMetrics?.follow(
-                    ingest.statistics.snapshot, halted: ingest.halts.count, quotaUse: ingest.quotaUse,
-                    standing: ingest.status.standingPartitions)
-            }
-            if let workers { workerMetrics?.follow(workers.snapshot) }
+    /// The page of a scrape.
+    var page: String {
+        providers.withLock { providers in
+            collectPool()
+            if let ingest { collect(ingest) }
+            if let workers { collect(workers.snapshot, &providers) }
         }
-    }
-}
-
-private struct PoolMetrics {
-    private static func state(_ name: String) -> Meter {
-        Meter(label: MetricCatalogue.poolConnections.name, dimensions: [("state", name)])
+        return registry.text
     }
 
-    private let idle = PoolMetrics.state("idle")
-    private let lent = PoolMetrics.state("lent")
-    private let connecting = PoolMetrics.state("connecting")
-    private let maximum = PoolMetrics.state("maximum")
-    private let waiting = Meter(label: MetricCatalogue.poolWaiting.name)
-    private let waits = FollowingCounter(MetricCatalogue.poolWaits)
-    private let timeouts = FollowingCounter(MetricCatalogue.poolTimeouts)
-    private let waitSeconds = FloatingPointCounter(label: MetricCatalogue.poolWaitSeconds.name)
-    private let waited = WaitedTime()
-
-    private final class WaitedTime: Sendable {
-        let last = Mutex(Duration.zero)
-    }
-
-    func follow(_ statistics: PostgresPool.Statistics, maximum most: Int) {
-        idle.set(statistics.idle)
-        lent.set(statistics.lent)
-        connecting.set(statistics.connecting)
-        maximum.set(most)
-        waiting.set(statistics.waiting)
-        waits.follow(statistics.waits.count)
-        timeouts.follow(statistics.waits.timeouts)
-        let more = waited.last.withLock { last in
-            defer { last = statistics.waits.time }
-            return statistics.waits.time - last
-        }
-        waitSeconds.increment(by: more / .seconds(1))
-    }
-}
-
-private struct IngestTotals {
-    private let batches = FollowingCounter(MetricCatalogue.ingestBatches)
-    private let marked = FollowingCounter(MetricCatalogue.ingestMarked)
-    private let retries = FollowingCounter(MetricCatalogue.ingestRetries)
-    private let fenced = FollowingCounter(MetricCatalogue.ingestFenced)
-    private let outOfRange = FollowingCounter(MetricCatalogue.ingestOutOfRange)
-    private let lost = FollowingCounter(MetricCatalogue.ingestLost)
-    private let restarts = FollowingCounter(MetricCatalogue.ingestRestarts)
-    private let partitions = Meter(label: MetricCatalogue.ingestPartitions.name)
-    private let blocked = Meter(label: MetricCatalogue.ingestBlocked.name)
-    private let halted = Meter(label: MetricCatalogue.ingestHalted.name)
-    private let quotaUse = Meter(label: MetricCatalogue.deadLetterQuotaUse.name)
-    private let standing = Meter(label: MetricCatalogue.ingestStanding.name)
-
-    func follow(_ ingest: IngestStatistics.Snapshot, halted topics: Int, quotaUse use: Double, standing count: Int) {
-        batches.follow(ingest.batches)
-        marked.follow(ingest.marked)
-        retries.follow(ingest.retries)
-        fenced.follow(ingest.fencedPartitions)
-        outOfRange.follow(ingest.outOfRange)
-        lost.follow(ingest.lostToRetention)
-        restarts.follow(ingest.restarts)
-        partitions.set(ingest.assignedPartitions)
-        blocked.set(ingest.blockedBy == nil ? 0 : 1)
-        halted.set(topics)
-        quotaUse.set(use)
-        standing.set(count)
-    }
-}
-
-private struct WorkerTotals {
-    /// Most providers that are named when they are left alone.
-    private static let maximumProviders = 100
-    private typealias Path = any KeyPath<WorkerStatistics.Snapshot, Int> & Sendable
-
-    private let kinds: KindTotals
-    private let totals: [(counter: FollowingCounter, total: Path)]
-    private let decisions = FollowingCounters(MetricCatalogue.decisions)
-    private let errors = FollowingCounters(MetricCatalogue.providerErrors)
-    private let gateMessages = FollowingCounter(MetricCatalogue.gateMessages)
-    private let gateBytes = FollowingCounter(MetricCatalogue.gateBytes)
-    private let storedBytes = FollowingCounter(MetricCatalogue.storedBytes)
-    private let breakersOpen = Meter(label: MetricCatalogue.breakersOpen.name)
-    private let breakers = GaugeSet(MetricCatalogue.breakerState)
-    private let named = Named()
-
-    private final class Named: Sendable {
-        /// Those that have been left alone since the process started.
-        let providers = Mutex<Set<OpenBreaker>>([])
-    }
-
-    init(kinds: KindLabels) {
-        self.kinds = KindTotals(kinds)
-        let paths: [(MetricDefinition, Path)] = [
-            (MetricCatalogue.claims, \.claims), (MetricCatalogue.claimed, \.claimed),
-            (MetricCatalogue.stored, \.stored), (MetricCatalogue.published, \.published),
-            (MetricCatalogue.unpublished, \.unpublished), (MetricCatalogue.gateTimelines, \.unchanged),
-            (MetricCatalogue.fenced, \.fenced), (MetricCatalogue.collected, \.collected),
-            (MetricCatalogue.swept, \.swept), (MetricCatalogue.auditAppointed, \.auditAppointed),
-            (MetricCatalogue.databaseErrors, \.databaseErrors),
-            (MetricCatalogue.breakersOpened, \.breakersOpened), (MetricCatalogue.limitsShrunk, \.limitsShrunk),
-            (MetricCatalogue.retriesRefused, \.retriesRefused), (MetricCatalogue.poisonous, \.poisonous),
+    private func collectPool() {
+        let statistics = pool.statistics
+        let connections = [
+            ("idle", statistics.idle), ("lent", statistics.lent), ("connecting", statistics.connecting),
+            ("maximum", pool.configuration.maximumConnections),
         ]
-        totals = paths.map { (FollowingCounter($0), $1) }
+        bridge.replace(MetricCatalogue.poolConnections, connections.map { ([("state", $0)], Double($1)) })
+        bridge.set(MetricCatalogue.poolWaiting, Double(statistics.waiting))
+        bridge.count(MetricCatalogue.poolWaits, statistics.waits.count)
+        bridge.count(MetricCatalogue.poolTimeouts, statistics.waits.timeouts)
+        bridge.count(MetricCatalogue.poolWaitSeconds, statistics.waits.time / .seconds(1))
     }
 
-    func follow(_ workers: WorkerStatistics.Snapshot) {
-        for (counter, total) in totals { counter.follow(workers[keyPath: total]) }
-        for reason in ProviderFailure.Reason.allCases {
-            errors.follow(workers.failed[reason, default: 0], [("reason", reason.rawValue)])
-        }
-        follow(workers.kinds)
-        breakersOpen.set(workers.openBreakers.count)
-        follow(workers.openBreakers)
-    }
-
-    private func follow(_ counted: [Int32: KindCounters]) {
-        var sum = KindCounters()
-        for counters in counted.values { sum = sum + counters }
-        for (labels, counters) in kinds.follow(counted) { follow(counters, labels) }
-        gateMessages.follow(sum.messagesSpared)
-        gateBytes.follow(sum.bytesSpared)
-        storedBytes.follow(sum.bytesStored)
-    }
-
-    private func follow(_ counters: KindCounters, _ labels: [(String, String)]) {
-        for (decision, count) in [
-            ("reloaded", counters.reloaded), ("unchanged", counters.unchanged), ("failed", counters.failed),
-            ("deferred", counters.deferred), ("slept", counters.slept), ("released", counters.released),
+    private func collect(_ ingest: IngestService) {
+        let counts = ingest.statistics.snapshot
+        for (definition, total) in [
+            (MetricCatalogue.ingestBatches, counts.batches), (MetricCatalogue.ingestMarked, counts.marked),
+            (MetricCatalogue.ingestRetries, counts.retries), (MetricCatalogue.ingestFenced, counts.fencedPartitions),
+            (MetricCatalogue.ingestOutOfRange, counts.outOfRange), (MetricCatalogue.ingestLost, counts.lostToRetention),
+            (MetricCatalogue.ingestRestarts, counts.restarts),
         ] {
-            decisions.follow(count, labels + [("decision", decision)])
+            bridge.count(definition, total)
         }
+        bridge.set(MetricCatalogue.ingestPartitions, Double(counts.assignedPartitions))
+        bridge.set(MetricCatalogue.ingestBlocked, counts.blockedBy == nil ? 0 : 1)
+        bridge.set(MetricCatalogue.ingestHalted, Double(ingest.halts.count))
+        bridge.set(MetricCatalogue.deadLetterQuotaUse, ingest.quotaUse)
+        bridge.set(MetricCatalogue.ingestStanding, Double(ingest.status.standingPartitions))
     }
 
-    private func follow(_ open: Set<OpenBreaker>) {
-        let named = named.providers.withLock { providers in
-            for breaker in open where providers.count < Self.maximumProviders { providers.insert(breaker) }
-            return providers
+    private func collect(_ workers: WorkerStatistics.Snapshot, _ providers: inout Set<OpenBreaker>) {
+        for (definition, total) in [
+            (MetricCatalogue.claims, workers.claims), (MetricCatalogue.claimed, workers.claimed),
+            (MetricCatalogue.stored, workers.stored), (MetricCatalogue.published, workers.published),
+            (MetricCatalogue.unpublished, workers.unpublished), (MetricCatalogue.gateTimelines, workers.unchanged),
+            (MetricCatalogue.fenced, workers.fenced), (MetricCatalogue.collected, workers.collected),
+            (MetricCatalogue.swept, workers.swept), (MetricCatalogue.auditAppointed, workers.auditAppointed),
+            (MetricCatalogue.databaseErrors, workers.databaseErrors),
+            (MetricCatalogue.breakersOpened, workers.breakersOpened),
+            (MetricCatalogue.limitsShrunk, workers.limitsShrunk),
+            (MetricCatalogue.retriesRefused, workers.retriesRefused), (MetricCatalogue.poisonous, workers.poisonous),
+        ] {
+            bridge.count(definition, total)
         }
-        breakers.replace(
-            named.map { breaker in
-                ([("app", breaker.app), ("provider", breaker.url)], open.contains(breaker) ? 1 : 0)
+        for reason in ProviderFailure.Reason.allCases {
+            let failures = workers.failed[reason, default: 0]
+            bridge.count(MetricCatalogue.providerErrors, failures, [("reason", reason.rawValue)])
+        }
+        collect(workers.kinds)
+        for breaker in workers.openBreakers where providers.count < Self.maximumProviders { providers.insert(breaker) }
+        bridge.set(MetricCatalogue.breakersOpen, Double(workers.openBreakers.count))
+        bridge.replace(
+            MetricCatalogue.breakerState,
+            providers.map { breaker in
+                ([("app", breaker.app), ("provider", breaker.url)], workers.openBreakers.contains(breaker) ? 1 : 0)
             })
+    }
+
+    private func collect(_ counted: [Int32: KindCounters]) {
+        for (labels, counters) in kinds.follow(counted) {
+            for (decision, count) in [
+                ("reloaded", counters.reloaded), ("unchanged", counters.unchanged), ("failed", counters.failed),
+                ("deferred", counters.deferred), ("slept", counters.slept), ("released", counters.released),
+            ] {
+                bridge.count(MetricCatalogue.decisions, count, labels + [("decision", decision)])
+            }
+        }
+        let sum = counted.values.reduce(KindCounters(), +)
+        bridge.count(MetricCatalogue.gateMessages, sum.messagesSpared)
+        bridge.count(MetricCatalogue.gateBytes, sum.bytesSpared)
+        bridge.count(MetricCatalogue.storedBytes, sum.bytesStored)
     }
 }

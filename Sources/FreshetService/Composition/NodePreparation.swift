@@ -28,9 +28,7 @@ package struct NodePreparation: Sendable {
                 metadata: ["migration": "\(newest.version) \(newest.name)"])
         }
         guard !status.pending.isEmpty else { return }
-        guard migrate else {
-            throw CommandFailure(.configuration, SchemaCheck.message(pending: status.pending))
-        }
+        guard migrate else { throw CommandFailure(.configuration, SchemaCheck.message(pending: status.pending)) }
         let applied = try await waitingForDatabase { try await migrator.apply(on: pool) }
         logger.notice(
             "migrations applied", metadata: ["migrations": .array(applied.map { "\($0.version) \($0.name)" })])

@@ -84,9 +84,7 @@ struct NodeReadiness {
 /// Checks of `/health/live`: the process's own loops make progress.
 enum NodeLiveness {
     /// - Parameter workers: beats at each turn of the claim loop.
-    static func probes(
-        settings: Settings, ingest: IngestService?, workers: Heartbeat?
-    ) -> [LivenessProbe] {
+    static func probes(settings: Settings, ingest: IngestService?, workers: Heartbeat?) -> [LivenessProbe] {
         // Every step of these loops is bounded by the time limits of the database; what takes several times as long is
         // not the database's doing.
         let step =

@@ -9,15 +9,15 @@ import Synchronization
 import WidgetModel
 import WidgetStore
 
-/// Reads what only the database knows for the metrics, at an interval and never for a scrape; and ingest's lag with it.
+/// Reads the database's figures for the metrics, and ingest's lag, at an interval and never for a scrape.
 ///
-/// Each reading has its bound: what is counted is counted up to a limit, and ages are of a sample. One that fails is
-/// counted, and the figures stay as they were, with the time from which they are.
+/// Each reading is bounded: rows are counted up to a limit, and ages are sampled. After a failed reading the figures stay as
+/// they were, with their time.
 final class StoreSampler: Service, CustomStringConvertible {
     let description = "sampler"
     /// Most rows that are counted, over all kinds and lanes.
     private static let countedRows = 50_000
-    /// Most that are counted of one sort of what waits.
+    /// Most that are counted of one sort of waiting work.
     private static let waitingRows = 10_000
     /// Rows of which the ages are sampled.
     private static let sampledRows = 20_000
@@ -28,40 +28,24 @@ final class StoreSampler: Service, CustomStringConvertible {
     private let kinds: KindLabels
     private let directory: DirectoryCache
     private let logger: Logger
-    private let gauges = Gauges()
+    private let bridge: MetricBridge
     private let failing = Mutex<Set<Sample>>([])
 
-    /// What is read, each by itself.
+    /// Readings, each independent of the others.
     enum Sample: String, CaseIterable, Sendable {
         case queues, ages, waiting, tables, snapshots, lag
     }
 
-    private struct Gauges: Sendable {
-        let readyLists = GaugeSet(MetricCatalogue.readyLists)
-        let due = GaugeSet(MetricCatalogue.due)
-        let overdue = GaugeSet(MetricCatalogue.overdue)
-        let oldest = GaugeSet(MetricCatalogue.oldestOverdue)
-        let kindOldest = GaugeSet(MetricCatalogue.kindOldestDue)
-        let ages = GaugeSet(MetricCatalogue.timelineAge)
-        let letters = GaugeSet(MetricCatalogue.deadLettersWaiting)
-        let diverted = GaugeSet(MetricCatalogue.divertedApps)
-        let sweeps = GaugeSet(MetricCatalogue.sweepsWaiting)
-        let dead = GaugeSet(MetricCatalogue.deadTuples)
-        let live = GaugeSet(MetricCatalogue.liveTuples)
-        let bytes = GaugeSet(MetricCatalogue.tableBytes)
-        let xmin = GaugeSet(MetricCatalogue.xminAge)
-        let transaction = GaugeSet(MetricCatalogue.xminSeconds)
-    }
-
     init(
         settings: MetricsSettings, pool: PostgresPool, ingest: IngestService?, kinds: KindLabels,
-        directory: DirectoryCache, logger: Logger
+        directory: DirectoryCache, bridge: MetricBridge, logger: Logger
     ) {
         self.settings = settings
         self.pool = pool
         self.ingest = ingest
         self.kinds = kinds
         self.directory = directory
+        self.bridge = bridge
         self.logger = logger
         for sample in Sample.allCases {
             for outcome in ["done", "failed"] { counter(sample, outcome).increment(by: 0) }
@@ -94,7 +78,7 @@ final class StoreSampler: Service, CustomStringConvertible {
             } catch {
                 guard !Task.isCancelled else { return }
                 counter(sample, "failed").increment()
-                // Once an outage, not at every interval.
+                // Once per outage, not at every interval.
                 if failing.withLock({ $0.insert(sample).inserted }) {
                     logger.warning(
                         "cannot read for the metrics",
@@ -105,8 +89,7 @@ final class StoreSampler: Service, CustomStringConvertible {
     }
 
     private func counter(_ sample: Sample, _ outcome: String) -> Counter {
-        Counter(
-            label: MetricCatalogue.samples.name, dimensions: [("sample", sample.rawValue), ("outcome", outcome)])
+        Counter(label: MetricCatalogue.samples.name, dimensions: [("sample", sample.rawValue), ("outcome", outcome)])
     }
 
     private func set(_ definition: MetricDefinition, _ value: Double, _ sample: Sample) {
@@ -121,8 +104,8 @@ final class StoreSampler: Service, CustomStringConvertible {
         case .tables: try await readTables()
         case .snapshots:
             if let oldest = try await pool.query(.oldestSnapshot()).first {
-                gauges.xmin.replace([([], Double(oldest.transactions))])
-                gauges.transaction.replace([([], oldest.seconds)])
+                bridge.set(MetricCatalogue.xminAge, Double(oldest.transactions))
+                bridge.set(MetricCatalogue.xminSeconds, oldest.seconds)
             }
         case .lag: await ingest?.sampleLag()
         }
@@ -134,20 +117,21 @@ final class StoreSampler: Service, CustomStringConvertible {
         let limit = max(100, Self.countedRows / max(1, known.kinds.count * ReloadLane.allCases.count))
         let rows = try await pool.query(.queueDepths(limit: limit, overdueAfter: settings.overdueAfter))
         let lanes = ReloadLane.allCases.map { lane in (lane: lane, rows: rows.filter { $0.lane == lane }) }
-        func byLane(_ value: ([QueueDepth]) -> Double) -> [(labels: [(String, String)], value: Double)] {
+        func byLane(_ value: ([QueueDepth]) -> Double) -> [(labels: MetricLabels, value: Double)] {
             lanes.map { ([("lane", $0.lane.name)], value($0.rows)) }
         }
-        gauges.readyLists.replace(byLane { Double($0.reduce(0) { $0 + $1.lists }) })
-        gauges.due.replace(byLane { Double($0.reduce(0) { $0 + $1.due }) })
-        gauges.overdue.replace(byLane { Double($0.reduce(0) { $0 + $1.overdue }) })
-        gauges.oldest.replace(byLane { $0.map(\.oldest).max() ?? 0 })
-        gauges.kindOldest.replace(byKind(rows.map { ($0.kindID, [], $0.oldest) }))
+        bridge.replace(MetricCatalogue.readyLists, byLane { Double($0.reduce(0) { $0 + $1.lists }) })
+        bridge.replace(MetricCatalogue.due, byLane { Double($0.reduce(0) { $0 + $1.due }) })
+        bridge.replace(MetricCatalogue.overdue, byLane { Double($0.reduce(0) { $0 + $1.overdue }) })
+        bridge.replace(MetricCatalogue.oldestOverdue, byLane { $0.map(\.oldest).max() ?? 0 })
+        bridge.replace(MetricCatalogue.kindOldestDue, byKind(rows.map { ($0.kindID, [], $0.oldest) }))
     }
 
     private func readAges() async throws {
         let estimate = try await pool.query(Statements.timelineEstimate()).first ?? 0
         let rows = try await pool.query(.timelineAges(rows: Self.sampledRows, of: estimate))
-        gauges.ages.replace(
+        bridge.replace(
+            MetricCatalogue.timelineAge,
             byKind(
                 rows.flatMap { row in
                     [(row.kindID, [("percentile", "50")], row.median), (row.kindID, [("percentile", "99")], row.late)]
@@ -156,12 +140,12 @@ final class StoreSampler: Service, CustomStringConvertible {
 
     /// The largest value of each kind; those without labels of their own are one.
     private func byKind(
-        _ values: [(kindID: Int32, labels: [(String, String)], value: Double)]
-    ) -> [(labels: [(String, String)], value: Double)] {
-        var found: [String: (labels: [(String, String)], value: Double)] = [:]
+        _ values: [(kindID: Int32, labels: MetricLabels, value: Double)]
+    ) -> [(labels: MetricLabels, value: Double)] {
+        var found: [String: (labels: MetricLabels, value: Double)] = [:]
         for (kindID, more, value) in values {
             let labels = kinds.labels(of: kindID) + more
-            let key = labels.map(\.1).joined(separator: "\u{0}")
+            let key = MetricBridge.key(labels)
             found[key] = (labels, max(value, found[key]?.value ?? 0))
         }
         return Array(found.values)
@@ -170,16 +154,18 @@ final class StoreSampler: Service, CustomStringConvertible {
     private func readWaiting() async throws {
         let rows = try await pool.query(.waitingWork(limit: Self.waitingRows))
         func count(_ name: String) -> Double { Double(rows.first { $0.cause == name }?.count ?? 0) }
-        gauges.letters.replace(
+        bridge.replace(
+            MetricCatalogue.deadLettersWaiting,
             DeadLetterCause.allCases.map { ([("cause", $0.rawValue)], count($0.rawValue)) })
-        gauges.sweeps.replace([([], count(WaitingWork.sweeps))])
-        gauges.diverted.replace([([], count(WaitingWork.diversions))])
+        bridge.set(MetricCatalogue.sweepsWaiting, count(WaitingWork.sweeps))
+        bridge.set(MetricCatalogue.divertedApps, count(WaitingWork.diversions))
     }
 
     private func readTables() async throws {
         let rows = try await pool.query(.tableSizes())
-        gauges.dead.replace(rows.map { ([("table", $0.table)], Double($0.dead)) })
-        gauges.live.replace(rows.map { ([("table", $0.table)], Double($0.live)) })
-        gauges.bytes.replace(rows.map { ([("table", $0.table)], Double($0.tableBytes + $0.indexBytes)) })
+        bridge.replace(MetricCatalogue.deadTuples, rows.map { ([("table", $0.table)], Double($0.dead)) })
+        bridge.replace(MetricCatalogue.liveTuples, rows.map { ([("table", $0.table)], Double($0.live)) })
+        bridge.replace(
+            MetricCatalogue.tableBytes, rows.map { ([("table", $0.table)], Double($0.tableBytes + $0.indexBytes)) })
     }
 }

@@ -2,8 +2,10 @@ import Foundation
 
 package enum BoundedFile {
     /// Error of a file that cannot be read, with its path.
-    package struct Unreadable: Error, Sendable {
+    package struct Unreadable: Error, Sendable, CustomStringConvertible {
         package let message: String
+
+        package var description: String { message }
     }
 
     /// The text of the file at `path`. Blocks while it reads.

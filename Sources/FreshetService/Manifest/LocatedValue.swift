@@ -80,9 +80,9 @@ package struct FileProblem: Error, Hashable, Sendable, CustomStringConvertible {
     }
     package var json: JSONValue {
         [
-            "file": .string(file), "line": mark.map { .number(JSONNumber($0.line)) } ?? .null,
-            "column": mark.map { .number(JSONNumber($0.column)) } ?? .null, "path": .string(path),
-            "message": .string(message), "expected": expectation.map { .string($0) } ?? .null,
+            "file": .string(file), "line": .count(mark?.line),
+            "column": .count(mark?.column), "path": .string(path),
+            "message": .string(message), "expected": .text(expectation),
         ]
     }
 }

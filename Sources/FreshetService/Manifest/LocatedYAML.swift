@@ -90,8 +90,7 @@ private struct NodeConverter {
         values += 1
         guard values <= LocatedYAML.maximumValues else {
             isExhausted = true
-            report(
-                mark, path, "too many values once the aliases are expanded", "at most \(LocatedYAML.maximumValues)")
+            report(mark, path, "too many values once the aliases are expanded", "at most \(LocatedYAML.maximumValues)")
             return nil
         }
         guard depth <= LocatedYAML.maximumDepth else {
@@ -143,9 +142,7 @@ private struct NodeConverter {
         return LocatedValue(mark: mark, content: .mapping(members))
     }
 
-    private mutating func convert(
-        _ scalar: Node.Scalar, node: Node, mark: SourceMark, path: String
-    ) -> LocatedValue? {
+    private mutating func convert(_ scalar: Node.Scalar, node: Node, mark: SourceMark, path: String) -> LocatedValue? {
         let tag = node.tag.rawValue
         let string = LocatedValue(mark: mark, content: .scalar(.string(scalar.string)))
         switch Tag.Name(rawValue: tag) {

@@ -40,8 +40,7 @@ extension Manifest {
         do {
             text = try BoundedFile.read(path: path, maximumBytes: LocatedYAML.maximumBytes)
         } catch {
-            throw ManifestError(
-                problems: [FileProblem(file: path, message: error.message)])
+            throw ManifestError(problems: [FileProblem(file: path, message: error.message)])
         }
         let folder = URL(fileURLWithPath: path).deletingLastPathComponent().path
         return try read(text: text, file: path, folder: folder, environment: environment)

@@ -44,9 +44,7 @@ struct ManifestReader {
         }
     }
 
-    private mutating func signingSecret(
-        _ document: LocatedValue
-    ) -> (SigningSecretReference?, SigningSecret?) {
+    private mutating func signingSecret(_ document: LocatedValue) -> (SigningSecretReference?, SigningSecret?) {
         guard case .mapping(let members) = document.content,
             let value = members.first(where: { $0.key == "signingSecret" })?.value, !value.isNull
         else { return (nil, nil) }

@@ -9,8 +9,7 @@ extension CommandFailure {
         switch error {
         case let failure as CommandFailure: self = failure
         case let error as SettingsError:
-            self.init(
-                .configuration, "the settings cannot be used:\n\(error)", problems: error.problems.map(\.json))
+            self.init(.configuration, "the settings cannot be used:\n\(error)", problems: error.problems.map(\.json))
         case let error as ManifestError:
             self.init(.failure, "the manifest cannot be used:\n\(error)", problems: error.problems.map(\.json))
         case let error as KindConflict: self.init(.failure, "\(error)")

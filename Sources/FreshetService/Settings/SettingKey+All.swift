@@ -11,9 +11,7 @@ extension SettingKey {
     /// Every name that a file, the flags or the environment may use: the settings and the files of their secrets.
     static let knownNames: [String] = all.flatMap { [$0.name] + ($0.fileKeyName.map { [$0] } ?? []) }
 
-    private static let general: [SettingKey] = [
-        .choice("role", \.role, "Which parts of Freshet the process runs.")
-    ]
+    private static let general: [SettingKey] = [.choice("role", \.role, "Which parts of Freshet the process runs.")]
 
     private static let postgres: [SettingKey] = [
         .optionalText(

@@ -43,9 +43,7 @@ extension SettingKey {
         }
     }
 
-    static func integer(
-        _ name: String, _ path: Path<Int>, _ range: ClosedRange<Int>, _ summary: String
-    ) -> SettingKey {
+    static func integer(_ name: String, _ path: Path<Int>, _ range: ClosedRange<Int>, _ summary: String) -> SettingKey {
         scalar(name, path, "\(range.lowerBound) to \(range.upperBound)", summary) { text throws(SettingMismatch) in
             try SettingText.integer(text, in: range)
         } write: {

@@ -22,9 +22,9 @@ package struct SettingProblem: Error, Hashable, Sendable, CustomStringConvertibl
 
     package var json: JSONValue {
         [
-            "setting": key.isEmpty ? .null : .string(key), "place": source.map { .string($0) } ?? .null,
-            "value": value.map { .string($0) } ?? .null, "message": .string(reason),
-            "expected": expectation.map { .string($0) } ?? .null,
+            "setting": key.isEmpty ? .null : .string(key), "place": .text(source),
+            "value": .text(value), "message": .string(reason),
+            "expected": .text(expectation),
         ]
     }
 }

@@ -31,7 +31,7 @@ package struct CommandFailure: Error, Sendable, CustomStringConvertible {
     /// The error of a command with `--json`.
     package var json: JSONValue {
         [
-            "error": .string("\(status)"), "status": .number(JSONNumber(Int(status.rawValue))),
+            "error": .string("\(status)"), "status": .count(status.rawValue),
             "message": .string(message), "problems": .array(problems),
         ]
     }

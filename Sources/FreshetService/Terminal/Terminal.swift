@@ -112,10 +112,3 @@ package struct TextTable {
         for line in lines { Terminal.print(line) }
     }
 }
-
-extension JSONValue {
-    /// A number to three decimals; null when there is none, or it is not finite.
-    package static func rounded(_ value: Double?) -> JSONValue {
-        value.flatMap { JSONNumber(($0 * 1_000).rounded() / 1_000) }.map { .number($0) } ?? .null
-    }
-}

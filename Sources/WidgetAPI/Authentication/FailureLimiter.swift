@@ -27,9 +27,7 @@ package final class FailureLimiter: Sendable {
     ///   - perMinute: failures of one peer per minute, and at once.
     ///   - width: places in a table.
     ///   - now: a monotonic clock.
-    package init(
-        perMinute: Int, width: Int = 8_192, now: @escaping @Sendable () -> Duration = RateLimiter.uptime()
-    ) {
+    package init(perMinute: Int, width: Int = 8_192, now: @escaping @Sendable () -> Duration = RateLimiter.uptime()) {
         burst = Double(max(1, perMinute))
         rate = burst / 60
         self.now = now

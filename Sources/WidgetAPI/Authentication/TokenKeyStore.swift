@@ -5,15 +5,6 @@ import WidgetModel
 /// The keys in force, read again when their file changes. A file that cannot be used leaves the old keys in force and is
 /// logged once.
 package final class TokenKeyStore: Sendable {
-    /// Reason why the keys cannot be read.
-    package struct Unreadable: Error, Sendable, CustomStringConvertible {
-        package let description: String
-
-        package init(_ description: String) {
-            self.description = description
-        }
-    }
-
     private struct State {
         var keys = TokenKeys.none
         var revision: UInt64 = 0
@@ -22,7 +13,7 @@ package final class TokenKeyStore: Sendable {
         var complaint: String?
     }
 
-    private let read: @Sendable () async throws(Unreadable) -> [UInt8]
+    private let read: @Sendable () async throws -> [UInt8]
     private let interval: Duration
     private let logger: Logger
     private let state = Mutex(State())
@@ -32,7 +23,7 @@ package final class TokenKeyStore: Sendable {
     ///   - read: reads the file, up to one byte more than ``TokenKeys/maximumBytes``, without blocking the thread.
     package init(
         interval: Duration = .seconds(5), logger: Logger,
-        read: @escaping @Sendable () async throws(Unreadable) -> [UInt8]
+        read: @escaping @Sendable () async throws -> [UInt8]
     ) {
         self.interval = interval
         self.logger = logger
@@ -45,21 +36,15 @@ package final class TokenKeyStore: Sendable {
 
     /// Reads the keys for the first time.
     ///
-    /// - Throws: ``Unreadable`` if there are none that can be used.
-    package func load() async throws(Unreadable) {
+    /// - Throws: ``TokenKeysError`` or an error of reading if there are none that can be used.
+    package func load() async throws {
         let bytes = try await read()
-        let keys: TokenKeys
-        do throws(TokenKeysError) {
-            keys = try await TokenKeys(jwks: bytes)
-        } catch {
-            throw Unreadable("\(error)")
-        }
-        adopt(keys, ContentHash(of: bytes))
+        adopt(try await TokenKeys(jwks: bytes), ContentHash(of: bytes))
     }
 
     /// Reads the file again and adopts its keys if it has changed.
     package func check() async {
-        do throws(Unreadable) {
+        do {
             let bytes = try await read()
             let hash = ContentHash(of: bytes)
             guard state.withLock({ $0.seen != hash }) else { return }

@@ -22,7 +22,7 @@ extension APIParts {
         }
         // A repeated event reports the position of the first one.
         let told = outcome.map { PublishedEvent($0) } ?? published
-        var response = JSONValue.object(told.document(outcome)).response(outcome == nil ? .accepted : .ok)
+        var response = Response(.object(told.document(outcome)), outcome == nil ? .accepted : .ok)
         response.headers[.freshetPosition] = told.position
         response.headers[.location] = call.location(of: outgoing)
         return response
@@ -127,9 +127,7 @@ extension PublishedEvent {
 
 extension EventOutcome {
     fileprivate var json: JSONValue {
-        [
-            "result": .string(result.rawValue), "code": .text(code), "detail": .text(detail), "pointer": .text(pointer),
-        ]
+        ["result": .string(result.rawValue), "code": .text(code), "detail": .text(detail), "pointer": .text(pointer)]
     }
 }
 

@@ -16,8 +16,8 @@ struct PublishedEvent: Hashable, Sendable {
     var json: JSONValue {
         [
             "id": .string(id), "type": .string(type), "topic": .string(topic),
-            "partition": .number(JSONNumber(Int(partition))),
-            "offset": offset.map { .number(JSONNumber(Int($0))) } ?? .null,
+            "partition": .count(partition),
+            "offset": .count(offset),
         ]
     }
 

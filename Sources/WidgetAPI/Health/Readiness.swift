@@ -29,55 +29,38 @@ package struct ReadinessReport: Hashable, Sendable {
 /// Runs the readiness checks concurrently, each with a time limit, and at most once a second, so that probes cause no
 /// load.
 package final class Readiness: Sendable {
-    private enum State {
-        case idle
-        case known(ReadinessReport, at: ContinuousClock.Instant)
-        case running(Task<ReadinessReport, Never>)
+    private struct State {
+        var report: Task<ReadinessReport, Never>?
+        /// Nil while the checks run.
+        var endedAt: ContinuousClock.Instant?
     }
 
     private let checks: [ReadinessCheck]
     private let timeLimit: Duration
     private let freshness: Duration
-    private let state = Mutex(State.idle)
+    private let state = Mutex(State())
 
-    package init(
-        checks: [ReadinessCheck], timeLimit: Duration = .seconds(3), freshness: Duration = .seconds(1)
-    ) {
+    package init(checks: [ReadinessCheck], timeLimit: Duration = .seconds(3), freshness: Duration = .seconds(1)) {
         self.checks = checks
         self.timeLimit = timeLimit
         self.freshness = freshness
     }
 
     package func report() async -> ReadinessReport {
-        let running: Task<ReadinessReport, Never>
-        switch current() {
-        case .known(let report): return report
-        case .running(let task): running = task
-        }
-        return await running.value
-    }
-
-    private enum Current {
-        case known(ReadinessReport)
-        case running(Task<ReadinessReport, Never>)
-    }
-
-    private func current() -> Current {
-        state.withLock { state in
-            switch state {
-            case .known(let report, let time) where time.duration(to: .now) < freshness: return .known(report)
-            case .running(let task): return .running(task)
-            case .idle, .known: break
-            }
-            // Unstructured, since several probes wait for it and none may cancel it. Each check has a time limit.
-            let task = Task { [self] in
-                let report = await run()
-                self.state.withLock { $0 = .known(report, at: .now) }
+        let report = state.withLock { state in
+            if let report = state.report, state.endedAt.map({ $0.duration(to: .now) < freshness }) ?? true {
                 return report
             }
-            state = .running(task)
-            return .running(task)
+            // Unstructured, since several probes wait for it and none may cancel it. Each check has a time limit.
+            let report = Task { [self] in
+                let report = await run()
+                self.state.withLock { $0.endedAt = .now }
+                return report
+            }
+            state = State(report: report)
+            return report
         }
+        return await report.value
     }
 
     private func run() async -> ReadinessReport {

@@ -102,9 +102,7 @@ package final class PrometheusRegistry: MetricsFactory {
         series(label, .gauge, dimensions) { GaugeSeries() }
     }
 
-    package func makeRecorder(
-        label: String, dimensions: [(String, String)], aggregate: Bool
-    ) -> any RecorderHandler {
+    package func makeRecorder(label: String, dimensions: [(String, String)], aggregate: Bool) -> any RecorderHandler {
         guard aggregate else { return series(label, .gauge, dimensions) { GaugeSeries() } }
         let bounds = bounds(of: label)
         return series(label, .histogram(bounds), dimensions) { HistogramSeries(bounds) }

@@ -1,5 +1,7 @@
 /// Names, labels and numbers in Prometheus' text format (version 0.0.4).
 enum PrometheusText {
+    static let contentType = "text/plain; version=0.0.4; charset=utf-8"
+
     /// Labels as `{name="value",…}`, sorted by name; empty without labels.
     static func labels(_ dimensions: [(String, String)]) -> String {
         guard !dimensions.isEmpty else { return "" }

@@ -16,17 +16,22 @@ struct DeadLetterRoutes: Sendable {
 
     var all: [APIRoute] {
         [
-            APIRoute("listDeadLetters", .get, "dead-letters", .app(.operate), handle: list),
+            APIRoute(
+                "listDeadLetters", .get, "dead-letters", .app(.operate), query: ["cause", "limit", "cursor"],
+                handle: list),
             APIRoute("countDeadLetters", .get, "dead-letter-counts", .app(.operate), handle: count),
-            APIRoute("replayDeadLetters", .post, "dead-letters/replay", .app(.operate), handle: replayAll),
+            APIRoute(
+                "replayDeadLetters", .post, "dead-letters/replay", .app(.operate), query: ["cause", "limit", "dryRun"],
+                handle: replayAll),
             APIRoute("getDeadLetter", .get, "dead-letters/{letter}", .app(.operate), handle: get),
             APIRoute("discardDeadLetter", .delete, "dead-letters/{letter}", .app(.operate), handle: discard),
-            APIRoute("replayDeadLetter", .post, "dead-letters/{letter}/replay", .app(.operate), handle: replay),
+            APIRoute(
+                "replayDeadLetter", .post, "dead-letters/{letter}/replay", .app(.operate), query: ["dryRun"],
+                handle: replay),
         ]
     }
 
     private func list(_ call: APICall) async throws -> Response {
-        try call.allowQuery("cause", "limit", "cursor")
         let limit = try call.integer("limit", in: 1...1_000, default: 100)
         var before: Int64?
         if let cursor = try PageCursor.decode(call) {
@@ -37,7 +42,7 @@ struct DeadLetterRoutes: Sendable {
             app: call.app, causes: try causes(call), before: before, limit: limit)
         let letters = try await parts.store.pool.query(statement)
         let next = letters.count == limit ? letters.last.map { PageCursor.encode("\($0.id)") } : nil
-        return (["deadLetters": .array(letters.map(\.json)), "next": .text(next)] as JSONValue).response()
+        return Response(["deadLetters": .array(letters.map(\.json)), "next": .text(next)])
     }
 
     private func letterID(_ call: APICall) throws(Problem) -> Int64 {
@@ -47,7 +52,6 @@ struct DeadLetterRoutes: Sendable {
     }
 
     private func get(_ call: APICall) async throws -> Response {
-        try call.allowQuery()
         let statement = Statements.readDeadLetter(id: try letterID(call), app: call.app)
         guard let row = try await parts.store.pool.query(statement).first,
             case .object(var object) = row.summary.json
@@ -55,11 +59,10 @@ struct DeadLetterRoutes: Sendable {
         // Headers are left out, since they may hold secrets.
         object["key"] = .text(row.letter.key.map { String(decoding: $0, as: UTF8.self) })
         object["payload"] = .text(row.letter.payload.map { String(decoding: $0.prefix(65_536), as: UTF8.self) })
-        return JSONValue.object(object).response()
+        return Response(.object(object))
     }
 
     private func discard(_ call: APICall) async throws -> Response {
-        try call.allowQuery()
         var filter = DeadLetterFilter(owner: .app(call.app))
         filter.ids = [try letterID(call)]
         let ids = try await parts.store.pool.query(.discardDeadLetters(filter, limit: 1))
@@ -80,25 +83,22 @@ struct DeadLetterRoutes: Sendable {
     }
 
     private func count(_ call: APICall) async throws -> Response {
-        try call.allowQuery()
         var counts = JSONObject()
         for cause in DeadLetterCause.allCases {
             let filter = DeadLetterFilter(owner: .app(call.app), causes: [cause])
             let count =
                 try await parts.store.pool.query(Statements.countDeadLetters(filter, limit: Self.countLimit)).first ?? 0
-            counts[cause.rawValue] = .number(JSONNumber(count))
+            counts[cause.rawValue] = .count(count)
         }
-        return (["counts": .object(counts), "limit": .number(JSONNumber(Self.countLimit))] as JSONValue).response()
+        return Response(["counts": .object(counts), "limit": .count(Self.countLimit)])
     }
 
     private func replayAll(_ call: APICall) async throws -> Response {
-        try call.allowQuery("cause", "limit", "dryRun")
         let limit = try call.integer("limit", in: 1...Self.replayLimit, default: 1_000)
         return try await replay(DeadLetterFilter(owner: .app(call.app), causes: try causes(call)), limit, call)
     }
 
     private func replay(_ call: APICall) async throws -> Response {
-        try call.allowQuery("dryRun")
         var filter = DeadLetterFilter(owner: .app(call.app))
         filter.ids = [try letterID(call)]
         guard try await parts.store.pool.query(Statements.countDeadLetters(filter, limit: 1)) == [1] else {
@@ -118,6 +118,6 @@ struct DeadLetterRoutes: Sendable {
         if !options.isRehearsal, outcome.replayed > 0 { _ = try? await pool.query(.notifyDue()) }
         var object = outcome.json
         object["dryRun"] = .bool(options.isRehearsal)
-        return JSONValue.object(object).response()
+        return Response(.object(object))
     }
 }

@@ -21,16 +21,16 @@ struct DeviceRoutes: Sendable {
         [
             // The event affects all users' widgets on the device.
             APIRoute(
-                "changeEnvironment", .put, "devices/{device}/environment", .app(.widgetsWrite), handle: environment),
-            APIRoute("watchDevice", .get, "devices/{device}/events", .own(.widgetsRead), handle: events),
+                "changeEnvironment", .put, "devices/{device}/environment", .app(.widgetsWrite), query: ["wait"],
+                handle: environment),
+            APIRoute(
+                "watchDevice", .get, "devices/{device}/events", .own(.widgetsRead), query: ["for"], handle: events),
         ]
     }
 
     private func environment(_ call: APICall) async throws -> Response {
-        try call.allowQuery("wait")
         let device = try call.path("device")
-        var body = EventBody(
-            try await call.body(), members: ["app", "device", "environment", "significantTimeChange"])
+        var body = EventBody(try await call.body(), members: ["app", "device", "environment", "significantTimeChange"])
         body.bind("app", to: call.app)
         body.bind("device", to: device)
         let event = try body.event(of: .deviceEnvironmentChanged)
@@ -45,7 +45,6 @@ struct DeviceRoutes: Sendable {
     ///
     /// The stream of a device without widgets, or of another user's, stays empty.
     private func events(_ call: APICall) async throws -> Response {
-        try call.allowQuery("for")
         let device = try call.path("device")
         let seconds = try call.integer("for", in: 1...Self.longestStream, default: Self.longestStream)
         let watch = try parts.watch(.stream, [], for: call)
@@ -59,9 +58,7 @@ struct DeviceRoutes: Sendable {
         let logger = call.logger
         return Response(
             status: .ok,
-            headers: [
-                .contentType: "text/event-stream", .cacheControl: "no-store", .init("X-Accel-Buffering")!: "no",
-            ],
+            headers: [.contentType: "text/event-stream", .cacheControl: "no-store", .init("X-Accel-Buffering")!: "no"],
             body: ResponseBody { writer in
                 var stream = stream
                 try await writer.write(ByteBuffer(string: "retry: 3000\n\n"))
@@ -142,7 +139,7 @@ extension DeviceTimeline {
     fileprivate var json: JSONValue {
         [
             "widget": .string(widget), "kind": .string(kind), "timeline": .string(timelineID.description),
-            "revision": revision.map { .number(JSONNumber(Int($0))) } ?? .null,
+            "revision": .count(revision),
             "etag": .text(hash.map(EntityTags.tag)), "stale": .bool(isStale),
         ]
     }

@@ -11,8 +11,8 @@ struct EventRoutes: Sendable {
 
     var all: [APIRoute] {
         [
-            APIRoute("publishEvents", .post, "events", .own(.publish), handle: publish),
-            APIRoute("getEvent", .get, "events/{event}", .own(.widgetsRead), handle: get),
+            APIRoute("publishEvents", .post, "events", .own(.publish), query: ["wait"], handle: publish),
+            APIRoute("getEvent", .get, "events/{event}", .own(.widgetsRead), query: ["wait", "source"], handle: get),
         ]
     }
 
@@ -20,21 +20,19 @@ struct EventRoutes: Sendable {
     private static let maximumBatch = 500
 
     private func get(_ call: APICall) async throws -> Response {
-        try call.allowQuery("wait", "source")
         let event = EventName(
             app: call.app, id: try call.path("event", maximumBytes: EventDecoder.maximumAttributeBytes),
             source: try call.identifier("source", maximumBytes: EventDecoder.maximumAttributeBytes),
             user: call.user, isOfAnyUser: call.user == nil)
         let watch = try call.waitsForOutcome ? parts.watch(event, for: call) : nil
         guard let outcome = try await parts.outcome(of: event, watch) else { throw Problem.notFound }
-        return JSONValue.object(PublishedEvent(outcome).document(outcome)).response()
+        return Response(.object(PublishedEvent(outcome).document(outcome)))
     }
 
     // MARK: Publishing
 
     /// Content modes as in the HTTP protocol binding for CloudEvents 1.0.
     private func publish(_ call: APICall) async throws -> Response {
-        try call.allowQuery("wait")
         let isBatch = call.mediaType == Self.batchType
         if isBatch, try call.waitsForOutcome {
             throw Problem.unprocessable([
@@ -44,9 +42,11 @@ struct EventRoutes: Sendable {
         if isBatch { return try await publishBatch(try await call.json(), call) }
         let body = try await call.bytes()
         let isStructured = call.mediaType == EventEncoder.structuredContentType
-        let message = CloudEventMessage(body, isStructured ? [] : call.cloudEventHeaders, contentType: call.mediaType)
+        var headers = isStructured ? [] : call.cloudEventHeaders
+        if let type = call.mediaType { headers.append(("content-type", type)) }
         var rules = EventRules(directory: parts.directory)
-        let outgoing = try await outgoing(message, call, &rules, data: isStructured ? "/data" : "")
+        let decoded = try EventDecoder().decode(body, headers: headers)
+        let outgoing = try await outgoing(decoded, call, &rules, data: isStructured ? "/data" : "")
         return try await parts.publish(outgoing, for: call)
     }
 
@@ -63,9 +63,10 @@ struct EventRoutes: Sendable {
         var events: [EventOutlet.Outgoing] = []
         var problems: [Int: Problem] = [:]
         for (index, item) in items.enumerated() {
-            let message = CloudEventMessage(item.encoded, [], contentType: EventEncoder.structuredContentType)
             do {
-                events.append(try await outgoing(message, call, &rules, data: "/data"))
+                let decoded = try EventDecoder().decode(
+                    item.encoded, headers: [("content-type", EventEncoder.structuredContentType)])
+                events.append(try await outgoing(decoded, call, &rules, data: "/data"))
             } catch {
                 guard let problem = Problem(explaining: error), problem.status.kind == .clientError else { throw error }
                 problems[index] = problem.moved(below: "/\(index)")
@@ -78,26 +79,23 @@ struct EventRoutes: Sendable {
             switch result {
             case .success(let event):
                 var object = event.document()
-                object["status"] = .number(JSONNumber(HTTPResponse.Status.accepted.code))
+                object["status"] = .count(HTTPResponse.Status.accepted.code)
                 return .object(object)
             case .failure: return Problem.eventsUnavailable.result
             }
         }
-        return (["results": .array(results)] as JSONValue).response()
+        return Response(["results": .array(results)])
     }
 
     /// The event of a message, if its bearer may publish it.
     ///
     /// - Parameter data: pointer to the data in the body.
     private func outgoing(
-        _ message: CloudEventMessage, _ call: APICall, _ rules: inout EventRules, data: String
+        _ decoded: DecodedEvent, _ call: APICall, _ rules: inout EventRules, data: String
     ) async throws -> EventOutlet.Outgoing {
-        let decoded = try message.decode()
         let (event, envelope) = (decoded.event, decoded.envelope)
         do {
-            guard Text.equal(event.app, call.app) else {
-                throw Problem.unprocessable("/app", "must equal the path's")
-            }
+            guard Text.equal(event.app, call.app) else { throw Problem.unprocessable("/app", "must equal the path's") }
             try await rules.check(event, call)
         } catch let problem as Problem {
             throw problem.moved(below: data)
@@ -105,43 +103,6 @@ struct EventRoutes: Sendable {
         return EventOutlet.Outgoing(
             event: event, id: envelope.id, source: envelope.source, time: envelope.time,
             traceparent: envelope.traceparent ?? call.traceparent, user: call.user)
-    }
-}
-
-/// A CloudEvent as a message of Kafka has it, for the same decoder.
-private struct CloudEventMessage {
-    private var bytes: [UInt8]
-    private let value: Range<Int>
-    private var attributes = EventAttributes()
-
-    /// - Parameter headers: the attributes in binary mode.
-    init(_ body: [UInt8], _ headers: [(name: String, value: String)], contentType: String?) {
-        bytes = body
-        value = 0..<body.count
-        for header in headers { note(header.name, header.value) }
-        if let contentType { note("content-type", contentType) }
-    }
-
-    private mutating func note(_ name: String, _ value: String) {
-        let start = bytes.count
-        bytes += Array(name.utf8)
-        let middle = bytes.count
-        bytes += Array(value.utf8)
-        attributes.note(name: start..<middle, value: middle..<bytes.count, in: bytes)
-    }
-
-    /// Decodes the event, of whichever topic.
-    func decode() throws(EventError) -> DecodedEvent {
-        var last: EventError?
-        for topic in EventTopic.allCases {
-            switch EventDecoder().decode(bytes: bytes, value: value, attributes: attributes, topic: topic) {
-            case .success(let decoded): return decoded
-            case .failure(let error):
-                last = error
-                guard error.code == .wrongTopic else { throw error }
-            }
-        }
-        throw last ?? EventError(code: .unknownType, message: "unknown event type")
     }
 }
 
@@ -175,6 +136,6 @@ extension Problem {
 
     /// The result of an event of a batch.
     fileprivate var result: JSONValue {
-        ["status": .number(JSONNumber(status.code)), "problem": document]
+        ["status": .count(status.code), "problem": document]
     }
 }

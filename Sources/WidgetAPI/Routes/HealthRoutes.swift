@@ -1,6 +1,7 @@
 import HTTPTypes
 import Hummingbird
 import WidgetModel
+import WidgetRepresentation
 
 /// Health checks for orchestrators.
 struct HealthRoutes: Sendable {
@@ -12,27 +13,22 @@ struct HealthRoutes: Sendable {
     func add(to router: Router<APIContext>) {
         router.onGet("health/live") { [liveness] _, _ in
             let wedged = liveness.wedged()
-            guard !wedged.isEmpty else { return (["status": "live"] as JSONValue).response() }
+            guard !wedged.isEmpty else { return Response(["status": "live"]) }
             let loops = wedged.map { loop -> JSONValue in
-                [
-                    "name": .string(loop.name),
-                    "silentSeconds": .number(JSONNumber(Int(loop.silence.components.seconds))),
-                ]
+                ["name": .string(loop.name), "silentSeconds": .seconds(loop.silence)]
             }
-            return (["status": "wedged", "loops": .array(loops)] as JSONValue).response(.serviceUnavailable)
+            return Response(["status": "wedged", "loops": .array(loops)], .serviceUnavailable)
         }
         router.onGet("health/ready") { [readiness] _, _ in
             let report = await readiness.report()
-            return report.json.response(report.isReady ? .ok : .serviceUnavailable)
+            return Response(report.json, report.isReady ? .ok : .serviceUnavailable)
         }
     }
 }
 
 extension Router<APIContext> {
     /// Adds a route of `GET` and `HEAD`.
-    func onGet(
-        _ path: RouterPath, use handler: @escaping @Sendable (Request, APIContext) async throws -> Response
-    ) {
+    func onGet(_ path: RouterPath, use handler: @escaping @Sendable (Request, APIContext) async throws -> Response) {
         on(path, method: .get, use: handler)
         on(path, method: .head) { request, context in try await handler(request, context).forHead }
     }

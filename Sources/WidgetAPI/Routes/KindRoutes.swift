@@ -12,28 +12,34 @@ struct KindRoutes: Sendable {
         [
             APIRoute("listKinds", .get, "kinds", .own(.widgetsRead), handle: list),
             APIRoute("getKind", .get, "kinds/{kind}", .own(.widgetsRead), handle: get),
-            APIRoute("putKind", .put, "kinds/{kind}", .app(.kindsWrite), handle: put),
+            APIRoute("putKind", .put, "kinds/{kind}", .app(.kindsWrite), query: ["dryRun"], handle: put),
             APIRoute("deleteKind", .delete, "kinds/{kind}", .app(.kindsWrite), handle: delete),
-            APIRoute("getPlaceholder", .get, "kinds/{kind}/placeholder", .own(.widgetsRead), handle: placeholder),
-            APIRoute("getSnapshot", .get, "kinds/{kind}/snapshot", .own(.widgetsRead), handle: snapshot),
+            APIRoute(
+                "getPlaceholder", .get, "kinds/{kind}/placeholder", .own(.widgetsRead),
+                query: ["family", "locale", "timeZone"], handle: placeholder),
+            APIRoute(
+                "getSnapshot", .get, "kinds/{kind}/snapshot", .own(.widgetsRead),
+                query: ["family", "locale", "timeZone", "configuration", "user"], handle: snapshot),
         ]
     }
 
     private func list(_ call: APICall) async throws -> Response {
-        try call.allowQuery()
         let kinds = try await parts.store.pool.query(.listKinds(app: call.app)).filter { !$0.isRetired }
         let moves = try await moves(call)
-        return (["kinds": .array(kinds.map { json($0, moves, call) })] as JSONValue).response()
+        return Response(["kinds": .array(kinds.map { json($0, moves, call) })])
     }
 
     private func get(_ call: APICall) async throws -> Response {
-        try call.allowQuery()
+        Response(json(try await kind(call), try await moves(call), call))
+    }
+
+    private func kind(_ call: APICall) async throws -> RegisteredKind {
         let name = try call.path("kind")
         let kinds = try await parts.store.pool.query(.listKinds(app: call.app))
         guard let kind = kinds.first(where: { Text.equal($0.definition.name, name) }), !kind.isRetired else {
             throw Problem.notFound
         }
-        return json(kind, try await moves(call), call).response()
+        return kind
     }
 
     /// Whether the bearer sees the whole definition; others see what a gallery shows.
@@ -55,7 +61,6 @@ struct KindRoutes: Sendable {
     }
 
     private func put(_ call: APICall) async throws -> Response {
-        try call.allowQuery("dryRun")
         let isDryRun = try call.flag("dryRun")
         let name = try call.path("kind")
         var body = try await call.body()
@@ -75,15 +80,14 @@ struct KindRoutes: Sendable {
         }
         guard let change else { throw Problem.notFound }
         if !isDryRun { _ = try? await parts.directory.refresh() }
-        return change.json.response(change.action == .add && !isDryRun ? .created : .ok)
+        return Response(change.json, change.action == .add && !isDryRun ? .created : .ok)
     }
 
     /// The definition, unless it has errors or names a provider that must not be called.
     private func check(_ body: JSONObject, _ errors: [Problem.Item]) async throws(Problem) -> KindDefinition {
         switch KindDefinition.validate(.object(body)) {
         case .failure(let found):
-            throw .unprocessable(
-                errors + found.errors.map { Problem.Item(detail: $0.message, pointer: $0.pointer) })
+            throw .unprocessable(errors + found.errors.map { Problem.Item(detail: $0.message, pointer: $0.pointer) })
         case .success(let definition):
             var errors = errors
             if let url = try? ProviderURL(definition.providerURL),
@@ -97,15 +101,14 @@ struct KindRoutes: Sendable {
     }
 
     private func delete(_ call: APICall) async throws -> Response {
-        try call.allowQuery()
         let name = try call.path("kind")
         guard let retirement = try await parts.store.retire(app: call.app, kind: name) else { throw Problem.notFound }
         _ = try? await parts.directory.refresh()
-        return
-            ([
+        return Response(
+            [
                 "app": .string(call.app), "kind": .string(name), "changed": .bool(retirement.isChanged),
-                "timelinesLeft": .number(JSONNumber(retirement.timelines)), "paused": .bool(retirement.isPaused),
-            ] as JSONValue).response(.accepted)
+                "timelinesLeft": .count(retirement.timelines), "paused": .bool(retirement.isPaused),
+            ], .accepted)
     }
 
     // MARK: Gallery
@@ -122,14 +125,11 @@ struct KindRoutes: Sendable {
                 try WidgetEnvironment(locale: call.text("locale") ?? "en", timeZone: call.text("timeZone") ?? "UTC")
             )
         } catch {
-            throw .unprocessable([
-                Problem.Item(detail: error.message, parameter: String(error.pointer.dropFirst()))
-            ])
+            throw .unprocessable([Problem.Item(detail: error.message, parameter: String(error.pointer.dropFirst()))])
         }
     }
 
     private func placeholder(_ call: APICall) async throws -> Response {
-        try call.allowQuery("family", "locale", "timeZone")
         let name = try call.path("kind")
         let (family, environment) = try place(call)
         return try await placeholder(call, name, family, environment)
@@ -147,7 +147,6 @@ struct KindRoutes: Sendable {
     /// The content that a widget would show if it were placed: the current entry of an existing timeline, else the fallback
     /// content.
     private func snapshot(_ call: APICall) async throws -> Response {
-        try call.allowQuery("family", "locale", "timeZone", "configuration", "user")
         let name = try call.path("kind")
         let (family, environment) = try place(call)
         let user = try call.identifier("user") ?? call.user
@@ -160,10 +159,7 @@ struct KindRoutes: Sendable {
                 throw Problem.parameter("configuration", "\(error)")
             }
         }
-        let kinds = try await parts.store.pool.query(.listKinds(app: call.app))
-        guard let kind = kinds.first(where: { Text.equal($0.definition.name, name) }), !kind.isRetired else {
-            throw Problem.notFound
-        }
+        let kind = try await kind(call)
         if user != nil || kind.definition.sharing == .shared {
             let placement = WidgetPlacement(
                 app: call.app, widget: "gallery", user: user ?? "", device: "gallery", kind: name, family: family,

@@ -11,7 +11,7 @@ struct OperatorRoutes: Sendable {
     var all: [APIRoute] {
         [
             APIRoute("explainWidget", .get, "widgets/{widget}/explanation", .app(.operate), handle: explain),
-            APIRoute("getForecast", .get, "forecast", .app(.operate), handle: forecast),
+            APIRoute("getForecast", .get, "forecast", .app(.operate), query: ["hours"], handle: forecast),
             APIRoute("eraseUser", .delete, "users/{user}", .app(.operate), handle: erase),
             APIRoute("pauseApp", .put, "pause", .app(.operate)) { try await set(true, $0) },
             APIRoute("resumeApp", .delete, "pause", .app(.operate)) { try await set(false, $0) },
@@ -21,7 +21,6 @@ struct OperatorRoutes: Sendable {
     }
 
     private func explain(_ call: APICall) async throws -> Response {
-        try call.allowQuery()
         let pool = parts.store.pool
         let widget = try call.path("widget")
         let ignored = try await pool.query(.ignoredEvents(app: call.app, widget: widget))
@@ -33,35 +32,32 @@ struct OperatorRoutes: Sendable {
         let keys = [explanation.widget, explanation.user, explanation.device]
         let refused = try await pool.query(.refusedRequests(app: call.app, keys: keys))
         let events = await parts.resources.lookup.events(explanation.timeline?.causes ?? [], of: call.app)
-        return explanation.json(events: events, refused: refused, ignored: ignored).response()
+        return Response(explanation.json(events: events, refused: refused, ignored: ignored))
     }
 
     private func forecast(_ call: APICall) async throws -> Response {
-        try call.allowQuery("hours")
         let hours = try call.integer("hours", in: 1...168, default: 24)
         let rows = try await parts.store.pool.query(.forecastDue(app: call.app, hours: hours))
-        return Forecast(rows, hours: hours).json.response()
+        return Response(Forecast(rows, hours: hours).json)
     }
 
     /// Erases a person as `freshet users erase` does; a person without data is erased too.
     private func erase(_ call: APICall) async throws -> Response {
-        try call.allowQuery()
         guard let erasure = try await parts.store.erase(user: try call.path("user"), of: call.app) else {
             throw Problem.notFound
         }
-        return erasure.json.response()
+        return Response(erasure.json)
     }
 
     // MARK: Pausing
 
     private func set(_ isPaused: Bool, _ call: APICall, kind: String? = nil) async throws -> Response {
-        try call.allowQuery()
         let store = parts.store
         let outcome =
             isPaused
             ? try await store.pause(app: call.app, kind: kind) : try await store.resume(app: call.app, kind: kind)
         guard let outcome else { throw Problem.notFound }
-        return outcome.json(app: call.app, kind: kind).response()
+        return Response(outcome.json(app: call.app, kind: kind))
     }
 
     private func setKind(_ isPaused: Bool, _ call: APICall) async throws -> Response {

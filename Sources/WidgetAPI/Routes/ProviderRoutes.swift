@@ -14,7 +14,9 @@ struct ProviderRoutes: Sendable {
     var all: [APIRoute] {
         [
             APIRoute("getSigningSecret", .get, "signing-secret", .app(.kindsWrite), handle: get),
-            APIRoute("rotateSigningSecret", .post, "signing-secret/rotation", .app(.kindsWrite), handle: rotate),
+            APIRoute(
+                "rotateSigningSecret", .post, "signing-secret/rotation", .app(.kindsWrite), query: ["keepOld"],
+                handle: rotate),
             APIRoute("endSecretRotation", .delete, "signing-secret/rotation", .app(.kindsWrite), handle: end),
             APIRoute("testProvider", .post, "kinds/{kind}/provider-test", .app(.kindsWrite), handle: test),
         ]
@@ -28,12 +30,10 @@ struct ProviderRoutes: Sendable {
     }
 
     private func get(_ call: APICall) async throws -> Response {
-        try call.allowQuery()
-        return try await secrets(call).json.response()
+        return Response(try await secrets(call).json)
     }
 
     private func rotate(_ call: APICall) async throws -> Response {
-        try call.allowQuery("keepOld")
         let seconds = try call.integer(
             "keepOld", in: 0...Self.longestOverlap, default: Int(WidgetStore.secretOverlap.components.seconds))
         let secret = SigningSecret.random()
@@ -44,19 +44,17 @@ struct ProviderRoutes: Sendable {
             throw Problem.conflict(
                 "a rotation is under way, and the provider may use the previous secret: end it first (DELETE)")
         }
-        return rotation.json(telling: secret).response()
+        return Response(rotation.json(telling: secret))
     }
 
     private func end(_ call: APICall) async throws -> Response {
-        try call.allowQuery()
         _ = try await secrets(call)
         let isEnded = try await parts.store.endSecretRotation(app: call.app)
-        return (["app": .string(call.app), "ended": .bool(isEnded)] as JSONValue).response()
+        return Response(["app": .string(call.app), "ended": .bool(isEnded)])
     }
 
     /// Sends a signed request for no timelines to the kind's provider.
     private func test(_ call: APICall) async throws -> Response {
-        try call.allowQuery()
         let name = try call.path("kind")
         let directory = try await parts.directory.refresh()
         guard let app = directory.apps[call.app], let kind = EventRules.find(name, call.app, directory) else {
@@ -66,11 +64,10 @@ struct ProviderRoutes: Sendable {
         let began = ContinuousClock.now
         let trial = await parts.resources.askProvider(url, app.signingSecrets)
         let milliseconds = Int((ContinuousClock.now - began) / .milliseconds(1))
-        return
-            ([
-                "url": .string(url), "accepted": .bool(trial.reason == nil),
-                "milliseconds": .number(JSONNumber(milliseconds)), "reason": .text(trial.reason),
-                "message": .text(trial.message), "status": trial.status.map { .number(JSONNumber($0)) } ?? .null,
-            ] as JSONValue).response()
+        return Response([
+            "url": .string(url), "accepted": .bool(trial.reason == nil),
+            "milliseconds": .count(milliseconds), "reason": .text(trial.reason),
+            "message": .text(trial.message), "status": .count(trial.status),
+        ])
     }
 }

@@ -8,7 +8,7 @@ struct ReloadRoutes: Sendable {
     let parts: APIParts
 
     var all: [APIRoute] {
-        [APIRoute("requestReload", .post, "reloads", .own(.reload), handle: post)]
+        [APIRoute("requestReload", .post, "reloads", .own(.reload), query: ["wait"], handle: post)]
     }
 
     /// Event type of each reason.
@@ -17,9 +17,7 @@ struct ReloadRoutes: Sendable {
     ]
 
     private func post(_ call: APICall) async throws -> Response {
-        try call.allowQuery("wait")
-        var body = EventBody(
-            try await call.body(), members: ["app", "audience", "kinds", "matching", "reason"])
+        var body = EventBody(try await call.body(), members: ["app", "audience", "kinds", "matching", "reason"])
         let reason = body["reason"] ?? "push"
         body["reason"] = nil
         let named = reason.stringValue.flatMap { Self.types[$0] }

@@ -26,14 +26,15 @@ struct TimelineRoutes: Sendable {
 
     var all: [APIRoute] {
         [
-            APIRoute("getTimeline", .get, "widgets/{widget}/timeline", .own(.widgetsRead), handle: get),
-            APIRoute("readTimelines", .post, "timelines", .own(.widgetsRead), handle: read),
+            APIRoute(
+                "getTimeline", .get, "widgets/{widget}/timeline", .own(.widgetsRead), query: ["at", "wait"], handle: get
+            ),
+            APIRoute("readTimelines", .post, "timelines", .own(.widgetsRead), query: ["at"], handle: read),
         ]
     }
 
     /// Timelines of several widgets, with a result for each in the order of the request.
     private func read(_ call: APICall) async throws -> Response {
-        try call.allowQuery("at")
         let at = try call.time("at")
         var body = EventBody(try await call.body(), members: ["widgets", "known"])
         let widgets = body.identifiers("widgets", atMost: Self.mostWidgets)
@@ -63,14 +64,13 @@ struct TimelineRoutes: Sendable {
             if status == .ok { timeline = detail.encoded(at: at) }
         }
         let result: JSONValue = [
-            "widget": .string(widget), "status": .number(JSONNumber(status.code)), "etag": .text(tag),
+            "widget": .string(widget), "status": .count(status.code), "etag": .text(tag),
             "stale": isStale.map { .bool($0) } ?? .null,
         ]
         return result.encoded.splicing([("timeline", timeline.map { $0[...] })])
     }
 
     private func get(_ call: APICall) async throws -> Response {
-        try call.allowQuery("at", "wait")
         let widget = try call.path("widget")
         let at = try call.time("at")
         let wait = try call.integer("wait", in: 0...Self.longestWait, default: 0)
@@ -126,8 +126,7 @@ struct TimelineRoutes: Sendable {
 
     private func answer(_ timeline: TimelineDetail, _ at: Timestamp?, _ known: EntityTags) -> Response {
         let tag = EntityTags.tag(timeline, at)
-        var headers = Self.headers(
-            tag, isStale: timeline.isStale, revision: timeline.revision, age: timeline.age)
+        var headers = Self.headers(tag, isStale: timeline.isStale, revision: timeline.revision, age: timeline.age)
         guard !known.contain(tag) else { return Response(status: .notModified, headers: headers) }
         headers[.contentType] = "application/json"
         return Response(

@@ -12,20 +12,22 @@ struct WidgetRoutes: Sendable {
 
     var all: [APIRoute] {
         [
-            APIRoute("listWidgets", .get, "widgets", .own(.widgetsRead), handle: list),
-            APIRoute("getWidget", .get, "widgets/{widget}", .own(.widgetsRead), handle: get),
-            APIRoute("placeWidget", .put, "widgets/{widget}", .own(.widgetsWrite), handle: place),
-            APIRoute("removeWidget", .delete, "widgets/{widget}", .own(.widgetsWrite), handle: remove),
             APIRoute(
-                "configureWidget", .put, "widgets/{widget}/configuration", .own(.widgetsWrite), handle: configure),
-            APIRoute("viewWidget", .post, "widgets/{widget}/views", .own(.widgetsWrite), handle: view),
+                "listWidgets", .get, "widgets", .own(.widgetsRead),
+                query: ["user", "device", "kind", "limit", "cursor"], handle: list),
+            APIRoute("getWidget", .get, "widgets/{widget}", .own(.widgetsRead), handle: get),
+            APIRoute("placeWidget", .put, "widgets/{widget}", .own(.widgetsWrite), query: ["wait"], handle: place),
+            APIRoute("removeWidget", .delete, "widgets/{widget}", .own(.widgetsWrite), query: ["wait"], handle: remove),
+            APIRoute(
+                "configureWidget", .put, "widgets/{widget}/configuration", .own(.widgetsWrite), query: ["wait"],
+                handle: configure),
+            APIRoute("viewWidget", .post, "widgets/{widget}/views", .own(.widgetsWrite), query: ["wait"], handle: view),
         ]
     }
 
     // MARK: Reading
 
     private func list(_ call: APICall) async throws -> Response {
-        try call.allowQuery("user", "device", "kind", "limit", "cursor")
         let limit = try call.integer("limit", in: 1...1_000, default: 100)
         let asked = try call.identifier("user")
         let filter = WidgetFilter(
@@ -35,24 +37,20 @@ struct WidgetRoutes: Sendable {
         let isForeign = call.user.map { own in asked.map { !Text.equal(own, $0) } ?? false } ?? false
         let widgets = isForeign ? [] : try await parts.store.pool.query(.listWidgets(filter, limit: limit))
         let next = widgets.count == limit ? widgets.last.map { PageCursor.encode($0.id) } : nil
-        return
-            (["widgets": .array(widgets.map(\.json)), "next": .text(next)] as JSONValue)
-            .response()
+        return Response(["widgets": .array(widgets.map(\.json)), "next": .text(next)])
     }
 
     private func get(_ call: APICall) async throws -> Response {
-        try call.allowQuery()
         let filter = WidgetFilter(app: call.app, user: call.user, widget: try call.path("widget"))
         guard let widget = try await parts.store.pool.query(.listWidgets(filter, limit: 1)).first else {
             throw Problem.notFound
         }
-        return widget.json.response()
+        return Response(widget.json)
     }
 
     // MARK: Changing
 
     private func place(_ call: APICall) async throws -> Response {
-        try call.allowQuery("wait")
         let id = try call.path("widget")
         var body = EventBody(
             try await call.body(),
@@ -67,7 +65,6 @@ struct WidgetRoutes: Sendable {
     }
 
     private func configure(_ call: APICall) async throws -> Response {
-        try call.allowQuery("wait")
         let id = try call.path("widget")
         var body = EventBody(try await call.body(), members: ["app", "widget", "configuration"])
         body.bind("app", to: call.app)
@@ -76,12 +73,10 @@ struct WidgetRoutes: Sendable {
     }
 
     private func remove(_ call: APICall) async throws -> Response {
-        try call.allowQuery("wait")
         return try await parts.publish(.removed(app: call.app, widget: try call.path("widget")), for: call)
     }
 
     private func view(_ call: APICall) async throws -> Response {
-        try call.allowQuery("wait")
         return try await parts.publish(.viewed(app: call.app, widget: try call.path("widget")), for: call)
     }
 }

@@ -46,9 +46,7 @@ struct APICall: Sendable {
     // MARK: Path
 
     /// An id in the path.
-    func path(
-        _ name: String, maximumBytes: Int = Text.maximumIdentifierBytes
-    ) throws(Problem) -> String {
+    func path(_ name: String, maximumBytes: Int = Text.maximumIdentifierBytes) throws(Problem) -> String {
         guard let raw = parameters.get(name), let text = raw.removingPercentEncoding else {
             throw .parameter(name, "is not percent-encoded UTF-8")
         }
@@ -77,7 +75,7 @@ struct APICall: Sendable {
     }
 
     /// Refuses unknown parameters, so that misspelt names are not ignored.
-    func allowQuery(_ names: String...) throws(Problem) {
+    func allowQuery(_ names: [String]) throws(Problem) {
         for (name, _) in query where !names.contains(where: { Text.equal($0, name) }) {
             throw .parameter(
                 Text.printable(name, maximum: 64),

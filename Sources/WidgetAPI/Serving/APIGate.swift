@@ -30,6 +30,7 @@ struct APIGate: Sendable {
                 recheck: { [verifier] () async throws(TokenRefusal) in
                     _ = try await verifier.principal(authorization: authorization)
                 }, query: APICall.query(request.uri.query ?? ""))
+            try call.allowQuery(route.query)
             response = try await route.handle(call)
         } catch {
             response = ProblemMiddleware.problem(error, request, context.logger).response

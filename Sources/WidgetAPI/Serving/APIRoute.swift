@@ -22,16 +22,19 @@ struct APIRoute: Sendable {
     /// Path below `/v1/apps/{app}/`, with parameters in braces.
     let path: String
     let access: APIAccess
+    /// Names of the query's parameters.
+    let query: [String]
     let handle: @Sendable (APICall) async throws -> Response
 
     init(
         _ id: String, _ method: HTTPRequest.Method, _ path: String, _ access: APIAccess,
-        handle: @escaping @Sendable (APICall) async throws -> Response
+        query: [String] = [], handle: @escaping @Sendable (APICall) async throws -> Response
     ) {
         self.id = id
         self.method = method
         self.path = path
         self.access = access
+        self.query = query
         self.handle = handle
     }
 

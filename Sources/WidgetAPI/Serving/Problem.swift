@@ -49,7 +49,7 @@ struct Problem: Error, HTTPResponseError {
         var object = JSONObject()
         object["type"] = .string("urn:freshet:problem:" + title.lowercased().replacing(" ", with: "-"))
         object["title"] = .string(title)
-        object["status"] = .number(JSONNumber(status.code))
+        object["status"] = .count(status.code)
         object["detail"] = .string(detail)
         if let pointer = errors.first?.pointer { object["pointer"] = .string(pointer) }
         if !errors.isEmpty { object["errors"] = .array(errors.map(\.json)) }
@@ -57,7 +57,7 @@ struct Problem: Error, HTTPResponseError {
     }
 
     var response: Response {
-        var response = document.response(status, contentType: Self.contentType)
+        var response = Response(document, status, contentType: Self.contentType)
         response.headers.append(contentsOf: headers)
         return response
     }
@@ -75,12 +75,10 @@ extension Problem.Item {
 
 extension Problem {
     /// The answer for missing objects and for those of another tenant, which must not be told apart.
-    static let notFound = Problem(
-        .notFound, "nothing found for this token")
+    static let notFound = Problem(.notFound, "nothing found for this token")
 
     static func noRoute(_ path: String) -> Problem {
-        Problem(
-            .notFound, "no route at \(Text.printable(path, maximum: 256))")
+        Problem(.notFound, "no route at \(Text.printable(path, maximum: 256))")
     }
 
     static func methodNotAllowed(_ allowed: [String]) -> Problem {
@@ -90,8 +88,7 @@ extension Problem {
     }
 
     static func notImplemented(_ method: String) -> Problem {
-        Problem(
-            .notImplemented, "\(method) is not implemented")
+        Problem(.notImplemented, "\(method) is not implemented")
     }
 
     /// A path such as `/v1//apps` or `/health/live/`, which a proxy in front may read as another one.
@@ -113,9 +110,7 @@ extension Problem {
         let first = errors.first?.detail ?? "the body cannot be used"
         let place = errors.first?.pointer.map { $0.isEmpty ? "" : "\($0): " } ?? ""
         let more = errors.count > 1 ? " (and \(errors.count - 1) more)" : ""
-        return Problem(
-            .unprocessableContent, place + first + more, title: "Invalid",
-            errors: errors)
+        return Problem(.unprocessableContent, place + first + more, title: "Invalid", errors: errors)
     }
 
     static func unprocessable(_ pointer: String, _ detail: String) -> Problem {
@@ -130,9 +125,7 @@ extension Problem {
         .unprocessableContent, "the Idempotency-Key was used for another request within the last hour",
         title: "Key reused")
 
-    static let unknownCursor = unprocessable([
-        Item(detail: "expected the cursor of a page", parameter: "cursor")
-    ])
+    static let unknownCursor = unprocessable([Item(detail: "expected the cursor of a page", parameter: "cursor")])
 
     static func conflict(_ detail: String) -> Problem {
         Problem(.conflict, detail)
@@ -143,30 +136,24 @@ extension Problem {
     }
 
     static func tooLarge(_ limit: Int) -> Problem {
-        Problem(
-            .contentTooLarge, "the body has more than \(limit) bytes", title: "Too large")
+        Problem(.contentTooLarge, "the body has more than \(limit) bytes", title: "Too large")
     }
 
-    static let unsupportedMediaType = Problem(
-        .unsupportedMediaType, "expected a body of application/json")
+    static let unsupportedMediaType = Problem(.unsupportedMediaType, "expected a body of application/json")
 
     static let unsupportedEncoding = Problem(
         .unsupportedMediaType, "expected a body without Content-Encoding", headers: [.acceptEncoding: "identity"])
 
-    static let expectationFailed = Problem(
-        .expectationFailed, "expected no expectation but 100-continue")
+    static let expectationFailed = Problem(.expectationFailed, "expected no expectation but 100-continue")
 
     static func headerTooLarge(_ detail: String) -> Problem {
-        Problem(
-            .requestHeaderFieldsTooLarge, detail, title: "Header too large")
+        Problem(.requestHeaderFieldsTooLarge, detail, title: "Header too large")
     }
 
     static func unauthorized(_ refusal: TokenRefusal) -> Problem {
         if refusal == .tooLong { return .headerTooLarge(refusal.rawValue) }
         let error = refusal == .missing ? "" : #", error="invalid_token", error_description="\#(refusal.rawValue)""#
-        return Problem(
-            .unauthorized, refusal.rawValue,
-            headers: [.wwwAuthenticate: #"Bearer realm="freshet""# + error])
+        return Problem(.unauthorized, refusal.rawValue, headers: [.wwwAuthenticate: #"Bearer realm="freshet""# + error])
     }
 
     static func insufficientScope(_ scope: TokenScope) -> Problem {
@@ -223,8 +210,7 @@ extension Problem {
         title: "Too many waiting",
         headers: [.retryAfter: "5"])
 
-    static let `internal` = Problem(
-        .internalServerError, "the request failed; see the log", title: "Internal")
+    static let `internal` = Problem(.internalServerError, "the request failed; see the log", title: "Internal")
 
     /// The problem with a body that cannot be parsed.
     init(parsing error: JSONError) {
@@ -262,20 +248,15 @@ extension Problem {
     }
 }
 
-extension JSONValue {
-    /// A response with the document, for no cache to keep.
-    func response(_ status: HTTPResponse.Status = .ok, contentType: String = "application/json") -> Response {
-        Response(
-            status: status, headers: [.contentType: contentType, .cacheControl: "no-store"],
-            body: ResponseBody(byteBuffer: ByteBuffer(bytes: encoded)))
-    }
-}
-
 extension Response {
-    /// A response with encoded JSON.
-    init(json: [UInt8]) {
+    /// A response with a document, for no cache to keep.
+    init(_ document: JSONValue, _ status: HTTPResponse.Status = .ok, contentType: String = "application/json") {
+        self.init(json: document.encoded, status, contentType: contentType)
+    }
+
+    init(json: [UInt8], _ status: HTTPResponse.Status = .ok, contentType: String = "application/json") {
         self.init(
-            status: .ok, headers: [.contentType: "application/json", .cacheControl: "no-store"],
+            status: status, headers: [.contentType: contentType, .cacheControl: "no-store"],
             body: ResponseBody(byteBuffer: ByteBuffer(bytes: json)))
     }
 }

@@ -74,9 +74,7 @@ final class Quotas: Sendable {
     /// Takes from a quota by rate.
     ///
     /// - Parameter least: what must be left of it.
-    func take(
-        _ name: Name, _ count: Int = 1, least: Int = 1, for principal: Principal
-    ) throws(Problem) {
+    func take(_ name: Name, _ count: Int = 1, least: Int = 1, for principal: Principal) throws(Problem) {
         guard count > 0, let limiter = limiters.first(where: { $0.name == name })?.limiter,
             let wait = limiter.take(Self.subject(name, principal), count, least: least)
         else { return }

@@ -103,9 +103,7 @@ package final class TimelineChanges: Sendable {
     package let patience: Duration
 
     /// - Parameter metrics: factory of the gauges of waiters; the process's if nil.
-    package init(
-        limits: Limits = Limits(), patience: Duration = .seconds(15), metrics: (any MetricsFactory)? = nil
-    ) {
+    package init(limits: Limits = Limits(), patience: Duration = .seconds(15), metrics: (any MetricsFactory)? = nil) {
         self.limits = limits
         self.patience = patience
         waiting = Dictionary(

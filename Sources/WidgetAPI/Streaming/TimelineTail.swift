@@ -17,11 +17,8 @@ package struct TimelineTail: Service, CustomStringConvertible {
     private let changes: TimelineChanges
     private let logger: Logger
 
-    package init(
-        kafka: KafkaConfiguration, topic: String, group: String, changes: TimelineChanges, logger: Logger
-    ) {
-        configuration = KafkaConsumerConfiguration(
-            kafka: kafka, group: group, maximumBatchMessages: 10_000)
+    package init(kafka: KafkaConfiguration, topic: String, group: String, changes: TimelineChanges, logger: Logger) {
+        configuration = KafkaConsumerConfiguration(kafka: kafka, group: group, maximumBatchMessages: 10_000)
         self.topic = topic
         self.changes = changes
         self.logger = logger

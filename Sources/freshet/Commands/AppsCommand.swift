@@ -40,7 +40,7 @@ struct AppsCommand: AsyncParsableCommand {
         }
     }
 
-    struct RotateSecret: AsyncParsableCommand {
+    struct RotateSecret: StoreCommand {
         static let configuration = CommandConfiguration(
             abstract: "Gives an app a new signing secret. The present one stays valid for a while.",
             discussion: """
@@ -78,13 +78,11 @@ struct AppsCommand: AsyncParsableCommand {
             guard keepOld <= .seconds(366 * 86_400) else { throw ValidationError("--keep-old: expected at most 366d") }
         }
 
-        func run() async throws {
+        func run(_ store: WidgetStore, _ settings: Settings) async throws {
             let secret = try newSecret()
-            try await output.settings.withStore { store, _ in
-                guard let rotation = try await store.rotateSecret(app: app, to: secret.bytes, keepingOld: keepOld)
-                else { throw AppsCommand.unknown(app) }
-                report(rotation, secret)
-            }
+            guard let rotation = try await store.rotateSecret(app: app, to: secret.bytes, keepingOld: keepOld)
+            else { throw AppsCommand.unknown(app) }
+            report(rotation, secret)
         }
 
         private func newSecret() throws -> SigningSecret {
@@ -93,8 +91,7 @@ struct AppsCommand: AsyncParsableCommand {
                 return try SigningSecretReference.file(secretFile)
                     .resolve(environment: [:], folder: FileManager.default.currentDirectoryPath)
             } catch {
-                throw CommandFailure(
-                    .failure, error.message + (error.expectation.map { "; expected \($0)" } ?? ""))
+                throw CommandFailure(.failure, error.message + (error.expectation.map { "; expected \($0)" } ?? ""))
             }
         }
 
@@ -129,9 +126,7 @@ struct AppsCommand: AsyncParsableCommand {
         @OptionGroup var output: OutputOptions
 
         func run(_ store: WidgetStore, _ settings: Settings) async throws {
-            guard try await !store.pool.query(.readSecrets(app: app)).isEmpty else {
-                throw AppsCommand.unknown(app)
-            }
+            guard try await !store.pool.query(.readSecrets(app: app)).isEmpty else { throw AppsCommand.unknown(app) }
             let isEnded = try await store.endSecretRotation(app: app)
             output.print(
                 ["app": .string(app), "ended": .bool(isEnded)],

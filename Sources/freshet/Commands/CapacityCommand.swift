@@ -44,47 +44,36 @@ enum CapacityCosts {
 }
 
 struct CapacityPlan: ParsableArguments {
-    @Option(help: "Widgets on people's home screens.")
+    @Option(help: "Widgets on people's home screens.", transform: OptionText.number(1...1e10))
     var widgets = 1e7
 
-    @Option(help: "Timelines per widget; less than 1 where kinds are shared.")
+    @Option(help: "Timelines per widget; less than 1 where kinds are shared.", transform: OptionText.number(1e-6...1))
     var timelinesPerWidget = 0.8
 
-    @Option(help: "Events per widget and day.")
+    @Option(help: "Events per widget and day.", transform: OptionText.number(0...10_000))
     var events = 12.0
 
-    @Option(help: "Reloads per timeline and day.")
+    @Option(help: "Reloads per timeline and day.", transform: OptionText.number(0.001...10_000))
     var reloads = 20.0
 
-    @Option(help: "Ratio of the peak minute to the daily average.")
+    @Option(help: "Ratio of the peak minute to the daily average.", transform: OptionText.number(1...100))
     var peak = 3.0
 
-    @Option(help: "Share of reloads whose content has changed, from 0 to 1.")
+    @Option(help: "Share of reloads whose content has changed, from 0 to 1.", transform: OptionText.number(0...1))
     var changed = 0.7
 
-    @Option(help: "Bytes of a timeline.")
+    @Option(help: "Bytes of a timeline.", transform: OptionText.number(1...262_144))
     var contentBytes = 650.0
 
-    @Option(help: "Milliseconds that a provider takes for a request.")
+    @Option(help: "Milliseconds that a provider takes for a request.", transform: OptionText.number(0.001...60_000))
     var providerLatency = 200.0
 
-    @Option(help: "Timelines in a request.")
+    @Option(help: "Timelines in a request.", transform: OptionText.number(1...10_000))
     var batch = 100.0
 
-    @Option(help: "Seconds within which a reload of everything is to be done.")
+    @Option(
+        help: "Seconds within which a reload of everything is to be done.", transform: OptionText.number(1...604_800))
     var everything = 3_600.0
-
-    func validate() throws {
-        for (option, value, range) in [
-            ("--widgets", widgets, 1...1e10), ("--timelines-per-widget", timelinesPerWidget, 1e-6...1),
-            ("--events", events, 0...10_000), ("--reloads", reloads, 0.001...10_000), ("--peak", peak, 1...100),
-            ("--changed", changed, 0...1), ("--content-bytes", contentBytes, 1...262_144),
-            ("--provider-latency", providerLatency, 0.001...60_000), ("--batch", batch, 1...10_000),
-            ("--everything", everything, 1...604_800),
-        ] where !range.contains(value) {
-            throw ValidationError("\(option) \(value): expected \(range.lowerBound) to \(range.upperBound)")
-        }
-    }
 
     /// Share of a core that is planned for: beyond it queues grow fast.
     static let utilisation = 0.6
@@ -167,13 +156,13 @@ struct CapacityPlan: ParsableArguments {
         [
             "widgets": .rounded(widgets), "timelines": .rounded(timelines),
             "averageReloadsPerSecond": .rounded(averageReloads), "peakReloadsPerSecond": .rounded(peakReloads),
-            "peakEventsPerSecond": .rounded(peakEvents), "partitions": .number(JSONNumber(partitions)),
-            "ingestReplicas": .number(JSONNumber(ingestReplicas)),
-            "workerReplicas": .number(JSONNumber(workerReplicas)), "databases": .number(JSONNumber(databases)),
+            "peakEventsPerSecond": .rounded(peakEvents), "partitions": .count(partitions),
+            "ingestReplicas": .count(ingestReplicas),
+            "workerReplicas": .count(workerReplicas), "databases": .count(databases),
             "databaseCores": .rounded(databaseCores), "databaseMemoryBytes": .rounded(databaseMemory),
             "storedBytes": .rounded(storedBytes), "peakWalBytesPerSecond": .rounded(peakWal),
             "walBytesPerDay": .rounded(averageWal * 86_400), "providerRequestsPerSecond": .rounded(providerRequests),
-            "providerConcurrency": .number(JSONNumber(providerConcurrency)),
+            "providerConcurrency": .count(providerConcurrency),
         ]
     }
 }

@@ -74,7 +74,7 @@ struct ConfigCommand: AsyncParsableCommand {
 
 extension LoadedSettings.Row {
     fileprivate var json: JSONValue {
-        ["name": .string(name), "value": value.map { .string($0) } ?? .null, "place": .string(place)]
+        ["name": .string(name), "value": .text(value), "place": .string(place)]
     }
 }
 
@@ -82,8 +82,8 @@ extension SettingKey {
     fileprivate var json: JSONValue {
         [
             "name": .string(name), "variable": .string(environmentName), "summary": .string(summary),
-            "expectation": .string(expectation), "default": defaultText.map { .string($0) } ?? .null,
-            "secret": .bool(isSecret), "fileSetting": fileKeyName.map { .string($0) } ?? .null,
+            "expectation": .string(expectation), "default": .text(defaultText),
+            "secret": .bool(isSecret), "fileSetting": .text(fileKeyName),
         ]
     }
 }

@@ -20,7 +20,7 @@ struct ForecastCommand: StoreCommand {
               freshet forecast --json
             """)
 
-    @Option(help: "Hours to look ahead, the current one included.")
+    @Option(help: "Hours to look ahead, the current one included.", transform: OptionText.number(1...168))
     var hours = 24
 
     @Option(help: "Only kinds of this app.")
@@ -28,15 +28,10 @@ struct ForecastCommand: StoreCommand {
 
     @OptionGroup var output: OutputOptions
 
-    func validate() throws {
-        guard (1...168).contains(hours) else { throw ValidationError("--hours \(hours): expected 1 to 168") }
-    }
-
     func run(_ store: WidgetStore, _ settings: Settings) async throws {
         let rows = try await store.pool.query(.forecastDue(app: app, hours: hours))
         if rows.isEmpty, let app {
-            throw CommandFailure(
-                .failure, "no app \(Text.quoted(app)) with kinds is registered; `freshet kinds list` shows all")
+            throw try await KindLookup.notFound(nil, of: app, in: store)
         }
         let forecast = Forecast(rows, hours: hours)
         output.print(forecast.json, or: forecast.lines.joined(separator: "\n"))

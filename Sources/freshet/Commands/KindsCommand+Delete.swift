@@ -5,7 +5,7 @@ import WidgetModel
 import WidgetStore
 
 extension KindsCommand {
-    struct Delete: AsyncParsableCommand {
+    struct Delete: StoreCommand {
         static let configuration = CommandConfiguration(
             abstract: "Retires a kind: its widgets and timelines are removed.",
             discussion: """
@@ -28,19 +28,17 @@ extension KindsCommand {
 
         @OptionGroup var output: OutputOptions
 
-        func run() async throws {
+        func run(_ store: WidgetStore, _ settings: Settings) async throws {
             if !yes {
                 try await Confirmation.ask(
                     "removing a kind's widgets",
                     question: "Remove the kind \(Text.quoted(kind)) of \(Text.quoted(app)) with all its widgets?",
                     refusal: "nothing was removed")
             }
-            try await output.settings.withStore { store, _ in
-                guard let retirement = try await store.retire(app: app, kind: kind) else {
-                    throw try await KindLookup.notFound(kind, of: app, in: store)
-                }
-                report(retirement)
+            guard let retirement = try await store.retire(app: app, kind: kind) else {
+                throw try await KindLookup.notFound(kind, of: app, in: store)
             }
+            report(retirement)
         }
 
         private func report(_ retirement: Retirement) {
@@ -48,7 +46,7 @@ extension KindsCommand {
             output.print(
                 [
                     "app": .string(app), "kind": .string(kind), "changed": .bool(retirement.isChanged),
-                    "timelinesLeft": .number(JSONNumber(retirement.timelines)), "paused": .bool(retirement.isPaused),
+                    "timelinesLeft": .count(retirement.timelines), "paused": .bool(retirement.isPaused),
                 ],
                 or: retirement.isChanged
                     ? "retired \(app) \(kind): \(left) timelines are to be removed"

@@ -5,7 +5,7 @@ import WidgetModel
 import WidgetStore
 
 extension KindsCommand {
-    struct Stats: AsyncParsableCommand {
+    struct Stats: StoreCommand {
         static let configuration = CommandConfiguration(
             abstract: "Shows statistics of the reloads of an app's kinds: decisions, savings, lints.",
             discussion: """
@@ -24,33 +24,16 @@ extension KindsCommand {
         @Option(help: "The app's bundle identifier.")
         var app: String
 
-        @Option(help: "Days to sum up, today included.")
+        @Option(help: "Days to sum up, today included.", transform: OptionText.number(1...400))
         var days = 1
 
-        @Flag(help: "Print JSON, with each day too.")
-        var json = false
+        @OptionGroup var output: OutputOptions
 
-        @OptionGroup var settings: SettingsOptions
-
-        func validate() throws {
-            guard (1...400).contains(days) else { throw ValidationError("--days \(days): expected 1 to 400") }
-        }
-
-        func run() async throws {
-            try await settings.withStore { store, _ in
-                let rows = try await store.pool.query(.readKindStatistics(app: app, days: days))
-                guard !rows.isEmpty else {
-                    throw CommandFailure(
-                        .failure,
-                        "no app \(Text.quoted(app)) with kinds is registered; `freshet kinds list` shows all")
-                }
-                let report = KindReport(rows)
-                if json {
-                    Terminal.print(report.json(app: app, days: days))
-                } else {
-                    report.table.printed()
-                }
-            }
+        func run(_ store: WidgetStore, _ settings: Settings) async throws {
+            let rows = try await store.pool.query(.readKindStatistics(app: app, days: days))
+            guard !rows.isEmpty else { throw try await KindLookup.notFound(nil, of: app, in: store) }
+            let report = KindReport(rows)
+            output.print(report.json(app: app, days: days), or: report.table.lines.joined(separator: "\n"))
         }
     }
 }
@@ -105,13 +88,12 @@ struct KindReport {
 
     func json(app: String, days: Int) -> JSONValue {
         [
-            "app": .string(app), "days": .number(JSONNumber(days)),
+            "app": .string(app), "days": .count(days),
             "kinds": .array(
                 kinds.map { kind in
                     [
                         "kind": .string(kind.name), "retired": .bool(kind.isRetired), "total": kind.total.json,
-                        "byDay": .array(
-                            kind.days.map { ["day": .string($0.day), "counts": $0.counters.json] }),
+                        "byDay": .array(kind.days.map { ["day": .string($0.day), "counts": $0.counters.json] }),
                     ]
                 }),
         ]

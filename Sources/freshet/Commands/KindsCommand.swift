@@ -57,7 +57,7 @@ struct KindsCommand: AsyncParsableCommand {
         }
     }
 
-    struct Diff: AsyncParsableCommand {
+    struct Diff: StoreCommand {
         static let configuration = CommandConfiguration(
             abstract: "Shows how a manifest differs from the registered kinds.",
             discussion: """
@@ -72,11 +72,9 @@ struct KindsCommand: AsyncParsableCommand {
 
         @OptionGroup var output: OutputOptions
 
-        func run() async throws {
+        func run(_ store: WidgetStore, _ settings: Settings) async throws {
             let manifest = try Manifest.read(path: file, environment: nil)
-            try await output.settings.withStore { store, _ in
-                KindsCommand.report(try await store.difference(manifest.apps.map(\.definition)), json: output.json)
-            }
+            KindsCommand.report(try await store.difference(manifest.apps.map(\.definition)), json: output.json)
         }
     }
 
@@ -105,7 +103,7 @@ struct KindsCommand: AsyncParsableCommand {
         }
     }
 
-    struct Show: AsyncParsableCommand {
+    struct Show: StoreCommand {
         static let configuration = CommandConfiguration(
             abstract: "Shows one kind as it is registered, as JSON.",
             discussion: """
@@ -119,19 +117,14 @@ struct KindsCommand: AsyncParsableCommand {
         @Argument(help: "The kind's name.")
         var kind: String
 
-        @Flag(help: "Print JSON, which is the default.")
-        var json = false
+        @OptionGroup var output: OutputOptions
 
-        @OptionGroup var settings: SettingsOptions
-
-        func run() async throws {
-            try await settings.withStore { store, _ in
-                let found = try await KindLookup.kind(kind, of: app, in: store)
-                let move = try await KindsCommand.moves(in: store)[found.id]
-                let count = Statements.countTimelines(kindID: found.id, limit: WidgetStore.timelineCountLimit)
-                let left = found.isRetired ? try await store.pool.query(count).first : nil
-                Terminal.print(found.json(move: move, timelinesLeft: left))
-            }
+        func run(_ store: WidgetStore, _ settings: Settings) async throws {
+            let found = try await KindLookup.kind(kind, of: app, in: store)
+            let move = try await KindsCommand.moves(in: store)[found.id]
+            let count = Statements.countTimelines(kindID: found.id, limit: WidgetStore.timelineCountLimit)
+            let left = found.isRetired ? try await store.pool.query(count).first : nil
+            Terminal.print(found.json(move: move, timelinesLeft: left))
         }
     }
 

@@ -63,9 +63,7 @@ struct MigrateCommand: AsyncParsableCommand {
 
     private func report(applied: [PostgresMigration], missing: [PostgresMigration], by word: String) {
         if output.json {
-            Terminal.print([
-                "applied": .array(applied.map(Self.json)), "missing": .array(missing.map(Self.json)),
-            ])
+            Terminal.print(["applied": .array(applied.map(Self.json)), "missing": .array(missing.map(Self.json))])
             return
         }
         if applied.isEmpty, missing.isEmpty { Terminal.print("nothing to do") }
@@ -74,6 +72,6 @@ struct MigrateCommand: AsyncParsableCommand {
     }
 
     private static func json(_ migration: PostgresMigration) -> JSONValue {
-        ["version": .number(JSONNumber(migration.version)), "name": .string(migration.name)]
+        ["version": .count(migration.version), "name": .string(migration.name)]
     }
 }

@@ -110,8 +110,8 @@ struct CancelCommand: StoreCommand {
         }
         output.print(
             [
-                "sweeps": .number(JSONNumber(cancellation.sweeps)),
-                "timelines": .number(JSONNumber(cancellation.timelines)),
+                "sweeps": .count(cancellation.sweeps),
+                "timelines": .count(cancellation.timelines),
             ], or: "cancelled \(cancellation.sweeps) sweeps, \(cancellation.timelines) timelines")
     }
 }

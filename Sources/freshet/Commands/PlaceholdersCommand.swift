@@ -28,14 +28,10 @@ struct PlaceholdersCommand: AsyncParsableCommand {
         @Option(help: "Only of this kind.")
         var kind: String?
 
-        @Option(help: "Most placeholders to list.")
+        @Option(help: "Most placeholders to list.", transform: OptionText.number(1...100_000))
         var limit = 1_000
 
         @OptionGroup var output: OutputOptions
-
-        func validate() throws {
-            guard (1...100_000).contains(limit) else { throw ValidationError("--limit: expected 1 to 100000") }
-        }
 
         func run(_ store: WidgetStore, _ settings: Settings) async throws {
             let placeholders = try await store.pool.query(.listPlaceholders(app: app, kind: kind, limit: limit))
@@ -55,18 +51,12 @@ struct PlaceholdersCommand: AsyncParsableCommand {
 
 extension PlaceholderDetail {
     var json: JSONValue {
-        var object = JSONObject()
-        object["app"] = .string(app)
-        object["kind"] = .string(kind)
-        object["source"] = family == nil ? "manifest" : "provider"
-        object["family"] = family.map { .string($0.name) } ?? .null
-        object["locale"] = locale.map { .string($0) } ?? .null
-        object["timeZone"] = timeZone.map { .string($0) } ?? .null
-        object["content"] = content.flatMap { try? JSONValue.parse($0) } ?? .null
-        object["fetchedAt"] = fetchedAt.map { .string($0.rfc3339) } ?? .null
-        object["dueAt"] = dueAt.map { .string($0.rfc3339) } ?? .null
-        object["attempts"] = .number(JSONNumber(Int(attempts)))
-        return .object(object)
+        [
+            "app": .string(app), "kind": .string(kind), "source": family == nil ? "manifest" : "provider",
+            "family": .text(family?.name), "locale": .text(locale), "timeZone": .text(timeZone),
+            "content": content.flatMap { try? JSONValue.parse($0) } ?? .null, "fetchedAt": .time(fetchedAt),
+            "dueAt": .time(dueAt), "attempts": .count(attempts),
+        ]
     }
 
     fileprivate var fetched: String {

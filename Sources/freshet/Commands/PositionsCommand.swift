@@ -43,7 +43,7 @@ struct PositionsCommand: AsyncParsableCommand {
         @Argument(help: "The topic.")
         var topic: String
 
-        @Argument(help: "The partition.")
+        @Argument(help: "The partition.", transform: OptionText.number(0...Int32.max))
         var partition: Int32
 
         @Argument(help: "The next offset to apply, or earliest.")
@@ -52,7 +52,6 @@ struct PositionsCommand: AsyncParsableCommand {
         @OptionGroup var output: OutputOptions
 
         func validate() throws {
-            guard partition >= 0 else { throw ValidationError("the partition \(partition): expected 0 or more") }
             guard offset == "earliest" || (Int64(offset).map { $0 >= 0 } ?? false) else {
                 throw ValidationError("the offset \(offset): expected 0 or more, or earliest")
             }
@@ -69,15 +68,13 @@ struct PositionsCommand: AsyncParsableCommand {
                 .setPosition(topic: topic, partition: partition, nextOffset: Int64(offset)))
             guard output.json else { return }
             Terminal.print([
-                "topic": .string(topic), "partition": .number(JSONNumber(Int(partition))),
-                "nextOffset": Int64(offset).map { .number(JSONNumber(Int($0))) } ?? .null,
+                "topic": .string(topic), "partition": .count(partition),
+                "nextOffset": .count(Int64(offset)),
             ])
         }
     }
-}
 
-extension PositionsCommand {
-    struct AcceptCluster: AsyncParsableCommand {
+    struct AcceptCluster: StoreCommand {
         static let configuration = CommandConfiguration(
             abstract: "Accepts another Kafka cluster than the one whose positions are stored.",
             discussion: """
@@ -94,14 +91,12 @@ extension PositionsCommand {
         @Flag(help: "Keep the stored positions: the new cluster has the same messages at the same offsets.")
         var keepPositions = false
 
-        @OptionGroup var settings: SettingsOptions
+        @OptionGroup var output: OutputOptions
 
-        func run() async throws {
-            try await settings.withStore { [keepPositions] store, settings in
-                let check = ClusterCheck(
-                    pool: store.pool, kafka: try settings.requiredKafka(), logger: LogSettings.ofCommands)
-                try await check.accept(keepingPositions: keepPositions)
-            }
+        func run(_ store: WidgetStore, _ settings: Settings) async throws {
+            let check = ClusterCheck(
+                pool: store.pool, kafka: try settings.requiredKafka(), logger: LogSettings.ofCommands)
+            try await check.accept(keepingPositions: keepPositions)
         }
     }
 }
@@ -109,9 +104,9 @@ extension PositionsCommand {
 extension StoredPosition {
     fileprivate var json: JSONValue {
         [
-            "topic": .string(topic), "partition": .number(JSONNumber(Int(partition))),
-            "nextOffset": nextOffset.map { .number(JSONNumber(Int($0))) } ?? .null,
-            "epoch": .number(JSONNumber(Int(epoch))), "updatedAt": .string(updatedAt.rfc3339),
+            "topic": .string(topic), "partition": .count(partition),
+            "nextOffset": .count(nextOffset),
+            "epoch": .count(epoch), "updatedAt": .time(updatedAt),
         ]
     }
 }

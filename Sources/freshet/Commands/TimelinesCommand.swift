@@ -11,7 +11,7 @@ struct TimelinesCommand: AsyncParsableCommand {
         abstract: "Shows timelines.",
         subcommands: [Show.self])
 
-    struct Show: AsyncParsableCommand {
+    struct Show: StoreCommand {
         static let configuration = CommandConfiguration(
             abstract: "Shows one timeline: its state, its current entry and its content.",
             discussion: """
@@ -44,18 +44,16 @@ struct TimelinesCommand: AsyncParsableCommand {
             }
         }
 
-        func run() async throws {
-            try await output.settings.withStore { store, _ in
-                let detail = try await detail(in: store)
-                do throws(JSONError) {
-                    if output.json {
-                        Terminal.print(try JSONValue.parse(detail.encoded(at: at)))
-                    } else {
-                        try print(detail, at: at ?? detail.readAt)
-                    }
-                } catch {
-                    throw CommandFailure(.failure, "the stored timeline \(detail.id) is not JSON: \(error)")
+        func run(_ store: WidgetStore, _ settings: Settings) async throws {
+            let detail = try await detail(in: store)
+            do throws(JSONError) {
+                if output.json {
+                    Terminal.print(try JSONValue.parse(detail.encoded(at: at)))
+                } else {
+                    try print(detail, at: at ?? detail.readAt)
                 }
+            } catch {
+                throw CommandFailure(.failure, "the stored timeline \(detail.id) is not JSON: \(error)")
             }
         }
 

@@ -14,8 +14,7 @@ struct TokensCommand: AsyncParsableCommand {
         subcommands: [Issue.self, Show.self, Keys.self])
 
     struct KeyOptions: ParsableArguments {
-        @Option(
-            help: ArgumentHelp("JWKS file with the keys; api.keys by default.", valueName: "file"))
+        @Option(help: ArgumentHelp("JWKS file with the keys; api.keys by default.", valueName: "file"))
         var keys: String?
 
         @OptionGroup var settings: SettingsOptions
@@ -94,9 +93,7 @@ struct TokensCommand: AsyncParsableCommand {
             do throws(TokenIssuer.NoSigningKey) {
                 let token = try await TokenIssuer(keys: keys).issue(grant, keyID: key, now: now)
                 guard json else { return Terminal.print(token) }
-                Terminal.print([
-                    "token": .string(token), "expiresAt": .string(end.rfc3339),
-                ])
+                Terminal.print(["token": .string(token), "expiresAt": .time(end)])
             } catch {
                 throw CommandFailure(.failure, error.description)
             }
@@ -124,9 +121,7 @@ struct TokensCommand: AsyncParsableCommand {
             guard let path = options.keys ?? values.api.keys else {
                 throw CommandFailure(.configuration, "no keys: give --keys, or set api.keys")
             }
-            let store = TokenKeyStore(logger: LogSettings.ofCommands) { () async throws(TokenKeyStore.Unreadable) in
-                try await TokenKeyFile.read(path: path)
-            }
+            let store = TokenKeyStore(logger: LogSettings.ofCommands) { try await TokenKeyFile.read(path: path) }
             do {
                 try await store.load()
             } catch {
@@ -204,9 +199,7 @@ struct TokensCommand: AsyncParsableCommand {
             }
             try FileHandle(fileDescriptor: descriptor, closeOnDealloc: true).write(contentsOf: Data(text.utf8))
             guard !json else {
-                return Terminal.print([
-                    "file": .string(output), "id": .string(id), "algorithm": .string(algorithm),
-                ])
+                return Terminal.print(["file": .string(output), "id": .string(id), "algorithm": .string(algorithm)])
             }
             Terminal.complain("created \(output) with the key \(id), \(algorithm)")
         }
@@ -215,14 +208,10 @@ struct TokensCommand: AsyncParsableCommand {
 
 extension Principal {
     fileprivate var json: JSONValue {
-        var object = JSONObject()
-        object["app"] = .string(app)
-        object["user"] = user.map { .string($0) } ?? .null
-        object["scopes"] = .array(scopes.map(\.rawValue).sorted().map { .string($0) })
-        object["subject"] = subject.map { .string($0) } ?? .null
-        object["id"] = tokenID.map { .string($0) } ?? .null
-        object["notBefore"] = notBefore.map { .string($0.rfc3339) } ?? .null
-        object["expiresAt"] = .string(expiresAt.rfc3339)
-        return .object(object)
+        [
+            "app": .string(app), "user": .text(user), "scopes": .texts(scopes.map(\.rawValue).sorted()),
+            "subject": .text(subject), "id": .text(tokenID), "notBefore": .time(notBefore),
+            "expiresAt": .time(expiresAt),
+        ]
     }
 }

@@ -10,7 +10,7 @@ struct UsersCommand: AsyncParsableCommand {
         abstract: "Manages the data of one user.",
         subcommands: [Erase.self])
 
-    struct Erase: AsyncParsableCommand {
+    struct Erase: StoreCommand {
         static let configuration = CommandConfiguration(
             abstract: "Erases a user of an app: widgets, stored timelines and dead letters.",
             discussion: """
@@ -33,21 +33,19 @@ struct UsersCommand: AsyncParsableCommand {
 
         @OptionGroup var output: OutputOptions
 
-        func run() async throws {
+        func run(_ store: WidgetStore, _ settings: Settings) async throws {
             if !yes {
                 try await Confirmation.ask(
                     "erasing", question: "Erase \(Text.quoted(user)) of \(Text.quoted(app))?",
                     refusal: "nothing was erased")
             }
-            try await output.settings.withStore { store, _ in
-                guard let erasure = try await store.erase(user: user, of: app) else {
-                    throw CommandFailure(.failure, "no app \(Text.quoted(app)) is registered")
-                }
-                output.print(
-                    erasure.json,
-                    or: "erased \(erasure.widgets) widgets, \(erasure.timelines) timelines, "
-                        + "\(erasure.deadLetters) dead letters")
+            guard let erasure = try await store.erase(user: user, of: app) else {
+                throw CommandFailure(.failure, "no app \(Text.quoted(app)) is registered")
             }
+            output.print(
+                erasure.json,
+                or: "erased \(erasure.widgets) widgets, \(erasure.timelines) timelines, "
+                    + "\(erasure.deadLetters) dead letters")
         }
     }
 }

@@ -46,19 +46,17 @@ extension WidgetsCommand {
             Terminal.endProgress()
             if json {
                 Terminal.printLine([
-                    "widgets": .number(JSONNumber(summary.counts.widgets)),
-                    "timelines": .number(JSONNumber(summary.counts.timelines)),
-                    "older": .number(JSONNumber(summary.counts.older)),
-                    "refused": .number(JSONNumber(summary.refused)),
+                    "widgets": .count(summary.counts.widgets),
+                    "timelines": .count(summary.counts.timelines),
+                    "older": .count(summary.counts.older),
+                    "refused": .count(summary.refused),
                 ])
             } else {
                 Terminal.print(
                     "imported \(summary.counts.widgets) widgets, \(summary.counts.timelines) new timelines; "
                         + "\(summary.counts.older) were older than what is stored, \(summary.refused) lines refused")
             }
-            guard summary.refused == 0 else {
-                throw CommandFailure(.failure, "not all lines were imported")
-            }
+            guard summary.refused == 0 else { throw CommandFailure(.failure, "not all lines were imported") }
         }
     }
 }
@@ -76,9 +74,7 @@ struct WidgetImport: Sendable {
     /// - Parameters:
     ///   - complain: called with a message for each refused line.
     ///   - progress: called with the number of lines after each chunk.
-    func run(
-        _ reader: LineReader, complain: (String) -> Void, progress: (Int) -> Void
-    ) async throws -> Summary {
+    func run(_ reader: LineReader, complain: (String) -> Void, progress: (Int) -> Void) async throws -> Summary {
         var summary = Summary()
         summary.refused = try await reader.chunks(of: chunk, decode: lines.widget, complain: complain) { widgets in
             let counts = try await store.importWidgets(widgets.map(\.value))

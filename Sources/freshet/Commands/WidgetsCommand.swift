@@ -32,17 +32,13 @@ struct WidgetsCommand: AsyncParsableCommand {
         @Option(help: "Only of this kind.")
         var kind: String?
 
-        @Option(help: "Most widgets to list.")
+        @Option(help: "Most widgets to list.", transform: OptionText.number(1...100_000))
         var limit = 100
 
         @Option(help: "List those after this id.")
         var after = ""
 
         @OptionGroup var output: OutputOptions
-
-        func validate() throws {
-            guard (1...100_000).contains(limit) else { throw ValidationError("--limit: expected 1 to 100000") }
-        }
 
         func run(_ store: WidgetStore, _ settings: Settings) async throws {
             let filter = WidgetFilter(app: app, user: user, device: device, kind: kind, after: after)
@@ -61,7 +57,7 @@ struct WidgetsCommand: AsyncParsableCommand {
         }
     }
 
-    struct Show: AsyncParsableCommand {
+    struct Show: StoreCommand {
         static let configuration = CommandConfiguration(
             abstract: "Shows one widget, also a removed one, as JSON.",
             discussion: """
@@ -75,15 +71,10 @@ struct WidgetsCommand: AsyncParsableCommand {
         @Argument(help: "The widget's id.")
         var widget: String
 
-        @Flag(help: "Print JSON, which is the default.")
-        var json = false
+        @OptionGroup var output: OutputOptions
 
-        @OptionGroup var settings: SettingsOptions
-
-        func run() async throws {
-            try await settings.withStore { store, _ in
-                Terminal.print(try await WidgetLookup.widget(widget, of: app, in: store).json)
-            }
+        func run(_ store: WidgetStore, _ settings: Settings) async throws {
+            Terminal.print(try await WidgetLookup.widget(widget, of: app, in: store).json)
         }
     }
 }

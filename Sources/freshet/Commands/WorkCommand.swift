@@ -81,7 +81,7 @@ struct WorkReport: Sendable {
 
     var json: JSONValue {
         [
-            "due": .bool(isDue), "sweeps": .number(JSONNumber(sweeps)),
+            "due": .bool(isDue), "sweeps": .count(sweeps),
             "lists": .array(
                 rows.map { row in
                     [
@@ -89,7 +89,7 @@ struct WorkReport: Sendable {
                         "paused": .bool(row.isPaused), "ready": row.ready.json, "leased": row.leased.json,
                         "resting": row.resting.json, "later": row.later.json,
                         "oldestSeconds": .rounded(row.oldest.map { $0 / .seconds(1) }),
-                        "nextAt": row.next.map { .string($0.rfc3339) } ?? .null,
+                        "nextAt": .time(row.next),
                     ]
                 }),
         ]
@@ -100,6 +100,6 @@ extension WorkCount {
     fileprivate var text: String { lists == 0 ? "-" : "\(timelines) (\(lists))" }
 
     fileprivate var json: JSONValue {
-        ["lists": .number(JSONNumber(lists)), "timelines": .number(JSONNumber(timelines))]
+        ["lists": .count(lists), "timelines": .count(timelines)]
     }
 }

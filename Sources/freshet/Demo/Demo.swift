@@ -55,8 +55,7 @@ struct Demo: Sendable {
 
     private func readOutput() async throws {
         let consumer = try KafkaConsumer(
-            configuration: KafkaConsumerConfiguration(
-                kafka: node.kafka, group: "freshet-demo-output"),
+            configuration: KafkaConsumerConfiguration(kafka: node.kafka, group: "freshet-demo-output"),
             logger: logger)
         try await output.run(consumer, topic: settings.topics.timelines, logger: logger)
     }

@@ -50,30 +50,20 @@ struct DemoCommand: AsyncParsableCommand {
 }
 
 struct DemoPlan: ParsableArguments {
-    @Option(help: "How many widgets to place.")
+    @Option(help: "Number of widgets to place.", transform: OptionText.number(1...1_000_000))
     var widgets = 20_000
 
-    @Option(help: "How long to publish events, in seconds.")
+    @Option(help: "Seconds for which events are published.", transform: OptionText.number(1...86_400))
     var seconds = 60
 
-    @Option(help: "Single events published a second.")
+    @Option(help: "Single events published a second.", transform: OptionText.number(1...20_000))
     var rate = 1_000
 
-    @Option(help: "What the stream of events and the content follow from.")
+    @Option(help: "Seed of the events and of the content.")
     var seed: UInt64 = 1
 
     @Flag(help: "Leave everything running afterwards, to publish by hand, until Ctrl-C.")
     var keep = false
 
     var world: SampleWorld { SampleWorld(widgets: widgets) }
-
-    func validate() throws {
-        guard (1...1_000_000).contains(widgets) else {
-            throw ValidationError("--widgets \(widgets): expected 1 to 1000000")
-        }
-        guard (1...86_400).contains(seconds) else {
-            throw ValidationError("--seconds \(seconds): expected 1 to 86400")
-        }
-        guard (1...20_000).contains(rate) else { throw ValidationError("--rate \(rate): expected 1 to 20000") }
-    }
 }

@@ -56,9 +56,7 @@ final class DemoTraffic: Sendable {
     }
 
     /// Publishes at the given rate for the given time: mostly single reloads, now and then a kind or a whole app.
-    func stream(
-        rate: Int, for length: Duration, seed: UInt64, applied: @Sendable () -> Int
-    ) async throws {
+    func stream(rate: Int, for length: Duration, seed: UInt64, applied: @Sendable () -> Int) async throws {
         var random = SampleRandom(seed: seed)
         let start = ContinuousClock.now
         var sent = 0
@@ -117,8 +115,7 @@ final class DemoTraffic: Sendable {
         case 80..<92:
             count { $0.appChanges += 1 }
             let reason: ReloadReason = Bool.random(using: &random) ? .foreground : .background
-            return .appChange(
-                ReloadRequest(app: SampleWorld.bank, audience: .user(user), kinds: .all, reason: reason))
+            return .appChange(ReloadRequest(app: SampleWorld.bank, audience: .user(user), kinds: .all, reason: reason))
         default:
             count { $0.views += 1 }
             return .viewed(app: SampleWorld.bank, widget: "w\(index * SampleWorld.widgetsPerUser)")
@@ -128,16 +125,12 @@ final class DemoTraffic: Sendable {
     private func reloadKind(_ random: inout SampleRandom) async throws {
         let (app, kind) = Bool.random(using: &random) ? (SampleWorld.bank, "DueDate") : (SampleWorld.weather, "Weather")
         count { $0.perKind += 1 }
-        await publish([
-            .push(ReloadRequest(app: app, audience: .everyone, kinds: .kinds([kind]), reason: .push))
-        ])
+        await publish([.push(ReloadRequest(app: app, audience: .everyone, kinds: .kinds([kind]), reason: .push))])
     }
 
     private func reloadEverything() async throws {
         count { $0.global += 1 }
-        await publish([
-            .push(ReloadRequest(app: SampleWorld.bank, audience: .everyone, kinds: .all, reason: .push))
-        ])
+        await publish([.push(ReloadRequest(app: SampleWorld.bank, audience: .everyone, kinds: .all, reason: .push))])
     }
 
     private func count(_ change: (inout Counts) -> Void) {

@@ -5,56 +5,42 @@ import WidgetModel
 import WidgetStore
 
 extension Doctor {
-    func checkKafka() async -> [Finding] {
+    func checkKafka() async throws -> [Finding] {
         guard let kafka = settings.namedKafka else {
-            return [
-                settings.kafka.embedded
-                    ? .warning(
-                        "kafka", "kafka.embedded: the process runs a cluster in its memory, which ends with it",
-                        "name brokers in kafka.bootstrapServers wherever events must not be lost")
-                    : .problem(
-                        "kafka", "neither kafka.bootstrapServers nor kafka.embedded is set: nothing starts",
-                        "name the brokers in kafka.bootstrapServers")
-            ]
+            guard settings.kafka.embedded else {
+                throw Finding.problem(
+                    "kafka", "neither kafka.bootstrapServers nor kafka.embedded is set: nothing starts",
+                    "name the brokers in kafka.bootstrapServers")
+            }
+            throw Finding.warning(
+                "kafka", "kafka.embedded: the process runs a cluster in its memory, which ends with it",
+                "name brokers in kafka.bootstrapServers wherever events must not be lost")
         }
         let admin = KafkaAdmin(configuration: kafka, timeout: timeLimit / 3, logger: logger)
         let plan: TopicPlan
         do throws(KafkaError) {
             plan = try await TopicPlan(asking: admin, for: settings.topicTargets)
         } catch {
-            return [
-                .problem(
-                    "kafka", "\(kafka.bootstrapServers) cannot be used: \(error)",
-                    "check that the brokers run and can be reached from here, and that kafka.properties has the TLS and "
-                        + "SASL settings that they need")
-            ]
+            throw Finding.problem(
+                "kafka", "\(kafka.bootstrapServers) cannot be used: \(error)",
+                "check that the brokers run and can be reached from here, and that kafka.properties has the TLS and "
+                    + "SASL settings that they need")
         }
-        var found: [Finding] = [.ok("kafka", "\(kafka.bootstrapServers) answers")]
-        found += topics(plan)
-        found += await reading(plan, kafka)
-        return found
+        return [.ok("kafka", "\(kafka.bootstrapServers) answers")] + topics(plan) + (await reading(plan, kafka))
     }
 
     /// Checks that the stored positions are of the cluster that the settings lead to.
-    func checkCluster(_ pool: PostgresPool) async -> [Finding] {
+    func checkCluster(_ pool: PostgresPool) async throws -> [Finding] {
         guard let kafka = settings.namedKafka else { return [] }
-        do {
-            let id = try await KafkaAdmin(configuration: kafka, timeout: timeLimit / 3, logger: logger).clusterID()
-            guard let id else {
-                return [.skipped("kafka.cluster", "the brokers tell no id of their cluster")]
-            }
-            let recorded = try await pool.query(Statements.readCluster()).first ?? id
-            guard recorded != id, !EmbeddedKafka.isID(recorded) else {
-                return [.ok("kafka.cluster", "\(id) is the cluster of the positions")]
-            }
-            return [
-                .problem(
-                    "kafka.cluster", ClusterCheck.message(recorded: recorded, found: id),
-                    "correct kafka.bootstrapServers, or accept the cluster: no process starts")
-            ]
-        } catch {
-            return [.skipped("kafka.cluster", "could not be compared: \(error)")]
+        guard let id = try await KafkaAdmin(configuration: kafka, timeout: timeLimit / 3, logger: logger).clusterID()
+        else { throw Finding.skipped("kafka.cluster", "the brokers tell no id of their cluster") }
+        let recorded = try await pool.query(Statements.readCluster()).first ?? id
+        guard recorded != id, !EmbeddedKafka.isID(recorded) else {
+            return [.ok("kafka.cluster", "\(id) is the cluster of the positions")]
         }
+        throw Finding.problem(
+            "kafka.cluster", ClusterCheck.message(recorded: recorded, found: id),
+            "correct kafka.bootstrapServers, or accept the cluster: no process starts")
     }
 
     private func topics(_ plan: TopicPlan) -> [Finding] {

@@ -1,5 +1,6 @@
-import Foundation
+import AsyncHTTPClient
 import FreshetService
+import NIOCore
 import PostgresClient
 import WidgetModel
 import WidgetStore
@@ -7,15 +8,13 @@ import WidgetStore
 extension Doctor {
     private static let oldestServer = 150_000
 
-    func checkPostgres(_ pool: PostgresPool) async -> [Finding] {
+    func checkPostgres(_ pool: PostgresPool) async throws -> [Finding] {
         do throws(PostgresError) {
             return try await postgres(pool)
         } catch {
-            return [
-                .problem(
-                    "postgres", error.message,
-                    "check that the server runs and can be reached from here, and that postgres.url is right")
-            ]
+            throw Finding.problem(
+                "postgres", error.message,
+                "check that the server runs and can be reached from here, and that postgres.url is right")
         }
     }
 
@@ -146,19 +145,13 @@ extension Doctor {
 
     // MARK: Clock
 
-    func checkClock(_ pool: PostgresPool) async -> [Finding] {
-        do throws(PostgresError) {
-            // The first query opens the connection.
-            _ = try await pool.query(.databaseTime())
-            let before = WallClock.now()
-            guard let database = try await pool.query(.databaseTime()).first else { return [] }
-            let after = WallClock.now()
-            let way = after - before
-            let skew = database - (before + way / 2)
-            return [Self.judge(skew: skew, within: way / 2)]
-        } catch {
-            return [.skipped("clock", "not compared, since PostgreSQL cannot be asked")]
-        }
+    func checkClock(_ pool: PostgresPool) async throws -> [Finding] {
+        // The first query opens the connection.
+        _ = try await pool.query(.databaseTime())
+        let before = WallClock.now()
+        guard let database = try await pool.query(.databaseTime()).first else { return [] }
+        let way = WallClock.now() - before
+        return [Self.judge(skew: database - (before + way / 2), within: way / 2)]
     }
 
     /// - Parameters:
@@ -177,27 +170,53 @@ extension Doctor {
 
     // MARK: Ingest
 
-    func checkIngest(_ pool: PostgresPool) async -> [Finding] {
-        do throws(PostgresError) {
-            guard try await PostgresMigrator(migrations: StoreMigrations.all).check(on: pool).pending.isEmpty else {
-                return [.skipped("ingest", "not checked before the migrations are applied")]
-            }
-            var found: [Finding] = []
-            for halt in try await pool.query(.listHalts()) {
-                found.problem("ingest", "\(halt)", "fix the producers, then `\(halt.command)`")
-            }
-            for diversion in try await pool.query(.listDiversions(countLimit: 0)) {
-                found.warning(
-                    "ingest", "the events of the app \(diversion.app) wait in the database",
-                    "fix its producer, then `freshet dead-letters resume --app \(diversion.app)`")
-            }
-            let partitions = try await pool.query(.listPositions()).count
-            if found.isEmpty {
-                found.ok("ingest", "no topic is halted; positions of \(partitions) partitions are kept")
-            }
-            return found
-        } catch {
-            return [.skipped("ingest", "not checked, since PostgreSQL cannot be asked")]
+    func checkIngest(_ pool: PostgresPool) async throws -> [Finding] {
+        try await requireMigrations("ingest", pool)
+        var found: [Finding] = []
+        for halt in try await pool.query(.listHalts()) {
+            found.problem("ingest", "\(halt)", "fix the producers, then `\(halt.command)`")
         }
+        for diversion in try await pool.query(.listDiversions(countLimit: 0)) {
+            found.warning(
+                "ingest", "the events of the app \(diversion.app) wait in the database",
+                "fix its producer, then `freshet dead-letters resume --app \(diversion.app)`")
+        }
+        let partitions = try await pool.query(.listPositions()).count
+        if found.isEmpty {
+            found.ok("ingest", "no topic is halted; positions of \(partitions) partitions are kept")
+        }
+        return found
+    }
+
+    // MARK: Audit
+
+    /// Reads the audit's counter from the process on health.port.
+    func checkAudit() async throws -> [Finding] {
+        guard let port = settings.health.port, port != 0, let base = try? HealthCommand.address(in: settings) else {
+            throw Finding.skipped("audit", "not read: health.port is not set")
+        }
+        do {
+            let response = try await HTTPClient.shared.execute(
+                HTTPClientRequest(url: base + "/metrics"), timeout: TimeAmount(timeLimit / 3))
+            let body = try await response.body.collect(upTo: 16 << 20)
+            return [Self.judge(metrics: String(buffer: body))]
+        } catch {
+            throw Finding.skipped("audit", "not read: no process answers on \(base)")
+        }
+    }
+
+    /// Finding for the audit's counter in a page of metrics.
+    static func judge(metrics page: String) -> Finding {
+        let name = MetricCatalogue.auditAppointed.name
+        let values = page.split(separator: "\n").filter { $0.hasPrefix(name + " ") || $0.hasPrefix(name + "{") }
+            .compactMap { $0.split(separator: " ").last.flatMap { Double($0) } }
+        guard !values.isEmpty else {
+            return .skipped("audit", "the process on health.port runs no workers: run doctor beside one that does")
+        }
+        let appointed = Int(values.reduce(0, +))
+        guard appointed > 0 else { return .ok("audit", "every timeline with something to do had its appointment") }
+        return .problem(
+            "audit", "\(appointed) timelines had something to do and no work list: the audit has appointed them anew",
+            "this is a defect of Freshet: see FreshetAuditAppointed in deploy/runbook.md, and report it")
     }
 }

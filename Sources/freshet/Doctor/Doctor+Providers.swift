@@ -15,42 +15,32 @@ extension Doctor {
     }
 
     /// Sends each provider a signed request for no timelines.
-    func checkProviders(_ pool: PostgresPool) async -> [Finding] {
-        let directory: KindDirectory
-        do throws(PostgresError) {
-            guard try await PostgresMigrator(migrations: StoreMigrations.all).check(on: pool).pending.isEmpty else {
-                return [.skipped("providers", "not checked before the migrations are applied")]
-            }
-            directory = try await DirectoryCache(pool: pool).refresh()
-        } catch {
-            return [.skipped("providers", "not checked, since PostgreSQL cannot be asked for the kinds")]
-        }
+    func checkProviders(_ pool: PostgresPool) async throws -> [Finding] {
+        try await requireMigrations("providers", pool)
+        let directory = try await DirectoryCache(pool: pool).refresh()
         var targets: [String: Target] = [:]
-        for kind in directory.kinds.values.sorted(by: { $0.id < $1.id }) where !kind.isRetired {
+        for kind in directory.kinds.values where !kind.isRetired {
             guard let app = directory.apps[kind.app] else { continue }
             let key = "\(kind.app) \(kind.definition.providerURL)"
             if targets[key] == nil {
-                targets[key] = Target(
-                    app: kind.app, url: kind.definition.providerURL, secrets: app.signingSecrets)
+                targets[key] = Target(app: kind.app, url: kind.definition.providerURL, secrets: app.signingSecrets)
             }
         }
         guard !targets.isEmpty else {
-            return [.warning("providers", "no kinds are registered", "register some: `freshet kinds apply kinds.yaml`")]
+            throw Finding.warning(
+                "providers", "no kinds are registered", "register some: `freshet kinds apply kinds.yaml`")
         }
         let asked = targets.sorted { $0.key < $1.key }.prefix(Self.maximumProviders).map(\.value)
-        var found = await ask(asked)
+        var found: [Finding]
+        do {
+            found = try await ProviderProbe(settings).withClient { await ask(asked, $0) }
+        } catch {
+            throw Finding.problem("providers", "\(error)", "fix the settings providers.…")
+        }
         if targets.count > asked.count {
             found.skipped("providers", "\(targets.count - asked.count) more were not asked")
         }
         return found
-    }
-
-    private func ask(_ targets: [Target]) async -> [Finding] {
-        do {
-            return try await ProviderProbe(settings).withClient { await ask(targets, $0) }
-        } catch {
-            return [.problem("providers", "\(error)", "fix the settings providers.…")]
-        }
     }
 
     private func ask(_ targets: [Target], _ client: ProviderClient) async -> [Finding] {
@@ -68,8 +58,7 @@ extension Doctor {
 
     private func probe(_ target: Target, _ client: ProviderClient) async -> Finding {
         do {
-            try await ProviderProbe.ask(
-                target.url, secrets: target.secrets, timeout: timeLimit / 2, with: client)
+            try await ProviderProbe.ask(target.url, secrets: target.secrets, timeout: timeLimit / 2, with: client)
             return .ok("providers", "\(target.url) of \(target.app) answers, and accepts the signature")
         } catch let failure as ProviderFailure {
             return Self.judge(failure, of: target.url, app: target.app)

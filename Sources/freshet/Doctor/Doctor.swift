@@ -14,9 +14,10 @@ struct Doctor: Sendable {
     let timeLimit: Duration
     var logger = LogSettings.ofCommands
 
+    /// A check that throws a ``Finding`` ends with it.
     struct Check: Sendable {
         let name: String
-        let run: @Sendable () async -> [Finding]
+        let run: @Sendable () async throws -> [Finding]
     }
 
     /// All findings, in the order of the checks, which run concurrently.
@@ -29,9 +30,7 @@ struct Doctor: Sendable {
             for (index, check) in checks.enumerated() {
                 group.addTask { [timeLimit] in (index, await Self.run(check, within: timeLimit)) }
             }
-            var found: [(Int, [Finding])] = []
-            for await part in group { found.append(part) }
-            return found
+            return await group.reduce(into: []) { $0.append($1) }
         }
         // Not awaited, since a statement may hang.
         if let pool { Task { await pool.shutdown() } }
@@ -41,10 +40,7 @@ struct Doctor: Sendable {
     /// Runs a check within the limit. A check that hangs is abandoned.
     private static func run(_ check: Check, within limit: Duration) async -> [Finding] {
         let (answers, continuation) = AsyncStream.makeStream(of: [Finding].self, bufferingPolicy: .bufferingOldest(1))
-        let work = Task {
-            continuation.yield(await check.run())
-            continuation.finish()
-        }
+        let work = Task { continuation.yield(await findings(of: check)) }
         let timer = Task {
             try? await Task.sleep(for: limit)
             continuation.yield([
@@ -52,14 +48,24 @@ struct Doctor: Sendable {
                     check.name, "did not end within \(limit.words)",
                     "check whether it can be reached from here, or raise --time-limit")
             ])
-            continuation.finish()
         }
         defer {
             work.cancel()
             timer.cancel()
         }
-        for await found in answers { return found }
-        return []
+        return await answers.first { _ in true } ?? []
+    }
+
+    static func findings(of check: Check) async -> [Finding] {
+        do {
+            return try await check.run()
+        } catch let finding as Finding {
+            return [finding]
+        } catch is PostgresError {
+            return [.skipped(check.name, "not checked, since PostgreSQL cannot be asked")]
+        } catch {
+            return [.skipped(check.name, "not checked: \(error)")]
+        }
     }
 
     private func makePool() -> PostgresPool? {
@@ -74,28 +80,31 @@ struct Doctor: Sendable {
     }
 
     private func all(_ pool: PostgresPool?) -> [Check] {
-        var checks = [
-            Check(name: "settings") { checkSettings() }, Check(name: "keys") { await checkKeys() },
-            Check(name: "audit") { await checkAudit() },
+        let checks = [
+            Check(name: "settings") { checkSettings() }, Check(name: "keys") { try await checkKeys() },
+            Check(name: "audit") { try await checkAudit() }, Check(name: "kafka") { try await checkKafka() },
         ]
-        checks.append(Check(name: "kafka") { await checkKafka() })
         guard let pool else {
-            checks.append(
-                Check(name: "postgres") {
-                    [
-                        .problem(
-                            "postgres", "postgres.url is not set, or cannot be read",
-                            "set postgres.url, such as postgresql://freshet@db.example.com/freshet")
-                    ]
-                })
-            return checks
+            let missing = Check(name: "postgres") {
+                throw Finding.problem(
+                    "postgres", "postgres.url is not set, or cannot be read",
+                    "set postgres.url, such as postgresql://freshet@db.example.com/freshet")
+            }
+            return checks + [missing]
         }
-        checks.append(Check(name: "kafka.cluster") { await checkCluster(pool) })
-        checks.append(Check(name: "postgres") { await checkPostgres(pool) })
-        checks.append(Check(name: "clock") { await checkClock(pool) })
-        checks.append(Check(name: "ingest") { await checkIngest(pool) })
-        checks.append(Check(name: "providers") { await checkProviders(pool) })
-        return checks
+        return checks + [
+            Check(name: "kafka.cluster") { try await checkCluster(pool) },
+            Check(name: "postgres") { try await checkPostgres(pool) },
+            Check(name: "clock") { try await checkClock(pool) }, Check(name: "ingest") { try await checkIngest(pool) },
+            Check(name: "providers") { try await checkProviders(pool) },
+        ]
+    }
+
+    /// Ends a check that needs the current schema.
+    func requireMigrations(_ check: String, _ pool: PostgresPool) async throws {
+        guard try await PostgresMigrator(migrations: StoreMigrations.all).check(on: pool).pending.isEmpty else {
+            throw Finding.skipped(check, "not checked before the migrations are applied")
+        }
     }
 
     // MARK: Settings and keys
@@ -119,47 +128,32 @@ struct Doctor: Sendable {
         return found
     }
 
-    func checkKeys() async -> [Finding] {
+    func checkKeys() async throws -> [Finding] {
         // By its name: the setting belongs to the API.
         guard let path = SettingKey.byName["api.keys"]?.write(settings) else {
-            return [.skipped("keys", "api.keys is not set: the HTTP API serves nothing under /v1")]
+            throw Finding.skipped("keys", "api.keys is not set: the HTTP API serves nothing under /v1")
         }
         let text: String
         do {
             text = try BoundedFile.read(path: path, maximumBytes: TokenKeys.maximumBytes)
         } catch {
-            return [.problem("keys", "api.keys: \(error)", "let this user read the JWKS file")]
-        }
-        guard let document = try? JSONValue.parse(text), case .array(let keys)? = document["keys"] else {
-            return [
-                .problem(
-                    "keys", "api.keys: the file is no JWKS: expected {\"keys\": […]}",
-                    "write a JWKS (RFC 7517), or make one with `freshet tokens`")
-            ]
-        }
-        guard !keys.isEmpty else {
-            return [.problem("keys", "api.keys: the file has no keys", "add one: no token is accepted otherwise")]
+            throw Finding.problem("keys", "api.keys: \(error)", "let this user read the JWKS file")
         }
         // As the API reads it at its start.
         do throws(TokenKeysError) {
             _ = try await TokenKeys(jwks: Array(text.utf8))
         } catch {
-            return [
-                .problem(
-                    "keys", "api.keys: \(error)",
-                    "correct the file: the API does not start with it, and keeps the old keys when it runs")
-            ]
+            throw Finding.problem(
+                "keys", "api.keys: \(error)",
+                "correct the file: the API does not start with it, and keeps the old keys when it runs")
         }
+        let keys = (try? JSONValue.parse(text))?["keys"]?.arrayValue ?? []
         var found: [Finding] = []
         let attributes = try? FileManager.default.attributesOfItem(atPath: path)
         if keys.contains(where: { $0["kty"] == "oct" || $0["d"] != nil }),
             let permissions = (attributes?[.posixPermissions] as? NSNumber)?.intValue, permissions & 0o004 != 0
         {
             found.warning("keys", "api.keys: everybody on this machine may read secret keys", "chmod 640 the file")
-        }
-        let names = keys.compactMap { $0["kid"]?.stringValue }
-        if Set(names).count < keys.count {
-            found.warning("keys", "api.keys: keys without a kid, or with the same", "give each key a kid of its own")
         }
         if found.isEmpty { found.ok("keys", "\(keys.count) in \(path)") }
         return found

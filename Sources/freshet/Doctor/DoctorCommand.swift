@@ -28,16 +28,11 @@ struct DoctorCommand: AsyncParsableCommand {
     )
     var json = false
 
-    @Option(help: ArgumentHelp("Time limit of each check.", valueName: "seconds"))
+    @Option(
+        help: ArgumentHelp("Time limit of each check.", valueName: "seconds"), transform: OptionText.number(1...300))
     var timeLimit = 15
 
     @OptionGroup var settings: SettingsOptions
-
-    func validate() throws {
-        guard (1...300).contains(timeLimit) else {
-            throw ValidationError("--time-limit \(timeLimit): expected 1 to 300")
-        }
-    }
 
     func run() async throws {
         let loaded = try settings.load()

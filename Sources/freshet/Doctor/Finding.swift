@@ -1,7 +1,8 @@
 import WidgetModel
 
-struct Finding: Hashable, Sendable {
-    enum Severity: String, Comparable, Sendable {
+/// Result of a check; thrown by a check that ends with it.
+struct Finding: Error, Hashable {
+    enum Severity: String, CaseIterable, Comparable, Sendable {
         case ok
         /// Not checked, or nothing to check.
         case skipped
@@ -10,16 +11,10 @@ struct Finding: Hashable, Sendable {
         /// Does not work, or will not.
         case problem
 
-        private var rank: Int {
-            switch self {
-            case .ok: 0
-            case .skipped: 1
-            case .warning: 2
-            case .problem: 3
-            }
+        static func < (left: Self, right: Self) -> Bool {
+            // The cases ascend.
+            (allCases.firstIndex(of: left) ?? 0) < (allCases.firstIndex(of: right) ?? 0)
         }
-
-        static func < (left: Self, right: Self) -> Bool { left.rank < right.rank }
     }
 
     /// `kafka.topics`
@@ -47,7 +42,7 @@ struct Finding: Hashable, Sendable {
     var json: JSONValue {
         [
             "check": .string(check), "severity": .string(severity.rawValue), "message": .string(message),
-            "advice": advice.map { .string($0) } ?? .null,
+            "advice": .text(advice),
         ]
     }
 

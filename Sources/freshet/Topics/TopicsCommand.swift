@@ -122,19 +122,15 @@ struct TopicsApplyCommand: AsyncParsableCommand {
 }
 
 struct TopicOptions: ParsableArguments {
-    @Option(help: "Replicas of each topic (setting topics.replicationFactor); the brokers' default otherwise.")
+    @Option(
+        help: "Replicas of each topic (setting topics.replicationFactor); the brokers' default otherwise.",
+        transform: OptionText.number(1...32))
     var replicationFactor: Int?
 
     @Flag(help: "Print one JSON document.")
     var json = false
 
     @OptionGroup var settings: SettingsOptions
-
-    func validate() throws {
-        if let replicationFactor, !(1...32).contains(replicationFactor) {
-            throw ValidationError("--replication-factor \(replicationFactor): expected 1 to 32")
-        }
-    }
 
     private func load() throws -> Settings {
         var options: [String: String] = [:]
@@ -171,14 +167,14 @@ struct TopicReport: Sendable {
             let state = plan.states[target.name]
             return [
                 "name": .string(target.name), "setting": .string(target.key), "exists": .bool(state != nil),
-                "partitions": state.map { .number(JSONNumber($0.description.partitions.count)) } ?? .null,
-                "expectedPartitions": .number(JSONNumber(target.partitions)),
+                "partitions": .count(state?.description.partitions.count),
+                "expectedPartitions": .count(target.partitions),
                 "configurationKnown": .bool(state?.configuration != nil),
             ]
         }
         return [
             "dryRun": .bool(isDryRun), "topics": .array(topics),
-            "created": .array(creating.map { .string($0) }), "grown": .array(growing.map { .string($0) }),
+            "created": .texts(creating), "grown": .texts(growing),
             "failed": .array(
                 failures.sorted { $0.key < $1.key }.map { ["topic": .string($0.key), "message": .string($0.value)] }),
             "differences": .array(

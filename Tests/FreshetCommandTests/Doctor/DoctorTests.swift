@@ -71,7 +71,8 @@ import WidgetModel
             try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: path)
             var settings = Settings()
             settings.api.keys = path
-            let found = await Doctor(settings: settings, warnings: [], timeLimit: .seconds(5)).checkKeys()
+            let doctor = Doctor(settings: settings, warnings: [], timeLimit: .seconds(5))
+            let found = await Doctor.findings(of: Doctor.Check(name: "keys") { try await doctor.checkKeys() })
             let text = String(decoding: document.encoded, as: UTF8.self)
             #expect(found.map(\.severity) == [severity], "\(text): \(found)")
             // The API's own judgement of the same file.

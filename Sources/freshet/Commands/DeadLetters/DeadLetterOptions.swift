@@ -20,7 +20,7 @@ struct DeadLetterOptions: ParsableArguments {
     @Option(help: "Only from this topic.")
     var topic: String?
 
-    @Option(help: "Only from this partition.")
+    @Option(help: "Only from this partition.", transform: OptionText.number(0...Int32.max))
     var partition: Int32?
 
     @Option(help: "Only those kept at or after this time, RFC 3339.", transform: OptionText.time)
@@ -36,7 +36,6 @@ struct DeadLetterOptions: ParsableArguments {
 
     func validate() throws {
         if app != nil, noApp { throw ValidationError("--app and --no-app: expected one of them") }
-        if let partition, partition < 0 { throw ValidationError("--partition \(partition): expected 0 or more") }
         if let since, let until, until <= since { throw ValidationError("--until: expected a time after --since") }
         guard ids.count <= 1_000 else { throw ValidationError("--id: expected 1000 or fewer") }
     }

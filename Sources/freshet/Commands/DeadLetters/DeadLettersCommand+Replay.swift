@@ -29,18 +29,13 @@ extension DeadLettersCommand {
         @Flag(help: "Show what would happen, without changes.")
         var dryRun = false
 
-        @Option(help: "Most events per second.")
+        @Option(help: "Most events per second.", transform: ReplayReport.rate)
         var rate: Int?
 
-        @Option(help: "Most events to replay.")
+        @Option(help: "Most events to replay.", transform: OptionText.number(1...Int.max))
         var limit: Int?
 
         @OptionGroup var output: OutputOptions
-
-        func validate() throws {
-            try ReplayReport.check(rate: rate)
-            if let limit, limit < 1 { throw ValidationError("--limit: expected 1 or more") }
-        }
 
         func run(_ store: WidgetStore, _ settings: Settings) async throws {
             let replayer = DeadLetterReplayer(configuration: settings.ingestConfiguration, pool: store.pool)
@@ -79,13 +74,12 @@ extension DeadLettersCommand {
         @Flag(help: "All diverted apps, one after another.")
         var all = false
 
-        @Option(help: "Most events per second; must be more than the app sends.")
+        @Option(help: "Most events per second; must be more than the app sends.", transform: ReplayReport.rate)
         var rate: Int?
 
         @OptionGroup var output: OutputOptions
 
         func validate() throws {
-            try ReplayReport.check(rate: rate)
             guard (app != nil) != all else { throw ValidationError("expected --app or --all") }
         }
 
@@ -128,9 +122,7 @@ extension DeadLettersCommand {
 }
 
 enum ReplayReport {
-    static func check(rate: Int?) throws {
-        if let rate, !(1...1_000_000).contains(rate) { throw ValidationError("--rate: expected 1 to 1000000") }
-    }
+    static let rate = OptionText.number(1...1_000_000)
 
     static func progress(_ outcome: DeadLetterReplayer.Outcome) {
         Terminal.progress("\(outcome.replayed) replayed, \(outcome.failed) failed again")

@@ -36,7 +36,7 @@ extension DeadLettersCommand {
 
         private func document(_ row: DeadLetterDetail) -> JSONValue {
             guard case .object(var object) = row.summary.json else { return row.summary.json }
-            object["messageTime"] = row.letter.time.map { .string($0.rfc3339) } ?? .null
+            object["messageTime"] = .time(row.letter.time)
             object["key"] = row.letter.key.map { Bytes($0, limit: 1_024).json } ?? .null
             object["headers"] = .array(
                 row.letter.headers.map { header in

@@ -41,14 +41,10 @@ struct DeadLettersCommand: AsyncParsableCommand {
         @Flag(help: "List the diverted apps and their waiting events instead.")
         var diverted = false
 
-        @Option(help: "Most dead letters to list.")
+        @Option(help: "Most dead letters to list.", transform: OptionText.number(1...100_000))
         var limit = 50
 
         @OptionGroup var output: OutputOptions
-
-        func validate() throws {
-            guard (1...100_000).contains(limit) else { throw ValidationError("--limit: expected 1 to 100000") }
-        }
 
         func run(_ store: WidgetStore, _ settings: Settings) async throws {
             if diverted { return try await listDiversions(store) }
@@ -123,7 +119,7 @@ struct DeadLettersCommand: AsyncParsableCommand {
                 discarded += ids.count
                 if ids.count < 1_000 { break }
             }
-            output.print(["discarded": .number(JSONNumber(discarded))], or: "discarded \(discarded) dead letters")
+            output.print(["discarded": .count(discarded)], or: "discarded \(discarded) dead letters")
         }
     }
 }
@@ -135,9 +131,9 @@ extension DeadLetterSummary {
 extension Diversion {
     var json: JSONValue {
         [
-            "app": .string(app), "divertedAt": .string(divertedAt.rfc3339),
-            "failed": .number(JSONNumber(Int(letters))), "events": .number(JSONNumber(Int(events))),
-            "waiting": .number(JSONNumber(Int(waiting))),
+            "app": .string(app), "divertedAt": .time(divertedAt),
+            "failed": .count(letters), "events": .count(events),
+            "waiting": .count(waiting),
         ]
     }
 }

@@ -25,9 +25,7 @@ struct IngestCommand: AsyncParsableCommand {
             let halts = try await store.pool.query(.listHalts())
             let diversions = try await store.pool.query(.listDiversions(countLimit: DeadLettersCommand.countLimit))
             if output.json {
-                Terminal.print([
-                    "halted": .array(halts.map(\.json)), "diverted": .array(diversions.map(\.json)),
-                ])
+                Terminal.print(["halted": .array(halts.map(\.json)), "diverted": .array(diversions.map(\.json))])
                 return
             }
             for halt in halts { Terminal.print("\(halt)") }
@@ -41,7 +39,7 @@ struct IngestCommand: AsyncParsableCommand {
         }
     }
 
-    struct Resume: AsyncParsableCommand {
+    struct Resume: StoreCommand {
         static let configuration = CommandConfiguration(
             abstract: "Resumes halted topics where they were halted.",
             discussion: """
@@ -58,16 +56,14 @@ struct IngestCommand: AsyncParsableCommand {
 
         @OptionGroup var output: OutputOptions
 
-        func run() async throws {
-            try await output.settings.withStore { [topic] store, _ in
-                var pipeline = PostgresPipeline()
-                _ = pipeline.append(.forgetFailures(topic: topic))
-                let handle = pipeline.append(.resumeTopics(topic: topic))
-                let resumed = try await store.pool.transaction(pipeline).rows(handle).sorted()
-                output.print(
-                    ["resumed": .array(resumed.map { .string($0) })],
-                    or: resumed.isEmpty ? "nothing was halted" : "resumed: \(resumed.joined(separator: ", "))")
-            }
+        func run(_ store: WidgetStore, _ settings: Settings) async throws {
+            var pipeline = PostgresPipeline()
+            _ = pipeline.append(.forgetFailures(topic: topic))
+            let handle = pipeline.append(.resumeTopics(topic: topic))
+            let resumed = try await store.pool.transaction(pipeline).rows(handle).sorted()
+            output.print(
+                ["resumed": .texts(resumed)],
+                or: resumed.isEmpty ? "nothing was halted" : "resumed: \(resumed.joined(separator: ", "))")
         }
     }
 }
@@ -75,8 +71,8 @@ struct IngestCommand: AsyncParsableCommand {
 extension IngestHalt {
     fileprivate var json: JSONValue {
         [
-            "topic": .string(topic), "cause": .string(cause.rawValue), "apps": .array(apps.map { .string($0) }),
-            "detail": .string(detail), "haltedAt": .string(haltedAt.rfc3339), "command": .string(command),
+            "topic": .string(topic), "cause": .string(cause.rawValue), "apps": .texts(apps),
+            "detail": .string(detail), "haltedAt": .time(haltedAt), "command": .string(command),
         ]
     }
 }

@@ -65,8 +65,8 @@ struct PublishCommand: AsyncParsableCommand {
             if json {
                 Terminal.printLine([
                     "id": .string(outgoing.id), "topic": .string(topic),
-                    "partition": .number(JSONNumber(Int(delivery.partition))),
-                    "offset": delivery.offset.map { .number(JSONNumber(Int($0))) } ?? .null,
+                    "partition": .count(delivery.partition),
+                    "offset": .count(delivery.offset),
                 ])
             } else {
                 let offset = delivery.offset.map { " offset \($0)" } ?? ""
@@ -192,9 +192,7 @@ struct PublishCommand: AsyncParsableCommand {
                 try await LinePublisher(lines: lines, publisher: publisher).publish(reader) { Terminal.complain($0) }
             }
             if json {
-                Terminal.printLine([
-                    "published": .number(JSONNumber(counts.published)), "failed": .number(JSONNumber(counts.failed)),
-                ])
+                Terminal.printLine(["published": .count(counts.published), "failed": .count(counts.failed)])
             } else {
                 Terminal.print("published \(counts.published) events, \(counts.failed) failed")
             }
@@ -220,9 +218,7 @@ enum Check {
 
 extension Settings {
     /// Lends a publisher and awaits its events.
-    func withPublisher<Value: Sendable>(
-        _ body: (EventPublisher) async throws -> Value
-    ) async throws -> Value {
+    func withPublisher<Value: Sendable>(_ body: (EventPublisher) async throws -> Value) async throws -> Value {
         let producer = try KafkaProducer(
             configuration: requiredKafka(), deliveryTimeout: self.kafka.deliveryTimeout, logger: LogSettings.ofCommands)
         let publisher = EventPublisher(producer: producer, topics: topicNames, source: EventLines.source)

@@ -48,7 +48,7 @@ struct KafkaCommand: AsyncParsableCommand {
                 try cluster.createTopic(name, partitions: count)
             }
             let line: JSONValue = [
-                "pid": .number(JSONNumber(Int(ProcessInfo.processInfo.processIdentifier))),
+                "pid": .count(ProcessInfo.processInfo.processIdentifier),
                 "bootstrapServers": .string(cluster.bootstrapServers),
                 "properties": .object(
                     JSONObject(
@@ -56,9 +56,7 @@ struct KafkaCommand: AsyncParsableCommand {
                             .map { JSONObject.Member(key: $0.key, value: .string($0.value)) })),
             ]
             Terminal.printLine(line)
-            try await scope.run([
-                BackgroundService("kafka") { try await gracefulShutdown() }
-            ])
+            try await scope.run([BackgroundService("kafka") { try await gracefulShutdown() }])
             cluster.close()
         }
     }

@@ -21,7 +21,7 @@ struct ProviderCommand: AsyncParsableCommand {
     @Option(help: "Address to listen on.")
     var host = "127.0.0.1"
 
-    @Option(help: "Port to listen on; 0 lets the system choose.")
+    @Option(help: "Port to listen on; 0 lets the system choose.", transform: OptionText.number(0...65_535))
     var port = 8_090
 
     @Option(help: "Seed of the content.")
@@ -30,17 +30,10 @@ struct ProviderCommand: AsyncParsableCommand {
     @Option(help: "Delay of every answer, such as 50ms.", transform: OptionText.duration)
     var latency = Duration.zero
 
-    @Option(help: "Share of requests that are answered with 503, from 0 to 1.")
+    @Option(help: "Share of requests that are answered with 503, from 0 to 1.", transform: OptionText.number(0.0...1))
     var failingRequests = 0.0
 
     @OptionGroup var settings: SettingsOptions
-
-    func validate() throws {
-        guard (0...65_535).contains(port) else { throw ValidationError("--port \(port): expected 0 to 65535") }
-        guard (0...1).contains(failingRequests) else {
-            throw ValidationError("--failing-requests \(failingRequests): expected a share from 0 to 1")
-        }
-    }
 
     func run() async throws {
         let logger = try settings.load().settings.log.logger(label: "freshet.provider")
@@ -52,10 +45,7 @@ struct ProviderCommand: AsyncParsableCommand {
         try await SignalScope.run(logger: logger) { scope in
             let announcer = BackgroundService("announcer") {
                 let port = try await listening.wait()
-                Terminal.printLine([
-                    "pid": .number(JSONNumber(Int(ProcessInfo.processInfo.processIdentifier))),
-                    "port": .number(JSONNumber(port)),
-                ])
+                Terminal.printLine(["pid": .count(ProcessInfo.processInfo.processIdentifier), "port": .count(port)])
                 try await gracefulShutdown()
             }
             let service = ListeningService(

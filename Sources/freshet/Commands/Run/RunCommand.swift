@@ -74,12 +74,12 @@ extension ProcessRole: ExpressibleByArgument {}
 extension FreshetNode.Endpoint {
     fileprivate func json(role: ProcessRole) -> JSONValue {
         var json: JSONValue = [
-            "pid": .number(JSONNumber(Int(ProcessInfo.processInfo.processIdentifier))),
+            "pid": .count(ProcessInfo.processInfo.processIdentifier),
             "role": .string(role.rawValue), "bootstrapServers": .string(bootstrapServers),
-            "apiPort": apiPort.map { .number(JSONNumber($0)) } ?? .null,
+            "apiPort": .count(apiPort),
         ]
         if let healthPort, case .object(let object) = json {
-            let port = JSONObject.Member(key: "healthPort", value: .number(JSONNumber(healthPort)))
+            let port = JSONObject.Member(key: "healthPort", value: .count(healthPort))
             json = .object(JSONObject(object.members + [port]))
         }
         return json

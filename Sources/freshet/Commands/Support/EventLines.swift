@@ -53,20 +53,18 @@ struct EventLines: Sendable {
 
     static let source = "/freshet/publish"
 
-    private static let header = Array("content-type".utf8)
-    private static let contentType = Array(EventEncoder.structuredContentType.utf8)
-
     private func decode(_ bytes: [UInt8], _ type: EventType) throws(LineRefused) -> DecodedEvent {
-        let name = 0..<Self.header.count
-        let value = name.upperBound..<name.upperBound + Self.contentType.count
-        let arena = Self.header + Self.contentType + bytes
-        let headers: [(name: Range<Int>, value: Range<Int>?)] = [(name, value)]
-        let result = decoder.decode(
-            bytes: arena, value: value.upperBound..<arena.count, headers: headers, topic: type.topic)
         do throws(EventError) {
-            return try result.get()
+            return try decoder.decode(
+                bytes, headers: [("content-type", EventEncoder.structuredContentType)], topics: [type.topic])
         } catch {
-            throw LineRefused(message: (error.pointer.map { $0.isEmpty ? "" : $0 + ": " } ?? "") + error.message)
+            throw LineRefused(error)
         }
+    }
+}
+
+extension LineRefused {
+    init(_ error: EventError) {
+        message = (error.pointer.map { $0.isEmpty ? "" : $0 + ": " } ?? "") + error.message
     }
 }

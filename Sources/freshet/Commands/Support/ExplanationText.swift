@@ -19,9 +19,7 @@ struct ExplanationText {
         let place = "\(widget.app) \(widget.kind.name) · \(widget.family.name)"
         add("widget", "\(widget.widget) · \(place) · user \(widget.user) · device \(widget.device)")
         guard let timeline = widget.timeline, let explanation = widget.explanation else {
-            add(
-                "timeline",
-                widget.isRemoved ? "none: the widget was removed" : "it is being replaced; ask again")
+            add("timeline", widget.isRemoved ? "none: the widget was removed" : "it is being replaced; ask again")
             addRefused(add)
             return lines
         }

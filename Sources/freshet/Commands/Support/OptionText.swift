@@ -19,6 +19,18 @@ enum OptionText {
         return time
     }
 
+    /// A number of a range.
+    static func number<Number: LosslessStringConvertible & Comparable & Sendable>(
+        _ range: ClosedRange<Number>
+    ) -> @Sendable (String) throws -> Number {
+        { text in
+            guard let number = Number(text), range.contains(number) else {
+                throw ValidationError("expected \(range.lowerBound) to \(range.upperBound)")
+            }
+            return number
+        }
+    }
+
     @Sendable static func identifier(_ text: String) throws -> String {
         if let problem = Text.identifierProblem(text) { throw ValidationError(problem) }
         return text

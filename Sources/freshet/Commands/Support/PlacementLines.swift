@@ -35,19 +35,14 @@ struct PlacementLines: Sendable {
     }
 
     private func placement(_ line: [UInt8]) throws(LineRefused) -> WidgetPlacement {
-        let arena = Self.attributes.bytes + line
-        let result = decoder.decode(
-            bytes: arena, value: Self.attributes.bytes.count..<arena.count, headers: Self.attributes.headers,
-            topic: .widgets)
-        switch result {
-        case .success(let decoded):
-            guard case .placed(let placement) = decoded.event else {
-                throw LineRefused(message: "expected a placement")
-            }
-            return placement
-        case .failure(let error):
-            throw LineRefused(message: (error.pointer.map { $0.isEmpty ? "" : $0 + ": " } ?? "") + error.message)
+        let event: FreshetEvent
+        do throws(EventError) {
+            event = try decoder.decode(data: line, of: .widgetPlaced)
+        } catch {
+            throw LineRefused(error)
         }
+        guard case .placed(let placement) = event else { throw LineRefused(message: "expected a placement") }
+        return placement
     }
 
     /// The line has been checked to be an object.
@@ -68,21 +63,4 @@ struct PlacementLines: Sendable {
         }
         return time
     }
-
-    /// Headers that make a line an event in binary mode, for the decoder.
-    private static let attributes: (bytes: [UInt8], headers: [(name: Range<Int>, value: Range<Int>?)]) = {
-        var bytes: [UInt8] = []
-        var headers: [(name: Range<Int>, value: Range<Int>?)] = []
-        for (name, value) in [
-            ("ce_specversion", "1.0"), ("ce_id", "import"), ("ce_source", "/freshet/import"),
-            ("ce_type", EventType.widgetPlaced.rawValue),
-        ] {
-            let start = bytes.count
-            bytes += name.utf8
-            let middle = bytes.count
-            bytes += value.utf8
-            headers.append((start..<middle, middle..<bytes.count))
-        }
-        return (bytes, headers)
-    }()
 }

@@ -1,5 +1,3 @@
-package import WidgetModel
-
 extension JSONValue {
     package static func text(_ text: String?) -> JSONValue { text.map { .string($0) } ?? .null }
 
@@ -11,6 +9,13 @@ extension JSONValue {
     package static func time(_ time: Timestamp?) -> JSONValue {
         guard let time, time != .distantFuture, time != .distantPast else { return .null }
         return .string(time.rfc3339)
+    }
+
+    package static func texts(_ texts: some Sequence<String>) -> JSONValue { .array(texts.map { .string($0) }) }
+
+    /// A number to three decimals; null if there is none, or it is not finite.
+    package static func rounded(_ value: Double?) -> JSONValue {
+        value.flatMap { JSONNumber(($0 * 1_000).rounded() / 1_000) }.map { .number($0) } ?? .null
     }
 
     /// Whole seconds.

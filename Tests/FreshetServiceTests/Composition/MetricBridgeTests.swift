@@ -8,7 +8,7 @@ import WidgetStore
 
 @testable import FreshetService
 
-@Suite(.timeLimit(.patience)) struct MetricLabelsTests {
+@Suite(.timeLimit(.patience)) struct MetricBridgeTests {
     private static let total = MetricDefinition("freshet_test_total", .counter, labels: ["kind"], "Test.")
     private static let gauge = MetricDefinition("freshet_test", .gauge, labels: ["kind"], "Test.")
 
@@ -22,9 +22,9 @@ import WidgetStore
     @Test("a counter follows a total; one that begins anew is added")
     func following() throws {
         let page = try Self.page {
-            let counters = FollowingCounters(Self.total)
-            for total in [3, 3, 5, 2] { counters.follow(total, [("kind", "a")]) }
-            counters.follow(0, [("kind", "b")])
+            let bridge = MetricBridge()
+            for total in [3, 3, 5, 2] { bridge.count(Self.total, total, [("kind", "a")]) }
+            bridge.count(Self.total, 0, [("kind", "b")])
         }
         #expect(page.value(Self.total.name, ["kind": "a"]) == 7)
         #expect(page.value(Self.total.name, ["kind": "b"]) == 0)
@@ -33,9 +33,9 @@ import WidgetStore
     @Test("a gauge that is not set any more is not shown any more")
     func gauges() throws {
         let page = try Self.page {
-            let gauges = GaugeSet(Self.gauge)
-            gauges.replace([([("kind", "a")], 1), ([("kind", "b")], 2)])
-            gauges.replace([([("kind", "b")], 3), ([("kind", "c")], 4)])
+            let bridge = MetricBridge()
+            bridge.replace(Self.gauge, [([("kind", "a")], 1), ([("kind", "b")], 2)])
+            bridge.replace(Self.gauge, [([("kind", "b")], 3), ([("kind", "c")], 4)])
         }
         #expect(page.families[Self.gauge.name]?.samples.count == 2)
         #expect(page.value(Self.gauge.name, ["kind": "b"]) == 3)
@@ -52,7 +52,7 @@ import WidgetStore
             let kinds = KindLabels(directory: directory, limit: 10)
             let totals = KindTotals(kinds)
             let registry = PrometheusRegistry([Self.total, Self.gauge])
-            let counters = FollowingCounters(Self.total)
+            let bridge = MetricBridge()
             // As the exposed counter is fed: of the late kind, and of one that is never known.
             func follow(_ counted: Int, _ unknown: Int) {
                 var (first, second) = (KindCounters(), KindCounters())
@@ -60,7 +60,7 @@ import WidgetStore
                 second.reloaded = unknown
                 withMetricsFactory(registry) {
                     for (labels, value) in totals.follow([late.key: first, -1: second]) {
-                        counters.follow(value.reloaded, [("kind", labels[1].1)])
+                        bridge.count(Self.total, value.reloaded, [("kind", labels[1].1)])
                     }
                 }
             }
