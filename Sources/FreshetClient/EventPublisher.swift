@@ -1,4 +1,5 @@
 package import KafkaClient
+package import Logging
 package import WidgetEvents
 package import WidgetModel
 
@@ -28,38 +29,16 @@ package struct OutgoingEvent: Sendable {
     }
 }
 
-/// Names of the Kafka topics of events.
-package struct EventTopicNames: Hashable, Sendable {
-    package var pushes: String
-    package var appChanges: String
-    package var widgets: String
-
-    package init(
-        pushes: String = EventTopic.pushes.defaultName, appChanges: String = EventTopic.appChanges.defaultName,
-        widgets: String = EventTopic.widgets.defaultName
-    ) {
-        self.pushes = pushes
-        self.appChanges = appChanges
-        self.widgets = widgets
-    }
-
-    package func name(of topic: EventTopic) -> String {
-        switch topic {
-        case .pushes: pushes
-        case .appChanges: appChanges
-        case .widgets: widgets
-        }
-    }
-}
-
 /// Publishes Freshet's events as CloudEvents in binary mode, each to the topic of its type.
 package struct EventPublisher: Sendable {
     private let producer: KafkaProducer
-    private let topics: EventTopicNames
+    private let topics: [EventTopic: String]
     private let source: String
 
-    /// - Parameter source: source of events without one.
-    package init(producer: KafkaProducer, topics: EventTopicNames = EventTopicNames(), source: String) {
+    /// - Parameters:
+    ///   - topics: names of the Kafka topics; the default names of those that are left out.
+    ///   - source: source of events without one.
+    package init(producer: KafkaProducer, topics: [EventTopic: String] = [:], source: String) {
         self.producer = producer
         self.topics = topics
         self.source = source
@@ -74,14 +53,33 @@ package struct EventPublisher: Sendable {
         try await producer.send(message(event))
     }
 
-    func topic(of outgoing: OutgoingEvent) -> String { topics.name(of: outgoing.event.type.topic) }
+    /// Name of the Kafka topic of an event.
+    package func topic(of event: FreshetEvent) -> String { topics[event.type.topic] ?? event.type.topic.defaultName }
 
     func message(_ outgoing: OutgoingEvent) -> KafkaMessage {
         let encoded = EventEncoder.encode(
             outgoing.event, id: outgoing.id, source: outgoing.source ?? source, time: outgoing.time,
             traceparent: outgoing.traceparent, key: outgoing.key)
         return KafkaMessage(
-            topic: topic(of: outgoing), key: encoded.key, value: encoded.value,
+            topic: topic(of: outgoing.event), key: encoded.key, value: encoded.value,
             headers: encoded.headers.map { KafkaHeader(name: $0.name, value: $0.value) })
+    }
+}
+
+extension EventPublisher {
+    /// Lends a publisher, and awaits the outcome of its events.
+    package static func withPublisher<Value: Sendable>(
+        kafka: KafkaConfiguration, deliveryTimeout: Duration, topics: [EventTopic: String] = [:], source: String,
+        logger: Logger, _ body: (EventPublisher) async throws -> Value
+    ) async throws -> Value {
+        let producer = try KafkaProducer(configuration: kafka, deliveryTimeout: deliveryTimeout, logger: logger)
+        do {
+            let value = try await body(EventPublisher(producer: producer, topics: topics, source: source))
+            await producer.shutdown()
+            return value
+        } catch {
+            await producer.shutdown()
+            throw error
+        }
     }
 }

@@ -51,7 +51,7 @@ public final class WidgetCenter: Service {
         let topics = configuration.topics
         publisher = EventPublisher(
             producer: producer,
-            topics: EventTopicNames(pushes: topics.pushes, appChanges: topics.appChanges, widgets: topics.widgets),
+            topics: [.pushes: topics.pushes, .appChanges: topics.appChanges, .widgets: topics.widgets],
             source: configuration.source)
     }
 
@@ -94,7 +94,7 @@ public final class WidgetCenter: Service {
             case .success(let delivery):
                 published.append(
                     PublishedEvent(
-                        id: events[index].id, topic: publisher.topic(of: outgoing[index]),
+                        id: events[index].id, topic: publisher.topic(of: outgoing[index].event),
                         partition: Int(delivery.partition), offset: delivery.offset))
             case .failure(let error): failures.append((index, error))
             }

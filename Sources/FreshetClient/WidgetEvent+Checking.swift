@@ -28,7 +28,7 @@ extension WidgetEvent {
         return Timestamp(microseconds: Int64((seconds * 1_000_000).rounded(.down)))
     }
 
-    /// What keeps the events of one person in order; nil where the event knows it itself.
+    /// Partition key that keeps a user's events in order; nil if the event has its own.
     private func key() throws(WidgetCenterError) -> String? {
         switch content {
         case .configured(_, let user, _), .removed(_, let user), .viewed(_, let user),

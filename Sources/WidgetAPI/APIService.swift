@@ -1,5 +1,6 @@
 import Hummingbird
 package import Logging
+import PostgresClient
 import ServiceLifecycle
 package import WidgetStore
 

@@ -4,7 +4,7 @@ package import WidgetStore
 extension TimelineDetail {
     /// JSON of the timeline as the API and the commands show it. Stored JSON is spliced in as it is.
     ///
-    /// - Parameter time: of which the current entry is told; that of the reading, if nil.
+    /// - Parameter time: time of the current entry; that of the reading if nil.
     package func encoded(at time: Timestamp? = nil) -> [UInt8] {
         let object: JSONObject = [
             "timeline": .string(id.description), "app": .string(app), "kind": .string(kind),

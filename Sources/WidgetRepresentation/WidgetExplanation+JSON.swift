@@ -6,7 +6,7 @@ extension WidgetExplanation {
     /// The explanation as the API and the commands show it.
     ///
     /// - Parameters:
-    ///   - events: what Kafka knows of the causes.
+    ///   - events: the causes, with their events in Kafka.
     ///   - refused: requests for the widget that became dead letters, the latest first.
     ///   - ignored: lifecycle events of the widget without effect, the latest first.
     package func json(
@@ -156,7 +156,7 @@ extension ExplainedEvent {
 }
 
 extension EventOutcome {
-    /// The event and why it had no effect, for a line of text.
+    /// The event and the reason why it had no effect, as a line of text.
     ///
     /// - Parameter words: writes a time.
     package func sentence(_ words: (Timestamp) -> String = \.rfc3339) -> String {

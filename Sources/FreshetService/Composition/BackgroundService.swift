@@ -23,8 +23,8 @@ package struct BackgroundService: Service, CustomStringConvertible {
     }
 }
 
-/// The services of a node as one, and what they share: released when all of them have ended, however they ended, so
-/// that also a service that is cancelled can still give back what it holds.
+/// The services of a node with their shared resources, which are released when all services have ended. So a cancelled
+/// service can still give back its work.
 struct NodeService: Service, CustomStringConvertible {
     let description = "node"
     /// In the order in which they start; stopped in reverse.
@@ -48,9 +48,9 @@ struct NodeService: Service, CustomStringConvertible {
 }
 
 extension ServiceGroupConfiguration {
-    /// When a service ends, whether it should or not, the others are told to end in order.
+    /// When a service ends, the others are stopped in order.
     package static func ofFreshet(_ services: [any Service], logger: Logger) -> ServiceGroupConfiguration {
-        // What a group says of its services is for those who debug it.
+        // The group's messages about its services are for debugging.
         var quiet = logger
         if quiet.logLevel < .notice, quiet.logLevel > .debug { quiet.logLevel = .notice }
         return ServiceGroupConfiguration(
@@ -63,7 +63,7 @@ extension ServiceGroupConfiguration {
     }
 }
 
-/// A server whose port others wait for: when it ends, they have waited long enough.
+/// A server whose port others wait for. The wait ends with the server.
 package struct ListeningService: Service, CustomStringConvertible {
     package let description: String
     let service: any Service

@@ -4,7 +4,7 @@ package import PostgresClient
 import WidgetModel
 import WidgetStore
 
-/// Check that Kafka is the cluster that the stored positions are of: offsets mean nothing in another.
+/// Checks that Kafka is the cluster of the stored positions, since offsets mean nothing in another.
 ///
 /// An embedded cluster ends with its process, so its positions are forgotten by the next cluster.
 package struct ClusterCheck: Sendable {
@@ -13,7 +13,7 @@ package struct ClusterCheck: Sendable {
     private let isNew: Bool
     private let logger: Logger
 
-    /// How an operator accepts another cluster.
+    /// Command that accepts another cluster.
     package static let command = "freshet positions accept-cluster"
 
     /// - Parameter isNew: whether the cluster was started with this process.

@@ -8,6 +8,7 @@ import ServiceLifecycle
 import WidgetAPI
 import WidgetEvents
 import WidgetModel
+import WidgetRepresentation
 import WidgetStore
 
 struct IngestParts: Sendable {
@@ -17,7 +18,7 @@ struct IngestParts: Sendable {
     let assignment: WorkSignal
 }
 
-/// The workers, with an HTTP client that lives as long as they run: it has to be shut down once it is made.
+/// The workers with their HTTP client, which must be shut down when they end.
 struct WorkerRunner: Service, CustomStringConvertible {
     let description = "workers"
     let egress: EgressGuard
@@ -33,7 +34,7 @@ struct WorkerRunner: Service, CustomStringConvertible {
 }
 
 extension FreshetNode {
-    /// Puts the parts together; what they share is made once.
+    /// Composes the parts. Shared dependencies are made once.
     struct Wiring: Sendable {
         let settings: Settings
         let kafka: KafkaConfiguration
@@ -59,7 +60,7 @@ extension FreshetNode {
             try KafkaProducer(configuration: kafka, deliveryTimeout: settings.kafka.deliveryTimeout, logger: logger)
         }
 
-        /// Publishes what is decided, if that is wanted; to be stopped after those who decide.
+        /// Publisher of decisions, if it is enabled. It stops after the parts that decide.
         func decisions(publishingTo producer: KafkaProducer) -> DecisionLog? {
             guard settings.workers.publishDecisions else { return nil }
             return DecisionLog(
@@ -135,15 +136,41 @@ extension FreshetNode {
         func api(
             publishingTo producer: KafkaProducer?, port: ListeningPort, readiness: Readiness, liveness: Liveness
         ) -> [any Service] {
-            let wiring = APIWiring(settings: settings, kafka: kafka, logger: logger)
+            let changes = TimelineChanges(
+                limits: TimelineChanges.Limits(
+                    polls: settings.api.maximumWaiting, streams: settings.api.maximumStreams,
+                    ofApp: settings.api.appConnections > 0 ? settings.api.appConnections : nil))
             let service = APIService(
                 configuration: settings.apiConfiguration, store: WidgetStore(pool: pool),
-                resources: wiring.resources(publishingTo: producer), readiness: readiness, liveness: liveness,
+                resources: resources(publishingTo: producer, changes), readiness: readiness, liveness: liveness,
                 logger: logger, onListening: { port.listens(on: $0) })
             let listening = ListeningService(
                 description: "api", service: service, port: port,
                 place: "the HTTP API on \(settings.api.host):\(settings.api.port) (api.host, api.port)")
-            return [listening] + wiring.services
+            // Without keys, nothing under /v1 is served.
+            guard settings.api.keys != nil else { return [listening] }
+            let tail = TimelineTail(
+                kafka: kafka, topic: settings.topics.timelines, group: settings.kafka.group, changes: changes,
+                logger: logger)
+            return [listening, tail]
+        }
+
+        private func resources(publishingTo producer: KafkaProducer?, _ changes: TimelineChanges) -> APIResources {
+            let probe = ProviderProbe(settings)
+            var resources = APIResources(
+                keys: settings.api.keys.map { path in
+                    TokenKeyStore(logger: logger) { try await TokenKeyFile.read(path: path) }
+                },
+                events: producer.map { producer in
+                    EventOutlet(topics: settings.topicNames, send: { await producer.send($0) })
+                },
+                lookup: EventLookup(
+                    reader: KafkaReader(configuration: kafka, logger: logger), topics: settings.topics.inputs,
+                    sorts: settings.topics.inputSorts),
+                changes: changes, providerProblem: ProviderCheck(settings.providers).problem)
+            resources.askProvider = { url, secrets in await probe.trial(url, secrets: secrets) }
+            resources.ingest = settings.ingestConfiguration
+            return resources
         }
 
         func health(
@@ -159,7 +186,7 @@ extension FreshetNode {
                 place: "the health endpoint on \(host):\(number) (health.host, health.port)")
         }
 
-        /// Hears what the ingest of other processes has made due.
+        /// Wakes the workers when the ingest of another process has made timelines due.
         func listener(_ postgres: PostgresConfiguration) -> BackgroundService {
             let listener = PostgresListener(
                 configuration: postgres, channels: [DueNotifier.channel], logger: logger

@@ -8,7 +8,7 @@ package import WidgetAPI
 package import WidgetModel
 package import WidgetStore
 
-/// One process's share of Freshet, put together from its settings: the composition root.
+/// A process of Freshet, composed from its settings.
 ///
 /// ```swift
 /// let node = try FreshetNode(settings: settings, roles: .all, logger: logger)
@@ -22,11 +22,11 @@ package final class FreshetNode: Sendable {
     package let roles: ProcessRole
     package let pool: PostgresPool
     package let store: WidgetStore
-    /// How Kafka is reached: the brokers of the settings, or the embedded ones.
+    /// Connection to the brokers of the settings, or to the embedded ones.
     package let kafka: KafkaConfiguration
     /// Runs in the process with `kafka.embedded`.
     let embeddedKafka: EmbeddedKafka?
-    /// For what the node itself sends; nil when it sends nothing.
+    /// Producer of the node's own messages; nil if it sends none.
     package let producer: KafkaProducer?
     package let ingest: IngestService?
     /// Counts of the workers; nil when the node runs none.
@@ -47,7 +47,7 @@ package final class FreshetNode: Sendable {
     private let assignment: WorkSignal?
     private let unassigned: WorkSignal.Mark?
 
-    /// Opens no connection and starts nothing but the embedded cluster, if there is to be one.
+    /// Opens no connection, and starts nothing but an embedded cluster.
     ///
     /// - Parameters:
     ///   - observer: keeps what this process's parts tell swift-metrics, and is read at `/metrics`; nil: nobody asks.
@@ -71,7 +71,7 @@ package final class FreshetNode: Sendable {
         unprepared = prepared.mark(.timelines)
 
         let wiring = Wiring(settings: settings, kafka: kafka, pool: pool, logger: logger)
-        // The API publishes what it is asked to change.
+        // The API publishes the requested changes.
         let decides = roles.runsIngest || roles.runsWorkers
         let producer = decides || (roles.runsAPI && settings.api.keys != nil) ? try wiring.producer() : nil
         let decisions = decides ? producer.flatMap { wiring.decisions(publishingTo: $0) } : nil
@@ -146,8 +146,8 @@ package final class FreshetNode: Sendable {
         [NodeService(parts: front + back, release: release, logger: logger)]
     }
 
-    /// The same with the preparation as a part of it: health and the API are served from the start on, and a signal ends
-    /// it also while it waits for the database.
+    /// The services with the preparation among them: health and the API are served from the start, and a signal also
+    /// ends the wait for the database.
     package func startingServices(migrate: Bool) -> [any Service] {
         let prepared = PreparedService(
             phase: phase, prepare: { try await self.prepare(migrate: migrate) }, parts: back, logger: logger)
@@ -163,7 +163,8 @@ package final class FreshetNode: Sendable {
         return (configuration, embedded)
     }
 
-    /// Waits for PostgreSQL and Kafka, checks or applies the migrations, and checks that it is the Kafka of before.
+    /// Waits for PostgreSQL and Kafka, checks or applies the migrations, and checks that the Kafka cluster is the
+    /// recorded one.
     package func prepare(migrate: Bool) async throws {
         try await preparation.prepareDatabase(migrate: migrate)
         let id = try await preparation.require(cluster)
@@ -171,7 +172,7 @@ package final class FreshetNode: Sendable {
         prepared.signal(.timelines)
     }
 
-    /// Where a node that is ready can be reached.
+    /// Addresses of a ready node.
     package struct Endpoint: Sendable, Equatable {
         package var bootstrapServers: String
         /// Nil without the API.

@@ -1,7 +1,7 @@
 import Synchronization
 import WidgetStore
 
-/// The port that a server turns out to listen on, for those who wait for it.
+/// Port that a server listens on, once it does.
 package final class ListeningPort: Sendable {
     /// The server ended before it listened.
     package struct NeverListened: Error, Sendable {}

@@ -11,14 +11,14 @@ extension LogSettings {
         return logger
     }
 
-    /// For commands that do one thing and end: what goes wrong is their own message, once.
+    /// Logger of short-lived commands, which report errors themselves.
     package static var ofCommands: Logger {
         LogSettings(level: .critical, format: .text).logger()
     }
 }
 
 extension Logger.MetadataProvider {
-    /// The trace that the work at hand belongs to, if any.
+    /// Trace context of the current task, if any.
     static let traceContext = Logger.MetadataProvider {
         guard let parent = ServiceContext.current?.traceParent else { return [:] }
         return ["trace_id": "\(parent.traceID)", "span_id": "\(parent.spanID)"]
@@ -91,7 +91,7 @@ struct LineLogHandler: LogHandler {
         object["message"] = .string("\(event.message)")
         if let error = event.error { object["error"] = .string("\(error)") }
         for (key, value) in values {
-            // What the line itself says is not overwritten.
+            // The line's own members are not overwritten.
             object[object[key] == nil ? key : "metadata.\(key)"] = Self.json(value)
         }
         return .object(object)

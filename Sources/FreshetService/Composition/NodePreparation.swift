@@ -1,6 +1,8 @@
 import KafkaClient
 package import Logging
 package import PostgresClient
+import ServiceLifecycle
+import Synchronization
 import WidgetModel
 import WidgetStore
 
@@ -15,7 +17,7 @@ package struct NodePreparation: Sendable {
         self.logger = logger
     }
 
-    /// Waits for PostgreSQL as long as it takes, saying so; then checks, or applies, the migrations.
+    /// Waits for PostgreSQL without limit and logs it, then checks or applies the migrations.
     ///
     /// - Throws: ``CommandFailure`` when migrations are missing and are not to be applied; `PostgresError` when waiting
     ///   cannot help.
@@ -34,7 +36,7 @@ package struct NodePreparation: Sendable {
             "migrations applied", metadata: ["migrations": .array(applied.map { "\($0.version) \($0.name)" })])
     }
 
-    /// Waits for Kafka as long as it takes, saying so; then checks that the positions are of this cluster.
+    /// Waits for Kafka without limit and logs it, then checks that the stored positions belong to this cluster.
     ///
     /// - Returns: the cluster's id; nil if the brokers tell none.
     /// - Throws: ``CommandFailure`` when they are of another.
@@ -80,5 +82,64 @@ package enum SchemaCheck {
     package static func message(pending: [PostgresMigration]) -> String {
         let names = pending.map { "\($0.version) \($0.name)" }.joined(separator: ", ")
         return "the database lacks migrations (\(names)): run `freshet migrate`"
+    }
+}
+
+/// Phase of a node, for readiness.
+final class NodePhase: Sendable {
+    enum Phase: Sendable {
+        /// The database and Kafka are waited for. → `running`, `stopping`
+        case starting
+        /// → `stopping`
+        case running
+        case stopping
+    }
+
+    private let phase = Mutex(Phase.running)
+
+    func set(_ next: Phase) {
+        phase.withLock { current in
+            if case .stopping = current { return }
+            current = next
+        }
+    }
+
+    /// Reason why the node does not work; nil if it does.
+    var missing: String? {
+        switch phase.withLock({ $0 }) {
+        case .starting: "the process is starting: it waits for PostgreSQL, its migrations and Kafka"
+        case .running: nil
+        case .stopping: "the process is stopping"
+        }
+    }
+}
+
+/// Services that need the database, started once it is ready.
+struct PreparedService: Service, CustomStringConvertible {
+    let description = "prepared"
+    let phase: NodePhase
+    /// Waits for the database as long as it takes.
+    let prepare: @Sendable () async throws -> Void
+    let parts: [any Service]
+    let logger: Logger
+
+    func run() async throws {
+        phase.set(.starting)
+        try await withGracefulShutdownHandler {
+            do {
+                try await cancelWhenGracefulShutdown { try await prepare() }
+            } catch  where Task.isShuttingDownGracefully || Task.isCancelled {
+                return
+            }
+            guard !Task.isShuttingDownGracefully else { return }
+            phase.set(.running)
+            if parts.isEmpty {
+                try await gracefulShutdown()
+            } else {
+                try await ServiceGroup(configuration: .ofFreshet(parts, logger: logger)).run()
+            }
+        } onGracefulShutdown: {
+            phase.set(.stopping)
+        }
     }
 }

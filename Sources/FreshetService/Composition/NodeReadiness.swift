@@ -6,8 +6,7 @@ import ReloadWorkers
 import WidgetAPI
 import WidgetStore
 
-/// What `/health/ready` looks at. Another part's reason that ingest stands still goes into the ingest's
-/// ``IngestStatus``.
+/// Checks of `/health/ready`. Reasons why ingest stands still come from ``IngestStatus``.
 struct NodeReadiness {
     let pool: PostgresPool
     let kafka: KafkaConfiguration
@@ -45,7 +44,7 @@ struct NodeReadiness {
     }
 
     private var database: ReadinessCheck {
-        // Who only reads may do so from a standby.
+        // A process that only reads may use a standby.
         let writes = ingest != nil || workers != nil
         return ReadinessCheck(name: "postgres") { [pool] in
             do {

@@ -1,4 +1,3 @@
-package import FreshetClient
 package import KafkaClient
 import Logging
 package import PostgresClient
@@ -9,7 +8,7 @@ package import WidgetEvents
 import WidgetModel
 import WidgetStore
 
-// The settings as the parts of Freshet take them.
+// Conversion of the settings into the configurations of Freshet's parts.
 
 extension Settings {
     /// - Throws: ``CommandFailure`` when the URL cannot be read; what it holds is not repeated.
@@ -27,8 +26,9 @@ extension Settings {
         return configuration
     }
 
-    package var topicNames: EventTopicNames {
-        EventTopicNames(pushes: topics.pushes, appChanges: topics.appChanges, widgets: topics.widgets)
+    /// Names of the topics that events are published to.
+    package var topicNames: [EventTopic: String] {
+        [.pushes: topics.pushes, .appChanges: topics.appChanges, .widgets: topics.widgets]
     }
 
     /// The brokers that the settings name; nil when they name none.
@@ -126,7 +126,7 @@ extension Settings {
 }
 
 extension TopicSettings {
-    /// Every topic that Freshet cannot do without.
+    /// Required topics.
     package var all: [String] { inputs + [timelines, deadLetters] }
 
     /// The type of events that each input topic carries.

@@ -3,8 +3,7 @@ import Logging
 import ServiceLifecycle
 import WidgetModel
 
-/// Says what would otherwise show only as silence, until it is mended: brokers that do not answer, topics that are not
-/// there. The clients themselves go on trying in the background.
+/// Logs brokers that do not answer and missing topics until both are fixed. The clients keep trying in the background.
 struct TopicWatch: Service, CustomStringConvertible {
     let description = "topics"
     let kafka: KafkaConfiguration
@@ -57,15 +56,15 @@ struct TopicWatch: Service, CustomStringConvertible {
 }
 
 extension TopicSettings {
-    /// The topics that Freshet cannot do without and the cluster does not show.
+    /// Required topics that the cluster does not show.
     package func missing(from found: [KafkaTopicDescription]) -> [String] {
         let names = Set(found.map(\.name))
         return all.filter { !names.contains($0) }
     }
 }
 
-/// Awaits work that cannot be cancelled, but no longer than until this task is: the work, which has a time limit of its
-/// own, then goes on to its end unheard.
+/// Awaits work that cannot be cancelled, until it ends or this task is cancelled. Abandoned work ends by its own time
+/// limit.
 ///
 /// - Throws: `CancellationError`.
 func answerOrCancellation<Value: Sendable>(_ work: @escaping @Sendable () async -> Value) async throws -> Value {

@@ -39,7 +39,7 @@ package enum Program {
     }
 }
 
-/// How a run that judges itself ended.
+/// Outcome of a run that checks itself.
 package final class RunOutcome: Sendable {
     private let state = Mutex<Int?>(nil)
 
@@ -53,8 +53,8 @@ package final class RunOutcome: Sendable {
     }
 }
 
-/// The end of the process, without what libraries do at exit: threads of C libraries may still be at work, one that is
-/// connecting to a PostgreSQL that is away, say, and would find its locks destroyed (libpq's Kerberos aborts then).
+/// Ends the process without exit handlers. Threads of C libraries may still run, such as one that connects to
+/// PostgreSQL, and would abort when exit handlers destroy their locks (libpq's Kerberos).
 package enum ProcessEnd {
     package static func now(_ status: Int32) -> Never {
         fflush(nil)

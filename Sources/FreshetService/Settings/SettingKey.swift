@@ -1,3 +1,5 @@
+import WidgetModel
+
 /// Description of a setting. Reading, `config show`, `config keys` and the check for unknown keys all use this table.
 package struct SettingKey: Sendable {
     /// `workers.claimBatch`
@@ -67,5 +69,220 @@ package enum SettingNames {
             name.append(character == "." ? "_" : character.uppercased())
         }
         return name
+    }
+}
+
+extension SettingKey {
+    typealias Path<Value> = any WritableKeyPath<Settings, Value> & Sendable
+
+    /// A setting of one value.
+    private static func scalar<Value>(
+        _ name: String, _ path: Path<Value>, _ expectation: String, isSecret: Bool = false, _ summary: String,
+        read: @escaping @Sendable (String) throws(SettingMismatch) -> Value,
+        write: @escaping @Sendable (Value) -> String? = { "\($0)" }
+    ) -> SettingKey {
+        SettingKey(
+            name: name, summary: summary, expectation: expectation, isSecret: isSecret, shape: .scalar,
+            assign: { settings, text throws(SettingMismatch) in settings[keyPath: path] = try read(text) },
+            write: { write($0[keyPath: path]) })
+    }
+
+    static func text(_ name: String, _ path: Path<String>, _ summary: String) -> SettingKey {
+        scalar(name, path, "1 to 256 bytes of text", summary) { text throws(SettingMismatch) in
+            try SettingText.check(text, (1...256).contains(text.utf8.count))
+        }
+    }
+
+    static func optionalText(
+        _ name: String, _ path: Path<String?>, expectation: String, isSecret: Bool = false,
+        isValid: @escaping @Sendable (String) -> Bool = { _ in true }, _ summary: String
+    ) -> SettingKey {
+        scalar(name, path, expectation, isSecret: isSecret, summary) { text throws(SettingMismatch) in
+            try SettingText.check(text, (1...16_384).contains(text.utf8.count) && isValid(text))
+        } write: {
+            $0
+        }
+    }
+
+    static func topic(_ name: String, _ path: Path<String>, _ summary: String) -> SettingKey {
+        scalar(name, path, "1 to 249 letters, digits, dots, underscores or hyphens", summary) {
+            text throws(SettingMismatch) in
+            try SettingText.check(text, SettingText.isKafkaName(text) && text != "." && text != "..")
+        }
+    }
+
+    static func integer(_ name: String, _ path: Path<Int>, _ range: ClosedRange<Int>, _ summary: String) -> SettingKey {
+        scalar(name, path, "\(range.lowerBound) to \(range.upperBound)", summary) { text throws(SettingMismatch) in
+            try SettingText.integer(text, in: range)
+        }
+    }
+
+    static func optionalInteger(
+        _ name: String, _ path: Path<Int?>, _ range: ClosedRange<Int>, _ summary: String
+    ) -> SettingKey {
+        scalar(name, path, "\(range.lowerBound) to \(range.upperBound)", summary) { text throws(SettingMismatch) in
+            try SettingText.integer(text, in: range)
+        } write: {
+            $0.map { "\($0)" }
+        }
+    }
+
+    static func duration(
+        _ name: String, _ path: Path<Duration>, _ range: ClosedRange<Duration>, _ summary: String
+    ) -> SettingKey {
+        let bounds = "\(DurationText.write(range.lowerBound)) to \(DurationText.write(range.upperBound))"
+        return scalar(name, path, bounds, summary) { text throws(SettingMismatch) in
+            guard let duration = DurationText.parse(text) else {
+                throw SettingMismatch(reason: "is not \(DurationText.form)")
+            }
+            guard range.contains(duration) else { throw SettingMismatch(reason: "is out of range") }
+            return duration
+        } write: {
+            DurationText.write($0)
+        }
+    }
+
+    static func choice<Value: RawRepresentable<String> & CaseIterable & Sendable>(
+        _ name: String, _ path: Path<Value>, _ summary: String
+    ) -> SettingKey {
+        let choices = Value.allCases.map(\.rawValue).joined(separator: ", ")
+        return scalar(name, path, choices, summary) { text throws(SettingMismatch) in
+            guard let value = Value(rawValue: text) else { throw SettingMismatch() }
+            return value
+        } write: {
+            $0.rawValue
+        }
+    }
+
+    static func flag(_ name: String, _ path: Path<Bool>, _ summary: String) -> SettingKey {
+        scalar(name, path, "true, false", summary) { text throws(SettingMismatch) in
+            guard let value = Bool(text) else { throw SettingMismatch() }
+            return value
+        }
+    }
+
+    /// A list whose items `isValid` accepts.
+    static func list(
+        _ name: String, _ path: Path<[String]>, expectation: String,
+        isValid: @escaping @Sendable (String) -> Bool, _ summary: String
+    ) -> SettingKey {
+        SettingKey(
+            name: name, summary: summary, expectation: expectation, isSecret: false, shape: .list,
+            assign: { settings, text throws(SettingMismatch) in
+                let items = SettingText.split(text)
+                if let wrong = items.first(where: { !isValid($0) }) {
+                    throw SettingMismatch(reason: "holds \(Text.quoted(wrong))")
+                }
+                settings[keyPath: path] = items
+            },
+            write: { SettingText.join($0[keyPath: path]) })
+    }
+
+    /// Names with values that `isValid` accepts.
+    static func map(
+        _ name: String, _ path: Path<[String: String]>, expectation: String,
+        isSecret: Bool = false, isValid: @escaping @Sendable (String, String) -> Bool, _ summary: String
+    ) -> SettingKey {
+        SettingKey(
+            name: name, summary: summary, expectation: expectation, isSecret: isSecret, shape: .map,
+            assign: { settings, text throws(SettingMismatch) in
+                for pair in SettingText.split(text) {
+                    let parts = pair.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+                        .map { String($0).trimmingWhitespace() }
+                    guard parts.count == 2, isValid(parts[0], parts[1]) else {
+                        let shown = isSecret ? "has a part that is not name=value" : "holds \(Text.quoted(pair))"
+                        throw SettingMismatch(reason: shown)
+                    }
+                    settings[keyPath: path][parts[0]] = parts[1]
+                }
+            },
+            write: { settings in
+                SettingText.join(settings[keyPath: path].sorted { $0.key < $1.key }.map { "\($0.key)=\($0.value)" })
+            })
+    }
+}
+
+/// The text of values. Lists are separated by commas, with `\,` for a comma and `\\` for a backslash within an item.
+enum SettingText {
+    /// Whether Kafka allows it as a name.
+    static func isKafkaName(_ text: String) -> Bool {
+        (1...249).contains(text.utf8.count)
+            && text.allSatisfy { $0.isASCII && ($0.isLetter || $0.isNumber || "._-".contains($0)) }
+    }
+
+    static func check(_ text: String, _ isValid: Bool) throws(SettingMismatch) -> String {
+        guard isValid else { throw SettingMismatch() }
+        return text
+    }
+
+    static func integer(_ text: String, in range: ClosedRange<Int>) throws(SettingMismatch) -> Int {
+        guard let number = Int(text) else { throw SettingMismatch(reason: "is not a whole number") }
+        guard range.contains(number) else { throw SettingMismatch(reason: "is out of range") }
+        return number
+    }
+
+    static func split(_ text: String) -> [String] {
+        var items: [String] = []
+        var item = ""
+        var isEscaped = false
+        for character in text {
+            if isEscaped {
+                // A backslash before another character stands for itself.
+                if character != ",", character != "\\" { item.append("\\") }
+                item.append(character)
+                isEscaped = false
+            } else if character == "\\" {
+                isEscaped = true
+            } else if character == "," {
+                items.append(item)
+                item = ""
+            } else {
+                item.append(character)
+            }
+        }
+        if isEscaped { item.append("\\") }
+        items.append(item)
+        return items.map { $0.trimmingWhitespace() }.filter { !$0.isEmpty }
+    }
+
+    static func join(_ items: [String]) -> String {
+        items.map { item in
+            item.reduce(into: "") { result, character in
+                if character == "," || character == "\\" { result.append("\\") }
+                result.append(character)
+            }
+        }.joined(separator: ",")
+    }
+}
+
+extension String {
+    fileprivate func trimmingWhitespace() -> String {
+        guard let first = firstIndex(where: { !$0.isWhitespace }), let last = lastIndex(where: { !$0.isWhitespace })
+        else { return "" }
+        return String(self[first...last])
+    }
+}
+
+/// The form of `kafka.bootstrapServers`: `host`, `host:port`, `[ipv6]:port`, perhaps after `protocol://`, by commas.
+enum BootstrapServers {
+    static func isValid(_ text: String) -> Bool {
+        let servers = text.split(separator: ",", omittingEmptySubsequences: true)
+        return !servers.isEmpty
+            && servers.allSatisfy { server in
+                var rest = server.drop { $0 == " " }
+                while rest.last == " " { rest.removeLast() }
+                if let scheme = rest.firstRange(of: "://") { rest = rest[scheme.upperBound...] }
+                return isServer(rest)
+            }
+    }
+
+    private static func isServer(_ text: Substring) -> Bool {
+        guard !text.isEmpty, !text.contains(where: \.isWhitespace) else { return false }
+        // Colons in brackets belong to an address.
+        let afterHost = text.hasPrefix("[") ? text.drop { $0 != "]" }.dropFirst() : text.drop { $0 != ":" }
+        guard afterHost.count < text.count else { return false }
+        guard !afterHost.isEmpty else { return true }
+        guard afterHost.hasPrefix(":"), let port = Int(afterHost.dropFirst()) else { return false }
+        return (1...65_535).contains(port)
     }
 }

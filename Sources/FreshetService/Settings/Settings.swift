@@ -16,7 +16,7 @@ package struct Settings: Sendable, Equatable {
     package var log = LogSettings()
 }
 
-/// Which parts of Freshet a process runs.
+/// Parts of Freshet that a process runs.
 package enum ProcessRole: String, CaseIterable, Sendable {
     case ingest, workers, api, all
 

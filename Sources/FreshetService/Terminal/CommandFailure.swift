@@ -1,6 +1,6 @@
 package import WidgetModel
 
-/// How a command ends, as `sysexits.h` numbers it.
+/// Exit statuses of failed commands, as in `sysexits.h`.
 package enum CommandStatus: Int32, Sendable {
     /// The command failed, or completed only in part.
     case failure = 1
@@ -12,12 +12,12 @@ package enum CommandStatus: Int32, Sendable {
     case configuration = 78
 }
 
-/// Why a command could not do what it was asked for, for people: what, where, and what was expected.
+/// Error of a command, with a message for people.
 package struct CommandFailure: Error, Sendable, CustomStringConvertible {
     package let status: CommandStatus
-    /// One line a problem.
+    /// One line per problem.
     package let message: String
-    /// The problems for programs, where there can be several.
+    /// The problems for programs, if there can be several.
     package let problems: [JSONValue]
 
     package init(_ status: CommandStatus, _ message: String, problems: [JSONValue] = []) {

@@ -30,7 +30,7 @@ package final class TokenKeyStore: Sendable {
         self.read = read
     }
 
-    func current() -> (keys: TokenKeys, revision: UInt64) {
+    package func current() -> (keys: TokenKeys, revision: UInt64) {
         state.withLock { ($0.keys, $0.revision) }
     }
 

@@ -49,7 +49,7 @@ extension APIParts {
         if let key = try call.idempotencyKey {
             let request = ContentHash(
                 of: body ?? events.flatMap { Array($0.id.utf8) + Array($0.source.utf8) + $0.content })
-            let first = try await store.pool.query(.claimIdempotencyKey(app: call.app, key: key, request: request))
+            let first = try await store.query(.claimIdempotencyKey(app: call.app, key: key, request: request))
                 .first
             guard first == nil || first == request else { throw Problem.keyReused }
         }
@@ -79,7 +79,7 @@ extension APIParts {
     func outcome(of event: EventName, _ watch: TimelineChanges.Watch?) async throws -> EventOutcome? {
         let deadline = ContinuousClock.now + outcomeWait
         while true {
-            if let found = try await store.pool.query(.readEventOutcome(event)).first { return found }
+            if let found = try await store.query(.readEventOutcome(event)).first { return found }
             let left = ContinuousClock.now.duration(to: deadline)
             guard let watch, left > .zero, await watch.wait(atMost: left) == .changed else { return nil }
         }

@@ -1,4 +1,3 @@
-import PostgresClient
 import WidgetEvents
 import WidgetModel
 import WidgetStore

@@ -40,7 +40,7 @@ struct DeadLetterRoutes: Sendable {
         }
         let statement = Statements.listAppDeadLetters(
             app: call.app, causes: try causes(call), before: before, limit: limit)
-        let letters = try await parts.store.pool.query(statement)
+        let letters = try await parts.store.query(statement)
         let next = letters.count == limit ? letters.last.map { PageCursor.encode("\($0.id)") } : nil
         return Response(["deadLetters": .array(letters.map(\.json)), "next": .text(next)])
     }
@@ -53,7 +53,7 @@ struct DeadLetterRoutes: Sendable {
 
     private func get(_ call: APICall) async throws -> Response {
         let statement = Statements.readDeadLetter(id: try letterID(call), app: call.app)
-        guard let row = try await parts.store.pool.query(statement).first,
+        guard let row = try await parts.store.query(statement).first,
             case .object(var object) = row.summary.json
         else { throw Problem.notFound }
         // Headers are left out, since they may hold secrets.
@@ -65,7 +65,7 @@ struct DeadLetterRoutes: Sendable {
     private func discard(_ call: APICall) async throws -> Response {
         var filter = DeadLetterFilter(owner: .app(call.app))
         filter.ids = [try letterID(call)]
-        let ids = try await parts.store.pool.query(.discardDeadLetters(filter, limit: 1))
+        let ids = try await parts.store.query(.discardDeadLetters(filter, limit: 1))
         guard !ids.isEmpty else { throw Problem.notFound }
         return Response(status: .noContent)
     }
@@ -87,7 +87,7 @@ struct DeadLetterRoutes: Sendable {
         for cause in DeadLetterCause.allCases {
             let filter = DeadLetterFilter(owner: .app(call.app), causes: [cause])
             let count =
-                try await parts.store.pool.query(Statements.countDeadLetters(filter, limit: Self.countLimit)).first ?? 0
+                try await parts.store.query(Statements.countDeadLetters(filter, limit: Self.countLimit)).first ?? 0
             counts[cause.rawValue] = .count(count)
         }
         return Response(["counts": .object(counts), "limit": .count(Self.countLimit)])
@@ -101,7 +101,7 @@ struct DeadLetterRoutes: Sendable {
     private func replay(_ call: APICall) async throws -> Response {
         var filter = DeadLetterFilter(owner: .app(call.app))
         filter.ids = [try letterID(call)]
-        guard try await parts.store.pool.query(Statements.countDeadLetters(filter, limit: 1)) == [1] else {
+        guard try await parts.store.query(Statements.countDeadLetters(filter, limit: 1)) == [1] else {
             throw Problem.notFound
         }
         return try await replay(filter, 1, call)

@@ -1,5 +1,4 @@
 import Hummingbird
-import PostgresClient
 import WidgetModel
 import WidgetRepresentation
 import WidgetStore
@@ -24,7 +23,7 @@ struct KindRoutes: Sendable {
     }
 
     private func list(_ call: APICall) async throws -> Response {
-        let kinds = try await parts.store.pool.query(.listKinds(app: call.app)).filter { !$0.isRetired }
+        let kinds = try await parts.store.query(.listKinds(app: call.app)).filter { !$0.isRetired }
         let moves = try await moves(call)
         return Response(["kinds": .array(kinds.map { json($0, moves, call) })])
     }
@@ -35,7 +34,7 @@ struct KindRoutes: Sendable {
 
     private func kind(_ call: APICall) async throws -> RegisteredKind {
         let name = try call.path("kind")
-        let kinds = try await parts.store.pool.query(.listKinds(app: call.app))
+        let kinds = try await parts.store.query(.listKinds(app: call.app))
         guard let kind = kinds.first(where: { Text.equal($0.definition.name, name) }), !kind.isRetired else {
             throw Problem.notFound
         }
@@ -57,7 +56,7 @@ struct KindRoutes: Sendable {
 
     private func moves(_ call: APICall) async throws -> [Int32: KindMove] {
         guard seesAll(call) else { return [:] }
-        return Dictionary(try await parts.store.pool.query(.listMoves()).map { ($0.kindID, $0) }) { $1 }
+        return Dictionary(try await parts.store.query(.listMoves()).map { ($0.kindID, $0) }) { $1 }
     }
 
     private func put(_ call: APICall) async throws -> Response {
@@ -140,7 +139,7 @@ struct KindRoutes: Sendable {
     ) async throws -> Response {
         let statement = Statements.readKindPlaceholder(
             app: call.app, kind: kind, family: family, environment: environment)
-        guard let placeholder = try await parts.store.pool.query(statement).first else { throw Problem.notFound }
+        guard let placeholder = try await parts.store.query(statement).first else { throw Problem.notFound }
         return Response(json: placeholder.encoded)
     }
 
@@ -165,7 +164,7 @@ struct KindRoutes: Sendable {
                 app: call.app, widget: "gallery", user: user ?? "", device: "gallery", kind: name, family: family,
                 configuration: configuration, environment: environment)
             let id = kind.definition.identity(of: placement).id
-            if let timeline = try await parts.store.pool.query(.readTimeline(id: id, app: call.app)).first {
+            if let timeline = try await parts.store.query(.readTimeline(id: id, app: call.app)).first {
                 return Response(json: timeline.shown())
             }
         }

@@ -1,5 +1,4 @@
 import Hummingbird
-import PostgresClient
 import WidgetModel
 import WidgetRepresentation
 import WidgetStore
@@ -21,23 +20,23 @@ struct OperatorRoutes: Sendable {
     }
 
     private func explain(_ call: APICall) async throws -> Response {
-        let pool = parts.store.pool
+        let store = parts.store
         let widget = try call.path("widget")
-        let ignored = try await pool.query(.ignoredEvents(app: call.app, widget: widget))
-        guard let explanation = try await pool.query(.readExplanation(app: call.app, widget: widget)).first else {
+        let ignored = try await store.query(.ignoredEvents(app: call.app, widget: widget))
+        guard let explanation = try await store.query(.readExplanation(app: call.app, widget: widget)).first else {
             var problem = Problem.notFound
             for event in ignored { problem.detail += "; ignored: \(event.sentence())" }
             throw problem
         }
         let keys = [explanation.widget, explanation.user, explanation.device]
-        let refused = try await pool.query(.refusedRequests(app: call.app, keys: keys))
+        let refused = try await store.query(.refusedRequests(app: call.app, keys: keys))
         let events = await parts.resources.lookup.events(explanation.timeline?.causes ?? [], of: call.app)
         return Response(explanation.json(events: events, refused: refused, ignored: ignored))
     }
 
     private func forecast(_ call: APICall) async throws -> Response {
         let hours = try call.integer("hours", in: 1...168, default: 24)
-        let rows = try await parts.store.pool.query(.forecastDue(app: call.app, hours: hours))
+        let rows = try await parts.store.query(.forecastDue(app: call.app, hours: hours))
         return Response(Forecast(rows, hours: hours).json)
     }
 

@@ -1,5 +1,4 @@
 import Hummingbird
-import PostgresClient
 import WidgetModel
 import WidgetRepresentation
 import WidgetStore
@@ -23,7 +22,7 @@ struct ProviderRoutes: Sendable {
     }
 
     private func secrets(_ call: APICall) async throws -> AppSecrets {
-        guard let secrets = try await parts.store.pool.query(.readSecrets(app: call.app)).first else {
+        guard let secrets = try await parts.store.query(.readSecrets(app: call.app)).first else {
             throw Problem.notFound
         }
         return secrets

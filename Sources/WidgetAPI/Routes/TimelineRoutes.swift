@@ -1,7 +1,6 @@
 import HTTPTypes
 import Hummingbird
 import NIOCore
-import PostgresClient
 import WidgetModel
 import WidgetRepresentation
 import WidgetStore
@@ -43,8 +42,9 @@ struct TimelineRoutes: Sendable {
         try call.counts(as: widgets.count)
         let statement = Statements.pollTimeline(
             app: call.app, widgets: widgets, user: call.user, known: known.hashes, knowsAny: known.isAny)
-        let found = Dictionary(try await parts.store.pool.query(statement).map { (Array($0.widget.utf8), $0.timeline) })
-        { $1 }
+        let found = Dictionary(try await parts.store.query(statement).map { (Array($0.widget.utf8), $0.timeline) }) {
+            $1
+        }
         let results = widgets.map { Self.result($0, found[Array($0.utf8)] ?? .removed, at, known) }
         return Response(json: Array(#"{"results":["#.utf8) + results.joined(separator: ",".utf8) + Array("]}".utf8))
     }
@@ -82,7 +82,7 @@ struct TimelineRoutes: Sendable {
         var isOver = false
         var looks = wait > 0 ? Self.looksForNew : 0
         while true {
-            let found = try await parts.store.pool.query(statement).first?.timeline
+            let found = try await parts.store.query(statement).first?.timeline
             let left = isOver ? .zero : ContinuousClock.now.duration(to: deadline)
             let id: TimelineID
             switch found {

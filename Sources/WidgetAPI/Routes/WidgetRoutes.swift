@@ -1,6 +1,5 @@
 import HTTPTypes
 import Hummingbird
-import PostgresClient
 import WidgetEvents
 import WidgetModel
 import WidgetRepresentation
@@ -35,14 +34,14 @@ struct WidgetRoutes: Sendable {
             kind: try call.identifier("kind"), after: try PageCursor.decode(call) ?? "")
         // A device must not learn whether another user exists.
         let isForeign = call.user.map { own in asked.map { !Text.equal(own, $0) } ?? false } ?? false
-        let widgets = isForeign ? [] : try await parts.store.pool.query(.listWidgets(filter, limit: limit))
+        let widgets = isForeign ? [] : try await parts.store.query(.listWidgets(filter, limit: limit))
         let next = widgets.count == limit ? widgets.last.map { PageCursor.encode($0.id) } : nil
         return Response(["widgets": .array(widgets.map(\.json)), "next": .text(next)])
     }
 
     private func get(_ call: APICall) async throws -> Response {
         let filter = WidgetFilter(app: call.app, user: call.user, widget: try call.path("widget"))
-        guard let widget = try await parts.store.pool.query(.listWidgets(filter, limit: 1)).first else {
+        guard let widget = try await parts.store.query(.listWidgets(filter, limit: 1)).first else {
             throw Problem.notFound
         }
         return Response(widget.json)

@@ -1,7 +1,6 @@
 import HTTPTypes
 import Hummingbird
 import Logging
-import PostgresClient
 
 /// Turns the errors of routes into problem documents. Internal errors are logged and not disclosed.
 struct ProblemMiddleware: RouterMiddleware {

@@ -9,6 +9,13 @@ package struct WidgetStore: Sendable {
         self.pool = pool
     }
 
+    /// Runs one statement on a connection of the pool.
+    package func query<Statement: PostgresStatement>(
+        _ statement: Statement
+    ) async throws(PostgresError) -> [Statement.Row] {
+        try await pool.query(statement)
+    }
+
     /// Runs `body` again, with back-off, after errors that a retry can cure.
     ///
     /// - Parameter isIdempotent: Whether `body` may run again after a COMMIT of unknown outcome.

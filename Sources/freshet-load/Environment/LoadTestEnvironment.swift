@@ -313,17 +313,9 @@ extension LoadTestEnvironment {
     ) async throws -> Value {
         var kafka = kafka
         kafka.properties["linger.ms"] = "\((linger ?? plan.publisherLinger).wholeMilliseconds)"
-        let producer = try KafkaProducer(
-            configuration: kafka, deliveryTimeout: settings.kafka.deliveryTimeout, logger: logger)
-        let publisher = EventPublisher(producer: producer, topics: settings.topicNames, source: "/freshet/load")
-        do {
-            let value = try await body(publisher)
-            await producer.shutdown()
-            return value
-        } catch {
-            await producer.shutdown()
-            throw error
-        }
+        return try await EventPublisher.withPublisher(
+            kafka: kafka, deliveryTimeout: settings.kafka.deliveryTimeout, topics: settings.topicNames,
+            source: "/freshet/load", logger: logger, body)
     }
 
     /// Publishes a reload of each of these widgets, in their order, as fast as Kafka takes them, and checks that the broker

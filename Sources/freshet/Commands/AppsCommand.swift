@@ -1,7 +1,6 @@
 import ArgumentParser
 import Foundation
 import FreshetService
-import PostgresClient
 import WidgetModel
 import WidgetRepresentation
 import WidgetStore
@@ -29,7 +28,7 @@ struct AppsCommand: AsyncParsableCommand {
         @OptionGroup var output: OutputOptions
 
         func run(_ store: WidgetStore, _ settings: Settings) async throws {
-            let apps = try await store.pool.query(.readSecrets(app: app))
+            let apps = try await store.query(.readSecrets(app: app))
             if let app, apps.isEmpty { throw AppsCommand.unknown(app) }
             output.print(apps, \.json, columns: "APP", "DEVELOPER MODE", "PREVIOUS SECRET") { app in
                 [
@@ -126,7 +125,7 @@ struct AppsCommand: AsyncParsableCommand {
         @OptionGroup var output: OutputOptions
 
         func run(_ store: WidgetStore, _ settings: Settings) async throws {
-            guard try await !store.pool.query(.readSecrets(app: app)).isEmpty else { throw AppsCommand.unknown(app) }
+            guard try await !store.query(.readSecrets(app: app)).isEmpty else { throw AppsCommand.unknown(app) }
             let isEnded = try await store.endSecretRotation(app: app)
             output.print(
                 ["app": .string(app), "ended": .bool(isEnded)],

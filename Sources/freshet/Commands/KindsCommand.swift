@@ -1,7 +1,6 @@
 import ArgumentParser
 import Foundation
 import FreshetService
-import PostgresClient
 import WidgetModel
 import WidgetRepresentation
 import WidgetStore
@@ -87,7 +86,7 @@ struct KindsCommand: AsyncParsableCommand {
         @OptionGroup var output: OutputOptions
 
         func run(_ store: WidgetStore, _ settings: Settings) async throws {
-            let kinds = try await store.pool.query(.listKinds(app: app))
+            let kinds = try await store.query(.listKinds(app: app))
             let moves = try await KindsCommand.moves(in: store)
             output.print(
                 kinds, { $0.json(move: moves[$0.id]) }, columns: "APP", "KIND", "STATE", "SHARING", "SPACING",
@@ -123,14 +122,14 @@ struct KindsCommand: AsyncParsableCommand {
             let found = try await KindLookup.kind(kind, of: app, in: store)
             let move = try await KindsCommand.moves(in: store)[found.id]
             let count = Statements.countTimelines(kindID: found.id, limit: WidgetStore.timelineCountLimit)
-            let left = found.isRetired ? try await store.pool.query(count).first : nil
+            let left = found.isRetired ? try await store.query(count).first : nil
             Terminal.print(found.json(move: move, timelinesLeft: left))
         }
     }
 
     /// The moves under way, by the kind's row id.
     private static func moves(in store: WidgetStore) async throws -> [Int32: KindMove] {
-        Dictionary(try await store.pool.query(.listMoves()).map { ($0.kindID, $0) }) { $1 }
+        Dictionary(try await store.query(.listMoves()).map { ($0.kindID, $0) }) { $1 }
     }
 
     private static func report(_ changes: [KindChange], json: Bool) {
@@ -147,7 +146,7 @@ struct KindsCommand: AsyncParsableCommand {
 }
 
 extension KindChange.Action {
-    /// As a column of `diff` has it.
+    /// Column of `diff`.
     fileprivate var mark: String {
         switch self {
         case .add: "+ add      "
@@ -167,7 +166,7 @@ extension Manifest {
 }
 
 extension RegisteredKind {
-    /// In a word or two.
+    /// State in a word or two.
     fileprivate func state(move: KindMove?) -> String {
         var words: [String] = []
         if isRetired { words.append("retired") }
@@ -186,8 +185,7 @@ enum KeptEvents {
         for app in apps {
             for cause in [DeadLetterCause.unknownApp, .unknownKind] {
                 let filter = DeadLetterFilter(owner: .app(app), causes: [cause])
-                let count =
-                    try await store.pool.query(Statements.countDeadLetters(filter, limit: countLimit)).first ?? 0
+                let count = try await store.query(Statements.countDeadLetters(filter, limit: countLimit)).first ?? 0
                 guard count > 0 else { continue }
                 let many = count < countLimit ? "\(count)" : "at least \(count)"
                 let why = cause == .unknownApp ? "while it was not registered" : "for kinds that it did not have"
@@ -196,5 +194,165 @@ enum KeptEvents {
                         + "`freshet dead-letters replay --app \(app) --cause \(cause.rawValue)` applies them")
             }
         }
+    }
+}
+
+extension KindsCommand {
+    struct Delete: StoreCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Retires a kind: its widgets and timelines are removed.",
+            discussion: """
+                The kind is not fetched any more, its widgets and timelines cannot be read, and its events become dead \
+                letters. The workers remove its widgets and publish a tombstone for each timeline; `freshet kinds show` \
+                shows how many are left. When none is, a manifest may register the kind again.
+
+                Example:
+                  freshet kinds delete --app com.example.bank DueDate --yes
+                """)
+
+        @Option(help: "The app's bundle identifier.", transform: OptionText.identifier)
+        var app: String
+
+        @Argument(help: "The kind's name.", transform: OptionText.identifier)
+        var kind: String
+
+        @OptionGroup var confirmation: Confirmation
+
+        @OptionGroup var output: OutputOptions
+
+        func run(_ store: WidgetStore, _ settings: Settings) async throws {
+            try await confirmation.ask(
+                "removing a kind's widgets",
+                question: "Remove the kind \(Text.quoted(kind)) of \(Text.quoted(app)) with all its widgets?",
+                refusal: "nothing was removed")
+            guard let retirement = try await store.retire(app: app, kind: kind) else {
+                throw try await KindLookup.notFound(kind, of: app, in: store)
+            }
+            report(retirement)
+        }
+
+        private func report(_ retirement: Retirement) {
+            let left = KindsCommand.count(retirement.timelines)
+            output.print(
+                [
+                    "app": .string(app), "kind": .string(kind), "changed": .bool(retirement.isChanged),
+                    "timelinesLeft": .count(retirement.timelines), "paused": .bool(retirement.isPaused),
+                ],
+                or: retirement.isChanged
+                    ? "retired \(app) \(kind): \(left) timelines are to be removed"
+                    : "\(app) \(kind) was retired already: \(left) timelines are left")
+            if !output.json, retirement.isPaused, retirement.timelines > 0 {
+                Terminal.complain("it is paused: nothing is removed until `freshet resume`")
+            }
+        }
+    }
+
+    /// A number of timelines that is counted up to a limit.
+    static func count(_ timelines: Int) -> String {
+        timelines < WidgetStore.timelineCountLimit ? "\(timelines)" : "at least \(timelines)"
+    }
+}
+
+extension KindsCommand {
+    struct Stats: StoreCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Shows statistics of the reloads of an app's kinds: decisions, savings, lints.",
+            discussion: """
+                Sums over all processes, by day (UTC). Approximate: each worker adds its counts every ten seconds, and \
+                loses the rest if it is killed.
+
+                REQUESTS are requests to the provider, ASKED the timelines in them. SPARED is content that was not \
+                stored and published because nothing visible had changed. LINTS are gaps under 5 min between entries, a \
+                single entry with atEnd, and reloads after a full hour.
+
+                Examples:
+                  freshet kinds stats --app com.example.bank
+                  freshet kinds stats --app com.example.bank --days 7 --json
+                """)
+
+        @Option(help: "The app's bundle identifier.")
+        var app: String
+
+        @Option(help: "Days to sum up, today included.", transform: OptionText.number(1...400))
+        var days = 1
+
+        @OptionGroup var output: OutputOptions
+
+        func run(_ store: WidgetStore, _ settings: Settings) async throws {
+            let rows = try await store.query(.readKindStatistics(app: app, days: days))
+            guard !rows.isEmpty else { throw try await KindLookup.notFound(nil, of: app, in: store) }
+            let report = KindReport(rows)
+            output.print(report.json(app: app, days: days), or: report.table.lines.joined(separator: "\n"))
+        }
+    }
+}
+
+struct KindReport {
+    private struct Kind {
+        let name: String
+        let isRetired: Bool
+        var total = KindCounters()
+        var days: [(day: String, counters: KindCounters)] = []
+    }
+
+    private var kinds: [Kind] = []
+
+    init(_ rows: [KindStatistics]) {
+        for row in rows {
+            if kinds.last.map({ !Text.equal($0.name, row.kind) }) ?? true {
+                kinds.append(Kind(name: row.kind, isRetired: row.isRetired))
+            }
+            let last = kinds.count - 1
+            kinds[last].total = kinds[last].total + row.counters
+            if let day = row.day { kinds[last].days.append((day, row.counters)) }
+        }
+    }
+
+    var table: TextTable {
+        var table = TextTable(
+            "KIND", "REQUESTS", "ASKED", "RELOADED", "UNCHANGED", "FAILED", "DEFERRED", "SLEPT", "SPARED", "LINTS")
+        for kind in kinds {
+            let counters = kind.total
+            table.add(
+                kind.isRetired ? "\(kind.name) (retired)" : kind.name, "\(counters.requests)", "\(counters.asked)",
+                "\(counters.reloaded)", "\(counters.unchanged)", "\(counters.failed)", "\(counters.deferred)",
+                "\(counters.slept)", spared(counters), lints(counters))
+        }
+        return table
+    }
+
+    private func spared(_ counters: KindCounters) -> String {
+        guard counters.bytesSpared + counters.messagesSpared > 0 else { return "-" }
+        return
+            "\(Figure.bytes(Double(counters.bytesSpared))), \(NumberText.counted(counters.messagesSpared, "message"))"
+    }
+
+    private func lints(_ counters: KindCounters) -> String {
+        let counts = [
+            ("shortGap", counters.shortGaps), ("singleEntryAtEnd", counters.singleEntriesAtEnd),
+            ("roundHour", counters.roundHours),
+        ].filter { $0.1 > 0 }
+        return counts.isEmpty ? "-" : counts.map { "\($0.0) \($0.1)" }.joined(separator: ", ")
+    }
+
+    func json(app: String, days: Int) -> JSONValue {
+        [
+            "app": .string(app), "days": .count(days),
+            "kinds": .array(
+                kinds.map { kind in
+                    [
+                        "kind": .string(kind.name), "retired": .bool(kind.isRetired), "total": kind.total.json,
+                        "byDay": .array(kind.days.map { ["day": .string($0.day), "counts": $0.counters.json] }),
+                    ]
+                }),
+        ]
+    }
+}
+
+extension KindCounters {
+    fileprivate var json: JSONValue {
+        var object = JSONObject()
+        for (name, path) in Self.fields { object[name] = .number(JSONNumber(self[keyPath: path])) }
+        return .object(object)
     }
 }

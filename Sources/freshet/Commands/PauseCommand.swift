@@ -1,6 +1,5 @@
 import ArgumentParser
 import FreshetService
-import PostgresClient
 import WidgetModel
 import WidgetRepresentation
 import WidgetStore

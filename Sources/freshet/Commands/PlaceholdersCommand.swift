@@ -1,6 +1,5 @@
 import ArgumentParser
 import FreshetService
-import PostgresClient
 import WidgetModel
 import WidgetStore
 
@@ -34,7 +33,7 @@ struct PlaceholdersCommand: AsyncParsableCommand {
         @OptionGroup var output: OutputOptions
 
         func run(_ store: WidgetStore, _ settings: Settings) async throws {
-            let placeholders = try await store.pool.query(.listPlaceholders(app: app, kind: kind, limit: limit))
+            let placeholders = try await store.query(.listPlaceholders(app: app, kind: kind, limit: limit))
             output.print(
                 placeholders, \.json, columns: "KIND", "FAMILY", "LOCALE", "TIME ZONE", "FETCHED", "NEXT", "CONTENT"
             ) { placeholder in

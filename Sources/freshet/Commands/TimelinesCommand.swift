@@ -1,6 +1,5 @@
 import ArgumentParser
 import FreshetService
-import PostgresClient
 import WidgetModel
 import WidgetRepresentation
 import WidgetStore
@@ -59,7 +58,7 @@ struct TimelinesCommand: AsyncParsableCommand {
 
         private func detail(in store: WidgetStore) async throws -> TimelineDetail {
             if let widget {
-                if let detail = try await store.pool.query(.readWidgetTimeline(app: app, widget: widget)).first {
+                if let detail = try await store.query(.readWidgetTimeline(app: app, widget: widget)).first {
                     return detail
                 }
                 _ = try await WidgetLookup.widget(widget, of: app, in: store)
@@ -68,7 +67,7 @@ struct TimelinesCommand: AsyncParsableCommand {
             guard let id = timeline.flatMap({ TimelineID($0) }) else {
                 throw ValidationError("expected either the id of a timeline or --widget")
             }
-            guard let detail = try await store.pool.query(.readTimeline(id: id, app: app)).first else {
+            guard let detail = try await store.query(.readTimeline(id: id, app: app)).first else {
                 throw CommandFailure(.failure, "app \(Text.quoted(app)) has no timeline \(id)")
             }
             return detail

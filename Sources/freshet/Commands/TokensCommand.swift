@@ -19,17 +19,20 @@ struct TokensCommand: AsyncParsableCommand {
 
         @OptionGroup var settings: SettingsOptions
 
-        func load() async throws -> (keys: TokenKeys, settings: Settings) {
+        /// The settings, and the keys as the API reads them.
+        func load() async throws -> (keys: TokenKeyStore, settings: Settings) {
             let values = try settings.load().settings
             guard let path = keys ?? values.api.keys else {
                 throw CommandFailure(
                     .configuration, "no keys: give --keys, or set api.keys; `freshet tokens keys` makes some")
             }
+            let keys = TokenKeyStore(logger: LogSettings.ofCommands) { try await TokenKeyFile.read(path: path) }
             do {
-                return (try await TokenKeys(jwks: try await TokenKeyFile.read(path: path)), values)
+                try await keys.load()
             } catch {
                 throw CommandFailure(.configuration, "\(path): \(error)")
             }
+            return (keys, values)
         }
     }
 
@@ -57,7 +60,7 @@ struct TokensCommand: AsyncParsableCommand {
         @Option(
             name: .customLong("scope"), parsing: .singleValue,
             help: "Permission of the token; can be given several times.")
-        var scopes: [String] = []
+        var scopes: [TokenScope] = []
 
         @Option(name: .customLong("for"), help: "Validity: 90s, 15m, 1h, 30d.", transform: OptionText.duration)
         var lifetime = Duration.seconds(3_600)
@@ -74,24 +77,22 @@ struct TokensCommand: AsyncParsableCommand {
         @OptionGroup var options: KeyOptions
 
         func validate() throws {
-            guard !scopes.isEmpty else { throw ValidationError("--scope: expected one or more of \(Self.scopeNames)") }
-            for scope in scopes where TokenScope(rawValue: scope) == nil {
-                throw ValidationError("--scope \(scope): expected one of \(Self.scopeNames)")
+            guard !scopes.isEmpty else {
+                let names = TokenScope.allCases.map(\.rawValue).joined(separator: ", ")
+                throw ValidationError("--scope: expected one or more of \(names)")
             }
         }
-
-        private static var scopeNames: String { TokenScope.allCases.map(\.rawValue).joined(separator: ", ") }
 
         func run() async throws {
             let (keys, settings) = try await options.load()
             let now = WallClock.now()
             let end = now + lifetime
             let grant = TokenIssuer.Grant(
-                app: app, user: user, scopes: scopes.compactMap { TokenScope(rawValue: $0) }, subject: subject,
+                app: app, user: user, scopes: scopes, subject: subject,
                 issuer: settings.api.issuer, audience: settings.api.audience,
                 expiresAt: end)
             do throws(TokenIssuer.NoSigningKey) {
-                let token = try await TokenIssuer(keys: keys).issue(grant, keyID: key, now: now)
+                let token = try await TokenIssuer(keys: keys.current().keys).issue(grant, keyID: key, now: now)
                 guard json else { return Terminal.print(token) }
                 Terminal.print(["token": .string(token), "expiresAt": .time(end)])
             } catch {
@@ -117,16 +118,7 @@ struct TokensCommand: AsyncParsableCommand {
         @OptionGroup var options: KeyOptions
 
         func run() async throws {
-            let values = try options.settings.load().settings
-            guard let path = options.keys ?? values.api.keys else {
-                throw CommandFailure(.configuration, "no keys: give --keys, or set api.keys")
-            }
-            let store = TokenKeyStore(logger: LogSettings.ofCommands) { try await TokenKeyFile.read(path: path) }
-            do {
-                try await store.load()
-            } catch {
-                throw CommandFailure(.configuration, "\(path): \(error)")
-            }
+            let (store, values) = try await options.load()
             let rules = TokenRules(issuer: values.api.issuer, audience: values.api.audience)
             let line = readLine(strippingNewline: true) ?? ""
             do throws(TokenRefusal) {
@@ -155,7 +147,7 @@ struct TokensCommand: AsyncParsableCommand {
         var json = false
 
         @Option(help: "HS256, ES256 or EdDSA.")
-        var algorithm = TokenAlgorithm.eddsa.rawValue
+        var algorithm = TokenAlgorithm.eddsa
 
         @Option(help: "Id of the key.")
         var id = "dev"
@@ -168,9 +160,6 @@ struct TokensCommand: AsyncParsableCommand {
         var publicKeysOf: String?
 
         func validate() throws {
-            guard TokenAlgorithm(rawValue: algorithm) != nil else {
-                throw ValidationError("--algorithm \(algorithm): expected HS256, ES256 or EdDSA")
-            }
             guard (1...256).contains(id.utf8.count), id.utf8.allSatisfy({ (0x21...0x7E).contains($0) }) else {
                 throw ValidationError("--id: expected 1 to 256 bytes of printable ASCII without spaces")
             }
@@ -186,7 +175,7 @@ struct TokensCommand: AsyncParsableCommand {
                 }
                 return
             }
-            let key = TokenIssuer.makeKey(TokenAlgorithm(rawValue: algorithm) ?? .eddsa, id: id)
+            let key = TokenIssuer.makeKey(algorithm, id: id)
             let text = PrettyJSON.text(["keys": .array([key])]) + "\n"
             guard let output else {
                 Terminal.print(String(text.dropLast()))
@@ -199,12 +188,18 @@ struct TokensCommand: AsyncParsableCommand {
             }
             try FileHandle(fileDescriptor: descriptor, closeOnDealloc: true).write(contentsOf: Data(text.utf8))
             guard !json else {
-                return Terminal.print(["file": .string(output), "id": .string(id), "algorithm": .string(algorithm)])
+                return Terminal.print([
+                    "file": .string(output), "id": .string(id), "algorithm": .string(algorithm.rawValue),
+                ])
             }
-            Terminal.complain("created \(output) with the key \(id), \(algorithm)")
+            Terminal.complain("created \(output) with the key \(id), \(algorithm.rawValue)")
         }
     }
 }
+
+extension TokenScope: ExpressibleByArgument {}
+
+extension TokenAlgorithm: ExpressibleByArgument {}
 
 extension Principal {
     fileprivate var json: JSONValue {

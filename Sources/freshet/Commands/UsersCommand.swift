@@ -28,17 +28,14 @@ struct UsersCommand: AsyncParsableCommand {
         @Argument(help: "The user's id.", transform: OptionText.identifier)
         var user: String
 
-        @Flag(help: "Do not ask.")
-        var yes = false
+        @OptionGroup var confirmation: Confirmation
 
         @OptionGroup var output: OutputOptions
 
         func run(_ store: WidgetStore, _ settings: Settings) async throws {
-            if !yes {
-                try await Confirmation.ask(
-                    "erasing", question: "Erase \(Text.quoted(user)) of \(Text.quoted(app))?",
-                    refusal: "nothing was erased")
-            }
+            try await confirmation.ask(
+                "erasing", question: "Erase \(Text.quoted(user)) of \(Text.quoted(app))?",
+                refusal: "nothing was erased")
             guard let erasure = try await store.erase(user: user, of: app) else {
                 throw CommandFailure(.failure, "no app \(Text.quoted(app)) is registered")
             }

@@ -1,6 +1,7 @@
 import ArgumentParser
 import FreshetService
 import PostgresClient
+import WidgetEvents
 import WidgetModel
 import WidgetRepresentation
 import WidgetStore
@@ -42,7 +43,7 @@ struct WidgetsCommand: AsyncParsableCommand {
 
         func run(_ store: WidgetStore, _ settings: Settings) async throws {
             let filter = WidgetFilter(app: app, user: user, device: device, kind: kind, after: after)
-            let widgets = try await store.pool.query(.listWidgets(filter, limit: limit))
+            let widgets = try await store.query(.listWidgets(filter, limit: limit))
             output.print(
                 widgets, \.json, columns: "WIDGET", "KIND", "FAMILY", "USER", "DEVICE", "TIMELINE", "CONFIGURATION"
             ) { widget in
@@ -82,9 +83,156 @@ struct WidgetsCommand: AsyncParsableCommand {
 enum WidgetLookup {
     static func widget(_ id: String, of app: String, in store: WidgetStore) async throws -> WidgetDetail {
         let filter = WidgetFilter(app: app, widget: id)
-        guard let widget = try await store.pool.query(.listWidgets(filter, limit: 1)).first else {
+        guard let widget = try await store.query(.listWidgets(filter, limit: 1)).first else {
             throw CommandFailure(.failure, "app \(Text.quoted(app)) has no widget \(Text.quoted(id))")
         }
         return widget
+    }
+}
+
+extension WidgetsCommand {
+    struct Import: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Imports placed widgets from a file of JSON lines, in bulk.",
+            discussion: """
+                Each line is the data of a freshet.widget.placed.v1 event, with an optional "time" (the time of the \
+                import if there is none). An older time never overrides a newer widget. New timelines are due at once, \
+                after everything that is more urgent. What is wrong with a line is told with its number; the others \
+                are imported all the same, and the exit status is 1.
+
+                Examples:
+                  freshet widgets import placements.jsonl
+                  zcat placements.jsonl.gz | freshet widgets import -
+
+                A line:
+                  {"app":"com.example.bank","widget":"w1","user":"u42","device":"d1","kind":"DueDate",\
+                "family":"systemSmall","environment":{"locale":"en-US","timeZone":"Etc/UTC"}}
+                """)
+
+        @Argument(help: "The file; - is standard input.")
+        var file: String
+
+        @Flag(help: "Print the counts as JSON.")
+        var json = false
+
+        @OptionGroup var settings: SettingsOptions
+
+        func run() async throws {
+            let reader = try LineReader.open(file, maximumBytes: PlacementLines.maximumBytes)
+            let summary = try await settings.withStore { store, _ in
+                let directory = try await DirectoryCache(pool: store.pool).refresh()
+                let lines = PlacementLines(directory: directory, now: WallClock.now())
+                return try await WidgetImport(store: store, lines: lines).run(
+                    reader,
+                    complain: {
+                        Terminal.endProgress()
+                        Terminal.complain($0)
+                    },
+                    progress: { Terminal.progress("\($0) lines") })
+            }
+            Terminal.endProgress()
+            if json {
+                Terminal.printLine([
+                    "widgets": .count(summary.counts.widgets),
+                    "timelines": .count(summary.counts.timelines),
+                    "older": .count(summary.counts.older),
+                    "refused": .count(summary.refused),
+                ])
+            } else {
+                Terminal.print(
+                    "imported \(summary.counts.widgets) widgets, \(summary.counts.timelines) new timelines; "
+                        + "\(summary.counts.older) were older than what is stored, \(summary.refused) lines refused")
+            }
+            guard summary.refused == 0 else { throw CommandFailure(.failure, "not all lines were imported") }
+        }
+    }
+}
+
+struct WidgetImport: Sendable {
+    struct Summary: Sendable {
+        var counts = ImportCounts()
+        var refused = 0
+    }
+
+    let store: WidgetStore
+    let lines: PlacementLines
+    var chunk = 10_000
+
+    /// - Parameters:
+    ///   - complain: called with a message for each refused line.
+    ///   - progress: called with the number of lines after each chunk.
+    func run(_ reader: LineReader, complain: (String) -> Void, progress: (Int) -> Void) async throws -> Summary {
+        var summary = Summary()
+        summary.refused = try await reader.chunks(of: chunk, decode: lines.widget, complain: complain) { widgets in
+            let counts = try await store.importWidgets(widgets.map(\.value))
+            summary.counts.widgets += counts.widgets
+            summary.counts.timelines += counts.timelines
+            summary.counts.older += counts.older
+            progress(widgets.last?.line ?? 0)
+            return true
+        }
+        return summary
+    }
+}
+
+/// Reads placements from lines of JSON: the data of `freshet.widget.placed.v1`, with an optional `time`.
+struct PlacementLines: Sendable {
+    static let maximumBytes = 1_048_576
+
+    private let targets: TargetCheck
+    private let now: Timestamp
+    private let decoder = EventDecoder(maximumEventBytes: maximumBytes)
+
+    /// - Parameter now: time of lines without one.
+    init(directory: KindDirectory, now: Timestamp) {
+        targets = TargetCheck(directory: directory)
+        self.now = now
+    }
+
+    func widget(_ line: [UInt8]) throws(LineRefused) -> ImportedWidget {
+        let placement = try placement(line)
+        let kind: RegisteredKind
+        do throws(TargetCheck.Unknown) {
+            kind = try targets.kind(placement.kind, of: try targets.app(placement.app))
+        } catch {
+            throw LineRefused(message: "/\(error.member): \(error.message)")
+        }
+        guard kind.definition.families.contains(placement.family) else {
+            let supported = kind.definition.families.map(\.name).joined(separator: ", ")
+            throw LineRefused(
+                message: "/family: kind \(Text.quoted(placement.kind)) does not support \(placement.family.name); "
+                    + "expected one of \(supported)")
+        }
+        return ImportedWidget(placement: placement, kind: kind, time: try time(line) ?? now)
+    }
+
+    private func placement(_ line: [UInt8]) throws(LineRefused) -> WidgetPlacement {
+        let event: FreshetEvent
+        do throws(EventError) {
+            event = try decoder.decode(data: line, of: .widgetPlaced)
+        } catch {
+            throw LineRefused(error)
+        }
+        guard case .placed(let placement) = event else { throw LineRefused(message: "expected a placement") }
+        return placement
+    }
+
+    /// The line has been checked to be an object.
+    private func time(_ line: [UInt8]) throws(LineRefused) -> Timestamp? {
+        var reader = JSONReader(line)
+        var time: Timestamp?
+        do throws(JSONError) {
+            var object = try reader.beginObject()
+            while let key = try reader.nextKey(&object) {
+                guard reader.matches(key, "time") else {
+                    try reader.skip()
+                    continue
+                }
+                if try !reader.takeNull() { time = try reader.timestamp() }
+            }
+        } catch {
+            throw LineRefused(message: "\(error.pointer): \(error.message)")
+        }
+        return time
     }
 }

@@ -1,6 +1,5 @@
 import ArgumentParser
 import FreshetService
-import PostgresClient
 import WidgetModel
 import WidgetStore
 
@@ -38,7 +37,7 @@ struct WorkCommand: StoreCommand {
     }
 
     func run(_ store: WidgetStore, _ settings: Settings) async throws {
-        if let app, try await store.pool.query(.listKinds(app: app)).isEmpty {
+        if let app, try await store.query(.listKinds(app: app)).isEmpty {
             throw try await KindLookup.notFound(nil, of: app, in: store)
         }
         let deadline = timeout.map { ContinuousClock.now + $0 }
@@ -55,8 +54,8 @@ struct WorkCommand: StoreCommand {
 
     private func read(_ store: WidgetStore) async throws -> WorkReport {
         WorkReport(
-            rows: try await store.pool.query(.readWorkLists(app: app)),
-            sweeps: try await store.pool.query(Statements.countSweeps(app: app)).first ?? 0)
+            rows: try await store.query(.readWorkLists(app: app)),
+            sweeps: try await store.query(Statements.countSweeps(app: app)).first ?? 0)
     }
 }
 

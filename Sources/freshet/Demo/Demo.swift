@@ -3,7 +3,6 @@ import FreshetClient
 import FreshetService
 import KafkaClient
 import Logging
-import PostgresClient
 import ReloadIngest
 import SampleProvider
 import ServiceLifecycle
@@ -72,20 +71,14 @@ struct Demo: Sendable {
         let endpoint = try await node.ready()
         screen.say("  Kafka (embedded) \(endpoint.bootstrapServers) · provider http://127.0.0.1:\(port)/stats")
 
-        let producer = try KafkaProducer(
-            configuration: node.kafka, deliveryTimeout: settings.kafka.deliveryTimeout, logger: logger)
-        let traffic = DemoTraffic(
-            world: plan.world,
-            publisher: EventPublisher(producer: producer, topics: settings.topicNames, source: "/freshet/demo"),
-            latency: latency, now: WallClock.now)
         let watch = DemoWatch(node: node, provider: provider, latency: latency, world: plan.world, start: start)
-        do {
-            screen = try await phases(traffic, watch, screen, start)
-        } catch {
-            await producer.shutdown()
-            throw error
+        screen = try await EventPublisher.withPublisher(
+            kafka: node.kafka, deliveryTimeout: settings.kafka.deliveryTimeout, topics: settings.topicNames,
+            source: "/freshet/demo", logger: logger
+        ) { [screen] publisher in
+            let traffic = DemoTraffic(world: plan.world, publisher: publisher, latency: latency, now: WallClock.now)
+            return try await phases(traffic, watch, screen, start)
         }
-        await producer.shutdown()
         if plan.keep { try await wait(screen, endpoint) }
     }
 
@@ -112,12 +105,12 @@ struct Demo: Sendable {
         return screen
     }
 
-    /// Waits until everything that was published is applied and rendered, at most for two minutes.
+    /// Waits until all published events are applied and rendered, at most two minutes.
     private func settle(_ traffic: DemoTraffic) async throws {
         let deadline = ContinuousClock.now + .seconds(120)
         while ContinuousClock.now < deadline {
             let isApplied = try await node.store.appliedEvents() >= traffic.counts.events - traffic.failures
-            if isApplied, let overview = try await node.pool.query(.overview()).first {
+            if isApplied, let overview = try await node.store.query(.overview()).first {
                 let isQuiet = overview.sweeps == 0 && overview.leased == 0 && overview.due == 0
                 let isSeen = output.snapshot.revisions.count >= Int(overview.stored)
                 if isQuiet && isSeen && overview.stale == 0 { return }
@@ -127,7 +120,7 @@ struct Demo: Sendable {
     }
 
     private func judge(_ traffic: DemoTraffic, _ start: ContinuousClock.Instant) async throws -> DemoVerdict {
-        guard let overview = try await node.pool.query(.overview()).first else {
+        guard let overview = try await node.store.query(.overview()).first else {
             throw CommandFailure(.failure, "PostgreSQL answered nothing")
         }
         let applied = try await node.store.appliedEvents()

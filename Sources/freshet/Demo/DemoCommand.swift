@@ -28,7 +28,7 @@ struct DemoCommand: AsyncParsableCommand {
     func run() async throws {
         var values = try settings.load(requiring: ["postgres.url"]).settings
         values.role = .all
-        // Its own cluster, so that what is counted is what the demo has published.
+        // Its own cluster, so that only the demo's events are counted.
         values.kafka.bootstrapServers = nil
         values.kafka.embedded = true
         values.api.port = 0

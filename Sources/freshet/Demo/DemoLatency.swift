@@ -2,8 +2,8 @@ import Synchronization
 import WidgetModel
 import WidgetStore
 
-/// Event produced → timeline stored, sampled: the event that a stored timeline names as its cause is looked up among
-/// those that the demo has sent.
+/// Sampled latency from the publication of an event to the storage of a timeline. The event that a stored timeline
+/// names as its cause is looked up among the published ones.
 final class DemoLatency: Sendable {
     /// Percentiles in milliseconds; zero without samples.
     struct Summary: Sendable {
@@ -31,7 +31,7 @@ final class DemoLatency: Sendable {
         var recent: [Duration] = []
     }
 
-    /// More than this many unanswered events are not remembered.
+    /// Most events that are remembered.
     private static let maximumRemembered = 200_000
 
     private let state = Mutex(State())
@@ -57,7 +57,7 @@ final class DemoLatency: Sendable {
 
     func overall() -> Summary { Summary(state.withLock { $0.all }) }
 
-    /// Of what was stored since this was asked last.
+    /// Latencies since the last call.
     func takeRecent() -> Summary {
         Summary(
             state.withLock { state in

@@ -4,7 +4,7 @@ import Logging
 import Synchronization
 import WidgetEvents
 
-/// Reads `freshet.timelines` as a consumer of it would: the highest revision of each timeline counts.
+/// Reads `freshet.timelines` like any consumer: the highest revision of each timeline counts.
 final class DemoOutput: Sendable {
     struct Snapshot: Sendable {
         var messages = 0

@@ -1,6 +1,5 @@
 import Foundation
 import FreshetService
-import PostgresClient
 import ReloadIngest
 import ReloadWorkers
 import SampleProvider
@@ -8,7 +7,7 @@ import WidgetModel
 import WidgetRepresentation
 import WidgetStore
 
-/// Looks at everything twice a second, for the screen.
+/// Reads figures for the screen twice a second.
 struct DemoWatch: Sendable {
     let node: FreshetNode
     let provider: SampleProvider
@@ -16,7 +15,7 @@ struct DemoWatch: Sendable {
     let world: SampleWorld
     let start: ContinuousClock.Instant
 
-    /// Does the work of a phase and shows what happens meanwhile.
+    /// Does the work of a phase and shows the progress.
     func showing(
         _ phase: String, _ screen: DemoScreen, _ traffic: DemoTraffic,
         _ work: @escaping @Sendable () async throws -> Void
@@ -55,7 +54,7 @@ struct DemoWatch: Sendable {
         _ traffic: DemoTraffic, _ completed: Int, perSecond: Double
     ) async throws -> [(name: String, value: String)] {
         let ingest = node.statistics().ingest
-        let lists = try await node.pool.query(.readWorkLists(app: nil))
+        let lists = try await node.store.query(.readWorkLists(app: nil))
         let due = lists.reduce(0) { $0 + $1.ready.timelines + $1.leased.timelines + $1.resting.timelines }
         let (provider, latency) = (provider.statistics(), latency.takeRecent())
         return [
@@ -72,7 +71,7 @@ struct DemoWatch: Sendable {
     private func sample() async throws -> String {
         let placement = world.placement(0)
         guard
-            let timeline = try await node.pool.query(
+            let timeline = try await node.store.query(
                 .readWidgetTimeline(app: placement.app, widget: placement.widget)
             ).first,
             timeline.content != nil
@@ -80,5 +79,38 @@ struct DemoWatch: Sendable {
         let entry = timeline.currentEntry().flatMap { try? JSONValue.parse(Array($0)) }
         let text = entry?["content"]?.canonical ?? "no entry yet"
         return "\(timeline.requested) reloads: " + (text.count > 70 ? String(text.prefix(69)) + "…" : text)
+    }
+}
+
+/// Shows the progress: redrawn in place on a terminal, a plain line every five seconds elsewhere.
+struct DemoScreen {
+    private let isTerminal = isatty(STDOUT_FILENO) == 1
+    /// Rows that the next frame replaces.
+    private var drawn = 0
+    private var lastLine: ContinuousClock.Instant?
+
+    mutating func show(_ title: String, _ facts: [(name: String, value: String)]) {
+        guard isTerminal else {
+            if let lastLine, lastLine.duration(to: .now) < .seconds(5) { return }
+            lastLine = .now
+            return say("\(title): " + facts.map { "\($0.name) \($0.value)" }.joined(separator: ", "))
+        }
+        erase()
+        print("\n  \(title)")
+        for (name, value) in facts { print("  " + name.padding(toLength: 22, withPad: " ", startingAt: 0) + value) }
+        drawn = facts.count + 2
+        fflush(nil)
+    }
+
+    /// A line that stays above the redrawn part.
+    mutating func say(_ text: String) {
+        erase()
+        print(text)
+        fflush(nil)
+    }
+
+    private mutating func erase() {
+        if drawn > 0 { print("\u{1B}[\(drawn)A\u{1B}[J", terminator: "") }
+        drawn = 0
     }
 }

@@ -7,10 +7,10 @@ struct TopicTarget: Hashable, Sendable {
     /// The setting that names it.
     let key: String
     let partitions: Int
-    /// nil: the brokers' default.
+    /// Nil for the brokers' default.
     let replicationFactor: Int?
     let isCompacted: Bool
-    /// How long messages are to be kept at least; nil: the brokers' default.
+    /// Shortest retention; nil for the brokers' default.
     let retention: Duration?
 
     var specification: KafkaTopicSpecification {
@@ -23,15 +23,15 @@ struct TopicTarget: Hashable, Sendable {
 
 struct TopicState: Sendable {
     var description: KafkaTopicDescription
-    /// nil: the brokers do not tell these credentials.
+    /// Nil if these credentials may not read it.
     var configuration: [String: String]?
 }
 
-/// How a topic differs from what it should be, and what to do about it.
+/// Difference of a topic from its target, with advice.
 struct TopicDifference: Hashable, Sendable {
     enum Sort: String, Sendable {
         case missing
-        /// It has fewer than it should.
+        /// Fewer than expected.
         case partitions
         case replication
         case cleanupPolicy
@@ -45,14 +45,14 @@ struct TopicDifference: Hashable, Sendable {
     let advice: String
 }
 
-/// Compares the topics that there are with those that the settings want. Pure: it asks nobody.
+/// Compares the existing topics with those of the settings. Pure.
 struct TopicPlan: Sendable {
     let targets: [TopicTarget]
     let states: [String: TopicState]
 
     var missing: [TopicTarget] { targets.filter { states[$0.name] == nil } }
 
-    /// Topics that could get more partitions. Never the compacted one: what is stored of a key would stay behind in its
+    /// Topics that can get more partitions. The compacted topic cannot, since the messages of a key would stay in its
     /// old partition.
     var growing: [TopicTarget] {
         targets.filter { target in
@@ -150,7 +150,7 @@ extension Settings {
 }
 
 extension TopicPlan {
-    /// Asks the cluster. What it does not tell of a topic's configuration is left open.
+    /// Reads the plan from the cluster. Configuration that the cluster does not tell is left open.
     ///
     /// - Throws: when the cluster does not answer.
     init(asking admin: KafkaAdmin, for targets: [TopicTarget]) async throws(KafkaError) {
@@ -164,7 +164,7 @@ extension TopicPlan {
                 let configuration = try await admin.configuration(ofTopic: target.name)
                 states[target.name]?.configuration = configuration.isEmpty ? nil : configuration
             } catch {
-                // One that does not tell of one topic does not tell of the others: an embedded cluster, or for want of
+                // A cluster that does not tell one topic's configuration tells none: an embedded one, or without
                 // DESCRIBE_CONFIGS.
                 break
             }

@@ -158,7 +158,7 @@ struct TopicReport: Sendable {
     var creating: [String] = []
     /// Topics that got partitions, or would.
     var growing: [String] = []
-    /// By topic: why it could not be done.
+    /// Errors by topic.
     var failures: [String: String] = [:]
     var isDryRun = false
 

@@ -97,9 +97,10 @@ func withInstallation(_ body: @Sendable (Installation) async throws -> Void) asy
                     configuration: kafka.configuration, deliveryTimeout: Patience.delivery, logger: quietLogger)
                 let publisher = EventPublisher(
                     producer: producer,
-                    topics: EventTopicNames(
-                        pushes: kafka.name(topics[0]), appChanges: kafka.name(topics[1]),
-                        widgets: kafka.name(topics[2])),
+                    topics: [
+                        .pushes: kafka.name(topics[0]), .appChanges: kafka.name(topics[1]),
+                        .widgets: kafka.name(topics[2]),
+                    ],
                     source: "/tests")
                 do {
                     try await body(

@@ -46,7 +46,7 @@ extension DeadLettersCommand {
             let outcome = try await replayer.replay(target.options.filter, options) { ReplayReport.progress($0) }
             Terminal.endProgress()
             if outcome.isHeldBack { throw CommandFailure(.failure, DeadLetterReplayer.Outcome.heldBack) }
-            if !dryRun, outcome.replayed > 0 { _ = try? await store.pool.query(.notifyDue()) }
+            if !dryRun, outcome.replayed > 0 { _ = try? await store.query(.notifyDue()) }
             var object = outcome.json
             object["dryRun"] = .bool(dryRun)
             output.print(.object(object), or: ReplayReport.text(outcome, isRehearsal: dryRun))
@@ -86,12 +86,12 @@ extension DeadLettersCommand {
         func run(_ store: WidgetStore, _ settings: Settings) async throws {
             let apps: [String]
             if let app {
-                guard try await store.pool.query(.listApps()).contains(where: { Text.equal($0.name, app) }) else {
+                guard try await store.query(.listApps()).contains(where: { Text.equal($0.name, app) }) else {
                     throw CommandFailure(.failure, "no app \(Text.quoted(app)) is registered")
                 }
                 apps = [app]
             } else {
-                apps = try await store.pool.query(.listDiversions(countLimit: 0)).map(\.app)
+                apps = try await store.query(.listDiversions(countLimit: 0)).map(\.app)
             }
             let replayer = DeadLetterReplayer(configuration: settings.ingestConfiguration, pool: store.pool)
             var options = DeadLetterReplayer.Options()
@@ -104,7 +104,7 @@ extension DeadLettersCommand {
                 }
                 Terminal.endProgress()
                 failed += outcome.failed
-                if outcome.replayed > 0 { _ = try? await store.pool.query(.notifyDue()) }
+                if outcome.replayed > 0 { _ = try? await store.query(.notifyDue()) }
                 var object = outcome.json
                 object["app"] = .string(app)
                 object["wasDiverted"] = .bool(wasDiverted)

@@ -1,6 +1,5 @@
 import ArgumentParser
 import FreshetService
-import PostgresClient
 import WidgetModel
 import WidgetRepresentation
 import WidgetStore
@@ -26,7 +25,7 @@ extension DeadLettersCommand {
         @OptionGroup var output: OutputOptions
 
         func run(_ store: WidgetStore, _ settings: Settings) async throws {
-            guard let row = try await store.pool.query(.readDeadLetter(id: id)).first else {
+            guard let row = try await store.query(.readDeadLetter(id: id)).first else {
                 throw CommandFailure(.failure, "there is no dead letter \(id); `freshet dead-letters list` shows all")
             }
             output.print(document(row), or: lines(row).joined(separator: "\n"))

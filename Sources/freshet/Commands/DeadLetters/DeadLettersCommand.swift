@@ -1,6 +1,5 @@
 import ArgumentParser
 import FreshetService
-import PostgresClient
 import WidgetModel
 import WidgetRepresentation
 import WidgetStore
@@ -51,8 +50,8 @@ struct DeadLettersCommand: AsyncParsableCommand {
             let filter = options.filter
             let letters =
                 all
-                ? try await store.pool.query(.listAllDeadLetters(filter, limit: limit))
-                : try await store.pool.query(.listDeadLetters(filter, limit: limit))
+                ? try await store.query(.listAllDeadLetters(filter, limit: limit))
+                : try await store.query(.listDeadLetters(filter, limit: limit))
             output.print(letters, \.json, columns: "ID", "KEPT", "APP", "CAUSE", "STATE", "PLACE", "ERROR") {
                 letter in
                 [
@@ -66,7 +65,7 @@ struct DeadLettersCommand: AsyncParsableCommand {
         }
 
         private func listDiversions(_ store: WidgetStore) async throws {
-            let diversions = try await store.pool.query(.listDiversions(countLimit: DeadLettersCommand.countLimit))
+            let diversions = try await store.query(.listDiversions(countLimit: DeadLettersCommand.countLimit))
                 .filter { diversion in options.app.map { Text.equal($0, diversion.app) } ?? true }
             output.print(diversions, \.json, columns: "APP", "SINCE", "FAILED", "WAITING") { diversion in
                 [
@@ -96,26 +95,25 @@ struct DeadLettersCommand: AsyncParsableCommand {
 
         @OptionGroup var target: DeadLetterTarget
 
-        @Flag(help: "Do not ask.")
-        var yes = false
+        @OptionGroup var confirmation: Confirmation
 
         @OptionGroup var output: OutputOptions
 
         func run(_ store: WidgetStore, _ settings: Settings) async throws {
             var filter = target.options.filter
             // Dead letters that arrive during the question are not included.
-            if !yes {
+            if !confirmation.yes {
                 let limit = DeadLettersCommand.countLimit
-                let count = try await store.pool.query(Statements.countDeadLetters(filter, limit: limit)).first ?? 0
-                try await Confirmation.ask(
+                let count = try await store.query(Statements.countDeadLetters(filter, limit: limit)).first ?? 0
+                try await confirmation.ask(
                     "discarding",
                     question: "Discard \(DeadLettersCommand.count(count)) dead letters of \(target.options.owner)?",
                     refusal: "nothing was discarded")
             }
-            if filter.until == nil { filter.until = try await store.pool.query(.databaseTime()).first }
+            if filter.until == nil { filter.until = try await store.query(.databaseTime()).first }
             var discarded = 0
             while true {
-                let ids = try await store.pool.query(.discardDeadLetters(filter, limit: 1_000))
+                let ids = try await store.query(.discardDeadLetters(filter, limit: 1_000))
                 discarded += ids.count
                 if ids.count < 1_000 { break }
             }
@@ -135,5 +133,80 @@ extension Diversion {
             "failed": .count(letters), "events": .count(events),
             "waiting": .count(waiting),
         ]
+    }
+}
+
+struct DeadLetterOptions: ParsableArguments {
+    @Option(help: "Only of this app, by its bundle identifier.", transform: OptionText.identifier)
+    var app: String?
+
+    @Flag(help: "Only messages without a readable app.")
+    var noApp = false
+
+    @Option(
+        name: .customLong("cause"), parsing: .singleValue,
+        help: ArgumentHelp(
+            "Only of this cause: \(DeadLetterCause.allCases.map(\.rawValue).joined(separator: ", ")); "
+                + "can be given several times.", valueName: "cause"),
+        transform: OptionText.cause)
+    var causes: [DeadLetterCause] = []
+
+    @Option(help: "Only from this topic.")
+    var topic: String?
+
+    @Option(help: "Only from this partition.", transform: OptionText.number(0...Int32.max))
+    var partition: Int32?
+
+    @Option(help: "Only those kept at or after this time, RFC 3339.", transform: OptionText.time)
+    var since: Timestamp?
+
+    @Option(help: "Only those kept before this time, RFC 3339.", transform: OptionText.time)
+    var until: Timestamp?
+
+    @Option(
+        name: .customLong("id"), parsing: .singleValue,
+        help: ArgumentHelp("Only this one; can be given several times.", valueName: "id"))
+    var ids: [Int64] = []
+
+    func validate() throws {
+        if app != nil, noApp { throw ValidationError("--app and --no-app: expected one of them") }
+        if let since, let until, until <= since { throw ValidationError("--until: expected a time after --since") }
+        guard ids.count <= 1_000 else { throw ValidationError("--id: expected 1000 or fewer") }
+    }
+
+    var filter: DeadLetterFilter {
+        var filter = DeadLetterFilter(owner: app.map { .app($0) } ?? (noApp ? .none : .any), causes: causes)
+        filter.topic = topic
+        filter.partition = partition
+        filter.since = since
+        filter.until = until
+        filter.ids = ids
+        return filter
+    }
+
+    var namesOwner: Bool { app != nil || noApp || !ids.isEmpty }
+
+    var owner: String {
+        if let app { return Text.quoted(app) }
+        if noApp { return "no app" }
+        return ids.isEmpty ? "all apps" : "the given ids"
+    }
+}
+
+/// Filter of the dead letters that a command changes, which must name their owner.
+struct DeadLetterTarget: ParsableArguments {
+    @OptionGroup var options: DeadLetterOptions
+
+    @Flag(help: "Of all apps, and those without an app.")
+    var allApps = false
+
+    func validate() throws {
+        if allApps {
+            guard options.app == nil, !options.noApp else {
+                throw ValidationError("--all-apps: expected without --app and --no-app")
+            }
+        } else if !options.namesOwner {
+            throw ValidationError("expected --app, --no-app, --id or --all-apps")
+        }
     }
 }

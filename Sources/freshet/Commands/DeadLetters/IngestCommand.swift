@@ -22,8 +22,8 @@ struct IngestCommand: AsyncParsableCommand {
         @OptionGroup var output: OutputOptions
 
         func run(_ store: WidgetStore, _ settings: Settings) async throws {
-            let halts = try await store.pool.query(.listHalts())
-            let diversions = try await store.pool.query(.listDiversions(countLimit: DeadLettersCommand.countLimit))
+            let halts = try await store.query(.listHalts())
+            let diversions = try await store.query(.listDiversions(countLimit: DeadLettersCommand.countLimit))
             if output.json {
                 Terminal.print(["halted": .array(halts.map(\.json)), "diverted": .array(diversions.map(\.json))])
                 return

@@ -60,8 +60,9 @@ struct PublishCommand: AsyncParsableCommand {
             } catch let unknown as TargetCheck.Unknown {
                 throw CommandFailure(.failure, "\(unknown.message) (--no-check publishes the event all the same)")
             }
-            let delivery = try await values.withPublisher { publisher in try await publisher.publish(outgoing) }
-            let topic = values.topicNames.name(of: event.type.topic)
+            let (delivery, topic) = try await values.withPublisher { publisher in
+                (try await publisher.publish(outgoing), publisher.topic(of: event))
+            }
             if json {
                 Terminal.printLine([
                     "id": .string(outgoing.id), "topic": .string(topic),
@@ -217,19 +218,11 @@ enum Check {
 }
 
 extension Settings {
-    /// Lends a publisher and awaits its events.
+    /// Lends a publisher, and awaits the outcome of its events.
     func withPublisher<Value: Sendable>(_ body: (EventPublisher) async throws -> Value) async throws -> Value {
-        let producer = try KafkaProducer(
-            configuration: requiredKafka(), deliveryTimeout: self.kafka.deliveryTimeout, logger: LogSettings.ofCommands)
-        let publisher = EventPublisher(producer: producer, topics: topicNames, source: EventLines.source)
-        do {
-            let value = try await body(publisher)
-            await producer.shutdown()
-            return value
-        } catch {
-            await producer.shutdown()
-            throw error
-        }
+        try await EventPublisher.withPublisher(
+            kafka: requiredKafka(), deliveryTimeout: kafka.deliveryTimeout, topics: topicNames,
+            source: EventLines.source, logger: LogSettings.ofCommands, body)
     }
 }
 

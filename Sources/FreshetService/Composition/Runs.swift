@@ -1,4 +1,6 @@
+package import KafkaClient
 import PostgresClient
+package import WidgetEvents
 package import WidgetModel
 package import WidgetStore
 
@@ -19,5 +21,19 @@ extension WidgetStore {
     /// Number of applied events, where ingest has read the topics from their beginning: the sum of the consumer positions.
     package func appliedEvents() async throws -> Int {
         Int(try await pool.query(.listPositions()).compactMap(\.nextOffset).reduce(0, +))
+    }
+}
+
+extension EventPosition {
+    /// Position of a stored event; nil if Kafka does not tell it.
+    package init?(_ delivery: KafkaDelivery, of event: FreshetEvent) {
+        guard let offset = delivery.offset else { return nil }
+        let topic: Int16 =
+            switch event.type.topic {
+            case .pushes: 0
+            case .appChanges: 1
+            case .widgets: 2
+            }
+        self.init(topic: topic, partition: delivery.partition, offset: offset)
     }
 }
