@@ -88,9 +88,7 @@ struct APICall: Sendable {
     }
 
     /// An identifier parameter.
-    func identifier(
-        _ name: String, maximumBytes: Int = Text.maximumIdentifierBytes
-    ) throws(Problem) -> String? {
+    func identifier(_ name: String, maximumBytes: Int = Text.maximumIdentifierBytes) throws(Problem) -> String? {
         guard let text = text(name) else { return nil }
         if let problem = Text.identifierProblem(text, maximumBytes: maximumBytes) { throw .parameter(name, problem) }
         return text

@@ -23,10 +23,10 @@ struct TopicsCommand: AsyncParsableCommand {
 struct TopicsCheckCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "check",
-        abstract: "Says how the topics differ from what the settings want; changes nothing.",
+        abstract: "Shows how the topics differ from the settings, without changes.",
         discussion: """
             More partitions and a longer retention than the settings want are no difference. A topic's configuration \
-            needs the ACL DESCRIBE_CONFIGS; where the brokers do not tell it, it is not checked, and that is said.
+            needs the ACL DESCRIBE_CONFIGS; where the brokers do not tell it, it is not checked, and a message says so.
 
             Examples:
               freshet topics check
@@ -38,7 +38,8 @@ struct TopicsCheckCommand: AsyncParsableCommand {
     @OptionGroup var options: TopicOptions
 
     func run() async throws {
-        let plan = try await options.plan()
+        let (admin, targets) = try options.load()
+        let plan = try await TopicPlan(asking: admin, for: targets)
         options.report(TopicReport(plan: plan, differences: plan.differences))
         if !plan.differences.isEmpty { throw ExitCode(CommandStatus.failure.rawValue) }
     }
@@ -64,7 +65,7 @@ struct TopicsApplyCommand: AsyncParsableCommand {
             Exit status: 0 all topics are as they should be; 1 some are not; 69 Kafka cannot be reached.
             """)
 
-    @Flag(help: "Only say what would be done.")
+    @Flag(help: "Only show what would be done.")
     var dryRun = false
 
     @Flag(help: "Give topics that have fewer partitions the ones that they lack.")
@@ -73,7 +74,8 @@ struct TopicsApplyCommand: AsyncParsableCommand {
     @OptionGroup var options: TopicOptions
 
     func run() async throws {
-        let plan = try await options.plan()
+        let (admin, targets) = try options.load()
+        let plan = try await TopicPlan(asking: admin, for: targets)
         var report = TopicReport(plan: plan, differences: plan.differences)
         let growing = addPartitions ? plan.growing : []
         if dryRun {
@@ -81,7 +83,6 @@ struct TopicsApplyCommand: AsyncParsableCommand {
             report.growing = growing.map(\.name)
             report.isDryRun = true
         } else {
-            let admin = try options.admin()
             try await create(plan.missing, admin, &report)
             for target in growing {
                 do throws(KafkaError) {
@@ -92,7 +93,7 @@ struct TopicsApplyCommand: AsyncParsableCommand {
                 }
             }
             if !report.creating.isEmpty || !report.growing.isEmpty {
-                let after = try await options.plan()
+                let after = try await TopicPlan(asking: admin, for: targets)
                 report.differences = after.differences.filter { difference in
                     // A cluster takes a moment to show what it has just made.
                     !(difference.sort == .missing && report.creating.contains(difference.topic))
@@ -101,10 +102,7 @@ struct TopicsApplyCommand: AsyncParsableCommand {
             }
         }
         options.report(report)
-        let isDone =
-            dryRun
-            ? report.differences.isEmpty : report.differences.isEmpty && report.failures.isEmpty
-        if !isDone { throw ExitCode(CommandStatus.failure.rawValue) }
+        if !report.differences.isEmpty || !report.failures.isEmpty { throw ExitCode(CommandStatus.failure.rawValue) }
     }
 
     private func create(
@@ -132,18 +130,13 @@ struct TopicOptions: ParsableArguments {
 
     @OptionGroup var settings: SettingsOptions
 
-    private func load() throws -> Settings {
+    /// The cluster and the topics of the settings.
+    func load() throws -> (admin: KafkaAdmin, targets: [TopicTarget]) {
         var options: [String: String] = [:]
         if let replicationFactor { options["topics.replicationFactor"] = "\(replicationFactor)" }
-        return try settings.load(options: options, requiring: ["kafka.bootstrapServers"]).settings
-    }
-
-    func admin() throws -> KafkaAdmin {
-        KafkaAdmin(configuration: try load().requiredKafka(), logger: LogSettings.ofCommands)
-    }
-
-    func plan() async throws -> TopicPlan {
-        try await TopicPlan(asking: admin(), for: load().topicTargets)
+        let values = try settings.load(options: options, requiring: ["kafka.bootstrapServers"]).settings
+        let admin = KafkaAdmin(configuration: try values.requiredKafka(), logger: LogSettings.ofCommands)
+        return (admin, values.topicTargets)
     }
 
     func report(_ report: TopicReport) {
