@@ -123,15 +123,6 @@ extension WidgetCenter.Environment {
 }
 
 extension WidgetCenter.Family {
-    var model: WidgetFamily {
-        switch self {
-        case .systemSmall: .systemSmall
-        case .systemMedium: .systemMedium
-        case .systemLarge: .systemLarge
-        case .systemExtraLarge: .systemExtraLarge
-        case .accessoryCircular: .accessoryCircular
-        case .accessoryRectangular: .accessoryRectangular
-        case .accessoryInline: .accessoryInline
-        }
-    }
+    /// The family with the same name.
+    var model: WidgetFamily { WidgetFamily(name: rawValue) ?? .systemSmall }
 }

@@ -90,8 +90,7 @@ extension FreshetNode {
                 makeConsumer: { [logger] in try KafkaConsumer(configuration: consumer, logger: logger) })
             let forwarder = DeadLetterForwarder(
                 pool: pool, producer: producer, topic: settings.topics.deadLetters, signal: deadLetters, logger: logger)
-            let retention = RowRetention.deadLetters(
-                pool: pool, retention: settings.deadLetters.retention, logger: logger)
+            let retention = RowRetention.deadLetters(pool: pool, retention: settings.ingest.retention, logger: logger)
             return IngestParts(
                 service: service,
                 services: [

@@ -55,7 +55,7 @@ extension Settings {
     }
 
     package var ingestConfiguration: IngestConfiguration {
-        var configuration = IngestConfiguration()
+        var configuration = ingest
         configuration.topics.pushes = topics.pushes
         configuration.topics.appChanges = topics.appChanges
         configuration.topics.widgets = topics.widgets
@@ -66,24 +66,14 @@ extension Settings {
             Set(apps.split(separator: "|").map(String.init))
         }
         configuration.group = kafka.group
-        configuration.maximumBatch = ingest.maximumBatch
-        configuration.audienceLimit = ingest.audienceLimit
         configuration.deadLetterTopic = topics.deadLetters
-        configuration.deadLetters.window = deadLetters.window
-        configuration.deadLetters.letters = deadLetters.limit
-        configuration.deadLetters.share = deadLetters.share
-        configuration.deadLetters.haltingApps = deadLetters.haltingApps
-        configuration.deadLetters.quota = .init(letters: deadLetters.quota, bytes: deadLetters.quotaBytes)
-        configuration.deadLetters.waiting = .init(letters: deadLetters.waitingLimit, bytes: deadLetters.waitingBytes)
-        configuration.retention = deadLetters.retention
-        configuration.offsetOutOfRange = ingest.offsetOutOfRange
         return configuration
     }
 
     func consumerConfiguration(_ kafka: KafkaConfiguration) -> KafkaConsumerConfiguration {
         var configuration = KafkaConsumerConfiguration(
             kafka: kafka, group: self.kafka.group, maximumBatchMessages: ingest.maximumBatch,
-            maximumBatchBytes: 16 << 20, maximumWait: ingest.pollInterval, bufferedBatches: 1,
+            maximumBatchBytes: 16 << 20, maximumWait: self.kafka.pollInterval, bufferedBatches: 1,
             pauseDelay: .seconds(2))
         configuration.makeReader = IngestService.makeReader(ingestConfiguration)
         return configuration

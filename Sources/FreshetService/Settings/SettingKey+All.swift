@@ -1,5 +1,7 @@
+import ReloadIngest
 import ReloadWorkers
 import WidgetModel
+import WidgetStore
 
 extension SettingKey {
     package static let all: [SettingKey] =
@@ -101,7 +103,7 @@ extension SettingKey {
     private static let ingest: [SettingKey] = [
         .integer("ingest.maximumBatch", \.ingest.maximumBatch, 1...100_000, "Most messages polled at a time."),
         .duration(
-            "ingest.pollInterval", \.ingest.pollInterval, .milliseconds(1)...(.seconds(10)),
+            "ingest.pollInterval", \.kafka.pollInterval, .milliseconds(1)...(.seconds(10)),
             "How long a poll waits for the first message of a batch."),
         .integer(
             "ingest.audienceLimit", \.ingest.audienceLimit, 1...1_000_000,
@@ -114,31 +116,31 @@ extension SettingKey {
 
     private static let deadLetters: [SettingKey] = [
         .duration(
-            "deadLetters.window", \.deadLetters.window, .seconds(1)...(.seconds(86_400)),
+            "deadLetters.window", \.ingest.deadLetters.window, .seconds(1)...(.seconds(86_400)),
             "Time over which the failed events of an app are counted."),
         .integer(
-            "deadLetters.limit", \.deadLetters.limit, 1...1_000_000,
+            "deadLetters.limit", \.ingest.deadLetters.letters, 1...1_000_000,
             "An app with more failed events within the window is diverted: its events wait for replay."),
         .integer(
-            "deadLetters.share", \.deadLetters.share, 0...100,
+            "deadLetters.share", \.ingest.deadLetters.share, 0...100,
             "Least per cent of its events that must have failed for that."),
         .integer(
-            "deadLetters.haltingApps", \.deadLetters.haltingApps, 1...1_000_000,
+            "deadLetters.haltingApps", \.ingest.deadLetters.haltingApps, 1...1_000_000,
             "So many apps diverted on one topic within ten windows halt the topic."),
         .integer(
-            "deadLetters.quota", \.deadLetters.quota, 1...1_000_000_000,
+            "deadLetters.quota", \.ingest.deadLetters.quota.letters, 1...1_000_000_000,
             "Most failed events of one app that wait; more divert it."),
         .integer(
-            "deadLetters.quotaBytes", \.deadLetters.quotaBytes, 1_024...(1 << 50),
+            "deadLetters.quotaBytes", \.ingest.deadLetters.quota.bytes, 1_024...(1 << 50),
             "Most bytes of failed events of one app that wait; more divert it."),
         .integer(
-            "deadLetters.waitingLimit", \.deadLetters.waitingLimit, 1...1_000_000_000,
+            "deadLetters.waitingLimit", \.ingest.deadLetters.waiting.letters, 1...1_000_000_000,
             "Most events that wait for a diverted app, and on one topic for no registered app; more halt the topic."),
         .integer(
-            "deadLetters.waitingBytes", \.deadLetters.waitingBytes, 1_024...(1 << 50),
+            "deadLetters.waitingBytes", \.ingest.deadLetters.waiting.bytes, 1_024...(1 << 50),
             "Most bytes of such events; more halt the topic."),
         .duration(
-            "deadLetters.retention", \.deadLetters.retention, .seconds(60)...(.seconds(86_400 * 3_650)),
+            "deadLetters.retention", \.ingest.retention, .seconds(60)...(.seconds(86_400 * 3_650)),
             "How long dead letters are kept that were replayed, discarded or forwarded."),
     ]
 

@@ -6,8 +6,12 @@ package struct Settings: Sendable, Equatable {
     package var postgres = PostgresSettings()
     package var kafka = KafkaSettings()
     package var topics = TopicSettings()
-    package var ingest = IngestSettings()
-    package var deadLetters = DeadLetterSettings()
+    /// Settings of ingest and of dead letters; the topics and the group are those of the other settings.
+    package var ingest: IngestConfiguration = {
+        var ingest = IngestConfiguration()
+        ingest.maximumBatch = 16_384
+        return ingest
+    }()
     package var workers = WorkerSettings()
     package var providers = ProviderSettings()
     package var api = APISettings()
@@ -45,6 +49,7 @@ package struct KafkaSettings: Sendable, Equatable {
     package var routes: [String: String] = [:]
     #endif
     package var deliveryTimeout = Duration.seconds(10)
+    package var pollInterval = Duration.milliseconds(2)
     package var embeddedPartitions = 8
 }
 
@@ -72,25 +77,6 @@ package struct TopicSettings: Sendable, Equatable {
 
     /// Allowed values of `more`.
     package static let sorts = ["pushes", "appChanges", "widgets"]
-}
-
-package struct IngestSettings: Sendable, Equatable {
-    package var maximumBatch = 16_384
-    package var pollInterval = Duration.milliseconds(2)
-    package var audienceLimit = 10_000
-    package var offsetOutOfRange = OffsetOutOfRangePolicy.stop
-}
-
-package struct DeadLetterSettings: Sendable, Equatable {
-    package var window = Duration.seconds(60)
-    package var limit = 100
-    package var share = 10
-    package var haltingApps = 3
-    package var quota = 100_000
-    package var quotaBytes = 256 << 20
-    package var waitingLimit = 500_000
-    package var waitingBytes = 2 << 30
-    package var retention = Duration.seconds(30 * 86_400)
 }
 
 package struct WorkerSettings: Sendable, Equatable {

@@ -2,7 +2,7 @@ package import PostgresClient
 package import WidgetStore
 
 /// Settings of ingest. The defaults are safe for production.
-package struct IngestConfiguration: Sendable {
+package struct IngestConfiguration: Hashable, Sendable {
     package var topics = IngestTopics()
     /// Group under which positions are committed to Kafka, for lag tools.
     package var group = "freshet"

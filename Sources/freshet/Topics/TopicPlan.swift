@@ -1,5 +1,6 @@
 import FreshetService
 import KafkaClient
+import ReloadIngest
 import WidgetModel
 
 struct TopicTarget: Hashable, Sendable {
@@ -140,7 +141,7 @@ extension Settings {
         }
         targets += [
             target(topics.timelines, "topics.timelines", isCompacted: true, retention: nil),
-            target(topics.deadLetters, "topics.deadLetters", retention: deadLetters.retention),
+            target(topics.deadLetters, "topics.deadLetters", retention: ingest.retention),
         ]
         if workers.publishDecisions {
             targets.append(target(topics.decisions, "topics.decisions", retention: nil))

@@ -30,6 +30,16 @@ struct PublishWidgetCommand: AsyncParsableCommand {
         }
     }
 
+    struct Target: ParsableArguments {
+        @Argument(help: "The widget's id.", transform: OptionText.identifier)
+        var widget: String
+
+        @Option(
+            help: "The widget's user, whose id is the partition key that keeps events in order.",
+            transform: OptionText.identifier)
+        var user: String
+    }
+
     struct Placed: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "A widget was placed on a device (freshet.widget.placed.v1).",
@@ -39,11 +49,7 @@ struct PublishWidgetCommand: AsyncParsableCommand {
                 --kind RecentPurchases --configuration '{"card":"acme","category":"all"}' w1
                 """)
 
-        @Argument(help: "The widget's id.", transform: OptionText.identifier)
-        var widget: String
-
-        @Option(help: "The widget's user.", transform: OptionText.identifier)
-        var user: String
+        @OptionGroup var target: Target
 
         @Option(help: "The widget's device.", transform: OptionText.identifier)
         var device: String
@@ -72,22 +78,11 @@ struct PublishWidgetCommand: AsyncParsableCommand {
             try await event.publish(
                 .placed(
                     WidgetPlacement(
-                        app: event.app, widget: widget, user: user, device: device, kind: kind,
+                        app: event.app, widget: target.widget, user: target.user, device: device, kind: kind,
                         family: WidgetFamily(name: family) ?? .systemSmall,
                         configuration: try Check.configuration(configuration, "--configuration"),
                         environment: try environment.model())))
         }
-    }
-
-    struct Target: ParsableArguments {
-        @Argument(help: "The widget's id.", transform: OptionText.identifier)
-        var widget: String
-
-        @Option(
-            help: "The widget's user, whose id is the partition key that keeps events in order.",
-            transform: OptionText.identifier)
-        var user: String
-
     }
 
     struct Configured: AsyncParsableCommand {
