@@ -116,7 +116,7 @@ let package = Package(
             name: "FreshetService",
             dependencies: [
                 "KafkaClient", "PostgresClient", "WidgetModel", "WidgetEvents", "WidgetStore", "ReloadIngest",
-                "ReloadWorkers", "WidgetAPI", "WidgetRepresentation", "FreshetClient", argumentParser,
+                "ReloadWorkers", "WidgetAPI", "WidgetRepresentation", argumentParser,
                 .product(name: "Configuration", package: "swift-configuration"),
                 .product(name: "Yams", package: "Yams"),
                 .product(name: "UnixSignals", package: "swift-service-lifecycle"),

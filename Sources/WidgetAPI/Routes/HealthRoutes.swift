@@ -1,7 +1,6 @@
 import HTTPTypes
 import Hummingbird
 import WidgetModel
-import WidgetRepresentation
 
 /// Health checks for orchestrators.
 struct HealthRoutes: Sendable {
