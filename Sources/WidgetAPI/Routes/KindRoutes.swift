@@ -1,4 +1,5 @@
 import Hummingbird
+import PostgresClient
 import WidgetModel
 import WidgetRepresentation
 import WidgetStore

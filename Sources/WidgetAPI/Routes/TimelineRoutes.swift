@@ -1,6 +1,7 @@
 import HTTPTypes
 import Hummingbird
 import NIOCore
+import PostgresClient
 import WidgetModel
 import WidgetRepresentation
 import WidgetStore

@@ -1,5 +1,6 @@
 import ArgumentParser
 import FreshetService
+import PostgresClient
 import WidgetModel
 import WidgetRepresentation
 import WidgetStore
