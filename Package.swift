@@ -243,7 +243,7 @@ let package = Package(
             name: "ChaosTests",
             dependencies: [
                 "freshet", "KafkaClient", "PostgresClient", "WidgetModel", "WidgetEvents", "WidgetStore",
-                "FreshetClient", "Randomness", "TestSupport", logging, lifecycle, crypto, hummingbird, nio,
+                "FreshetClient", "Fuzzing", "Randomness", "TestSupport", logging, lifecycle, crypto, hummingbird, nio,
             ],
             swiftSettings: strict),
     ]

@@ -4,13 +4,12 @@ internal import WidgetModel
 ///
 /// Unknown members of the data and unknown extension attributes are ignored.
 package struct EventDecoder: Sendable {
-    /// Longest `id`, `source` or `type` of an event, in bytes.
+    package static let defaultMaximumEventBytes = 1_048_576
+    /// Longest `id` or `source` of an event, in bytes.
     package static let maximumAttributeBytes = 1024
 
     /// Longest value, in bytes.
     package let maximumEventBytes: Int
-
-    package static let defaultMaximumEventBytes = 1_048_576
 
     package init(maximumEventBytes: Int = defaultMaximumEventBytes) {
         self.maximumEventBytes = maximumEventBytes
@@ -21,18 +20,6 @@ package struct EventDecoder: Sendable {
     /// - Parameters:
     ///   - bytes: bytes that the ranges refer to.
     ///   - value: nil for a tombstone.
-    ///   - headers: names and values; a null value is nil.
-    @inlinable
-    package func decode(
-        bytes: [UInt8], value: Range<Int>?, headers: some Sequence<(name: Range<Int>, value: Range<Int>?)>,
-        topic: EventTopic
-    ) -> Result<DecodedEvent, EventError> {
-        var attributes = EventAttributes()
-        for header in headers { attributes.note(name: header.name, value: header.value, in: bytes) }
-        return decode(bytes: bytes, value: value, attributes: attributes, topic: topic)
-    }
-
-    /// Decodes one message whose headers have been noted.
     package func decode(
         bytes: [UInt8], value: Range<Int>?, attributes: EventAttributes, topic: EventTopic
     ) -> Result<DecodedEvent, EventError> {
@@ -43,6 +30,16 @@ package struct EventDecoder: Sendable {
             if error.app == nil, let value { error.app = AppRecovery.app(in: bytes, value: value) }
             return .failure(error)
         }
+    }
+
+    /// Decodes one message with its headers.
+    package func decode(
+        bytes: [UInt8], value: Range<Int>?, headers: some Sequence<(name: Range<Int>, value: Range<Int>?)>,
+        topic: EventTopic
+    ) -> Result<DecodedEvent, EventError> {
+        var attributes = EventAttributes()
+        for header in headers { attributes.note(name: header.name, value: header.value, in: bytes) }
+        return decode(bytes: bytes, value: value, attributes: attributes, topic: topic)
     }
 
     /// Decodes a message whose parts are not in one array.
@@ -72,16 +69,45 @@ package struct EventDecoder: Sendable {
         throw last
     }
 
+    /// Reads the data of an event of a known type, by the same rules as that of a message.
+    ///
+    /// - Throws: with a pointer into the data.
+    package func decode(data bytes: [UInt8], of type: EventType) throws(EventError) -> FreshetEvent {
+        try checkSize(bytes.count)
+        return try Self.event(of: type, in: bytes, 0..<bytes.count)
+    }
+
+    /// All errors of data that ``decode(data:of:)`` refuses.
+    package func problems(data bytes: [UInt8], of type: EventType) -> [EventError] {
+        var reader = JSONReader(bytes)
+        return reader.problems(of: type).map { EventError($0) }
+    }
+
+    /// Reads a document that is the data of an event.
+    static func event(
+        of type: EventType, in bytes: [UInt8], _ range: Range<Int>
+    ) throws(EventError) -> FreshetEvent {
+        var reader = JSONReader(bytes, in: range)
+        do throws(JSONError) {
+            let event = try reader.event(of: type)
+            try reader.finish()
+            return event
+        } catch {
+            throw EventError(error)
+        }
+    }
+
+    private func checkSize(_ count: Int) throws(EventError) {
+        guard count > maximumEventBytes else { return }
+        throw EventError(code: .tooLarge, message: "\(count) bytes, at most \(maximumEventBytes) are allowed")
+    }
+
     private func decodeMessage(
         _ bytes: [UInt8], _ value: Range<Int>?, _ attributes: EventAttributes, _ topic: EventTopic
     ) throws(EventError) -> DecodedEvent {
         guard let value else { throw EventError(code: .missingData, message: "the message has no value") }
-        guard value.count <= maximumEventBytes else {
-            throw EventError(
-                code: .tooLarge, message: "\(value.count) bytes, at most \(maximumEventBytes) are allowed")
-        }
-        let mode = attributes.contentType.map { EventContentMode(contentType: bytes[$0]) } ?? .binary
-        switch mode {
+        try checkSize(value.count)
+        switch attributes.contentType.map({ EventContentMode(contentType: bytes[$0]) }) ?? .binary {
         case .binary:
             return try decodeBinary(bytes, value, attributes, topic)
         case .structured:
@@ -98,80 +124,66 @@ package struct EventDecoder: Sendable {
     private func decodeBinary(
         _ bytes: [UInt8], _ value: Range<Int>, _ attributes: EventAttributes, _ topic: EventTopic
     ) throws(EventError) -> DecodedEvent {
-        let version = try Envelope.required(attributes.specversion, "ce_specversion", in: bytes)
-        guard version == "1.0" else {
-            throw EventError(
-                code: .invalidAttribute,
-                message: "header ce_specversion: expected \"1.0\", found \(Text.quoted(version))")
+        func required(_ range: Range<Int>?, _ name: StaticString) throws(EventError) -> ArraySlice<UInt8> {
+            guard let range else { throw EventAttribute.header(name).missing }
+            return bytes[range]
         }
-        let id = try Envelope.required(attributes.id, "ce_id", in: bytes)
-        let source = try Envelope.required(attributes.source, "ce_source", in: bytes)
-        guard let typeRange = attributes.type else { throw Envelope.missing("header ce_type") }
-        let type = try Envelope.type(bytes[typeRange], topic: topic)
+        try EventAttribute.header("ce_specversion").checkVersion(required(attributes.specversion, "ce_specversion"))
+        let id = try EventAttribute.header("ce_id").text(required(attributes.id, "ce_id"))
+        let source = try EventAttribute.header("ce_source").text(required(attributes.source, "ce_source"))
+        let type = try EventAttribute.header("ce_type").type(required(attributes.type, "ce_type"), topic: topic)
         var time: Timestamp?
-        if let range = attributes.time {
-            time = try Envelope.time(bytes[range], "header ce_time")
-        }
-        var traceparent: String?
-        if let range = attributes.traceparent { traceparent = Envelope.traceparent(bytes[range]) }
-
-        var reader = JSONReader(bytes, in: value)
-        let event: FreshetEvent
-        do throws(JSONError) {
-            event = try reader.event(of: type)
-            try reader.finish()
-        } catch {
-            throw EventError(error)
-        }
+        if let range = attributes.time { time = try EventAttribute.header("ce_time").time(bytes[range]) }
         let envelope = EventEnvelope(
-            id: id, source: source, type: type.rawValue, time: time, traceparent: traceparent)
-        return DecodedEvent(envelope: envelope, event: event)
+            id: id, source: source, type: type.rawValue, time: time,
+            traceparent: attributes.traceparent.flatMap { EventAttribute.traceparent(bytes[$0]) })
+        return DecodedEvent(envelope: envelope, event: try Self.event(of: type, in: bytes, value))
     }
 }
 
-/// Rules of the CloudEvents attributes, in either mode.
-enum Envelope {
-    static func missing(_ what: String, pointer: String? = nil) -> EventError {
-        EventError(code: .missingAttribute, message: "\(what) is missing", pointer: pointer)
+/// A CloudEvents attribute, with the rules of its values.
+enum EventAttribute: CustomStringConvertible {
+    /// A header in binary mode.
+    case header(StaticString)
+    /// A member of the event in structured mode.
+    case member(StaticString)
+
+    var description: String {
+        switch self {
+        case .header(let name): "header \(name)"
+        case .member(let name): "attribute \(name)"
+        }
     }
 
-    /// A required attribute of the binary mode.
-    static func required(
-        _ range: Range<Int>?, _ header: StaticString, in bytes: [UInt8]
-    ) throws(EventError) -> String {
-        guard let range else { throw missing("header \(header)") }
-        // Nearly every attribute is printable ASCII.
-        if (1...EventDecoder.maximumAttributeBytes).contains(range.count), isPrintableASCII(range, in: bytes) {
-            return String(decoding: bytes[range], as: UTF8.self)
+    /// JSON pointer to a member.
+    var pointer: String? {
+        if case .member(let name) = self { "/\(name)" } else { nil }
+    }
+
+    var missing: EventError {
+        EventError(code: .missingAttribute, message: "\(self) is missing", pointer: pointer)
+    }
+
+    func invalid(_ problem: String) -> EventError {
+        EventError(code: .invalidAttribute, message: "\(self): \(problem)", pointer: pointer)
+    }
+
+    /// The text of a required attribute.
+    func text(_ bytes: ArraySlice<UInt8>) throws(EventError) -> String {
+        guard let text = String(validating: bytes, as: UTF8.self) else {
+            throw EventError(code: .invalidUTF8, message: "\(self) is not UTF-8")
         }
-        guard let text = String(validating: bytes[range], as: UTF8.self) else {
-            throw EventError(code: .invalidUTF8, message: "header \(header) is not UTF-8")
-        }
-        if let problem = problem(of: text) {
-            throw EventError(code: .invalidAttribute, message: "header \(header): \(problem)")
-        }
+        if let problem = Self.problem(of: text) { throw invalid(problem) }
         return text
     }
 
-    static func isPrintableASCII(_ range: Range<Int>, in bytes: [UInt8]) -> Bool {
-        for index in range where bytes[index] &- 0x20 >= 0x5F { return false }
-        return true
-    }
-
-    /// Reason why a text is not a valid attribute, or nil.
-    static func problem(of text: String) -> String? {
-        let count = text.utf8.count
-        if count == 0 { return "must not be empty" }
-        if count > EventDecoder.maximumAttributeBytes {
-            return "must be at most \(EventDecoder.maximumAttributeBytes) bytes, is \(count)"
-        }
-        return Text.containsControlCharacter(text) ? "must not contain control characters" : nil
+    func checkVersion(_ bytes: ArraySlice<UInt8>) throws(EventError) {
+        let version = try text(bytes)
+        guard version == "1.0" else { throw invalid("expected \"1.0\", found \(Text.quoted(version))") }
     }
 
     /// The type with this name, if the topic carries it.
-    static func type(
-        _ name: ArraySlice<UInt8>, topic: EventTopic, pointer: String? = nil
-    ) throws(EventError) -> EventType {
+    func type(_ name: ArraySlice<UInt8>, topic: EventTopic) throws(EventError) -> EventType {
         guard let type = EventType(utf8: name) else {
             guard let text = String(validating: name, as: UTF8.self) else {
                 throw EventError(code: .invalidUTF8, message: "the event type is not UTF-8", pointer: pointer)
@@ -185,14 +197,10 @@ enum Envelope {
         return type
     }
 
-    static func time(
-        _ text: ArraySlice<UInt8>, _ what: String, pointer: String? = nil
-    ) throws(EventError) -> Timestamp {
+    func time(_ text: ArraySlice<UInt8>) throws(EventError) -> Timestamp {
         guard let time = Timestamp(rfc3339: text) else {
             let found = Text.quoted(String(decoding: text, as: UTF8.self))
-            throw EventError(
-                code: .invalidAttribute, message: "\(what): expected an RFC 3339 date-time, found \(found)",
-                pointer: pointer)
+            throw invalid("expected an RFC 3339 date-time, found \(found)")
         }
         return time
     }
@@ -203,5 +211,10 @@ enum Envelope {
             return nil
         }
         return text
+    }
+
+    /// Reason why a text is not a valid attribute, or nil.
+    static func problem(of text: String) -> String? {
+        Text.identifierProblem(text, maximumBytes: EventDecoder.maximumAttributeBytes)
     }
 }

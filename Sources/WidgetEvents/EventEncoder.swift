@@ -1,5 +1,14 @@
 package import WidgetModel
 
+/// A message to produce, in binary mode.
+package struct EncodedEvent: Sendable {
+    /// Partition and compaction key.
+    package var key: [UInt8]
+    package var headers: [(name: String, value: [UInt8])]
+    /// Nil for a tombstone.
+    package var value: [UInt8]?
+}
+
 /// Encodes the events that Freshet consumes, for producers.
 package enum EventEncoder {
     /// Binary mode: attributes in headers, data as the value.
@@ -17,15 +26,19 @@ package enum EventEncoder {
 
     /// Headers of the binary mode.
     ///
-    /// - Parameter further: headers behind the time; without a value, one is left out.
+    /// - Parameters:
+    ///   - further: headers behind the time; without a value, one is left out.
+    ///   - hasData: false for a tombstone.
     static func headers(
-        type: String, id: String, source: String, time: Timestamp?, _ further: [(String, String?)]
+        type: String, id: String, source: String, time: Timestamp?, _ further: [(String, String?)],
+        hasData: Bool = true
     ) -> [(name: String, value: [UInt8])] {
         let attributes: [(String, String?)] = [
             ("ce_specversion", "1.0"), ("ce_id", id), ("ce_source", source), ("ce_type", type),
             ("ce_time", time?.rfc3339),
         ]
-        return (attributes + further + [("content-type", "application/json")]).compactMap { name, value in
+        let contentType = [("content-type", hasData ? "application/json" : nil)]
+        return (attributes + further + contentType).compactMap { name, value in
             value.map { (name: name, value: Array($0.utf8)) }
         }
     }
@@ -35,22 +48,20 @@ package enum EventEncoder {
     package static func structured(
         _ event: FreshetEvent, id: String, source: String, time: Timestamp?, traceparent: String? = nil
     ) -> [UInt8] {
-        var out: [UInt8] = []
-        var members = MemberWriter()
-        members.append("specversion", "1.0", to: &out)
-        members.append("id", id, to: &out)
-        members.append("source", source, to: &out)
-        members.append("type", event.type.rawValue, to: &out)
-        if let time { members.append("time", time.rfc3339, to: &out) }
-        if let traceparent { members.append("traceparent", traceparent, to: &out) }
-        members.append("datacontenttype", "application/json", to: &out)
-        members.append("data", raw: data(of: event), to: &out)
-        members.end(&out)
-        return out
+        var members = JSONObjectWriter()
+        members.append("specversion", "1.0")
+        members.append("id", id)
+        members.append("source", source)
+        members.append("type", event.type.rawValue)
+        members.append("time", time?.rfc3339)
+        members.append("traceparent", traceparent)
+        members.append("datacontenttype", "application/json")
+        members.append("data", json: data(of: event))
+        return members.finish()
     }
 
     /// Reason why a text is not a valid id or source, or nil: 1 to 1024 bytes, no control characters.
-    package static func attributeProblem(_ text: String) -> String? { Envelope.problem(of: text) }
+    package static func attributeProblem(_ text: String) -> String? { EventAttribute.problem(of: text) }
 
     /// The content type of a message in structured mode.
     package static let structuredContentType = "application/cloudevents+json"
@@ -69,59 +80,51 @@ package enum EventEncoder {
 
     /// The event's data as JSON.
     package static func data(of event: FreshetEvent) -> [UInt8] {
-        var out: [UInt8] = []
-        var members = MemberWriter()
-        members.append("app", event.app, to: &out)
+        var members = JSONObjectWriter()
+        members.append("app", event.app)
         switch event {
         case .push(let request), .operatorReload(let request):
-            append(request, to: &out, &members)
+            append(request, to: &members)
         case .appChange(let request):
-            append(request, to: &out, &members)
-            members.append("state", request.reason.name, to: &out)
+            append(request, to: &members)
+            members.append("state", request.reason.name)
         case .placed(let placement):
-            members.append("widget", placement.widget, to: &out)
-            members.append("user", placement.user, to: &out)
-            members.append("device", placement.device, to: &out)
-            members.append("kind", placement.kind, to: &out)
-            members.append("family", placement.family.name, to: &out)
-            members.append("configuration", raw: Array(placement.configuration.canonical.utf8), to: &out)
-            append(placement.environment, to: &out, &members)
+            members.append("widget", placement.widget)
+            members.append("user", placement.user)
+            members.append("device", placement.device)
+            members.append("kind", placement.kind)
+            members.append("family", placement.family.name)
+            members.append("configuration", json: placement.configuration.canonical.utf8)
+            append(placement.environment, to: &members)
         case .configured(_, let widget, let configuration):
-            members.append("widget", widget, to: &out)
-            members.append("configuration", raw: Array(configuration.canonical.utf8), to: &out)
+            members.append("widget", widget)
+            members.append("configuration", json: configuration.canonical.utf8)
         case .removed(_, let widget), .viewed(_, let widget):
-            members.append("widget", widget, to: &out)
+            members.append("widget", widget)
         case .environmentChanged(_, let device, let environment, let significantTimeChange):
-            members.append("device", device, to: &out)
-            append(environment, to: &out, &members)
-            if significantTimeChange {
-                members.append("significantTimeChange", raw: Array("true".utf8), to: &out)
-            }
+            members.append("device", device)
+            append(environment, to: &members)
+            if significantTimeChange { members.append("significantTimeChange", json: "true".utf8) }
         }
-        members.end(&out)
-        return out
+        return members.finish()
     }
 
-    private static func append(_ request: ReloadRequest, to out: inout [UInt8], _ members: inout MemberWriter) {
+    private static func append(_ request: ReloadRequest, to members: inout JSONObjectWriter) {
         let audience: JSONValue = [
             request.audience.name: request.audience.identifier.map(JSONValue.string) ?? true
         ]
-        members.append("audience", raw: audience.encoded, to: &out)
+        members.append("audience", json: audience.encoded)
         let kinds: JSONValue =
             switch request.kinds {
             case .all: "all"
             case .kinds(let names): .array(names.map(JSONValue.string))
             }
-        members.append("kinds", raw: kinds.encoded, to: &out)
-        if let matching = request.matching {
-            members.append("matching", raw: Array(matching.canonical.utf8), to: &out)
-        }
+        members.append("kinds", json: kinds.encoded)
+        if let matching = request.matching { members.append("matching", json: matching.canonical.utf8) }
     }
 
-    private static func append(
-        _ environment: WidgetEnvironment, to out: inout [UInt8], _ members: inout MemberWriter
-    ) {
+    private static func append(_ environment: WidgetEnvironment, to members: inout JSONObjectWriter) {
         let value: JSONValue = ["locale": .string(environment.locale), "timeZone": .string(environment.timeZone)]
-        members.append("environment", raw: value.encoded, to: &out)
+        members.append("environment", json: value.encoded)
     }
 }

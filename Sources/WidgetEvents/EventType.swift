@@ -20,14 +20,8 @@ package enum EventType: String, CaseIterable, Sendable {
 
     /// The type with this name, given as bytes.
     init?(utf8: ArraySlice<UInt8>) {
-        for type in Self.allCases {
-            let name = type.rawValue.utf8
-            if name.count == utf8.count, name.elementsEqual(utf8) {
-                self = type
-                return
-            }
-        }
-        return nil
+        guard let type = Self.allCases.first(where: { $0.rawValue.utf8.elementsEqual(utf8) }) else { return nil }
+        self = type
     }
 }
 

@@ -27,22 +27,16 @@ extension JSONReader {
     /// All errors of the data of an event that ``event(of:)`` refuses: one for each member, in the order of the data, then
     /// those of missing members.
     mutating func problems(of type: EventType) -> [JSONError] {
-        let members = type.members
         var problems: [JSONError] = []
         do throws(JSONError) {
-            try expect(.object)
-            var data = EventData(offset: position)
-            var open = members.filter(\.isRequired)
+            var data = EventData()
+            var open = type.members.required
             var object = try beginObject()
             while let key = try nextKey(&object) {
-                guard let member = members.first(where: { matches(key, $0.name) }) else {
-                    try skip()
-                    continue
-                }
-                open.removeAll { $0 == member }
+                open.removeAll { $0.rawValue == text(of: key) }
                 let start = checkpoint
                 do throws(JSONError) {
-                    try data.read(member, from: &self)
+                    try data.read(key, of: type.members, from: &self)
                 } catch {
                     problems.append(error)
                     rewind(to: start)
@@ -50,7 +44,7 @@ extension JSONReader {
                 }
             }
             try finish()
-            problems += open.map { missing("\($0.name)", inObjectAt: data.offset) }
+            problems += open.map { missing($0.rawValue, inObjectAt: object.start) }
         } catch {
             // A member that is broken in itself cannot be skipped either.
             if problems.last != error { problems.append(error) }
@@ -78,58 +72,30 @@ extension JSONReader {
     }
 
     private func require<Value>(_ value: Value?, _ name: String, _ data: EventData) throws(JSONError) -> Value {
-        guard let value else { throw missing(name, inObjectAt: data.offset) }
+        guard let value else { throw missing(name, inObjectAt: data.start) }
         return value
     }
 }
 
 extension EventType {
-    /// The members of the type's data.
-    fileprivate var members: [EventData.Member] {
+    /// The members of the type's data; optional ones may be null.
+    fileprivate var members: (required: [EventData.Member], optional: [EventData.Member]) {
         switch self {
-        case .pushReceived, .reloadRequested: [.app, .audience, .kinds, .matching]
-        case .appChanged: [.app, .audience, .kinds, .matching, .state]
-        case .widgetPlaced: [.app, .widget, .user, .device, .kind, .family, .configuration, .environment]
-        case .widgetConfigured: [.app, .widget, .requiredConfiguration]
-        case .widgetRemoved, .widgetViewed: [.app, .widget]
-        case .deviceEnvironmentChanged: [.app, .device, .environment, .significantTimeChange]
+        case .pushReceived, .reloadRequested: ([.app, .audience, .kinds], [.matching])
+        case .appChanged: ([.app, .audience, .kinds, .state], [.matching])
+        case .widgetPlaced: ([.app, .widget, .user, .device, .kind, .family, .environment], [.configuration])
+        case .widgetConfigured: ([.app, .widget, .configuration], [])
+        case .widgetRemoved, .widgetViewed: ([.app, .widget], [])
+        case .deviceEnvironmentChanged: ([.app, .device, .environment], [.significantTimeChange])
         }
     }
 }
 
 /// The members of an event's data.
 private struct EventData {
-    enum Member {
-        case app, audience, kinds, matching, state, widget, user, device, kind, family
-        /// May be null or missing.
-        case configuration
-        case requiredConfiguration
-        case environment, significantTimeChange
-
-        var isRequired: Bool {
-            switch self {
-            case .matching, .configuration, .significantTimeChange: false
-            default: true
-            }
-        }
-
-        var name: StaticString {
-            switch self {
-            case .app: "app"
-            case .audience: "audience"
-            case .kinds: "kinds"
-            case .matching: "matching"
-            case .state: "state"
-            case .widget: "widget"
-            case .user: "user"
-            case .device: "device"
-            case .kind: "kind"
-            case .family: "family"
-            case .configuration, .requiredConfiguration: "configuration"
-            case .environment: "environment"
-            case .significantTimeChange: "significantTimeChange"
-            }
-        }
+    enum Member: String {
+        case app, audience, kinds, matching, state, widget, user, device, kind, family, configuration, environment
+        case significantTimeChange
     }
 
     private(set) var app: String?
@@ -146,32 +112,38 @@ private struct EventData {
     private(set) var environment: WidgetEnvironment?
     private(set) var significantTimeChange = false
     /// Index of the data in the reader's bytes.
-    let offset: Int
+    private(set) var start = 0
 
-    init(offset: Int) {
-        self.offset = offset
+    init() {}
+
+    init(
+        _ members: (required: [Member], optional: [Member]), from reader: inout JSONReader
+    ) throws(JSONError) {
+        var object = try reader.beginObject()
+        start = object.start
+        while let key = try reader.nextKey(&object) { try read(key, of: members, from: &reader) }
     }
 
-    init(_ members: [Member], from reader: inout JSONReader) throws(JSONError) {
-        try reader.expect(.object)
-        offset = reader.position
-        var object = try reader.beginObject()
-        while let key = try reader.nextKey(&object) {
-            if let member = members.first(where: { reader.matches(key, $0.name) }) {
-                try read(member, from: &reader)
-            } else {
-                try reader.skip()
-            }
+    /// Reads a member, or skips one that the type does not have.
+    mutating func read(
+        _ key: JSONStringToken, of members: (required: [Member], optional: [Member]), from reader: inout JSONReader
+    ) throws(JSONError) {
+        let member = Member(rawValue: reader.text(of: key))
+        if let member, members.required.contains(member) {
+            try read(member, from: &reader)
+        } else if let member, members.optional.contains(member) {
+            if try !reader.takeNull() { try read(member, from: &reader) }
+        } else {
+            try reader.skip()
         }
     }
 
-    mutating func read(_ member: Member, from reader: inout JSONReader) throws(JSONError) {
+    private mutating func read(_ member: Member, from reader: inout JSONReader) throws(JSONError) {
         switch member {
         case .app: app = try reader.identifier()
         case .audience: audience = try reader.audience()
         case .kinds: kinds = try reader.kindScope()
         case .matching:
-            guard try !reader.takeNull() else { return }
             let predicate = try WidgetConfiguration(from: &reader)
             // Every configuration contains the empty one, so that such a request stays O(1).
             matching = predicate.isEmpty ? nil : predicate
@@ -181,14 +153,9 @@ private struct EventData {
         case .device: device = try reader.identifier()
         case .kind: kind = try reader.identifier()
         case .family: family = try reader.family()
-        case .configuration:
-            guard try !reader.takeNull() else { return }
-            configuration = try WidgetConfiguration(from: &reader)
-        case .requiredConfiguration: configuration = try WidgetConfiguration(from: &reader)
+        case .configuration: configuration = try WidgetConfiguration(from: &reader)
         case .environment: environment = try reader.environment()
-        case .significantTimeChange:
-            guard try !reader.takeNull() else { return }
-            significantTimeChange = try reader.bool()
+        case .significantTimeChange: significantTimeChange = try reader.bool()
         }
     }
 }

@@ -7,26 +7,20 @@ extension JSONReader {
 
     /// `{"user": id}`, `{"device": id}`, `{"widget": id}` or `{"everyone": true}`; exactly one of them.
     mutating func audience() throws(JSONError) -> Audience {
-        try expect(.object)
-        let offset = position
         var audience: Audience?
         var count = 0
         var object = try beginObject()
         while let key = try nextKey(&object) {
-            if matches(key, "user") {
-                audience = .user(try identifier())
-            } else if matches(key, "device") {
-                audience = .device(try identifier())
-            } else if matches(key, "widget") {
-                audience = .widget(try identifier())
-            } else if matches(key, "everyone") {
+            switch text(of: key) {
+            case "user": audience = .user(try identifier())
+            case "device": audience = .device(try identifier())
+            case "widget": audience = .widget(try identifier())
+            case "everyone":
                 _ = try peek()
                 let valueOffset = position
-                guard try bool() else {
-                    throw failure(.invalidValue, "expected true, found false", at: valueOffset)
-                }
+                guard try bool() else { throw failure(.invalidValue, "expected true, found false", at: valueOffset) }
                 audience = .everyone
-            } else {
+            default:
                 try skip()
                 continue
             }
@@ -34,7 +28,8 @@ extension JSONReader {
         }
         guard count == 1, let audience else {
             throw failure(
-                .invalidValue, "expected exactly one of user, device, widget, everyone, found \(count)", at: offset)
+                .invalidValue, "expected exactly one of user, device, widget, everyone, found \(count)",
+                at: object.start)
         }
         return audience
     }

@@ -1,5 +1,11 @@
 internal import WidgetModel
 
+#if canImport(FoundationEssentials)
+import FoundationEssentials
+#else
+import Foundation
+#endif
+
 /// Reads an event in structured mode: one JSON object with the attributes and the data.
 struct StructuredReader {
     private let topic: EventTopic
@@ -7,7 +13,7 @@ struct StructuredReader {
     private let bytes: [UInt8]
     private let value: Range<Int>
 
-    private var version: String?
+    private var hasVersion = false
     private var id: String?
     private var source: String?
     private var type: EventType?
@@ -29,26 +35,24 @@ struct StructuredReader {
     mutating func read() throws(EventError) -> DecodedEvent {
         do {
             return try readEvent()
+        } catch let error as JSONError {
+            throw EventError(error)
         } catch {
-            let converted = (error as? JSONError).map { EventError($0) }
-            throw error as? EventError ?? converted ?? EventError(code: .malformedJSON, message: "\(error)")
+            throw error as? EventError ?? EventError(code: .malformedJSON, message: "\(error)")
         }
     }
 
     private mutating func readEvent() throws -> DecodedEvent {
-        try reader.expect(.object)
         var object = try reader.beginObject()
-        while let key = try reader.nextKey(&object) {
-            try readMember(key)
-        }
+        while let key = try reader.nextKey(&object) { try readMember(key) }
         try reader.finish()
 
-        guard version != nil else { throw Envelope.missing("attribute specversion", pointer: "/specversion") }
-        guard let id else { throw Envelope.missing("attribute id", pointer: "/id") }
-        guard let source else { throw Envelope.missing("attribute source", pointer: "/source") }
-        guard let type else { throw Envelope.missing("attribute type", pointer: "/type") }
+        guard hasVersion else { throw EventAttribute.member("specversion").missing }
+        guard let id else { throw EventAttribute.member("id").missing }
+        guard let source else { throw EventAttribute.member("source").missing }
+        guard let type else { throw EventAttribute.member("type").missing }
         if let dataOffset {
-            reader = JSONReader(bytes, in: value, startingAt: dataOffset)
+            reader = JSONReader(bytes, in: value, startingAt: dataOffset, root: "/data")
             event = try reader.event(of: type)
         }
         if let decoded {
@@ -68,64 +72,50 @@ struct StructuredReader {
     }
 
     private mutating func readMember(_ key: JSONStringToken) throws {
-        if reader.matches(key, "specversion") {
-            version = try version(pointer: "/specversion")
-        } else if reader.matches(key, "id") {
-            id = try attribute("/id")
-        } else if reader.matches(key, "source") {
-            source = try attribute("/source")
-        } else if reader.matches(key, "type") {
-            let token = try stringToken("/type")
-            type = try Envelope.type(reader.utf8(of: token), topic: topic, pointer: "/type")
-        } else if reader.matches(key, "time") {
+        switch reader.text(of: key) {
+        case "specversion":
+            try EventAttribute.member("specversion").checkVersion(text(.member("specversion")))
+            hasVersion = true
+        case "id": id = try EventAttribute.member("id").text(text(.member("id")))
+        case "source": source = try EventAttribute.member("source").text(text(.member("source")))
+        case "type": type = try EventAttribute.member("type").type(text(.member("type")), topic: topic)
+        case "time":
             guard try !reader.takeNull() else { return }
-            let token = try stringToken("/time")
-            time = try Envelope.time(reader.utf8(of: token), "attribute time", pointer: "/time")
-        } else if reader.matches(key, "datacontenttype") {
+            time = try EventAttribute.member("time").time(text(.member("time")))
+        case "datacontenttype":
             guard try !reader.takeNull() else { return }
             try checkContentType()
-        } else if reader.matches(key, "traceparent") {
+        case "traceparent":
             guard try !reader.takeNull() else { return }
-            let token = try stringToken("/traceparent")
-            traceparent = Envelope.traceparent(reader.utf8(of: token))
-        } else if reader.matches(key, "data") {
-            try readData()
-        } else if reader.matches(key, "data_base64") {
+            traceparent = EventAttribute.traceparent(try text(.member("traceparent")))
+        case "data":
             guard try !reader.takeNull() else { return }
-            try readBase64()
-        } else {
-            try reader.skip()
+            if let type {
+                event = try reader.event(of: type)
+            } else {
+                dataOffset = try reader.skip().lowerBound
+            }
+        case "data_base64":
+            guard try !reader.takeNull() else { return }
+            decoded = try base64()
+        default: try reader.skip()
         }
     }
 
-    private mutating func readData() throws {
-        guard try !reader.takeNull() else { return }
-        if let type {
-            event = try reader.event(of: type)
-        } else {
-            dataOffset = try reader.skip().lowerBound
+    /// Decodes Base64 with padding (RFC 4648, section 4), in the only spelling of its bytes.
+    private mutating func base64() throws(EventError) -> [UInt8] {
+        let text = Data(try text(.member("data_base64")))
+        guard let data = Data(base64Encoded: text), data.base64EncodedData() == text else {
+            throw EventAttribute.member("data_base64").invalid("expected Base64 (RFC 4648)")
         }
-    }
-
-    private mutating func readBase64() throws(EventError) {
-        let token = try stringToken("/data_base64")
-        guard let bytes = Base64.decode(reader.utf8(of: token)) else {
-            throw EventError(
-                code: .invalidAttribute, message: "attribute data_base64: expected Base64 (RFC 4648)",
-                pointer: "/data_base64")
-        }
-        decoded = bytes
+        return Array(data)
     }
 
     /// Reads the event from decoded data. Errors point to the member that holds it, and tell the place within.
     private func read(_ decoded: [UInt8], of type: EventType) throws(EventError) -> FreshetEvent {
-        var reader = JSONReader(decoded)
-        do throws(JSONError) {
-            let event = try reader.event(of: type)
-            try reader.finish()
-            return event
+        do throws(EventError) {
+            return try EventDecoder.event(of: type, in: decoded, 0..<decoded.count)
         } catch {
-            let error = EventError(error)
             let place = error.pointer.map { $0.isEmpty ? "" : " at \($0)" } ?? ""
             throw EventError(
                 code: error.code, message: "in the decoded data\(place): \(error.message)", pointer: "/data_base64",
@@ -133,44 +123,24 @@ struct StructuredReader {
         }
     }
 
-    private mutating func version(pointer: String) throws(EventError) -> String {
-        let version = try attribute(pointer)
-        guard version == "1.0" else {
-            throw EventError(
-                code: .invalidAttribute,
-                message: "attribute specversion: expected \"1.0\", found \(Text.quoted(version))", pointer: pointer)
-        }
-        return version
-    }
-
     private mutating func checkContentType() throws(EventError) {
-        let token = try stringToken("/datacontenttype")
-        guard EventContentMode(contentType: reader.utf8(of: token)) == .binary else {
+        let text = try text(.member("datacontenttype"))
+        guard EventContentMode(contentType: text) == .binary else {
+            let found = Text.quoted(String(decoding: text, as: UTF8.self))
             throw EventError(
-                code: .unsupportedContentType,
-                message: "expected data in application/json, found \(Text.quoted(reader.text(of: token)))",
+                code: .unsupportedContentType, message: "expected data in application/json, found \(found)",
                 pointer: "/datacontenttype")
         }
     }
 
-    private mutating func attribute(_ pointer: String) throws(EventError) -> String {
-        let token = try stringToken(pointer)
-        let text = reader.text(of: token)
-        if let problem = Envelope.problem(of: text) {
-            throw EventError(
-                code: .invalidAttribute, message: "attribute \(pointer.dropFirst()): \(problem)", pointer: pointer)
-        }
-        return text
-    }
-
-    private mutating func stringToken(_ pointer: String) throws(EventError) -> JSONStringToken {
+    /// The value of an attribute.
+    private mutating func text(_ attribute: EventAttribute) throws(EventError) -> ArraySlice<UInt8> {
         do throws(JSONError) {
-            return try reader.stringToken()
+            let token = try reader.stringToken()
+            return reader.utf8(of: token)
         } catch {
             guard error.kind == .wrongType else { throw EventError(error) }
-            throw EventError(
-                code: .invalidAttribute, message: "attribute \(pointer.dropFirst()): \(error.message)",
-                pointer: pointer)
+            throw attribute.invalid(error.message)
         }
     }
 }

@@ -20,9 +20,9 @@ package struct TimelineDecidedEvent: Hashable, Sendable {
     package var rendered: Int64?
     /// The event that caused it; nil: the policy.
     package var cause: EventPosition?
-    /// When it is due, or due again; `nil`: not known, or only on request.
+    /// Time at which it is due, or due again; `nil`: not known, or only on request.
     package var dueAt: Timestamp?
-    /// When a budgeted reason may reload it.
+    /// Time from which a budgeted reason may reload it.
     package var eligibleAt: Timestamp?
     /// The claim that ended with it.
     package var claim: Int64?
@@ -64,35 +64,30 @@ package struct TimelineDecidedEvent: Hashable, Sendable {
     }
 
     func data(_ topics: [String]) -> [UInt8] {
-        var out: [UInt8] = []
-        out.reserveCapacity(512)
-        var members = MemberWriter()
-        if let timeline { members.append("timeline", timeline.description, to: &out) }
-        if let app { members.append("app", app, to: &out) }
-        if let kind { members.append("kind", kind, to: &out) }
-        if let user { members.append("user", user, to: &out) }
-        members.append("decision", decision.name, to: &out)
-        members.append("rule", rule.name, to: &out)
-        if let reason { members.append("reason", reason.name, to: &out) }
-        if let lane { members.append("lane", lane.name, to: &out) }
-        if let requested { members.append("requested", raw: String(requested).utf8, to: &out) }
-        if let rendered { members.append("rendered", raw: String(rendered).utf8, to: &out) }
+        var members = JSONObjectWriter(capacity: 512)
+        members.append("timeline", timeline?.description)
+        members.append("app", app)
+        members.append("kind", kind)
+        members.append("user", user)
+        members.append("decision", decision.name)
+        members.append("rule", rule.name)
+        members.append("reason", reason?.name)
+        members.append("lane", lane?.name)
+        members.append("requested", requested)
+        members.append("rendered", rendered)
         if let cause {
             let value: JSONValue = [
                 "topic": .string(Self.name(of: cause, topics)), "partition": .number(JSONNumber(Int(cause.partition))),
                 "offset": .number(JSONNumber(Int(cause.offset))),
             ]
-            members.append("cause", raw: value.encoded, to: &out)
+            members.append("cause", json: value.encoded)
         }
-        if let dueAt, let text = Self.text(dueAt) { members.append("dueAt", text, to: &out) }
-        if let eligibleAt, let text = Self.text(eligibleAt) { members.append("eligibleAt", text, to: &out) }
-        if let claim { members.append("claim", raw: String(claim).utf8, to: &out) }
-        if let fetchTime {
-            members.append("fetchMilliseconds", raw: String(fetchTime.wholeMicroseconds / 1_000).utf8, to: &out)
-        }
-        if let error { members.append("error", error, to: &out) }
-        members.end(&out)
-        return out
+        members.append("dueAt", dueAt.flatMap(Self.text))
+        members.append("eligibleAt", eligibleAt.flatMap(Self.text))
+        members.append("claim", claim)
+        members.append("fetchMilliseconds", fetchTime.map { $0.wholeMicroseconds / 1_000 })
+        members.append("error", error)
+        return members.finish()
     }
 
     /// The time as text; nil for the distant past and future.

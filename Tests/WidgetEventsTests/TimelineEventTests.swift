@@ -1,3 +1,4 @@
+import Fuzzing
 import TestSupport
 import Testing
 import WidgetModel
@@ -27,7 +28,7 @@ struct TimelineEventTests {
         #expect(
             encoded.headers.map { "\($0.name)=\(String(decoding: $0.value, as: UTF8.self))" } == [
                 "ce_specversion=1.0", "ce_id=\(id):42", "ce_source=freshet", "ce_type=freshet.timeline.updated.v1",
-                "ce_subject=\(id)", "freshet-revision=42", "ce_time=1970-01-01T00:00:01.5Z",
+                "ce_time=1970-01-01T00:00:01.5Z", "ce_subject=\(id)", "freshet-revision=42",
                 "content-type=application/json",
             ])
         let data = try JSONValue.parse(try #require(encoded.value))

@@ -90,7 +90,7 @@ struct KindDefinitionTests {
     func refused(key: String, value: JSONValue, message: String) {
         let result = KindDefinition.validate(changed(smallest, key, value), at: "/kinds/3")
         let pointer = key == "dailyBudget" ? "/kinds/3/dailyBudget" : "/kinds/3/\(key)"
-        #expect(throws: ModelErrors(ModelError(message: message, pointer: pointer))) { try result.get() }
+        #expect(throws: ModelErrors([ModelError(message: message, pointer: pointer)])) { try result.get() }
     }
 
     @Test func allErrorsAtOnce() {

@@ -220,7 +220,7 @@ extension IngestService {
         _ positions: inout PartitionPositions, _ consumer: KafkaConsumer, _ batch: PreparedBatch
     ) {
         positions.applied(advances)
-        status.applied(advances.lazy.map { TopicPartition(topic: $0.topic, partition: $0.partition) })
+        status.areRead(advances.lazy.map { TopicPartition(topic: $0.topic, partition: $0.partition) })
         commitToKafka(advances, consumer)
         let (bumps, markInputs) = (fold.bumps.count, fold.markCount)
         statistics.update {
@@ -276,13 +276,9 @@ extension IngestService {
     func pause(attempt: Int, cap: Duration? = nil) async -> Bool {
         heartbeat.beat()
         defer { heartbeat.beat() }
-        var generator = SystemRandomNumberGenerator()
-        let delay = Backoff(base: configuration.retryBase, cap: cap ?? configuration.retryCap)
-            .delay(attempt: attempt, using: &generator)
+        let backoff = Backoff(base: configuration.retryBase, cap: cap ?? configuration.retryCap)
         do {
-            try await cancelWhenGracefulShutdown {
-                try await Task.sleep(for: delay)
-            }
+            try await cancelWhenGracefulShutdown { try await Task.sleep(for: backoff.delay(attempt: attempt)) }
             return !Task.isShuttingDownGracefully
         } catch {
             return false

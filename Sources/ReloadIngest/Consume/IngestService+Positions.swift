@@ -41,7 +41,7 @@ extension IngestService {
         if !change.taken.isEmpty {
             let starts = try await take(Array(change.taken), &positions)
             await consumer.assign(starts)
-            status.assigned(starts.keys)
+            status.areRead(starts.keys)
         }
         let count = positions.epochs.count
         statistics.update { $0.assignedPartitions = count }

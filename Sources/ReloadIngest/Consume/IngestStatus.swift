@@ -60,16 +60,6 @@ package final class IngestStatus: Sendable {
         obstacles.withLock { $0[subject] = obstacle }
     }
 
-    func assigned(_ partitions: some Sequence<TopicPartition>) {
-        obstacles.withLock { obstacles in
-            obstacles[.consumer] = nil
-            for partition in partitions {
-                obstacles[.topic(partition.topic)] = nil
-                obstacles[.partition(partition)] = nil
-            }
-        }
-    }
-
     func revoked(_ partitions: some Sequence<TopicPartition>) {
         obstacles.withLock { obstacles in
             for partition in partitions { obstacles[.partition(partition)] = nil }
@@ -81,8 +71,8 @@ package final class IngestStatus: Sendable {
         obstacles.withLock { $0[.consumer] = nil }
     }
 
-    /// Events of these partitions have been applied.
-    func applied(_ partitions: some Sequence<TopicPartition>) {
+    /// These partitions have been assigned, or events of them have been applied.
+    func areRead(_ partitions: some Sequence<TopicPartition>) {
         obstacles.withLock { obstacles in
             guard !obstacles.isEmpty else { return }
             obstacles[.consumer] = nil

@@ -11,22 +11,19 @@ struct PartitionPositions: Sendable {
     }
 
     private(set) var positions: [TopicPartition: Position] = [:]
+
     /// Current epochs.
-    private(set) var epochs: [TopicPartition: Int64] = [:]
+    var epochs: [TopicPartition: Int64] { positions.mapValues(\.epoch) }
 
     mutating func take(_ rows: [TakenPartition]) {
         for row in rows {
             let partition = TopicPartition(topic: row.topic, partition: row.partition)
             positions[partition] = Position(epoch: row.epoch, next: row.nextOffset)
-            epochs[partition] = row.epoch
         }
     }
 
     mutating func drop(_ partitions: some Sequence<TopicPartition>) {
-        for partition in partitions {
-            positions[partition] = nil
-            epochs[partition] = nil
-        }
+        for partition in partitions { positions[partition] = nil }
     }
 
     /// The first offset that is still to be applied of the messages received under an epoch; nil for none. Under a newer
@@ -55,8 +52,7 @@ struct PartitionPositions: Sendable {
 
     /// Partitions whose stored position is not this process's, so that another has taken them.
     func fenced(_ advances: [PositionAdvance], stored: [StoredPosition]) -> [TopicPartition] {
-        let stored = Dictionary(
-            stored.map { (TopicPartition(topic: $0.topic, partition: $0.partition), $0) }, uniquingKeysWith: { $1 })
+        let stored = Self.byPartition(stored)
         return advances.compactMap { advance in
             let partition = TopicPartition(topic: advance.topic, partition: advance.partition)
             guard let row = stored[partition], row.epoch == advance.epoch, row.nextOffset == advance.expected else {
@@ -68,11 +64,14 @@ struct PartitionPositions: Sendable {
 
     /// Whether an attempt was committed whose COMMIT was not acknowledged.
     func areApplied(_ advances: [PositionAdvance], stored: [StoredPosition]) -> Bool {
-        let stored = Dictionary(
-            stored.map { (TopicPartition(topic: $0.topic, partition: $0.partition), $0) }, uniquingKeysWith: { $1 })
+        let stored = Self.byPartition(stored)
         return advances.allSatisfy { advance in
             let row = stored[TopicPartition(topic: advance.topic, partition: advance.partition)]
             return row?.epoch == advance.epoch && row?.nextOffset == advance.next
         }
+    }
+
+    private static func byPartition(_ stored: [StoredPosition]) -> [TopicPartition: StoredPosition] {
+        Dictionary(stored.map { (TopicPartition(topic: $0.topic, partition: $0.partition), $0) }) { $1 }
     }
 }

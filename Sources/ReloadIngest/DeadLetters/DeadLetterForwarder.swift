@@ -48,10 +48,8 @@ package final class DeadLetterForwarder: Service {
                 }
                 _ = try await self.signal.wait(past: mark, timeout: self.interval, clock: ContinuousClock())
                 if failures > 0 {
-                    var generator = SystemRandomNumberGenerator()
-                    let delay = Backoff(base: .milliseconds(200), cap: .seconds(10))
-                        .delay(attempt: failures, using: &generator)
-                    try await Task.sleep(for: delay)
+                    let backoff = Backoff(base: .milliseconds(200), cap: .seconds(10))
+                    try await Task.sleep(for: backoff.delay(attempt: failures))
                 }
             }
         }

@@ -261,9 +261,8 @@ package struct DeadLetterReplayer: Sendable {
                 return try await body()
             } catch let error as PostgresError where error.isRetriable && attempt < Self.attempts {
                 attempt += 1
-                var generator = SystemRandomNumberGenerator()
-                try await Task.sleep(
-                    for: Backoff(base: .milliseconds(50), cap: .seconds(2)).delay(attempt: attempt, using: &generator))
+                let backoff = Backoff(base: .milliseconds(50), cap: .seconds(2))
+                try await Task.sleep(for: backoff.delay(attempt: attempt))
             }
         }
     }

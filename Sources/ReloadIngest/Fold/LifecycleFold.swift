@@ -56,10 +56,11 @@ struct LifecycleFold {
         self.directory = directory
         for widget in stored {
             guard let kind = directory.kinds[widget.kindID] else { throw .directoryIsBehind }
-            let record = WidgetRecord(
-                widget: widget.id, user: widget.user, device: widget.device, kind: kind.definition.name,
+            let placement = WidgetPlacement(
+                app: kind.app, widget: widget.id, user: widget.user, device: widget.device, kind: kind.definition.name,
                 family: widget.family, configuration: WidgetConfiguration(storedCanonical: widget.configuration),
-                environment: widget.environment, changedAt: widget.changedAt, removed: widget.timeline == nil)
+                environment: widget.environment)
+            let record = WidgetRecord(placement, changedAt: widget.changedAt, removed: widget.timeline == nil)
             let key = ScopedIdentifier(widget.appID, widget.id)
             widgets[key] = State(record: record, stored: widget)
             move(key, from: nil, to: record)
@@ -215,10 +216,7 @@ extension LifecycleFold {
             }
             var id: TimelineID?
             if !record.removed {
-                let identity = TimelineIdentity(
-                    app: app.name, kind: record.kind, sharing: kind.definition.sharing,
-                    variesBy: kind.definition.variesBy, family: record.family, configuration: record.configuration,
-                    environment: record.environment, user: record.user)
+                let identity = kind.definition.identity(of: record.placement)
                 let shown = identity.id
                 id = shown
                 // Placing has no effect on a timeline that is neither new, orphaned nor asleep.

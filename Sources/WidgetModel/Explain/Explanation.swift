@@ -1,4 +1,4 @@
-/// Why a timeline was or was not reloaded, and when it will be: facts of the store seen through the kind's rules (design,
+/// Explanation of a timeline's last and next reload: facts of the store seen through the kind's rules (design,
 /// section 6, rule 6). Pure: it says what the workers' plan would do, by the same functions.
 package struct Explanation: Hashable, Sendable {
     package enum Status: String, Hashable, CaseIterable, Sendable {
@@ -41,7 +41,7 @@ package struct Explanation: Hashable, Sendable {
         package var left: Int
         /// Spent tokens of the two fifths that may be spent at any time.
         package var spentAtWill: Int
-        /// When there will be one more, if nothing is spent meanwhile; nil when all are there.
+        /// Time of the next token, if nothing is spent meanwhile; nil when all are there.
         package var nextTokenAt: Timestamp?
         /// Developer mode: neither budget nor spacing holds.
         package var isLifted: Bool
@@ -70,7 +70,7 @@ package struct Explanation: Hashable, Sendable {
         return dueAt <= now ? .due : .waiting
     }
 
-    /// Since when its kind's or its app's reloads wait for an operator.
+    /// Time since which its kind's or its app's reloads wait for an operator.
     package var pausedAt: Timestamp? {
         switch (facts.kindPausedAt, facts.appPausedAt) {
         case (let kind?, let app?): min(kind, app)
@@ -84,7 +84,7 @@ package struct Explanation: Hashable, Sendable {
     /// Time at which a budgeted reason may reload it, and the rule that delays it until then.
     package var eligible: (time: Timestamp, rule: ReloadRule) { rules.eligible(state, from: now) }
 
-    /// When it is looked at next; nil while that is not known: only on request, paused, or the sweeper's turn.
+    /// Time of the next look; nil while that is unknown: only on request, paused, or the sweeper's turn.
     package var nextAt: Timestamp? {
         switch status {
         case .due, .leaseEnded: now

@@ -70,16 +70,9 @@ extension ReloadFacts {
     package var isStale: Bool { timeline.pending(kind) != nil }
 
     /// Purpose of its next fetch, as a look takes it.
-    package var need: ReloadNeed {
-        if renderedAt == nil { return .first }
-        switch timeline.pending(kind) {
-        case .forced, .free: return .free
-        case .budgeted: return .budgeted
-        case nil: return .policy
-        }
-    }
+    package var need: ReloadNeed { timeline.need(kind, renderedAt: renderedAt) }
 
-    /// When it is looked at, and has been due since if that is past; nil: only on request.
+    /// Time at which it is looked at, and has been due since if that is past; nil: only on request.
     package var dueAt: Timestamp? {
         timeline.nextLook(kind, at: readAt).map { $0 > readAt ? $0 : min(listedAt, readAt) }
     }

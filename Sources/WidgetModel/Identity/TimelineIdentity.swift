@@ -42,7 +42,7 @@ package struct TimelineIdentity: Hashable, Sendable {
         self.user = user
     }
 
-    /// The first 128 bits of the SHA-256 of the tagged and length-prefixed components.
+    /// Hash of the tagged and length-prefixed components.
     ///
     /// The form is unambiguous: each component is a byte 0 when absent, else a byte 1, its length as four big-endian
     /// bytes, and its UTF-8. It must never change under the same tag, for the ids are stored.
@@ -57,8 +57,7 @@ package struct TimelineIdentity: Hashable, Sendable {
         Self.append(locale, to: &form)
         Self.append(timeZone, to: &form)
         Self.append(user, to: &form)
-        let hash = ContentHash(of: form)
-        return TimelineID(high: hash.high, low: hash.low)
+        return TimelineID(hashOf: form)
     }
 
     private static func append(_ component: String?, to form: inout [UInt8]) {
@@ -72,17 +71,7 @@ package struct TimelineIdentity: Hashable, Sendable {
         form.append(contentsOf: component.utf8)
     }
 
-    package static func == (left: TimelineIdentity, right: TimelineIdentity) -> Bool {
-        Text.equal(left.app, right.app) && Text.equal(left.kind, right.kind) && left.family == right.family
-            && left.configuration == right.configuration && Text.equal(left.locale, right.locale)
-            && Text.equal(left.timeZone, right.timeZone) && Text.equal(left.user, right.user)
-    }
+    package static func == (left: TimelineIdentity, right: TimelineIdentity) -> Bool { left.id == right.id }
 
-    package func hash(into hasher: inout Hasher) {
-        Text.hash(app, into: &hasher)
-        Text.hash(kind, into: &hasher)
-        hasher.combine(family)
-        hasher.combine(configuration)
-        Text.hash(user ?? "", into: &hasher)
-    }
+    package func hash(into hasher: inout Hasher) { hasher.combine(id) }
 }

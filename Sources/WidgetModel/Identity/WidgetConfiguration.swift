@@ -59,7 +59,7 @@ package struct WidgetConfiguration: Hashable, Sendable, CustomStringConvertible 
         self.init(checked: String(decoding: canonical, as: UTF8.self))
     }
 
-    /// Passes over the members and answers how many there are.
+    /// Passes over the members and returns their number.
     private static func checkMembers(_ reader: inout JSONReader) throws(JSONError) -> Int {
         var object = try reader.beginObject()
         while try reader.nextKey(&object) != nil {

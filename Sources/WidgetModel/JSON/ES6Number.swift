@@ -1,53 +1,8 @@
 /// Numbers as ECMAScript's `Number::toString` writes them, which is RFC 8785's form.
 enum ES6Number {
-    /// Decimal digits that every double keeps: two different decimals of so many digits are different doubles.
-    static let safeDigits = 15
-
     /// Appends the canonical form of a checked literal.
-    ///
-    /// A literal of at most 15 significant digits without exponent is already the shortest that names its double, so it
-    /// is copied (less trailing zeros of the fraction); only others are converted.
     static func appendCanonical(literal: ArraySlice<UInt8>, to out: inout [UInt8]) {
-        if let end = shortestEnd(of: literal) {
-            out.append(contentsOf: literal[literal.startIndex..<end])
-            return
-        }
-        let value = Double(String(decoding: literal, as: UTF8.self)) ?? 0
-        append(value, to: &out)
-    }
-
-    /// Where the canonical form ends within the literal, or nil when it has another form.
-    private static func shortestEnd(of literal: ArraySlice<UInt8>) -> Int? {
-        guard literal.count <= safeDigits + 2 else { return nil }
-        var digits = 0
-        var point: Int?
-        var firstSignificant: Int?
-        var lastSignificantOfFraction: Int?
-        for index in literal.indices {
-            let byte = literal[index]
-            switch byte {
-            case UInt8(ascii: "0")...UInt8(ascii: "9"):
-                digits += 1
-                if byte != UInt8(ascii: "0") {
-                    if firstSignificant == nil { firstSignificant = index }
-                    if point != nil { lastSignificantOfFraction = index }
-                }
-            case UInt8(ascii: "."):
-                point = index
-            case UInt8(ascii: "-"):
-                continue
-            default:
-                return nil
-            }
-        }
-        // Zero may be written -0, 0.0, …; below 1e-6 there is an exponent.
-        guard digits <= safeDigits, let firstSignificant else {
-            return literal.count == 1 ? literal.endIndex : nil
-        }
-        guard let point else { return literal.endIndex }
-        guard firstSignificant - point <= 6 else { return nil }
-        guard let lastSignificantOfFraction else { return point }
-        return lastSignificantOfFraction + 1
+        append(Double(String(decoding: literal, as: UTF8.self)) ?? 0, to: &out)
     }
 
     /// Returns true if conversion to a double and back to the canonical form keeps the literal's value.

@@ -1,4 +1,4 @@
-/// Why bytes are not the JSON that was expected, and where.
+/// Error in JSON, with its place.
 package struct JSONError: Error, Hashable, Sendable, CustomStringConvertible {
     package enum Kind: Hashable, Sendable {
         /// Not RFC 8259 JSON.

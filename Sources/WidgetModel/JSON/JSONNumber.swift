@@ -9,7 +9,7 @@ package struct JSONNumber: Hashable, Sendable {
     package init?(_ text: String) {
         let bytes = Array(text.utf8)
         var reader = JSONReader(bytes)
-        guard !bytes.isEmpty, let token = try? reader.scanNumber(), token.range == 0..<bytes.count else { return nil }
+        guard !bytes.isEmpty, let range = try? reader.scanNumber(), range == 0..<bytes.count else { return nil }
         self.text = text
     }
 
@@ -38,12 +38,7 @@ package struct JSONNumber: Hashable, Sendable {
     }
 
     /// The literal that RFC 8785 prescribes: ECMAScript's `Number::toString` of the double.
-    package var canonical: String {
-        var out: [UInt8] = []
-        let bytes = Array(text.utf8)
-        ES6Number.appendCanonical(literal: bytes[...], to: &out)
-        return String(decoding: out, as: UTF8.self)
-    }
+    package var canonical: String { ES6Number.format(double) }
 
     package static func == (left: JSONNumber, right: JSONNumber) -> Bool {
         left.text == right.text || left.double == right.double

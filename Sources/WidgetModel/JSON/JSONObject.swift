@@ -16,7 +16,7 @@ package struct JSONObject: Hashable, Sendable {
         members = []
     }
 
-    /// Of members with the same key the last one counts, in the place of the first.
+    /// Keeps the last of several members with the same key, in the place of the first.
     package init(_ members: [Member]) {
         self.members = []
         self.members.reserveCapacity(members.count)

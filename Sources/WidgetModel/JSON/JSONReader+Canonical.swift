@@ -10,8 +10,8 @@ extension JSONReader {
         case .bool:
             out.append(contentsOf: (try bool() ? "true" : "false").utf8)
         case .number:
-            let token = try scanNumber()
-            ES6Number.appendCanonical(literal: bytes[token.range], to: &out)
+            let number = try scanNumber()
+            ES6Number.appendCanonical(literal: bytes[number], to: &out)
         case .string:
             let token = try scanString()
             append(token, to: &out)
@@ -53,7 +53,7 @@ extension JSONReader {
 
     /// Puts the members that were written last in the order of their keys.
     private func sortMembers(of object: JSONObjectCursor, from firstMember: Int, in out: inout [UInt8]) {
-        let order = keyOrder(of: object)
+        let order = (0..<object.count).sorted { compare(keys[object.firstKey + $0], keys[object.firstKey + $1]) < 0 }
         let start = canonicalMembers[firstMember].lowerBound
         let unsorted = Array(out[start...])
         out.removeLast(out.count - start)
@@ -62,25 +62,6 @@ extension JSONReader {
             let member = canonicalMembers[firstMember + index]
             out.append(contentsOf: unsorted[(member.lowerBound - start)..<(member.upperBound - start)])
         }
-    }
-
-    /// The places of an object's keys in the order of the keys.
-    private func keyOrder(of object: JSONObjectCursor) -> [Int] {
-        guard object.count <= 16 else {
-            return (0..<object.count).sorted { compare(keys[object.firstKey + $0], keys[object.firstKey + $1]) < 0 }
-        }
-        // Few keys are put in order by insertion, without a closure that would hold the reader.
-        var order = Array(0..<object.count)
-        for place in 1..<order.count {
-            let index = order[place]
-            var hole = place
-            while hole > 0, compare(keys[object.firstKey + order[hole - 1]], keys[object.firstKey + index]) > 0 {
-                order[hole] = order[hole - 1]
-                hole -= 1
-            }
-            order[hole] = index
-        }
-        return order
     }
 
     /// Appends bytes of the document as they are; without a slice, which would hold the document.
@@ -98,5 +79,22 @@ extension JSONReader {
         out.append(UInt8(ascii: "\""))
         JSONWriter.appendBody(utf8(of: token), to: &out)
         out.append(UInt8(ascii: "\""))
+    }
+}
+
+/// Checks of canonical JSON text without parsing.
+enum CanonicalJSON {
+    /// Whether a string or key holds U+0000, which PostgreSQL's `jsonb` cannot.
+    static func containsNull(_ canonical: [UInt8]) -> Bool {
+        var index = canonical.startIndex
+        while index < canonical.endIndex {
+            guard canonical[index] == UInt8(ascii: "\\") else {
+                index += 1
+                continue
+            }
+            if canonical[index...].starts(with: "\\u0000".utf8) { return true }
+            index += 2
+        }
+        return false
     }
 }

@@ -23,12 +23,26 @@ extension JSONReader {
             byteOffset: index - document.lowerBound, pointer: pointer(at: index) + "/" + JSONPointer.escape(member))
     }
 
-    /// JSON pointer to the value at an index of the bytes; found by reading again from the origin.
+    /// The value of a required member of an object that has been read.
+    package func require<Value>(
+        _ value: Value?, _ member: String, of object: JSONObjectCursor
+    ) throws(JSONError) -> Value {
+        guard let value else { throw missing(member, inObjectAt: object.start) }
+        return value
+    }
+
+    /// JSON pointer to the value at an index of the bytes, which is the one that is being read or one that holds it.
     package func pointer(at index: Int) -> String {
-        guard let origin, index >= origin.start else {
-            return JSONPointer.locate(index, in: bytes, from: document.lowerBound)
+        frames.prefix { $0.start < index }.reduce(into: root) { pointer, frame in
+            switch frame.place {
+            case .index(let index): pointer += "/\(index)"
+            case .key(let key):
+                var decoded: [UInt8] = []
+                Self.unescape(bytes[key], into: &decoded)
+                pointer += "/" + JSONPointer.foreignToken(String(decoding: decoded, as: UTF8.self))
+            case nil: break
+            }
         }
-        return "\(origin.array)/\(origin.index)" + JSONPointer.locate(index, in: bytes, from: origin.start)
     }
 
     /// An error at the current position: the end, invalid UTF-8, or a byte that does not belong there.

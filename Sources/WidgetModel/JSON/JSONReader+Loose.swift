@@ -45,7 +45,7 @@ extension JSONReader {
         if depth > 0 { throw failure(.syntax, "unexpected end of input", at: end) }
     }
 
-    /// Passes over a string; answers its body. Nil, without moving, when none comes next or it does not end.
+    /// Passes over a string and returns its body. Nil, without moving, if none comes next or it does not end.
     private mutating func looseString() -> Range<Int>? {
         skipWhitespace()
         guard position < end, bytes[position] == UInt8(ascii: "\"") else { return nil }

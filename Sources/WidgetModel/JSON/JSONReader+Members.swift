@@ -64,8 +64,6 @@ extension JSONReader {
 
     /// `{"locale", "timeZone"}`.
     package mutating func environment() throws(JSONError) -> WidgetEnvironment {
-        try expect(.object)
-        let offset = position
         var locale: String?
         var timeZone: String?
         var object = try beginObject()
@@ -78,14 +76,15 @@ extension JSONReader {
                 try skip()
             }
         }
-        guard let locale else { throw missing("locale", inObjectAt: offset) }
-        guard let timeZone else { throw missing("timeZone", inObjectAt: offset) }
+        let (language, zone) = (
+            try require(locale, "locale", of: object), try require(timeZone, "timeZone", of: object)
+        )
         do throws(ModelError) {
-            return try WidgetEnvironment(locale: locale, timeZone: timeZone)
+            return try WidgetEnvironment(locale: language, timeZone: zone)
         } catch {
             throw JSONError(
-                kind: .invalidValue, message: error.message, byteOffset: offset - document.lowerBound,
-                pointer: pointer(at: offset) + error.pointer)
+                kind: .invalidValue, message: error.message, byteOffset: object.start - document.lowerBound,
+                pointer: pointer(at: object.start) + error.pointer)
         }
     }
 }

@@ -1,8 +1,10 @@
-/// How far an object has been read.
+/// Progress through an object.
 package struct JSONObjectCursor: Sendable {
     /// Members begun.
     package fileprivate(set) var count = 0
-    /// Where the object's keys begin in the reader's stack.
+    /// Index of the object's first byte.
+    package let start: Int
+    /// Index of the object's first key in the reader's stack.
     let firstKey: Int
     let firstDecoded: Int
 }
@@ -13,7 +15,7 @@ struct KeySlot: Sendable {
     let count: Int
     /// The first eight bytes of the decoded key, the first one lowest; zero beyond its end. Most keys differ here.
     let prefix: UInt64
-    /// Where the decoded key begins, in the document or in `decodedKeys`.
+    /// Beginning of the decoded key, in the document or in `decodedKeys`.
     let start: Int
     let isDecoded: Bool
     /// Index of the opening quote.
@@ -26,8 +28,9 @@ extension JSONReader {
 
     package mutating func beginObject() throws(JSONError) -> JSONObjectCursor {
         try expect(.object)
+        let start = position
         try descend()
-        return JSONObjectCursor(firstKey: keys.count, firstDecoded: decodedKeys.count)
+        return JSONObjectCursor(start: start, firstKey: keys.count, firstDecoded: decodedKeys.count)
     }
 
     /// Moves to the next member, whose value must then be read or skipped; nil at the end.
@@ -42,16 +45,18 @@ extension JSONReader {
     /// Like `nextKey`, but keeps the keys at the end, for `closeKeys`.
     mutating func nextMember(_ object: inout JSONObjectCursor) throws(JSONError) -> JSONStringToken? {
         if take(UInt8(ascii: "}")) {
-            depth &-= 1
+            frames.removeLast()
             return nil
         }
         if object.count > 0, !take(UInt8(ascii: ",")) { throw unexpected(expected: "',' or '}'") }
+        frames[frames.count - 1].place = nil
         skipWhitespace()
         guard position < end, bytes[position] == UInt8(ascii: "\"") else {
             throw unexpected(expected: object.count > 0 ? "a member name" : "a member name or '}'")
         }
         let token = try scanString()
         try remember(token, of: object)
+        frames[frames.count - 1].place = .key(token.range)
         guard take(UInt8(ascii: ":")) else { throw unexpected(expected: "':'") }
         object.count &+= 1
         return token

@@ -92,7 +92,7 @@ extension JSONReader {
         return end
     }
 
-    /// Checks the escape whose backslash is at `index`; answers where it ends, the other half of a pair included.
+    /// Checks the escape whose backslash is at `index` and returns its end, the other half of a pair included.
     private func escapeEnd(at index: Int) throws(JSONError) -> Int {
         guard index + 1 < end else { throw failure(.syntax, "unterminated string", at: index) }
         switch bytes[index + 1] {

@@ -1,8 +1,7 @@
 /// Reads RFC 8259 JSON from bytes, value by value, without a tree and without copying what is not asked for.
 ///
 /// Everything that is passed over is checked as strictly as what is taken: UTF-8, escapes, surrogates, numbers,
-/// duplicate keys, nesting. The pointer of an error is found by reading the document again, so that good input pays
-/// nothing for it.
+/// duplicate keys, nesting.
 ///
 /// ```swift
 /// var object = try reader.beginObject()
@@ -22,9 +21,10 @@ package struct JSONReader: Sendable {
     let checksNumbers: Bool
     /// Index in `bytes` of the next byte to read.
     package internal(set) var position: Int
-    /// Where pointers of errors are counted from, when it is not the document's beginning.
-    var origin: Origin?
-    var depth = 0
+    /// JSON pointer to the first value that is read.
+    let root: String
+    /// Open arrays and objects, innermost last.
+    var frames: [Frame] = []
     /// Keys so far of all open objects, innermost last.
     var keys: [KeySlot] = []
     /// Decoded keys that had escapes.
@@ -35,14 +35,16 @@ package struct JSONReader: Sendable {
     /// - Parameters:
     ///   - bytes: shared, never copied.
     ///   - range: where the document lies in `bytes`; all of them when nil. It is cut to what there is.
-    ///   - index: of a value of the document to begin with; the document's own when nil.
+    ///   - index: index of a value of the document to begin with; the document's own when nil.
+    ///   - root: JSON pointer to that value.
     ///   - checksNumbers: false for a document whose numbers are not used.
     package init(
-        _ bytes: [UInt8], in range: Range<Int>? = nil, startingAt index: Int? = nil,
+        _ bytes: [UInt8], in range: Range<Int>? = nil, startingAt index: Int? = nil, root: String = "",
         maximumDepth: Int = defaultMaximumDepth, checksNumbers: Bool = true
     ) {
         self.bytes = bytes
         self.checksNumbers = checksNumbers
+        self.root = root
         let document = range?.clamped(to: 0..<bytes.count) ?? 0..<bytes.count
         self.document = document
         self.maximumDepth = maximumDepth
@@ -129,14 +131,14 @@ package struct JSONReader: Sendable {
 
     package mutating func number() throws(JSONError) -> JSONNumber {
         try expect(.number)
-        let token = try scanNumber()
-        return JSONNumber(checked: String(decoding: bytes[token.range], as: UTF8.self))
+        let number = try scanNumber()
+        return JSONNumber(checked: String(decoding: bytes[number], as: UTF8.self))
     }
 
     package mutating func double() throws(JSONError) -> Double {
         try expect(.number)
-        let token = try scanNumber()
-        return value(of: token)
+        let number = try scanNumber()
+        return value(of: number)
     }
 
     mutating func literal(_ text: StaticString) throws(JSONError) {
@@ -163,26 +165,27 @@ package struct JSONReader: Sendable {
     /// Moves to the next element, which must then be read or skipped; false at the end.
     package mutating func nextElement(_ array: inout JSONArrayCursor) throws(JSONError) -> Bool {
         if take(UInt8(ascii: "]")) {
-            depth &-= 1
+            frames.removeLast()
             return false
         }
         if array.count > 0, !take(UInt8(ascii: ",")) { throw unexpected(expected: "',' or ']'") }
+        frames[frames.count - 1].place = .index(array.count)
         array.count &+= 1
         return true
     }
 
     /// Opens the array or object that comes next.
     mutating func descend() throws(JSONError) {
-        guard depth < maximumDepth else {
+        guard frames.count < maximumDepth else {
             throw failure(.tooDeep, "nested deeper than \(maximumDepth) levels", at: position)
         }
-        depth &+= 1
+        frames.append(Frame(start: position))
         position &+= 1
     }
 
     // MARK: Skipping
 
-    /// Checks the next value and passes over it; answers where it lies in the bytes.
+    /// Checks the next value, passes over it, and returns its place in the bytes.
     @discardableResult
     package mutating func skip() throws(JSONError) -> Range<Int> {
         let kind = try peek()
@@ -202,19 +205,24 @@ package struct JSONReader: Sendable {
         return start..<position
     }
 
-    /// An element of an array of the document, named without being written out.
-    struct Origin: Sendable {
-        /// Where the element begins in the bytes.
+    /// An open array or object.
+    struct Frame: Sendable {
+        enum Place {
+            case index(Int)
+            /// The body of the member's key.
+            case key(Range<Int>)
+        }
+
+        /// Index of its first byte.
         let start: Int
-        /// JSON pointer to the array.
-        let array: String
-        let index: Int
+        /// The element or member that is being read; nil before there is one.
+        var place: Place?
     }
 
-    /// A place to come back to.
+    /// A state of the reader to return to.
     package struct Checkpoint: Sendable {
         let position: Int
-        let depth: Int
+        let frames: Int
         let keys: Int
         let decodedKeys: Int
         let canonicalMembers: Int
@@ -222,21 +230,21 @@ package struct JSONReader: Sendable {
 
     package var checkpoint: Checkpoint {
         Checkpoint(
-            position: position, depth: depth, keys: keys.count, decodedKeys: decodedKeys.count,
+            position: position, frames: frames.count, keys: keys.count, decodedKeys: decodedKeys.count,
             canonicalMembers: canonicalMembers.count)
     }
 
     /// Goes back to a checkpoint of this reader, as if nothing had been read since.
     package mutating func rewind(to checkpoint: Checkpoint) {
         position = checkpoint.position
-        depth = checkpoint.depth
+        frames.removeLast(frames.count - checkpoint.frames)
         keys.removeLast(keys.count - checkpoint.keys)
         decodedKeys.removeLast(decodedKeys.count - checkpoint.decodedKeys)
         canonicalMembers.removeLast(canonicalMembers.count - checkpoint.canonicalMembers)
     }
 }
 
-/// How far an array has been read.
+/// Progress through an array.
 package struct JSONArrayCursor: Sendable {
     /// Elements begun.
     package fileprivate(set) var count = 0

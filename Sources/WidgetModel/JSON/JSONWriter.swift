@@ -45,10 +45,88 @@ package enum JSONWriter {
     }
 }
 
+/// Writes one JSON object, member by member.
+package struct JSONObjectWriter {
+    private var bytes: [UInt8] = []
+
+    /// - Parameter capacity: expected number of bytes.
+    package init(capacity: Int = 256) {
+        bytes.reserveCapacity(capacity)
+        bytes.append(UInt8(ascii: "{"))
+    }
+
+    /// Appends a string; nil is left out.
+    package mutating func append(_ key: StaticString, _ text: String?) {
+        guard let text else { return }
+        appendKey(key)
+        JSONWriter.append(text, to: &bytes)
+    }
+
+    /// Appends an integer; nil is left out.
+    package mutating func append(_ key: StaticString, _ number: Int64?) {
+        if let number { append(key, json: String(number).utf8) }
+    }
+
+    /// Appends a value that is JSON already.
+    package mutating func append(_ key: StaticString, json value: some Sequence<UInt8>) {
+        appendKey(key)
+        bytes.append(contentsOf: value)
+    }
+
+    /// Appends the members of an object that is JSON already, without white space.
+    package mutating func appendMembers(of object: [UInt8]) {
+        guard object.count > 2 else { return }
+        appendSeparator()
+        bytes.append(contentsOf: object[1..<(object.count - 1)])
+    }
+
+    /// The object.
+    package consuming func finish() -> [UInt8] {
+        bytes.append(UInt8(ascii: "}"))
+        return bytes
+    }
+
+    private mutating func appendKey(_ key: StaticString) {
+        appendSeparator()
+        bytes.append(UInt8(ascii: "\""))
+        bytes.append(contentsOf: UnsafeBufferPointer(start: key.utf8Start, count: key.utf8CodeUnitCount))
+        bytes.append(contentsOf: "\":".utf8)
+    }
+
+    private mutating func appendSeparator() {
+        if bytes.count > 1 { bytes.append(UInt8(ascii: ",")) }
+    }
+}
+
 extension JSONValue {
     /// Appends the document without white space, members in their order and numbers as they were written.
     package func write(to out: inout [UInt8]) {
-        write(to: &out, canonical: false)
+        switch self {
+        case .null:
+            out.append(contentsOf: "null".utf8)
+        case .bool(let value):
+            out.append(contentsOf: (value ? "true" : "false").utf8)
+        case .number(let number):
+            out.append(contentsOf: number.text.utf8)
+        case .string(let text):
+            JSONWriter.append(text, to: &out)
+        case .array(let elements):
+            out.append(UInt8(ascii: "["))
+            for index in elements.indices {
+                if index > 0 { out.append(UInt8(ascii: ",")) }
+                elements[index].write(to: &out)
+            }
+            out.append(UInt8(ascii: "]"))
+        case .object(let object):
+            out.append(UInt8(ascii: "{"))
+            for (index, member) in object.members.enumerated() {
+                if index > 0 { out.append(UInt8(ascii: ",")) }
+                JSONWriter.append(member.key, to: &out)
+                out.append(UInt8(ascii: ":"))
+                member.value.write(to: &out)
+            }
+            out.append(UInt8(ascii: "}"))
+        }
     }
 
     /// The document without white space, as bytes.
@@ -59,47 +137,14 @@ extension JSONValue {
     }
 
     /// The RFC 8785 form: members sorted by UTF-16 code units, numbers as ECMAScript writes them.
-    package var canonical: String {
-        String(decoding: canonicalBytes, as: UTF8.self)
-    }
+    package var canonical: String { String(decoding: canonicalBytes, as: UTF8.self) }
 
     /// The RFC 8785 form as bytes.
     package var canonicalBytes: [UInt8] {
         var out: [UInt8] = []
-        write(to: &out, canonical: true)
+        var reader = JSONReader(encoded, maximumDepth: .max, checksNumbers: false)
+        // A tree is always well-formed.
+        try? reader.canonicalize(into: &out)
         return out
-    }
-
-    func write(to out: inout [UInt8], canonical: Bool) {
-        switch self {
-        case .null:
-            out.append(contentsOf: "null".utf8)
-        case .bool(let value):
-            out.append(contentsOf: (value ? "true" : "false").utf8)
-        case .number(let number):
-            out.append(contentsOf: (canonical ? number.canonical : number.text).utf8)
-        case .string(let text):
-            JSONWriter.append(text, to: &out)
-        case .array(let elements):
-            out.append(UInt8(ascii: "["))
-            for index in elements.indices {
-                if index > 0 { out.append(UInt8(ascii: ",")) }
-                elements[index].write(to: &out, canonical: canonical)
-            }
-            out.append(UInt8(ascii: "]"))
-        case .object(let object):
-            let members =
-                canonical
-                ? object.members.sorted { UTF16Order.compare(Array($0.key.utf8), Array($1.key.utf8)) < 0 }
-                : object.members
-            out.append(UInt8(ascii: "{"))
-            for index in members.indices {
-                if index > 0 { out.append(UInt8(ascii: ",")) }
-                JSONWriter.append(members[index].key, to: &out)
-                out.append(UInt8(ascii: ":"))
-                members[index].value.write(to: &out, canonical: canonical)
-            }
-            out.append(UInt8(ascii: "}"))
-        }
     }
 }

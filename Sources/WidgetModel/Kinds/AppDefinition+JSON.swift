@@ -5,11 +5,7 @@ extension AppDefinition {
     /// Reads a document of a manifest, `{"app", "developerMode"?, "provider"?, "signingSecret"?, "kinds": […]}`, and
     /// reports everything that is wrong with it but the signing secret, which is the caller's.
     package static func validate(manifest json: JSONValue) -> Result<AppDefinition, ModelErrors> {
-        var errors: [ModelError] = []
-        let definition = read(json, &errors)
-        if let errors = ModelErrors(errors) { return .failure(errors) }
-        guard let definition else { return .failure(.unreadable(at: "")) }
-        return .success(definition)
+        ModelErrors.result { errors in read(json, &errors) }
     }
 
     /// Whether a text can be an app's name: letters, digits, `-`, `_`, and dots between them.

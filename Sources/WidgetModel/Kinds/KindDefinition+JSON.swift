@@ -59,11 +59,7 @@ extension KindDefinition {
     ///
     /// - Parameter pointer: place of the definition in its document.
     package static func validate(_ json: JSONValue, at pointer: String = "") -> Result<KindDefinition, ModelErrors> {
-        var errors: [ModelError] = []
-        let definition = read(json, at: pointer, .request, &errors)
-        if let errors = ModelErrors(errors) { return .failure(errors) }
-        guard let definition else { return .failure(.unreadable(at: pointer)) }
-        return .success(definition)
+        ModelErrors.result(at: pointer) { errors in read(json, at: pointer, .request, &errors) }
     }
 
     /// Nil only when there are errors.
@@ -148,13 +144,14 @@ extension KindDefinition {
 }
 
 extension ModelErrors {
-    /// For a document that gave neither a value nor an error.
-    static func unreadable(at pointer: String) -> ModelErrors {
-        ModelErrors(ModelError(message: "unreadable", pointer: pointer))
-    }
-
-    /// One error.
-    init(_ error: ModelError) {
-        errors = [error]
+    /// The value that `read` returns, unless it appends errors.
+    static func result<Value>(
+        at pointer: String = "", _ read: (inout [ModelError]) -> Value?
+    ) -> Result<Value, ModelErrors> {
+        var errors: [ModelError] = []
+        let value = read(&errors)
+        if value == nil, errors.isEmpty { errors.append(ModelError(message: "unreadable", pointer: pointer)) }
+        if let value, errors.isEmpty { return .success(value) }
+        return .failure(ModelErrors(errors))
     }
 }

@@ -1,4 +1,4 @@
-/// How many budgeted reloads a day a timeline gets, by how often its widgets are viewed.
+/// Bounds of the budgeted reloads a day of a timeline, whose number depends on the views of its widgets.
 package struct DailyBudget: Hashable, Sendable {
     package var minimum: Int
     package var maximum: Int
@@ -25,7 +25,7 @@ package struct KindDefinition: Hashable, Sendable {
     package var providerURL: String
     /// The most timelines of one request, 1 to 1000.
     package var maxBatch: Int
-    /// Of one request, 100 ms to 120 s.
+    /// Timeout of a request, 100 ms to 120 s.
     package var timeout: Duration
     /// Least time between two reloads of a timeline for budgeted reasons.
     package var minimumSpacing: Duration
@@ -98,7 +98,7 @@ package struct AppDefinition: Hashable, Sendable {
     package var name: String
     /// Lifts budgets and spacing.
     package var developerMode: Bool
-    /// Of different names.
+    /// The kinds, whose names differ.
     package var kinds: [KindDefinition]
 
     package init(name: String, developerMode: Bool = false, kinds: [KindDefinition]) {

@@ -149,7 +149,7 @@ struct MemberChecker {
         return elements
     }
 
-    /// One of some names.
+    /// A name out of a list.
     mutating func choice<Value>(_ key: String, among names: [String], _ convert: (String) -> Value?) -> Value? {
         guard let value = optional(key) else { return nil }
         guard case .string(let text) = value, let choice = convert(text) else {

@@ -23,7 +23,7 @@ package enum WidgetChange: Hashable, Sendable {
     }
 }
 
-/// Why a change had no effect.
+/// Reason why a change had no effect.
 package enum WidgetIgnoredReason: String, CaseIterable, Hashable, Sendable {
     /// A newer change of the widget has been applied.
     case older = "outdated"

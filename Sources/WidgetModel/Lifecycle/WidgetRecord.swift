@@ -1,4 +1,4 @@
-/// One placement on one device of one user, as an event announces it.
+/// A placement of a widget on a device of a user, as an event announces it.
 package struct WidgetPlacement: Hashable, Sendable {
     package var app: String
     package var widget: String
@@ -25,56 +25,41 @@ package struct WidgetPlacement: Hashable, Sendable {
 }
 
 /// State of a widget of an app; a removed one stays as the tombstone that older events must not override.
+@dynamicMemberLookup
 package struct WidgetRecord: Hashable, Sendable {
-    package var widget: String
-    package var user: String
-    package var device: String
-    package var kind: String
-    package var family: WidgetFamily
-    package var configuration: WidgetConfiguration
-    package var environment: WidgetEnvironment
+    package var placement: WidgetPlacement
     /// Time of the latest change applied.
     package var changedAt: Timestamp
     package var removed: Bool
 
-    package init(
-        widget: String, user: String, device: String, kind: String, family: WidgetFamily,
-        configuration: WidgetConfiguration, environment: WidgetEnvironment, changedAt: Timestamp, removed: Bool = false
-    ) {
-        self.widget = widget
-        self.user = user
-        self.device = device
-        self.kind = kind
-        self.family = family
-        self.configuration = configuration
-        self.environment = environment
+    package init(_ placement: WidgetPlacement, changedAt: Timestamp, removed: Bool = false) {
+        self.placement = placement
         self.changedAt = changedAt
         self.removed = removed
-    }
-
-    package init(_ placement: WidgetPlacement, changedAt: Timestamp) {
-        self.init(
-            widget: placement.widget, user: placement.user, device: placement.device, kind: placement.kind,
-            family: placement.family, configuration: placement.configuration, environment: placement.environment,
-            changedAt: changedAt)
     }
 
     /// The tombstone of a widget that was removed before it was placed.
     ///
     /// - Parameter user: the user whose widget alone was to be removed; empty for any.
     package init(unplaced widget: String, user: String, changedAt: Timestamp) {
-        self.init(
-            widget: widget, user: user, device: "", kind: "", family: .systemSmall, configuration: .empty,
-            environment: WidgetEnvironment(storedLocale: "", timeZone: ""), changedAt: changedAt, removed: true)
+        let placement = WidgetPlacement(
+            app: "", widget: widget, user: user, device: "", kind: "", family: .systemSmall,
+            environment: WidgetEnvironment(storedLocale: "", timeZone: ""))
+        self.init(placement, changedAt: changedAt, removed: true)
+    }
+
+    package subscript<Value>(dynamicMember path: WritableKeyPath<WidgetPlacement, Value>) -> Value {
+        get { placement[keyPath: path] }
+        set { placement[keyPath: path] = newValue }
     }
 
     /// Whether the record is the tombstone of a widget that was removed before it was placed: such a record has no device.
-    package var isUnplaced: Bool { device.isEmpty }
+    package var isUnplaced: Bool { placement.device.isEmpty }
 
     /// Whether two records show the same timeline to the same person on the same device.
     func showsSame(as other: WidgetRecord) -> Bool {
-        removed == other.removed && Text.equal(user, other.user) && Text.equal(device, other.device)
-            && Text.equal(kind, other.kind) && family == other.family && configuration == other.configuration
-            && environment == other.environment
+        removed == other.removed && Text.equal(self.user, other.user) && Text.equal(self.device, other.device)
+            && Text.equal(self.kind, other.kind) && self.family == other.family
+            && self.configuration == other.configuration && self.environment == other.environment
     }
 }

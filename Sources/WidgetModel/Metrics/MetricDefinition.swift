@@ -5,7 +5,7 @@ package struct MetricDefinition: Hashable, Sendable {
         case counter
         /// As it is now.
         case gauge
-        /// How many values were at most as large as each of these bounds; the bounds ascend.
+        /// Numbers of values up to each of these bounds; the bounds ascend.
         case histogram([Double])
 
         package var name: String {

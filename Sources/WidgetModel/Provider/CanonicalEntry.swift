@@ -2,9 +2,9 @@
 /// duration of zero left out.
 struct CanonicalEntry {
     let date: Timestamp
-    /// Where the entry lies in the buffer.
+    /// Place of the entry in the buffer.
     let range: Range<Int>
-    /// Where its content ends, which begins after ``start``.
+    /// End of its content, which begins after ``start``.
     let contentEnd: Int
 
     /// Beginning of every canonical entry.
@@ -14,8 +14,6 @@ struct CanonicalEntry {
 
     /// Reads the next value as an entry and appends its canonical form.
     init(from reader: inout JSONReader, into buffer: inout [UInt8]) throws(JSONError) {
-        try reader.expect(.object)
-        let offset = reader.position
         let start = buffer.count
         buffer.append(contentsOf: Self.start)
         var contentEnd: Int?
@@ -43,8 +41,8 @@ struct CanonicalEntry {
                 try reader.skip()
             }
         }
-        guard let date, let dateText else { throw reader.missing("date", inObjectAt: offset) }
-        guard let contentEnd else { throw reader.missing("content", inObjectAt: offset) }
+        guard let date, let dateText else { throw reader.missing("date", inObjectAt: object.start) }
+        guard let contentEnd else { throw reader.missing("content", inObjectAt: object.start) }
         Self.appendRest(
             date: date, dateText: dateText, relevance: relevance, url: url, reader: &reader, to: &buffer)
         self.date = date
@@ -108,14 +106,12 @@ struct CanonicalEntry {
         var duration: Range<Int>?
 
         init(from reader: inout JSONReader) throws(JSONError) {
-            try reader.expect(.object)
-            let offset = reader.position
             var score: Range<Int>?
             var object = try reader.beginObject()
             while let key = try reader.nextKey(&object) {
                 if reader.matches(key, "score") {
                     try reader.expect(.number)
-                    score = try reader.scanNumber().range
+                    score = try reader.scanNumber()
                 } else if reader.matches(key, "duration") {
                     guard try !reader.takeNull() else { continue }
                     let seconds = try reader.seconds()
@@ -124,8 +120,7 @@ struct CanonicalEntry {
                     try reader.skip()
                 }
             }
-            guard let score else { throw reader.missing("score", inObjectAt: offset) }
-            self.score = score
+            self.score = try reader.require(score, "score", of: object)
         }
     }
 

@@ -15,24 +15,11 @@ package struct PlaceholderIdentity: Hashable, Sendable {
 
     /// Names it in a request and its answer, in the form of a timeline's id; the same at each time.
     package var id: TimelineID {
-        var form: [UInt8] = []
-        JSONValue.array([
+        let form: JSONValue = [
             "freshet.placeholder.v1", .string(kind), .string(family.name), .string(locale),
             timeZone.map { .string($0) } ?? .null,
-        ]).write(to: &form, canonical: true)
-        let hash = ContentHash(of: form)
-        return TimelineID(high: hash.high, low: hash.low)
-    }
-
-    package static func == (left: PlaceholderIdentity, right: PlaceholderIdentity) -> Bool {
-        Text.equal(left.kind, right.kind) && left.family == right.family && Text.equal(left.locale, right.locale)
-            && Text.equal(left.timeZone, right.timeZone)
-    }
-
-    package func hash(into hasher: inout Hasher) {
-        Text.hash(kind, into: &hasher)
-        hasher.combine(family)
-        Text.hash(locale, into: &hasher)
+        ]
+        return TimelineID(hashOf: form.canonicalBytes)
     }
 }
 
@@ -49,15 +36,13 @@ package struct PlaceholderRequest: Sendable {
 
     package func encode() -> [UInt8] {
         let requests = items.map { item -> JSONValue in
-            var environment = JSONObject()
-            environment["locale"] = .string(item.locale)
-            if let timeZone = item.timeZone { environment["timeZone"] = .string(timeZone) }
+            var environment: JSONObject = ["locale": .string(item.locale)]
+            environment["timeZone"] = item.timeZone.map { .string($0) }
             return [
                 "id": .string(item.id.description), "family": .string(item.family.name),
                 "environment": .object(environment),
             ]
         }
-        let body: JSONValue = ["kind": .string(kind), "requests": .array(requests)]
-        return body.encoded
+        return JSONValue.object(["kind": .string(kind), "requests": .array(requests)]).encoded
     }
 }

@@ -65,12 +65,9 @@ package struct ProviderAnswer<Value: Hashable & Sendable>: Sendable {
         places = Dictionary(zip(requested, 0...)) { first, _ in first }
         outcomes = Array(repeating: .missing, count: requested.count)
         var reader = JSONReader(bytes)
-        try reader.expect(.object)
-        let offset = reader.position
         var hasList = false
-        var object = try reader.beginObject()
         var parser = parser
-        let pointer = "/\(list)"
+        var object = try reader.beginObject()
         while let key = try reader.nextKey(&object) {
             guard reader.matches(key, list) else {
                 try reader.skip()
@@ -80,14 +77,11 @@ package struct ProviderAnswer<Value: Hashable & Sendable>: Sendable {
             var array = try reader.beginArray()
             while try reader.nextElement(&array) {
                 _ = try reader.peek()
-                // So that many bad elements do not cost a reading of all before them each.
-                reader.origin = .init(start: reader.position, array: pointer, index: array.index)
                 try readElement(from: &reader, with: &parser)
             }
-            reader.origin = nil
         }
         try reader.finish()
-        guard hasList else { throw reader.missing("\(list)", inObjectAt: offset) }
+        guard hasList else { throw reader.missing("\(list)", inObjectAt: object.start) }
     }
 
     private mutating func readElement<Parser: ElementParser>(
@@ -128,8 +122,6 @@ package struct ProviderAnswer<Value: Hashable & Sendable>: Sendable {
     private func element<Parser: ElementParser>(
         from reader: inout JSONReader, with parser: inout Parser
     ) throws(JSONError) -> (id: ArraySlice<UInt8>?, outcome: ElementOutcome<Value>) where Parser.Value == Value {
-        try reader.expect(.object)
-        let offset = reader.position
         var id: ArraySlice<UInt8>?
         var hasValue = false
         var failure: ElementOutcome<Value>?
@@ -149,12 +141,12 @@ package struct ProviderAnswer<Value: Hashable & Sendable>: Sendable {
         }
         if let failure {
             guard !hasValue else {
-                throw reader.failure(.invalidValue, "has both \(parser.valueMember) and an error", at: offset)
+                throw reader.failure(.invalidValue, "has both \(parser.valueMember) and an error", at: object.start)
             }
             return (id, failure)
         }
-        guard hasValue else { throw reader.missing("\(parser.valueMember)", inObjectAt: offset) }
-        return (id, .value(try parser.finish(place: place(of: id), &reader, at: offset)))
+        guard hasValue else { throw reader.missing("\(parser.valueMember)", inObjectAt: object.start) }
+        return (id, .value(try parser.finish(place: place(of: id), &reader, at: object.start)))
     }
 }
 
@@ -162,8 +154,6 @@ extension JSONReader {
     /// A provider's error for one element: `{"code", "message", "retryAfter"?}`.
     fileprivate mutating func elementError() throws(JSONError) -> (code: String, message: String, retryAfter: Duration?)
     {
-        try expect(.object)
-        let offset = position
         var code: String?
         var message: String?
         var retryAfter: Duration?
@@ -181,20 +171,18 @@ extension JSONReader {
                 try skip()
             }
         }
-        guard let code else { throw missing("code", inObjectAt: offset) }
-        guard let message else { throw missing("message", inObjectAt: offset) }
-        return (code, message, retryAfter)
+        return (try require(code, "code", of: object), try require(message, "message", of: object), retryAfter)
     }
 
     /// A number of seconds, not negative, and its place in the bytes.
     mutating func seconds() throws(JSONError) -> (value: Double, literal: Range<Int>) {
         try expect(.number)
-        let token = try scanNumber()
-        let value = value(of: token)
+        let literal = try scanNumber()
+        let value = value(of: literal)
         guard value >= 0 else {
             throw failure(
-                .invalidValue, "expected seconds from 0, found a negative number", at: token.range.lowerBound)
+                .invalidValue, "expected seconds from 0, found a negative number", at: literal.lowerBound)
         }
-        return (value, token.range)
+        return (value, literal)
     }
 }

@@ -2,7 +2,7 @@
 package enum ProviderEndpoint: String, CaseIterable, Hashable, Sendable {
     /// Whole timelines.
     case timelines
-    /// One entry each, as fast as possible, for what has no timeline yet.
+    /// An entry for each timeline without content, as fast as possible.
     case snapshot
     /// Content without user data for widgets that have no other.
     case placeholder

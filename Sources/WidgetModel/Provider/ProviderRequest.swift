@@ -32,31 +32,18 @@ package struct ProviderRequest: Sendable {
 
     private static func append(_ item: Item, to out: inout [UInt8]) {
         let identity = item.identity
-        out.append(contentsOf: "{\"id\":\"".utf8)
-        out.append(contentsOf: item.id.description.utf8)
-        out.append(contentsOf: "\",\"kind\":".utf8)
-        JSONWriter.append(identity.kind, to: &out)
-        out.append(contentsOf: ",\"configuration\":".utf8)
-        out.append(contentsOf: identity.configuration.canonical.utf8)
-        if let family = identity.family {
-            out.append(contentsOf: ",\"family\":\"".utf8)
-            out.append(contentsOf: family.name.utf8)
-            out.append(UInt8(ascii: "\""))
+        var members = JSONObjectWriter()
+        members.append("id", item.id.description)
+        members.append("kind", identity.kind)
+        members.append("configuration", json: identity.configuration.canonical.utf8)
+        members.append("family", identity.family?.name)
+        if identity.locale != nil || identity.timeZone != nil {
+            var environment = JSONObjectWriter()
+            environment.append("locale", identity.locale)
+            environment.append("timeZone", identity.timeZone)
+            members.append("environment", json: environment.finish())
         }
-        var separator = ",\"environment\":{"
-        for (name, value) in [("locale", identity.locale), ("timeZone", identity.timeZone)] {
-            guard let value else { continue }
-            out.append(contentsOf: separator.utf8)
-            JSONWriter.append(name, to: &out)
-            out.append(UInt8(ascii: ":"))
-            JSONWriter.append(value, to: &out)
-            separator = ","
-        }
-        if separator == "," { out.append(UInt8(ascii: "}")) }
-        if let user = identity.user {
-            out.append(contentsOf: ",\"user\":".utf8)
-            JSONWriter.append(user, to: &out)
-        }
-        out.append(UInt8(ascii: "}"))
+        members.append("user", identity.user)
+        out.append(contentsOf: members.finish())
     }
 }

@@ -1,4 +1,4 @@
-/// Audience of a reload request. Compared by bytes.
+/// Audience of a reload request.
 package enum Audience: Hashable, Sendable {
     case user(String)
     case device(String)
@@ -22,35 +22,9 @@ package enum Audience: Hashable, Sendable {
         case .everyone: "everyone"
         }
     }
-
-    package static func == (left: Audience, right: Audience) -> Bool {
-        switch (left, right) {
-        case (.user(let left), .user(let right)), (.device(let left), .device(let right)),
-            (.widget(let left), .widget(let right)):
-            Text.equal(left, right)
-        case (.everyone, .everyone): true
-        default: false
-        }
-    }
-
-    package func hash(into hasher: inout Hasher) {
-        switch self {
-        case .user(let id):
-            hasher.combine(0)
-            Text.hash(id, into: &hasher)
-        case .device(let id):
-            hasher.combine(1)
-            Text.hash(id, into: &hasher)
-        case .widget(let id):
-            hasher.combine(2)
-            Text.hash(id, into: &hasher)
-        case .everyone:
-            hasher.combine(3)
-        }
-    }
 }
 
-/// Which kinds of an app a reload request is for.
+/// The kinds of an app that a reload request is for.
 package enum KindScope: Hashable, Sendable {
     case all
     /// Not empty, unique, in byte order. Make it with `init(names:)`.

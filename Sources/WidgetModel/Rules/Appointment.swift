@@ -34,12 +34,12 @@ package struct TimelineState: Hashable, Sendable {
     package var forcedRequested: Int64
     /// The kind's generation at the last render.
     package var generation: Int64
-    /// When spacing and budget allow budgeted work, and free work.
+    /// Times from which spacing and budget allow budgeted work, and free work.
     package var eligibleAt: Timestamp
     package var freeAt: Timestamp
     /// End of the back-off after a failure.
     package var retryAt: Timestamp
-    /// When the policy asks for the next reload; `distantFuture`: never.
+    /// Time of the next reload by policy; `distantFuture`: never.
     package var policyAt: Timestamp
     /// Nobody looks at it: the policy does not count.
     package var isAsleep: Bool
@@ -72,7 +72,19 @@ package struct TimelineState: Hashable, Sendable {
         return requested > rendered || kind.isAhead(of: generation) ? .budgeted : nil
     }
 
-    /// When the timeline must be looked at (rule 1 of the lists), not before `now`; nil: there is nothing to do.
+    /// Purpose of the next fetch.
+    ///
+    /// - Parameter renderedAt: time of the last render; nil for none.
+    package func need(_ kind: KindGenerations, renderedAt: Timestamp?) -> ReloadNeed {
+        guard renderedAt != nil else { return .first }
+        return switch pending(kind) {
+        case .forced, .free: .free
+        case .budgeted: .budgeted
+        case nil: .policy
+        }
+    }
+
+    /// Time at which the timeline must be looked at (rule 1 of the lists), not before `now`; nil: there is nothing to do.
     ///
     /// The SQL function `next_look` is this function; a test compares the two on random rows.
     package func nextLook(_ kind: KindGenerations, at now: Timestamp) -> Timestamp? {
@@ -151,13 +163,7 @@ extension ReloadRules {
         }
         guard let next = state.nextLook(kind, at: now), next <= now else { return .nothing }
         var facts = facts
-        facts.need =
-            switch state.pending(kind) {
-            case _ where facts.renderedAt == nil: .first
-            case .forced, .free: .free
-            case .budgeted: .budgeted
-            case nil: .policy
-            }
+        facts.need = state.need(kind, renderedAt: facts.renderedAt)
         switch plan(facts, at: now) {
         case .reload(let rule, let ledger): return .fetch(rule: rule, ledger: ledger)
         case .sleep: return .sleep

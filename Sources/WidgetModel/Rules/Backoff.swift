@@ -23,4 +23,9 @@ package struct Backoff: Hashable, Sendable {
     package func delay(attempt: Int, using generator: inout some RandomNumberGenerator) -> Duration {
         .microseconds(Int64.random(in: 0...bound(attempt: attempt).wholeMicroseconds, using: &generator))
     }
+
+    package func delay(attempt: Int) -> Duration {
+        var generator = SystemRandomNumberGenerator()
+        return delay(attempt: attempt, using: &generator)
+    }
 }

@@ -11,9 +11,9 @@ package struct BudgetLedger: Hashable, Sendable {
     /// Tokens spent at will are counted by the ten minutes in which they were spent, and come back when 24 hours have
     /// passed since the end of these. Ten minutes late is less than a reload a day of any budget up to 360.
     private static let slotMicroseconds: Int64 = 600_000_000
-    /// How many slots after that of its spending a token is back.
+    /// Number of slots after which a spent token is back.
     private static let slots: Int64 = 145
-    /// Of tokens within a slot; more than any budget has.
+    /// Most tokens within a slot; more than any budget has.
     private static let mostInSlot = 1 << 28 - 1
 
     /// Tokens spent at will within one slot.
@@ -24,7 +24,7 @@ package struct BudgetLedger: Hashable, Sendable {
         var count: Int
     }
 
-    /// When the last one of the evenly coming tokens was spent; nil before the first reload.
+    /// Time at which the last of the evenly coming tokens was spent; nil before the first reload.
     package private(set) var lastPaced: Timestamp?
     /// The latest first; only what was not back at the time of the last reload.
     private var spendings: [Spending] = []
@@ -40,7 +40,7 @@ package struct BudgetLedger: Hashable, Sendable {
         return 2 * fifths + 2 * rest / 5
     }
 
-    /// How long after the last one the next evenly coming token is there. In whole microseconds, as all times are,
+    /// Interval between two evenly coming tokens. In whole microseconds, as all times are,
     /// rounded up: a microsecond less would be one reload too many within 24 hours.
     package static func pace(of budget: Int) -> Duration {
         let shares = Int64(max(1, budget - atWill(of: budget)))
@@ -81,7 +81,7 @@ package struct BudgetLedger: Hashable, Sendable {
         return paced
     }
 
-    /// When there are more tokens than at a time, if nothing is spent meanwhile; nil when all are there.
+    /// Time at which there are more tokens than at `time`, if nothing is spent meanwhile; nil when all are there.
     package func nextToken(of budget: Int, after time: Timestamp) -> Timestamp? {
         var next = isPaced(budget, at: time) ? nil : lastPaced.map { $0 + Self.pace(of: budget) }
         let bySlot = spentBySlot(at: time)
@@ -98,7 +98,7 @@ package struct BudgetLedger: Hashable, Sendable {
 
     // MARK: Spending
 
-    /// Spends a token at a time; answers which rule covered it.
+    /// Spends a token at a time and returns the rule that covered it.
     ///
     /// It does not ask whether there is one: a fetch that was allowed is paid for, whatever has changed since.
     @discardableResult
@@ -123,7 +123,7 @@ package struct BudgetLedger: Hashable, Sendable {
         return remainder < 0 ? quotient - 1 : quotient
     }
 
-    /// When what was spent in a slot is back.
+    /// Time at which the tokens spent in a slot are back.
     private static func returns(_ slot: Int64) -> Timestamp {
         let (product, overflow) = (slot + slots).multipliedReportingOverflow(by: slotMicroseconds)
         return overflow ? .distantFuture : Timestamp(microseconds: product)

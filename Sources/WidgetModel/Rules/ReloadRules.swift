@@ -47,9 +47,9 @@ package enum ReloadNeed: NamedValue {
 /// Facts of a due timeline.
 package struct ReloadState: Hashable, Sendable {
     package var need: ReloadNeed
-    /// When it was last rendered, for whatever reason; nil: never.
+    /// Time of the last render, for any reason; nil: never.
     package var renderedAt: Timestamp?
-    /// When it was last asked for by a request to a person, a device or a widget.
+    /// Time of the last request to a person, a device or a widget.
     package var requestedAt: Timestamp?
     package var ledger: BudgetLedger
     package var views: ViewStatistics
@@ -114,15 +114,15 @@ extension ReloadRules {
 
     /// Times before which a rendered timeline is not reloaded.
     package struct Next: Hashable, Sendable {
-        /// When a budgeted reason may reload it.
+        /// Time from which a budgeted reason may reload it.
         package var eligibleAt: Timestamp
-        /// When a free reason may reload it: only timelines of a shared kind keep the spacing.
+        /// Time from which a free reason may reload it: only timelines of a shared kind keep the spacing.
         package var freeAt: Timestamp
-        /// When it is due by its policy: not before spacing and budget allow, with jitter; `distantFuture` for `never`.
+        /// Time at which it is due by its policy: not before spacing and budget allow, with jitter; `distantFuture`: never.
         package var policyAt: Timestamp
     }
 
-    /// When a timeline that has just been rendered is wanted again.
+    /// The next times of a timeline that has just been rendered.
     ///
     /// - Parameter ledger: with what this reload has spent.
     package func next(

@@ -1,4 +1,4 @@
-/// How far apart the reloads of a kind's timelines are, and how far jitter spreads those that are due at one time.
+/// Spacing of the reloads of a kind's timelines, and the jitter that spreads those that are due at one time.
 package struct ReloadSchedule: Hashable, Sendable {
     /// Least time between two reloads for budgeted reasons.
     package var minimumSpacing: Duration
@@ -23,14 +23,14 @@ package struct ReloadSchedule: Hashable, Sendable {
     /// The spacing that holds.
     package var spacing: Duration { developerMode ? Self.developerSpacing : max(minimumSpacing, .zero) }
 
-    /// When a budgeted reason may reload again.
+    /// Time from which a budgeted reason may reload again.
     ///
     /// - Parameter time: when the timeline was rendered.
     package func eligible(after time: Timestamp) -> Timestamp {
         developerMode ? time : time + spacing
     }
 
-    /// The longest lawful delay of what is due after `interval`: a tenth of it, the tolerance at most.
+    /// The longest lawful delay of a reload that is due after `interval`: a tenth of that, the tolerance at most.
     private func allowance(_ interval: Duration) -> Int64 {
         max(0, min(interval.wholeMicroseconds / 10, tolerance.wholeMicroseconds))
     }

@@ -20,14 +20,14 @@ package struct ViewStatistics: Hashable, Sendable {
     package static let interval: Duration = .seconds(3_600)
     /// From this many views a day on, a widget is often viewed.
     package static let oftenViewed = 40
-    /// How long after its placing a widget counts as often viewed.
+    /// Time after its placing during which a widget counts as often viewed.
     package static let learningPeriod: Duration = .seconds(3 * 86_400)
 
     /// Views a day of all widgets that show the timeline.
     package var viewsADay: Double
-    /// When a widget that shows it was last viewed or placed; nil when nothing is known: it is taken for active.
+    /// Time at which a widget that shows it was last viewed or placed; nil if that is unknown: it is taken for active.
     package var lastActive: Timestamp?
-    /// When a widget that shows it was last placed.
+    /// Time at which a widget that shows it was last placed.
     package var lastPlaced: Timestamp?
 
     package init(viewsADay: Double = 0, lastActive: Timestamp? = nil, lastPlaced: Timestamp? = nil) {

@@ -1,4 +1,4 @@
-/// When a timeline may be reloaded without a request. Each case gives the *earliest* time.
+/// Time from which a timeline may be reloaded without a request. Each case gives the *earliest* time.
 package enum ReloadPolicy: Hashable, Sendable {
     /// When the last entry's date is reached.
     case atEnd

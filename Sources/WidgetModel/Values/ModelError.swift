@@ -17,9 +17,7 @@ package struct ModelError: Error, Hashable, Sendable, CustomStringConvertible {
 package struct ModelErrors: Error, Hashable, Sendable, CustomStringConvertible {
     package let errors: [ModelError]
 
-    /// `nil` when there is nothing to report.
-    package init?(_ errors: [ModelError]) {
-        guard !errors.isEmpty else { return nil }
+    init(_ errors: [ModelError]) {
         self.errors = errors
     }
 

@@ -34,7 +34,7 @@ package enum Text {
         }
     }
 
-    /// Why `text` cannot be an id, or nil: 1 to 256 bytes, no control characters (C0, DEL, C1).
+    /// Reason why `text` is not a valid id, or nil: 1 to 256 bytes, no control characters (C0, DEL, C1).
     package static func identifierProblem(
         _ text: String, maximumBytes: Int = maximumIdentifierBytes
     ) -> String? {

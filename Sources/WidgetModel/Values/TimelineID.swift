@@ -12,10 +12,15 @@ package struct TimelineID: Hashable, Comparable, Sendable, CustomStringConvertib
         self.low = low
     }
 
+    /// The first 128 bits of the SHA-256 of the bytes.
+    init(hashOf bytes: [UInt8]) {
+        let hash = ContentHash(of: bytes)
+        self.init(high: hash.high, low: hash.low)
+    }
+
     /// Reads the UUID form (`8-4-4-4-12` hexadecimal digits of either case).
     package init?(_ text: String) {
-        guard let words = Hex.uuid(Array(text.utf8)) else { return nil }
-        self.init(high: words.high, low: words.low)
+        self.init(bytes: Array(text.utf8)[...])
     }
 
     /// Reads the UUID form from bytes.

@@ -10,20 +10,14 @@ extension Timestamp {
     /// Reads an RFC 3339 date-time from bytes; see `init(rfc3339:)`.
     package init?(rfc3339 bytes: ArraySlice<UInt8>) {
         var scanner = DigitScanner(bytes: bytes)
-        guard let year = scanner.number(digits: 4), year >= 1, scanner.take(UInt8(ascii: "-")),
-            let month = scanner.number(digits: 2), (1...12).contains(month), scanner.take(UInt8(ascii: "-")),
-            let day = scanner.number(digits: 2), (1...CivilDate.days(inMonth: month, of: year)).contains(day),
-            scanner.take(UInt8(ascii: "T")) || scanner.take(UInt8(ascii: "t")),
-            let hour = scanner.number(digits: 2), hour <= 23, scanner.take(UInt8(ascii: ":")),
-            let minute = scanner.number(digits: 2), minute <= 59, scanner.take(UInt8(ascii: ":")),
-            let second = scanner.number(digits: 2), second <= 60
+        guard let year = scanner.number(digits: 4, in: 1...9999), scanner.take("-"),
+            let month = scanner.number(digits: 2, in: 1...12), scanner.take("-"),
+            let day = scanner.number(digits: 2, in: 1...CivilDate.days(inMonth: month, of: year)),
+            scanner.take("T", or: "t"), let hour = scanner.number(digits: 2, in: 0...23), scanner.take(":"),
+            let minute = scanner.number(digits: 2, in: 0...59), scanner.take(":"),
+            let second = scanner.number(digits: 2, in: 0...60), let microseconds = scanner.fraction(),
+            let offset = scanner.offsetMinutes(), scanner.isAtEnd
         else { return nil }
-        var microseconds: Int64 = 0
-        if scanner.take(UInt8(ascii: ".")) {
-            guard let fraction = scanner.microseconds() else { return nil }
-            microseconds = fraction
-        }
-        guard let offset = scanner.offsetMinutes(), scanner.isAtEnd else { return nil }
         let days = CivilDate.dayNumber(year: year, month: month, day: day)
         let minutes = days * 1440 + hour * 60 + minute - offset
         if second == 60 {
@@ -53,20 +47,17 @@ extension Timestamp {
     /// Appends ``rfc3339``.
     func appendRFC3339(to out: inout [UInt8]) {
         let (seconds, fraction) = Self.floorDivide(microseconds, by: 1_000_000)
-        let (days, secondOfDay) = Self.floorDivide(seconds, by: 86_400)
+        let (days, second) = Self.floorDivide(seconds, by: 86_400)
         let date = CivilDate(dayNumber: days)
         if date.year < 0 { out.append(UInt8(ascii: "-")) }
         Self.append(date.year.magnitude, digits: 4, to: &out)
-        out.append(UInt8(ascii: "-"))
-        Self.append(date.month.magnitude, digits: 2, to: &out)
-        out.append(UInt8(ascii: "-"))
-        Self.append(date.day.magnitude, digits: 2, to: &out)
-        out.append(UInt8(ascii: "T"))
-        Self.append((secondOfDay / 3600).magnitude, digits: 2, to: &out)
-        out.append(UInt8(ascii: ":"))
-        Self.append((secondOfDay / 60 % 60).magnitude, digits: 2, to: &out)
-        out.append(UInt8(ascii: ":"))
-        Self.append((secondOfDay % 60).magnitude, digits: 2, to: &out)
+        let fields: [(Unicode.Scalar, Int64)] = [
+            ("-", date.month), ("-", date.day), ("T", second / 3600), (":", second / 60 % 60), (":", second % 60),
+        ]
+        for (separator, field) in fields {
+            out.append(UInt8(ascii: separator))
+            Self.append(field.magnitude, digits: 2, to: &out)
+        }
         if fraction != 0 {
             out.append(UInt8(ascii: "."))
             Self.append(fraction.magnitude, digits: 6, to: &out)
@@ -143,53 +134,50 @@ private struct DigitScanner {
 
     var isAtEnd: Bool { position == bytes.endIndex }
 
-    mutating func take(_ byte: UInt8) -> Bool {
-        guard position < bytes.endIndex, bytes[position] == byte else { return false }
+    mutating func take(_ scalar: Unicode.Scalar, or other: Unicode.Scalar? = nil) -> Bool {
+        guard position < bytes.endIndex else { return false }
+        let found = Unicode.Scalar(bytes[position])
+        guard found == scalar || found == other else { return false }
         position += 1
         return true
     }
 
-    mutating func digit() -> Int64? {
+    private mutating func digit() -> Int64? {
         guard position < bytes.endIndex, (48...57).contains(bytes[position]) else { return nil }
         defer { position += 1 }
         return Int64(bytes[position] - 48)
     }
 
-    mutating func number(digits: Int) -> Int64? {
+    mutating func number(digits: Int, in range: ClosedRange<Int64>) -> Int64? {
         var value: Int64 = 0
         for _ in 0..<digits {
             guard let digit = digit() else { return nil }
             value = value * 10 + digit
         }
-        return value
+        return range.contains(value) ? value : nil
     }
 
-    /// One digit or more as microseconds; those after the sixth are read and dropped.
-    mutating func microseconds() -> Int64? {
-        guard var value = digit() else { return nil }
-        var digits = 1
-        while let digit = digit() {
-            if digits < 6 { value = value * 10 + digit }
-            digits += 1
+    /// The fraction of a second in microseconds, 0 without one; digits after the sixth are read and dropped.
+    mutating func fraction() -> Int64? {
+        guard take(".") else { return 0 }
+        var (value, unit): (Int64, Int64) = (0, 100_000)
+        guard let first = digit() else { return nil }
+        var next: Int64? = first
+        while let digit = next {
+            value += digit * unit
+            unit /= 10
+            next = self.digit()
         }
-        for _ in 0..<max(0, 6 - digits) { value *= 10 }
         return value
     }
 
     /// `Z` or `±HH:MM`, in minutes east of UTC.
     mutating func offsetMinutes() -> Int64? {
-        if take(UInt8(ascii: "Z")) || take(UInt8(ascii: "z")) { return 0 }
-        let sign: Int64
-        if take(UInt8(ascii: "+")) {
-            sign = 1
-        } else if take(UInt8(ascii: "-")) {
-            sign = -1
-        } else {
-            return nil
-        }
-        guard let hours = number(digits: 2), hours <= 23, take(UInt8(ascii: ":")),
-            let minutes = number(digits: 2), minutes <= 59
+        if take("Z", or: "z") { return 0 }
+        let isEast = take("+")
+        guard isEast || take("-"), let hours = number(digits: 2, in: 0...23), take(":"),
+            let minutes = number(digits: 2, in: 0...59)
         else { return nil }
-        return sign * (hours * 60 + minutes)
+        return (isEast ? 1 : -1) * (hours * 60 + minutes)
     }
 }

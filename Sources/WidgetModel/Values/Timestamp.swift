@@ -26,16 +26,9 @@ package struct Timestamp: Hashable, Comparable, Sendable, CustomStringConvertibl
         return Timestamp(microseconds: sum)
     }
 
-    package static func - (time: Timestamp, duration: Duration) -> Timestamp {
-        let microseconds = duration.wholeMicroseconds
-        let (difference, overflow) = time.microseconds.subtractingReportingOverflow(microseconds)
-        if overflow || microseconds == .max || microseconds == .min {
-            return duration < .zero ? .distantFuture : .distantPast
-        }
-        return Timestamp(microseconds: difference)
-    }
+    package static func - (time: Timestamp, duration: Duration) -> Timestamp { time + (.zero - duration) }
 
-    /// How long after `right` this time is; negative when it is before.
+    /// Time from `right` to `left`; negative when `left` is before.
     package static func - (left: Timestamp, right: Timestamp) -> Duration {
         let (difference, overflow) = left.microseconds.subtractingReportingOverflow(right.microseconds)
         guard overflow else { return .microseconds(difference) }

@@ -11,34 +11,21 @@ package struct TraceParent: Hashable, Sendable, CustomStringConvertible {
 
     package var description: String { text }
 
-    /// nil for what the recommendation calls invalid. A later version is read as far as this one goes.
+    /// Reads a header; nil for one that is invalid by the recommendation. A later version is read as far as this one
+    /// goes.
     package init?(_ text: String) {
-        let bytes = Array(text.utf8)
-        guard bytes.count >= 55, bytes[2] == UInt8(ascii: "-"), bytes[35] == UInt8(ascii: "-"),
-            bytes[52] == UInt8(ascii: "-"), let version = Self.byte(bytes[0..<2]), version != 0xFF,
-            version == 0 ? bytes.count == 55 : bytes.count == 55 || bytes[55] == UInt8(ascii: "-"),
-            Self.isID(bytes[3..<35]), Self.isID(bytes[36..<52]), let flags = Self.byte(bytes[53..<55])
+        let parts = text.split(separator: "-", omittingEmptySubsequences: false).map(String.init)
+        guard parts.count >= 4,
+            zip(parts, [2, 32, 16, 2]).allSatisfy({ $0.utf8.count == $1 && Self.isHexadecimal($0) }),
+            parts[0] != "ff", parts[0] != "00" || parts.count == 4, let flags = UInt8(parts[3], radix: 16),
+            parts[1...2].allSatisfy({ $0.contains { $0 != "0" } })
         else { return nil }
-        traceID = String(decoding: bytes[3..<35], as: UTF8.self)
-        spanID = String(decoding: bytes[36..<52], as: UTF8.self)
+        (traceID, spanID) = (parts[1], parts[2])
         self.flags = flags
-        self.text = "00-\(traceID)-\(spanID)-\(String(decoding: bytes[53..<55], as: UTF8.self))"
+        self.text = "00-\(parts[1...3].joined(separator: "-"))"
     }
 
-    private static func digit(_ byte: UInt8) -> UInt8? {
-        switch byte {
-        case UInt8(ascii: "0")...UInt8(ascii: "9"): byte - UInt8(ascii: "0")
-        case UInt8(ascii: "a")...UInt8(ascii: "f"): byte - UInt8(ascii: "a") + 10
-        default: nil
-        }
-    }
-
-    private static func byte(_ digits: ArraySlice<UInt8>) -> UInt8? {
-        guard let high = digits.first.flatMap(digit), let low = digits.last.flatMap(digit) else { return nil }
-        return high << 4 | low
-    }
-
-    private static func isID(_ digits: ArraySlice<UInt8>) -> Bool {
-        digits.allSatisfy { digit($0) != nil } && digits.contains { $0 != UInt8(ascii: "0") }
+    private static func isHexadecimal(_ text: String) -> Bool {
+        text.utf8.allSatisfy { (48...57).contains($0) || (97...102).contains($0) }
     }
 }

@@ -1,3 +1,4 @@
+import Fuzzing
 import KafkaClient
 import Logging
 import PostgresClient

@@ -1,3 +1,4 @@
+import Fuzzing
 import TestSupport
 import Testing
 import WidgetModel

@@ -31,9 +31,9 @@ struct ProviderResponseTests {
 
     private let entry = #"{"date":"2020-06-22T10:00:00Z","content":1}"#
 
-    @Test("An answer that breaks off behind a key with half a surrogate pair is refused, and says where")
+    @Test("An answer that breaks off behind a key with half a surrogate pair is refused, and names the element")
     func breaksOffBehindLoneSurrogate() throws {
-        // To say where, what was not checked is read too: the second half of these is none, and would overflow.
+        // The second half of these is none, and would overflow.
         for key in [#"\uD83D\uD83D"#, #"\uD83D\uD7FF"#, #"\uD83D\n0041"#, #"\uD83D....A"#, #"\uDC00"#, #"\uD83D"#] {
             #expect(throws: JSONError.self, "\(key)") { try parse(#"{"timelines":[{"\#(key)":[1,"#) }
             #expect(throws: JSONError.self, "\(key)") {
@@ -43,7 +43,7 @@ struct ProviderResponseTests {
         #expect {
             try parse(#"{"timelines":[{"a\uD83D\uD83Db":[1,"#)
         } throws: {
-            ($0 as? JSONError)?.pointer == "/timelines/0/a\u{FFFD}\u{FFFD}b/1"
+            ($0 as? JSONError)?.pointer == "/timelines/0"
         }
     }
 

@@ -1,3 +1,4 @@
+package import WidgetEvents
 package import WidgetModel
 
 extension TimelineUpdatedEvent {
