@@ -140,7 +140,9 @@ package struct WorkerService: Service {
             }
             group.addTask {
                 await withDiscardingTaskGroup { works in
-                    for await work in pipeline.works { works.addTask(priority: work.priority) { await pipeline.run(work) } }
+                    for await work in pipeline.works {
+                        works.addTask(priority: work.priority) { await pipeline.run(work) }
+                    }
                 }
             }
             handOver.open(pipeline)
