@@ -135,12 +135,6 @@ package struct JSONReader: Sendable {
         return JSONNumber(checked: String(decoding: bytes[number], as: UTF8.self))
     }
 
-    package mutating func double() throws(JSONError) -> Double {
-        try expect(.number)
-        let number = try scanNumber()
-        return value(of: number)
-    }
-
     mutating func literal(_ text: StaticString) throws(JSONError) {
         let start = position
         for index in 0..<text.utf8CodeUnitCount {
