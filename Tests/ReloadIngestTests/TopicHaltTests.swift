@@ -140,29 +140,67 @@ struct TopicHaltTests {
     }
 
     @Test(
-        "More that waits than may halts the topics that it came on, instead of filling the database or dropping anything"
-    )
+        "When more events of a diverted app wait than may, it alone suffers: its own topic is halted, or its events dropped",
+        arguments: [false, true])
+    func tooManyWait(isShared: Bool) async throws {
+        var limits = DeadLetterLimits.few()
+        limits.waiting.letters = 10
+        try await IngestHarness.lend(partitions: 1, deadLetters: limits) { ingest in
+            let topic = ingest.configuration.topics.pushes
+            let kept = EventHandling(keepsOutcome: true)
+            try await ingest.running([ingest.service(configure: Self.unlimited)]) {
+                try await ingest.publish((0..<6).map { _ in ingest.bad() })
+                try await ingest.waitUntilApplied(6)
+                try await ingest.publish((0..<20).map { _ in ingest.everyone(good) })
+                try await ingest.waitUntilApplied(26)
+            }
+            // Counts at its start.
+            let service = ingest.service(configure: {
+                $0.topics.allowedApps = [topic: isShared ? [good, other] : [good]]
+            })
+            try await ingest.running([service]) {
+                try await eventually("it is enforced") { !service.flow.fullApps.isEmpty || !service.halts.isEmpty }
+                let halt = service.halts.first
+                #expect(isShared ? halt == nil : halt?.topic == topic && halt?.apps == [good] && halt?.cause == .full)
+                let others = isShared ? ingest.everyone(other) : change(other)
+                try await ingest.publish([ingest.everyone(good), ingest.bad(), others, others])
+                try await ingest.publish([ingest.everyone(good)], handling: kept, id: "lost")
+                try await eventually("the other app's events are applied") {
+                    try await ingest.generation(of: other) == 2
+                }
+                if isShared { try await ingest.waitUntilApplied(31) }
+                #expect(service.statistics.snapshot.dropped == (isShared ? 3 : 0))
+                #expect(try await ingest.letters("replayed_at IS NULL") == 26)
+                let lost = EventName(app: good, id: "lost")
+                let outcome = try await ingest.store.pool.query(.readEventOutcome(lost)).first
+                #expect(outcome?.code == (isShared ? "dropped" : nil) && outcome?.result == (isShared ? .ignored : nil))
+
+                #expect(try await ingest.replayer.resume(app: good).outcome.replayed == 20)
+                _ = try await ingest.store.pool.query(.resumeTopics())
+                // What was lost may be repeated.
+                try await ingest.publish([ingest.everyone(good)], handling: kept, id: "lost")
+                try await ingest.waitUntilApplied(32)
+                #expect(try await ingest.generation(of: good) == (isShared ? 21 : 22))
+                #expect(service.flow.fullApps.isEmpty && service.halts.isEmpty)
+            }
+        }
+    }
+
+    @Test("More events of apps that are not registered than may wait halt the topics that they come on")
     func full() async throws {
         var limits = DeadLetterLimits.few()
         limits.waiting.letters = 10
         try await IngestHarness.lend(deadLetters: limits) { [limits] ingest in
             try await ingest.running([ingest.service(configure: Self.unlimited)]) {
-                try await ingest.publish((0..<6).map { _ in ingest.bad() })
-                try await ingest.waitUntilApplied(6)
-                try await ingest.publish((0..<20).map { _ in ingest.everyone(good) } + [change(good)])
-                try await ingest.publish((0..<11).map { _ in change(Self.nobody) })
-                try await ingest.waitUntilApplied(38)
+                try await ingest.publish((0..<11).map { _ in change(Self.nobody) } + [ingest.everyone(Self.nobody)])
+                try await ingest.waitUntilApplied(12)
             }
-            let topics = ingest.configuration.topics
             let flow = IngestFlow(
                 pool: ingest.store.pool, limits: limits, interval: .seconds(1), logger: IngestHarness.quiet)
             try await flow.enforceQuotas()
-            #expect(flow.halts.map(\.topic) == [topics.appChanges, topics.pushes].sorted())
-            #expect(flow.halts.first { $0.topic == topics.pushes }?.apps == [good])
-            #expect(flow.halts.first { $0.topic == topics.appChanges }?.apps == [])
-            #expect(flow.halts.allSatisfy { $0.cause == .full })
+            #expect(flow.halts.map(\.topic) == [ingest.configuration.topics.appChanges])
+            #expect(flow.halts.first?.apps == [] && flow.halts.first?.cause == .full)
             try await ingest.store.sql("UPDATE dead_letter SET discarded_at = now() WHERE app = '\(Self.nobody)'")
-            _ = try await ingest.replayer.resume(app: good)
             _ = try await ingest.store.pool.query(.resumeTopics())
             try await flow.enforceQuotas()
             try await flow.refresh()

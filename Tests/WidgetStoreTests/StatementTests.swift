@@ -27,7 +27,8 @@ struct StatementTests {
         Statements.lockDiversion(app: "a"), Statements.endDiversion(app: "a"), Statements.forgetFailures(app: "a"),
         Statements.forgetFailures(), Statements.listHalts(), Statements.lockTopicState(topic: "a"),
         Statements.haltForApps(topic: "a", limits: DeadLetterLimits(), detail: "a"),
-        Statements.haltTopic(topic: "a", cause: .full, detail: "a"), Statements.resumeTopics(),
+        Statements.setFullDiversions([1]), Statements.haltTopic(topic: "a", cause: .full, detail: "a"),
+        Statements.resumeTopics(),
         Statements.deadLettersToReplay(
             DeadLetterFilter(), after: 1, limit: 1, maximumBytes: 1, isResumption: false),
         Statements.deadLettersReplayed([]), Statements.deadLettersFailedAgain([]),

@@ -135,10 +135,11 @@ extension SettingKey {
             "Most bytes of failed events of one app that wait; more divert it."),
         .integer(
             "deadLetters.waitingLimit", \.ingest.deadLetters.waiting.letters, 1...1_000_000_000,
-            "Most events that wait for a diverted app, and on one topic for no registered app; more halt the topic."),
+            "Most events that wait for a diverted app (more are dropped), and on a topic for no registered app (it halts)."
+        ),
         .integer(
             "deadLetters.waitingBytes", \.ingest.deadLetters.waiting.bytes, 1_024...(1 << 50),
-            "Most bytes of such events; more halt the topic."),
+            "Most bytes of such events."),
         .duration(
             "deadLetters.retention", \.ingest.retention, .seconds(60)...(.seconds(86_400 * 3_650)),
             "How long dead letters are kept that were replayed, discarded or forwarded."),

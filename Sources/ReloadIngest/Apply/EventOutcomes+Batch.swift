@@ -11,7 +11,7 @@ extension PreparedBatch {
     func outcomes(of fold: BatchFold, _ ignored: [IgnoredEvent], _ rejected: [RejectedEvent]) -> [EventOutcome] {
         guard !fold.kept.isEmpty || !ignored.isEmpty else { return [] }
         let reasons = Dictionary(ignored.map { ($0.record, $0.reason) }) { $1 }
-        let errors = Dictionary((rejected + fold.diverted).map { ($0.record, $0) }) { $1 }
+        let errors = Dictionary((rejected + fold.diverted + fold.dropped).map { ($0.record, $0) }) { $1 }
         let kept = Set(fold.kept)
         let records = kept.union(ignored.suffix(Self.maximumIgnored).map(\.record))
         // One of each app, id, source and user, the latest.
@@ -57,7 +57,12 @@ extension EventOutcome {
     }
 
     fileprivate mutating func reject(_ error: RejectedEvent) {
-        result = error.code == DeadLetterCause.diverted.rawValue ? .diverted : .deadLetter
+        result =
+            switch error.code {
+            case DeadLetterCause.diverted.rawValue: .diverted
+            case Self.dropped: .ignored
+            default: .deadLetter
+            }
         (code, detail, pointer) = (error.code, error.message, error.pointer)
     }
 }

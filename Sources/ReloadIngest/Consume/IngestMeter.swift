@@ -38,6 +38,7 @@ package final class IngestMeter: Sendable {
         case applied
         case deadLetter = "dead_letter"
         case diverted
+        case dropped
     }
 
     /// - Parameter type: nil for an unknown type.
@@ -92,11 +93,10 @@ package final class IngestMeter: Sendable {
     ///
     /// - Parameters:
     ///   - items: the batch's items in the transaction.
-    ///   - rejected: events that became dead letters.
-    ///   - ignored: applied events without effect.
+    ///   - outcome: names the events that became dead letters, and applied ones without effect.
     func committed(
-        _ items: ArraySlice<Int>, of batch: PreparedBatch, rejected: [RejectedEvent], diverted: [RejectedEvent],
-        ignored: [IgnoredEvent], took time: Duration
+        _ items: ArraySlice<Int>, of batch: PreparedBatch, _ fold: BatchFold, _ outcome: BatchApplier.Outcome,
+        took time: Duration
     ) {
         var applied: [EventType?: Int] = [:]
         var oldest = Int64.max
@@ -105,18 +105,20 @@ package final class IngestMeter: Sendable {
             let time = batch.batch.records[item].timestampMilliseconds
             if time >= 0, time < oldest { oldest = time }
         }
-        for event in rejected {
+        for event in outcome.rejected {
             let type = batch.type(event.record)
             applied[type, default: 0] -= 1
             Self.events(type, .deadLetter).increment()
             Self.deadLetters(DeadLetterCause(code: event.code)).increment()
         }
-        for event in diverted {
-            let type = batch.type(event.record)
-            applied[type, default: 0] -= 1
-            Self.events(type, .diverted).increment()
+        for (unapplied, end) in [(fold.diverted, Outcome.diverted), (fold.dropped, Outcome.dropped)] {
+            for event in unapplied {
+                let type = batch.type(event.record)
+                applied[type, default: 0] -= 1
+                Self.events(type, end).increment()
+            }
         }
-        for event in ignored { Self.ignored(batch.type(event.record), event.reason).increment() }
+        for event in outcome.ignored { Self.ignored(batch.type(event.record), event.reason).increment() }
         for (type, count) in applied where count > 0 { Self.events(type, .applied).increment(by: count) }
         batchEvents.record(items.count)
         applySeconds.recordNanoseconds(time.wholeNanoseconds)

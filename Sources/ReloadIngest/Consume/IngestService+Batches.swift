@@ -71,9 +71,7 @@ extension IngestService {
         let begun = ContinuousClock.now
         let outcome = try await transact(fold, advancing: progress.advances, batch, handsOver: !isBehind)
         committed(fold, outcome, progress.advances, &positions, consumer, batch)
-        meter.committed(
-            applied, of: batch, rejected: outcome.rejected, diverted: fold.diverted, ignored: outcome.ignored,
-            took: begun.duration(to: .now))
+        meter.committed(applied, of: batch, fold, outcome, took: begun.duration(to: .now))
         onDecisions?(decisions(fold, outcome, batch))
     }
 
@@ -84,7 +82,8 @@ extension IngestService {
         _ progress: inout BatchProgress, of batch: PreparedBatch
     ) async throws -> (fold: BatchFold, count: Int) {
         func fold(_ directory: KindDirectory) -> (fold: BatchFold, count: Int) {
-            batch.fold(progress.items, directory, flow.divertedApps, limit: configuration.maximumMarks)
+            batch.fold(
+                progress.items, directory, flow.divertedApps, full: flow.fullApps, limit: configuration.maximumMarks)
         }
         let known: KindDirectory
         if let directory = progress.directory {
@@ -229,6 +228,7 @@ extension IngestService {
             $0.events += fold.accepted + fold.rejected.count - outcome.rejected.count
             $0.deadLetters += outcome.rejected.count
             $0.diverted += fold.diverted.count
+            $0.dropped += fold.dropped.count
             $0.marked += outcome.marked
             $0.handedOver += outcome.claim?.count ?? 0
             $0.markInputs += markInputs

@@ -63,7 +63,8 @@ package final class IngestService: Service {
             limits: configuration.deadLetters)
         membership = IngestMembership(pool: pool, configuration: configuration, status: status)
         flow = IngestFlow(
-            pool: pool, limits: configuration.deadLetters, interval: configuration.flowInterval, logger: logger)
+            pool: pool, limits: configuration.deadLetters, allowedApps: configuration.topics.allowedApps,
+            interval: configuration.flowInterval, logger: logger)
         tally = EventTally(
             window: configuration.deadLetters.window, allowedApps: configuration.topics.allowedApps)
         meter = IngestMeter(topics: configuration.topics.all)

@@ -10,6 +10,8 @@ package final class IngestStatistics: Sendable {
         package var deadLetters = 0
         /// Events of diverted apps, kept for replay.
         package var diverted = 0
+        /// Events of diverted apps of which no more were kept.
+        package var dropped = 0
         /// Timeline rows written for requests, views and placements.
         package var marked = 0
         /// Timelines handed over to workers of the same process.

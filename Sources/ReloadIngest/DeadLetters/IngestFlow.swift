@@ -7,7 +7,7 @@ import WidgetStore
 /// database.
 final class IngestFlow: Sendable {
     private struct State {
-        var diverted: [Int32: String] = [:]
+        var diverted: [Int32: Diversion] = [:]
         var halts: [IngestHalt] = []
         /// Whether dead letters came since they were counted.
         var hasNewLetters = true
@@ -19,18 +19,21 @@ final class IngestFlow: Sendable {
     private static let quietInterval = Duration.seconds(300)
     /// Least ratio of the interval to the time that a count takes, so that many waiting events cost no more.
     private static let countPace = 20
-    /// Least part of an app's waiting events, in percent, for which a topic is halted when the app has too many.
-    private static let haltedShare: Int64 = 10
 
     private let pool: PostgresPool
     private let limits: DeadLetterLimits
+    private let allowedApps: [String: Set<String>]
     private let interval: Duration
     private let logger: Logger
     private let state = Mutex(State())
 
-    init(pool: PostgresPool, limits: DeadLetterLimits, interval: Duration, logger: Logger) {
+    init(
+        pool: PostgresPool, limits: DeadLetterLimits, allowedApps: [String: Set<String>] = [:], interval: Duration,
+        logger: Logger
+    ) {
         self.pool = pool
         self.limits = limits
+        self.allowedApps = allowedApps
         self.interval = interval
         self.logger = logger
     }
@@ -39,7 +42,12 @@ final class IngestFlow: Sendable {
     var divertedApps: Set<Int32> { state.withLock { Set($0.diverted.keys) } }
 
     /// Names of the diverted apps.
-    var divertedNames: [String] { state.withLock { $0.diverted.values.sorted() } }
+    var divertedNames: [String] { state.withLock { $0.diverted.values.map(\.app).sorted() } }
+
+    /// Ids of the diverted apps of which no more events are kept.
+    var fullApps: Set<Int32> {
+        state.withLock { state in Set(state.diverted.values.lazy.filter { $0.fullAt != nil }.map(\.appID)) }
+    }
 
     /// The halted topics.
     var halts: [IngestHalt] { state.withLock { $0.halts } }
@@ -58,20 +66,31 @@ final class IngestFlow: Sendable {
         let halts = pipeline.append(.listHalts())
         let diversions = pipeline.append(.listDiversions(countLimit: 0))
         let results = try await pool.run(pipeline)
-        let diverted = Dictionary(results.rows(diversions).map { ($0.appID, $0.app) }) { $1 }
+        let diverted = Dictionary(results.rows(diversions).map { ($0.appID, $0) }) { $1 }
         set(halts: results.rows(halts))
         let old = state.withLock { state in
             let old = state.diverted
             state.diverted = diverted
             return old
         }
-        for (id, app) in diverted where old[id] == nil {
-            logger.critical(
-                "an app is over its limit of dead letters: its events are diverted",
-                metadata: ["app": "\(app)", "command": "freshet dead-letters resume --app \(app)"])
+        for (id, diversion) in diverted {
+            let metadata: Logger.Metadata = [
+                "app": "\(diversion.app)", "command": "freshet dead-letters resume --app \(diversion.app)",
+            ]
+            if old[id] == nil {
+                logger.critical("an app is over its limit of dead letters: its events are diverted", metadata: metadata)
+            }
+            if diversion.fullAt != nil, old[id]?.fullAt == nil {
+                logger.critical("no more events of a diverted app are kept: its events are dropped", metadata: metadata)
+            }
         }
-        for (id, app) in old where diverted[id] == nil {
-            logger.notice("an app is not diverted any more", metadata: ["app": "\(app)"])
+        for (id, diversion) in old {
+            if diversion.fullAt != nil, diverted[id]?.fullAt == nil {
+                logger.notice("no event of an app is dropped any more", metadata: ["app": "\(diversion.app)"])
+            }
+            if diverted[id] == nil {
+                logger.notice("an app is not diverted any more", metadata: ["app": "\(diversion.app)"])
+            }
         }
     }
 
@@ -98,7 +117,8 @@ final class IngestFlow: Sendable {
         var counted: (at: ContinuousClock.Instant, took: Duration)?
         while true {
             await reporting("the diverted apps and halted topics were not read") { try await refresh() }
-            let hasNewLetters = state.withLock { $0.hasNewLetters }
+            // While events are dropped, the end of that is looked for.
+            let hasNewLetters = state.withLock { $0.hasNewLetters } || !fullApps.isEmpty
             if counted.map({ $0.at.duration(to: .now) >= Self.interval(hasNewLetters, $0.took) }) ?? true {
                 let begun = ContinuousClock.now
                 await reporting("the quotas of waiting events were not enforced") { try await enforceQuotas() }
@@ -125,7 +145,8 @@ final class IngestFlow: Sendable {
         }
     }
 
-    /// Diverts apps and halts topics of which more events wait than may, so that the database does not fill.
+    /// Diverts apps, has events dropped, and halts topics of which more events wait than may, so that the database does not
+    /// fill.
     func enforceQuotas() async throws {
         state.withLock { $0.hasNewLetters = false }
         do {
@@ -137,9 +158,13 @@ final class IngestFlow: Sendable {
         }
     }
 
-    /// - Returns: whether something was diverted or halted.
+    /// Of a diverted app that has too many, the topics that no other app may use are halted. On topics that it shares, its
+    /// further events are dropped, since others must not wait for it.
+    ///
+    /// - Returns: whether something changed.
     private func enforceQuotas(on waiting: [WaitingLetters]) async throws -> Bool {
         var (pipeline, largest) = (PostgresPipeline(), 0.0)
+        var full: Set<Int32> = []
         func halt(_ topic: String, _ apps: [String], _ whose: String) {
             _ = pipeline.append(.lockTopicState(topic: topic))
             _ = pipeline.append(
@@ -166,12 +191,12 @@ final class IngestFlow: Sendable {
                 _ = pipeline.append(.beginDiversion(appID: id, letters: letters))
                 continue
             }
-            for row in rows.sorted(by: { $0.topic < $1.topic })
-            where row.count * 100 >= letters * Self.haltedShare || row.bytes * 100 >= bytes * Self.haltedShare {
-                halt(row.topic, [app], "they are of a diverted app")
-            }
+            let own = allowedApps.filter { $0.value == [app] }.keys
+            for topic in own.sorted() { halt(topic, [app], "they are of a diverted app") }
+            if rows.contains(where: { !own.contains($0.topic) }) { full.insert(id) }
         }
         state.withLock { $0.quotaUse = largest }
+        if full != fullApps { _ = pipeline.append(.setFullDiversions(full.sorted())) }
         guard !pipeline.isEmpty else { return false }
         _ = try await pool.transaction(pipeline)
         return true

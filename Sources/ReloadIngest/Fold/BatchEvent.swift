@@ -54,6 +54,13 @@ extension RejectedEvent {
             message: "the app is diverted: its events wait until `freshet dead-letters resume --app \(app)`")
     }
 
+    /// An event of a diverted app of which no more events are kept.
+    static func dropped(_ record: Int, app: String) -> RejectedEvent {
+        RejectedEvent(
+            record: record, app: app, code: EventOutcome.dropped,
+            message: "the app is diverted, and more of its events wait than may: this one is lost")
+    }
+
     /// Reason why a well-formed event cannot be applied.
     struct Reason: Error {
         var app: String

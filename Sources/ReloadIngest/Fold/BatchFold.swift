@@ -21,6 +21,7 @@ struct BatchFold: Sendable {
 
     let directory: KindDirectory
     private let divertedApps: Set<Int32>
+    private let fullApps: Set<Int32>
     private var reloadsOfEveryone: [Scope: EveryoneReload] = [:]
     private var targeted: [Target: TimelineMark] = [:]
     /// Views in log order.
@@ -34,6 +35,8 @@ struct BatchFold: Sendable {
     private(set) var rejected: [RejectedEvent] = []
     /// Events of diverted apps, which are only kept in the database.
     private(set) var diverted: [RejectedEvent] = []
+    /// Events of diverted apps of which no more are kept.
+    private(set) var dropped: [RejectedEvent] = []
     /// Records of events whose outcome is kept, whatever it is.
     private(set) var kept: [Int] = []
     /// Number of events of any outcome.
@@ -45,10 +48,13 @@ struct BatchFold: Sendable {
     /// Whether an app or kind was not found, so that the directory may be behind.
     private(set) var hasUnknownNames = false
 
-    /// - Parameter divertedApps: apps whose events are diverted.
-    init(directory: KindDirectory, divertedApps: Set<Int32> = []) {
+    /// - Parameters:
+    ///   - divertedApps: apps whose events are diverted.
+    ///   - fullApps: those of them of which no more events are kept.
+    init(directory: KindDirectory, divertedApps: Set<Int32> = [], fullApps: Set<Int32> = []) {
         self.directory = directory
         self.divertedApps = divertedApps
+        self.fullApps = fullApps
     }
 
     /// The apps of the batch whose events are diverted.
@@ -85,9 +91,15 @@ struct BatchFold: Sendable {
 
     mutating func reject(_ event: RejectedEvent) {
         eventCount += 1
-        if let app = event.app.flatMap(registeredApp) { events[app.id, default: 0] += 1 }
+        let app = event.app.flatMap(registeredApp)
+        if let app { events[app.id, default: 0] += 1 }
         if event.keepsOutcome { kept.append(event.record) }
-        rejected.append(event)
+        // An event that its topic may not carry is another app's.
+        if let app, event.code != DeadLetterCause.notAllowed.rawValue, fullApps.contains(app.id) {
+            dropped.append(.dropped(event.record, app: app.name))
+        } else {
+            rejected.append(event)
+        }
     }
 
     mutating func add(_ event: BatchEvent) {
@@ -96,7 +108,11 @@ struct BatchFold: Sendable {
         if let app = registeredApp(event.event.app) {
             events[app.id, default: 0] += 1
             if divertedApps.contains(app.id) {
-                diverted.append(.diverted(event.record, app: app.name))
+                if fullApps.contains(app.id) {
+                    dropped.append(.dropped(event.record, app: app.name))
+                } else {
+                    diverted.append(.diverted(event.record, app: app.name))
+                }
                 return
             }
         }

@@ -40,12 +40,15 @@ struct PreparedBatch: Sendable {
 
     /// Folds the first of these items, as many as need at most `limit` rows of SQL input.
     ///
-    /// - Parameter diverted: apps whose events are diverted.
+    /// - Parameters:
+    ///   - diverted: apps whose events are diverted.
+    ///   - full: those of them of which no more events are kept.
     /// - Returns: the fold and the number of its items, at least one if there is any.
     func fold(
-        _ items: [Int], _ directory: KindDirectory, _ diverted: Set<Int32> = [], limit: Int = .max
+        _ items: [Int], _ directory: KindDirectory, _ diverted: Set<Int32> = [], full: Set<Int32> = [],
+        limit: Int = .max
     ) -> (fold: BatchFold, count: Int) {
-        var fold = BatchFold(directory: directory, divertedApps: diverted)
+        var fold = BatchFold(directory: directory, divertedApps: diverted, fullApps: full)
         for (count, item) in items.enumerated() {
             if count > 0, fold.markCount >= limit { return (fold, count) }
             switch contents[item] {

@@ -58,7 +58,8 @@ package struct MetricDefinitions: Sendable {
 
     package let ingestEvents = MetricDefinition(
         "freshet_ingest_events_total", .counter, labels: ["type", "outcome"],
-        "Events of committed batches: applied, dead_letter, or diverted (they wait, because their app is diverted).")
+        "Events of committed batches: applied, dead_letter, diverted (they wait for their app), or dropped (too many wait)."
+    )
     package let ingestDeadLetters = MetricDefinition(
         "freshet_ingest_dead_letters_total", .counter, labels: ["cause"], "Events that became dead letters.")
     package let ingestIgnored = MetricDefinition(

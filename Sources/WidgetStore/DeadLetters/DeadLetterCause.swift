@@ -54,7 +54,8 @@ package struct DeadLetterLimits: Hashable, Sendable {
     package var haltingApps = 3
     /// Most failed events of one app that wait; more divert it.
     package var quota = Quota(letters: 100_000, bytes: 256 << 20)
-    /// Most waiting events of one diverted app, and on one topic of no registered app; more halt the topic.
+    /// Most waiting events of one diverted app, and on one topic of no registered app. More halt the topic, or are dropped if
+    /// they are of one app and others share the topic.
     package var waiting = Quota(letters: 500_000, bytes: 2 << 30)
 
     package struct Quota: Hashable, Sendable {

@@ -95,6 +95,8 @@ package struct Diversion: Hashable, Sendable {
     package let appID: Int32
     package let app: String
     package let divertedAt: Timestamp
+    /// Time since which no more of its events are kept; nil if they are.
+    package let fullAt: Timestamp?
     /// Failed events, and all events, of the window in which it began.
     package let letters: Int64
     package let events: Int64
@@ -103,7 +105,7 @@ package struct Diversion: Hashable, Sendable {
 }
 
 private let listDiversionsSQL = """
-    SELECT a.id AS app_id, a.name AS app, v.diverted_at, v.letters, v.events,
+    SELECT a.id AS app_id, a.name AS app, v.diverted_at, v.full_at, v.letters, v.events,
            (SELECT count(*) FROM (
                 SELECT FROM dead_letter d
                 WHERE d.cause = 'diverted' AND d.app = a.name AND \(DeadLetterFilter.waiting)
@@ -175,6 +177,16 @@ extension PostgresStatement where Self == Statements {
         )
     }
 
+    /// Has no more events of these diverted apps kept, and those of the others again.
+    package static func setFullDiversions(_ apps: [Int32]) -> PostgresQuery<Void> {
+        PostgresQuery(
+            """
+            UPDATE diversion SET full_at = CASE WHEN app_id = ANY ($1::int4[]) THEN now() END
+            WHERE (full_at IS NOT NULL) <> (app_id = ANY ($1::int4[]))
+            """, PostgresArray(apps)
+        )
+    }
+
     /// The diverted apps, with what waits of each.
     ///
     /// - Parameter countLimit: count what waits up to this; 0 does not count.
@@ -182,7 +194,8 @@ extension PostgresStatement where Self == Statements {
         PostgresQuery(listDiversionsSQL, countLimit) { row in
             Diversion(
                 appID: try row.value("app_id"), app: try row.value("app"), divertedAt: try row.value("diverted_at"),
-                letters: try row.value("letters"), events: try row.value("events"), waiting: try row.value("waiting"))
+                fullAt: try row.optional("full_at"), letters: try row.value("letters"), events: try row.value("events"),
+                waiting: try row.value("waiting"))
         }
     }
 

@@ -34,6 +34,9 @@ package struct EventOutcome: Hashable, Sendable {
     /// JSON pointer to the error.
     package var pointer: String?
 
+    /// The code of an event that was not kept, since too many of its diverted app wait.
+    package static let dropped = "dropped"
+
     package init(
         appID: Int32, event: String, source: String, type: String, topic: String, partition: Int32, offset: Int64,
         user: String? = nil, widget: String? = nil, time: Timestamp? = nil, result: Result = .applied,
@@ -146,6 +149,7 @@ private let findRepeatedEventsSQL = """
     JOIN event_outcome o ON o.app_id = a.id AND o.event_id = i.event_id AND o.source = i.source
         AND o.user_id IS NOT DISTINCT FROM i.user_id
     WHERE (o.topic, o.partition, o."offset") <> (i.topic, i.partition, i.place)
+        AND o.code IS DISTINCT FROM '\(EventOutcome.dropped)'
     """
 
 private let claimIdempotencyKeySQL = """

@@ -62,10 +62,12 @@ CREATE TABLE diversion (
     diverted_at timestamptz NOT NULL DEFAULT now(),
     letters bigint NOT NULL,
     events bigint NOT NULL,
-    topic text
+    topic text,
+    full_at timestamptz
 );
 
 COMMENT ON COLUMN diversion.topic IS 'where its events failed; NULL: it was over its quota';
+COMMENT ON COLUMN diversion.full_at IS 'since when no more of its events are kept; NULL: they are';
 
 -- Topics that are halted, or have been.
 CREATE TABLE topic_state (

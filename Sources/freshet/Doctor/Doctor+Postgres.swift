@@ -177,9 +177,13 @@ extension Doctor {
             found.problem("ingest", "\(halt)", "fix the producers, then `\(halt.command)`")
         }
         for diversion in try await pool.query(.listDiversions(countLimit: 0)) {
-            found.warning(
-                "ingest", "the events of the app \(diversion.app) wait in the database",
-                "fix its producer, then `freshet dead-letters resume --app \(diversion.app)`")
+            let advice = "fix its producer, then `freshet dead-letters resume --app \(diversion.app)`"
+            if diversion.fullAt == nil {
+                found.warning("ingest", "the events of the app \(diversion.app) wait in the database", advice)
+            } else {
+                found.problem(
+                    "ingest", "events of the app \(diversion.app) are dropped, since too many wait", advice)
+            }
         }
         let partitions = try await pool.query(.listPositions()).count
         if found.isEmpty {

@@ -164,6 +164,8 @@ struct DeadLetterProcessTests {
             let resumed = try await freshet("ingest", "resume", "--topic", topic)
             #expect(resumed.status == 0 && resumed.out == "resumed: \(topic)\n")
             #expect(try await freshet("ingest", "resume").out == "nothing was halted\n")
+            let none = try await freshet("ingest", "resume", "--json")
+            #expect(try JSONValue.parse(none.out) == ["resumed": []])
             process.send(signal: SIGTERM)
             #expect(try await process.end().status == 0)
         }

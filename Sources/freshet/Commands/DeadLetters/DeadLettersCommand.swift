@@ -68,10 +68,11 @@ struct DeadLettersCommand: AsyncParsableCommand {
         private func listDiversions(_ store: WidgetStore) async throws {
             let diversions = try await store.query(.listDiversions(countLimit: DeadLettersCommand.countLimit))
                 .filter { diversion in options.app.map { Text.equal($0, diversion.app) } ?? true }
-            output.print(diversions, \.json, columns: "APP", "SINCE", "FAILED", "WAITING") { diversion in
+            output.print(diversions, \.json, columns: "APP", "SINCE", "FAILED", "WAITING", "DROPPED SINCE") {
+                diversion in
                 [
                     diversion.app, diversion.divertedAt.rfc3339, "\(diversion.letters) of \(diversion.events)",
-                    DeadLettersCommand.count(Int(diversion.waiting)),
+                    DeadLettersCommand.count(Int(diversion.waiting)), diversion.fullAt?.rfc3339 ?? "-",
                 ]
             }
         }
@@ -132,7 +133,7 @@ extension Diversion {
         [
             "app": .string(app), "divertedAt": .time(divertedAt),
             "failed": .count(letters), "events": .count(events),
-            "waiting": .count(waiting),
+            "waiting": .count(waiting), "droppedSince": .time(fullAt),
         ]
     }
 }
