@@ -89,11 +89,11 @@ struct PlacementRaceTests {
             try await store.settle()
             try await apply([removal("w1")], at: at, in: store)
             let row = try #require(try await store.row(of: id))
-            let orphan: OrphanedTimeline = (row: row, requested: 1)
+            let orphans = try await store.pool.query(.buryOrphans([row]))
             let ingest = IngestRetry(store: store)
             try await withThrowingTaskGroup(of: Void.self) { group in
                 try await store.pool.withTransaction { connection in
-                    #expect(try await connection.query(.lockOrphans([orphan])) == [row])
+                    #expect(try await connection.query(.lockOrphans(orphans)) == [row])
                     group.addTask {
                         try await ingest.untilApplied {
                             try await apply([.placed(placement)], at: at + .seconds(1), in: store)
@@ -144,9 +144,10 @@ struct PlacementRaceTests {
             try await store.settle()
             try await apply([removal("w1")], at: at, in: store)
             let row = try #require(try await store.row(of: id))
+            let orphans = try await store.pool.query(.buryOrphans([row]))
             try await store.pool.withTransaction { connection in
                 _ = try await connection.query(.lockPlacedTimelines([id]))
-                let skipped = try await store.pool.query(Statements.lockOrphans([(row: row, requested: 1)]))
+                let skipped = try await store.pool.query(.lockOrphans(orphans))
                 #expect(skipped.isEmpty, "its list goes back")
             }
         }

@@ -223,7 +223,7 @@ struct IngestTransaction {
             if mark.urgency > .free { row.state.forcedRequested = row.state.requested }
             if added > 0 { row.requestedAt = transaction.now }
             if mark.events > 0 || mark.isViewed || mark.isRevived { row.state.isAsleep = false }
-            // A tombstone may be out: what is fetched next is published, changed or not.
+            // A tombstone may be out, and comparisons pass orphans over: what is fetched next is published, changed or not.
             if isRevival, !database.isOn(.revivalKeepsHash) { row.hash = nil }
             if mark.isRevived {
                 row.state.isOrphaned = false

@@ -3,19 +3,42 @@ import WidgetModel
 extension Job {
     // MARK: Collect
 
-    /// `FOR UPDATE SKIP LOCKED`: the list of a row that somebody has locked goes back, and that of a row that was revived
-    /// since it was read, for something may have been published after the tombstone.
+    /// Gives orphaned rows the revisions of their tombstones: stores with lower ones are discarded from here on.
+    mutating func bury(
+        _ statement: inout OpenStatement, _ context: JobContext, _ database: inout Database
+    ) -> [(place: Int, stage: Stage)]? {
+        for place in statement.rows where statement.transaction.snapshot.timelines[rows[place].id] != nil {
+            guard database.lock(.timeline(rows[place].id), .noKeyUpdate, statement.transaction) else { return nil }
+        }
+        return statement.rows.map { place in
+            let id = rows[place].id
+            guard case .orphaned(let isCollection) = rows[place].stage, var row = database.tables.timelines[id],
+                row.state.isOrphaned
+            else {
+                returning.append(id)
+                return (place, .done)
+            }
+            let token = database.isOn(.tombstoneOfContent) ? row.contentRevision : database.nextToken()
+            if !database.isOn(.tombstoneUnstored) { row.revision = max(row.revision, token) }
+            rows[place].buriedAs = row.revision
+            statement.transaction.writes.append(.timeline(id, row))
+            return (place, .publishing(Message(revision: token, value: nil), isCollection: isCollection))
+        }
+    }
+
+    /// `FOR UPDATE SKIP LOCKED`: the list of a row that somebody has locked goes back, and that of a row that was stored
+    /// since its tombstone, for something may have been published after it.
     mutating func lockOrphans(_ statement: inout OpenStatement, _ context: JobContext, _ database: inout Database) {
         collecting = statement.rows.filter { place in
             guard database.lock(.timeline(rows[place].id), .update, statement.transaction),
                 let row = database.tables.timelines[rows[place].id]
             else { return false }
             if database.isOn(.collectsRevived) { return true }
-            return row.state.isOrphaned && row.state.requested == rows[place].row?.state.requested
+            return row.state.isOrphaned && row.revision == rows[place].buriedAs
         }
     }
 
-    /// Deletes locked rows that no widget shows; others stay, are appointed, and their content is published again.
+    /// Deletes locked rows that no widget shows; others stay and are requested.
     mutating func collect(
         _ statement: inout OpenStatement, _ context: JobContext, _ database: inout Database
     ) -> [(place: Int, stage: Stage)]? {
@@ -40,8 +63,7 @@ extension Job {
             let kind = statement.transaction.snapshot.kinds[row.kind].generations
             if row.appoint(kind, at: statement.transaction.now) { listed.append((id, row)) }
             statement.transaction.writes.append(.timeline(id, row))
-            let message = Message(revision: row.contentRevision, value: row.content)
-            outcome.append((place, row.contentRevision > 0 ? .publishing(message, isCollection: false) : .done))
+            outcome.append((place, .done))
         }
         _ = database.appendLists(of: listed, &statement.transaction)
         return outcome

@@ -32,6 +32,7 @@ extension Job {
         switch statement.work {
         case .store: outcome = store(&statement, context, &database)
         case .settle: outcome = settle(&statement, context, &database)
+        case .bury: outcome = bury(&statement, context, &database)
         case .lockOrphans:
             lockOrphans(&statement, context, &database)
             if !database.isOn(.collectInOneStatement) { database.beginStatement(&statement.transaction) }
@@ -178,7 +179,11 @@ extension Job {
             rows[place].stage = .publishing(Message(revision: item.token, value: row.content), isCollection: false)
             return
         }
-        guard row.revision < item.token else { return }
+        guard row.revision < item.token else {
+            // The list may be the row's appointment, for a tombstone's revision makes none.
+            if !database.isOn(.discardKeepsAppointment) { rows[place].stage = .settled(.nothing) }
+            return
+        }
         let read = item.row ?? row
         rows[place].row = row
         rows[place].row?.state.requested = read.state.requested
@@ -218,6 +223,7 @@ extension Job {
                 }
                 let isAsDecided =
                     row.state.requested == read.state.requested && row.viewedAt == read.viewedAt
+                    && row.placedAt == read.placedAt
                     || database.isOn(.sleepUnchecked)
                 if case .sleep = settlement, isAsDecided { new.state.isAsleep = true }
             }

@@ -47,6 +47,7 @@ extension Job {
         case .fetching(let ledger): fetch(place, ledger, context, &database)
         case .fetched: begin(.store, context, &database, &output) { if case .fetched = $0 { true } else { false } }
         case .settled: begin(.settle, context, &database, &output) { if case .settled = $0 { true } else { false } }
+        case .orphaned: begin(.bury, context, &database, &output) { if case .orphaned = $0 { true } else { false } }
         case .buried: begin(.lockOrphans, context, &database, &output) { if case .buried = $0 { true } else { false } }
         case .mismatched(let answer): resolveMismatch(place, answer, context, &database)
         case .publishing(let message, let isCollection):
@@ -92,8 +93,7 @@ extension Job {
         let rules = context.world.rules[row.kind]
         switch rules.decide(row.state, generations, facts: row.facts, via: via, at: context.now) {
         case .collect:
-            let revision = database.isOn(.tombstoneHasToken) ? item.token : row.contentRevision
-            rows[place].stage = .publishing(Message(revision: revision, value: nil), isCollection: true)
+            rows[place].stage = .orphaned(isCollection: true)
         case .nothing: rows[place].stage = .settled(.nothing)
         case .fetch(_, let ledger):
             rows[place].fetchedAt = database.witness.fetchBegins()
@@ -169,8 +169,8 @@ extension Job {
             let suspect = lists.contains { $0.wasLeased && $0.row.timelines.contains(rows[place].id) }
             let last = rows[place].row.flatMap { lastPublished($0.identity) }
             guard suspect || !isAlone && last != nil else { continue }
-            if let message = difference(place, tables, last: last, database) {
-                rows[place].stage = .publishing(message, isCollection: false)
+            if let stage = difference(place, tables, last: last, database) {
+                rows[place].stage = stage
                 isEqual = false
             }
         }
@@ -179,7 +179,7 @@ extension Job {
 
     private mutating func difference(
         _ place: Int, _ tables: Tables, last: Message?, _ database: Database
-    ) -> Message? {
+    ) -> Stage? {
         var found = tables.timelines[rows[place].id]
         if let identity = rows[place].row?.identity, !database.isOn(.comparedByRow) {
             found = tables.timeline(of: identity)?.row
@@ -188,9 +188,11 @@ extension Job {
         let isOrphaned = found?.state.isOrphaned == true && !database.isOn(.orphanComparesAsShown)
         if let row = found, row.contentRevision > 0, !isOrphaned {
             let isSame = last?.value != nil && last?.revision == row.contentRevision
-            return isSame ? nil : Message(revision: row.contentRevision, value: row.content)
+            let message = Message(revision: row.contentRevision, value: row.content)
+            return isSame ? nil : .publishing(message, isCollection: false)
         }
         guard let last, last.value != nil else { return nil }
-        return Message(revision: last.revision, value: nil)
+        if isOrphaned { return .orphaned(isCollection: false) }
+        return .publishing(Message(revision: last.revision, value: nil), isCollection: false)
     }
 }

@@ -22,6 +22,8 @@ enum Stage {
     /// The row was not as it was read: it is read again, and the answer is stored or discarded.
     case mismatched(Answer)
     case settled(Settlement)
+    /// No widget shows it: a tombstone is to be published, with a token that the row carries before.
+    case orphaned(isCollection: Bool)
     /// A message is to be sent. A tombstone that begins a collection is followed by it.
     case publishing(Message, isCollection: Bool)
     case sending(Message, isCollection: Bool)
@@ -66,6 +68,8 @@ struct JobRow {
     var list = 0
     /// Whether the read state is the one that a fetch began after.
     var fetchedAt = 0
+    /// Revision of its tombstone.
+    var buriedAs: Int?
 }
 
 /// A claim on its way through a worker's pipeline.
@@ -125,7 +129,7 @@ struct Job {
 /// A statement of a job between its snapshot and its end.
 struct OpenStatement {
     enum Work {
-        case store, settle, lockOrphans, collect
+        case store, settle, bury, lockOrphans, collect
     }
 
     var work: Work
@@ -154,6 +158,7 @@ extension Stage: CustomStringConvertible {
         case .fetched: "fetched"
         case .mismatched: "mismatched"
         case .settled(let settlement): "to settle (\(settlement))"
+        case .orphaned: "to bury"
         case .publishing(let message, _): "to publish \(message)"
         case .sending(let message, _): "sending \(message)"
         case .sent(_, let message, _): "sent \(message)"

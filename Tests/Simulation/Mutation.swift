@@ -48,7 +48,7 @@ package enum Mutation: String, CaseIterable, Sendable {
     case rereadKeepsToken
     /// A collection looks for widgets in the statement that locks the rows.
     case collectInOneStatement
-    /// A timeline is deleted that was revived, published and orphaned again since its tombstone.
+    /// A timeline is deleted that was stored since its tombstone.
     case collectsRevived
     /// A list is ended without comparing what was published with what is stored.
     case endBeforeComparison
@@ -61,6 +61,10 @@ package enum Mutation: String, CaseIterable, Sendable {
     case endWithoutToken
     /// A store whose acknowledgement was lost is taken for another worker's when it is tried again.
     case ownStoreIsForeign
-    /// A tombstone's revision is the token of its claim: above that of the content that may have to follow it.
-    case tombstoneHasToken
+    /// A tombstone has the revision of the stored content: a late message with that content follows it.
+    case tombstoneOfContent
+    /// A tombstone has a token, and the row does not: content with a lower one is stored after it.
+    case tombstoneUnstored
+    /// A store that is discarded does not look at the appointment.
+    case discardKeepsAppointment
 }

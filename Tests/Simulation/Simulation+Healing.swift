@@ -26,7 +26,7 @@ extension Simulation {
             checkLists()
             if database.witness.violation != nil { return }
             if isBusy { continue }
-            guard let next = database.tables.work.entries.map(\.row.readyAt).min() else { return }
+            guard let next = database.tables.work.entries.map(\.row.readyAt).min() else { return landOverdue() }
             pass(max(next - now, .zero))
         }
         database.witness.violated(.liveness, "not quiet after \(Self.rounds) rounds, at \(now)")
@@ -49,9 +49,15 @@ extension Simulation {
     /// One step of everybody; false when nobody has anything to do.
     private mutating func doOne() -> Bool {
         var isBusy = false
-        while !output.flights.isEmpty {
-            output.land(at: random.below(output.flights.count), &database.witness)
-            isBusy = true
+        var waits = 0
+        while output.flights.count > waits {
+            let place = random.below(output.flights.count)
+            if output.flights[place].isOverdue, random.chance(9, of: 10) {
+                waits += 1
+            } else {
+                output.land(at: place, &database.witness)
+                isBusy = true
+            }
         }
         for process in ingests.indices {
             ingests[process].take(&database, at: now)
@@ -75,6 +81,10 @@ extension Simulation {
         workers[worker].beginClaim(&database, takesTokenFirst: random.chance(1, of: 2), at: now)
         workers[worker].endClaim(&database, limit: 1 + random.below(8), fault: .none, at: now)
         return isBusy || !workers[worker].jobs.isEmpty
+    }
+
+    private mutating func landOverdue() {
+        while !output.flights.isEmpty { output.land(at: random.below(output.flights.count), &database.witness) }
     }
 
     // MARK: What must hold on the way and in the end
@@ -133,10 +143,15 @@ extension Simulation {
 
     private func check(_ identity: Int, _ witness: inout Witness) {
         let last = output.last[identity]?.message
+        let shown = output.shown[identity]
         guard let (id, row) = database.tables.timeline(of: identity) else {
             if last?.value != nil, !output.mayEndLate(identity, isCollected: true) {
                 witness.violated(
                     .publishedIsStored, "identity \(identity) was collected, and its last message says otherwise")
+            }
+            if let shown, shown.value != nil {
+                witness.violated(
+                    .publishedIsStored, "identity \(identity) was collected, and consumers show \(shown)")
             }
             return
         }
@@ -145,11 +160,11 @@ extension Simulation {
         }
         witness.expectServed(id, row)
         let stored = Message(revision: row.contentRevision, value: row.content)
-        if output.shown[identity] != stored {
+        if shown != stored {
             witness.violated(
                 .publishedIsStored,
                 "timeline \(id): stored is \(stored), the highest revision published "
-                    + "\(output.shown[identity].map { "\($0)" } ?? "none")")
+                    + "\(shown.map { "\($0)" } ?? "none")")
         }
         if last != stored, !output.mayEndLate(identity, isCollected: false) {
             witness.violated(

@@ -92,6 +92,9 @@ struct Simulation {
         case .lose(let pick):
             guard !output.flights.isEmpty else { return }
             output.lose(at: Int(pick) % output.flights.count)
+        case .delay(let pick):
+            guard !output.flights.isEmpty else { return }
+            output.delay(at: Int(pick) % output.flights.count)
         case .pause(let kind): setPaused(Int(kind), true)
         case .resume(let kind): setPaused(Int(kind), false)
         case .cancel(let kind): cancel(Int(kind))
@@ -182,7 +185,7 @@ struct Simulation {
     /// Messages on their way land or are lost before their deadlines; killed processes are forgotten.
     mutating func pass(_ duration: Duration) {
         now = now + duration
-        while let late = output.flights.firstIndex(where: { $0.deadline <= now }) {
+        while let late = output.flights.firstIndex(where: { !$0.isOverdue && $0.deadline <= now }) {
             if output.flights[late].id % 4 == 0 {
                 output.lose(at: late)
             } else {

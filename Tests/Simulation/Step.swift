@@ -34,6 +34,8 @@ package enum Step: Hashable, Sendable {
 
     case land(UInt8)
     case lose(UInt8)
+    /// The sender waits no longer; the message lands at any time.
+    case delay(UInt8)
 
     // Operators, and time.
 
@@ -48,7 +50,7 @@ package enum Step: Hashable, Sendable {
 struct StepGenerator {
     private enum Sort: Int, CaseIterable {
         case produce, assign, tell, crashIngest, poll, apply, beginWalk, endWalk, beginClaim, endClaim, work, finish
-        case crashWorker, stopWorker, land, lose, pause, resume, cancel, pass
+        case crashWorker, stopWorker, land, lose, delay, pause, resume, cancel, pass
 
         /// How often it happens, and whether a schedule may do without.
         var weight: (usual: Int, isOptional: Bool) {
@@ -69,6 +71,7 @@ struct StepGenerator {
             case .stopWorker: (1, true)
             case .land: (10, true)
             case .lose: (1, true)
+            case .delay: (2, true)
             case .pause: (1, true)
             case .resume: (1, false)
             case .cancel: (2, true)
@@ -144,6 +147,7 @@ struct StepGenerator {
         case .stopWorker: return .stopWorker(process)
         case .land: return .land(pick)
         case .lose: return .lose(pick)
+        case .delay: return .delay(pick)
         case .pause: return .pause(pick % 2)
         case .resume: return .resume(pick % 2)
         case .cancel: return .cancel(pick % 2)

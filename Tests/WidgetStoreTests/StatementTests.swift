@@ -93,7 +93,7 @@ struct StatementTests {
         Statements.listSweeps(limit: 1, maximumLists: 1), Statements.walkKind(1, limit: 1, maximumLists: 1),
         Statements.sweepMarks(1, limit: 1, maximumLists: 1),
         Statements.auditTimelines(after: 1, limit: 1, slack: .zero), Statements.lockOrphans([]),
-        Statements.collectTimelines([]), Statements.comparePublished([]),
+        Statements.collectTimelines([]), Statements.buryOrphans([]), Statements.comparePublished([]),
         Statements.markTimelines(MarkInput(), limit: 1), Statements.insertTimelines([]),
         Statements.lockPlacedTimelines([]), Statements.orphanTimelines([]), Statements.settleTimelines([]),
         Statements.storeTimelines([]), Statements.readTimelinesAgain([]),

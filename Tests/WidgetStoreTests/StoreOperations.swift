@@ -113,11 +113,17 @@ extension TestStore {
         try await pool.withTransaction { try await remove(widgets, on: $0) }
     }
 
+    /// Gives the orphans of a list the revisions of their tombstones.
+    func bury(_ list: LeasedList) async throws -> [BuriedTimeline] {
+        try await pool.query(.buryOrphans(list.timelines.map(\.row)))
+    }
+
     /// Collects the orphans of a list; answers the rows that stay.
     @discardableResult
     func collect(_ list: LeasedList) async throws -> [Int64] {
-        try await pool.withTransaction { connection in
-            let rows = try await connection.query(.lockOrphans(list.orphans))
+        let orphans = try await bury(list)
+        return try await pool.withTransaction { connection in
+            let rows = try await connection.query(.lockOrphans(orphans))
             return try await connection.query(.collectTimelines(rows))
         }
     }
@@ -130,11 +136,5 @@ extension TestStore {
     func now() async throws -> Timestamp {
         Timestamp(
             microseconds: Int64(try await integer("SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint")))
-    }
-}
-
-extension LeasedList {
-    var orphans: [OrphanedTimeline] {
-        timelines.map { (row: $0.row, requested: $0.state.requested) }
     }
 }

@@ -3,57 +3,50 @@ import PostgresClient
 import WidgetModel
 import WidgetStore
 
-/// Collects timelines that no widget shows: first the tombstones are published and acknowledged, then the rows go, unless a
-/// widget shows the timeline again by then.
+/// Collects timelines that no widget shows: the rows get the revisions of their tombstones, the tombstones are published and
+/// acknowledged, then the rows go, unless a widget shows the timeline again by then.
 struct Collector: Sendable {
     let context: WorkerContext
 
-    /// - Returns: the timelines, settled; lists with a row that was locked elsewhere go back.
+    /// - Returns: the timelines, settled. Lists with a row that was locked elsewhere, or is shown again, go back: whoever claims
+    ///   them compares what was published with what is stored.
     func collect(_ items: [CollectItem], until deadline: Duration) async throws -> [SettledTimeline] {
-        var settled = items.map(\.settled)
-        guard deadline - context.clock.elapsed > context.output.longestPublish else {
-            return returned(settled, Array(settled.indices))
+        let orphans = try await context.persistently(until: deadline) {
+            try await context.pool.query(.buryOrphans(items.map(\.timeline.row)))
         }
-        let outcome = await context.output.publish(
-            items.map { context.messages.removed($0.timeline.id, revision: $0.timeline.contentRevision) })
-        try Task.checkCancellation()
-        let buried = outcome.acknowledged
-        let kept = outcome.failed + outcome.refused.map(\.index)
-        context.statistics.count { $0.unpublished += kept.count }
-        settled = returned(settled, kept)
-        guard !buried.isEmpty else { return settled }
-        // A tombstone is what this process published last: if the row stays, the comparison publishes its content again.
-        for place in buried {
-            let item = items[place]
-            settled[place].published = PublishedTimeline(
-                row: item.timeline.row, id: item.timeline.id, revision: 0)
-            settled[place].isStored = true
+        var acknowledged: [BuriedTimeline] = []
+        var collected: Set<Int64> = []
+        if deadline - context.clock.elapsed > context.output.longestPublish {
+            let outcome = await context.output.publish(
+                orphans.map { context.messages.removed($0.id, revision: $0.revision) })
+            try Task.checkCancellation()
+            acknowledged = outcome.acknowledged.map { orphans[$0] }
+            context.statistics.count { $0.unpublished += orphans.count - acknowledged.count }
         }
-        let orphans = buried.map { place in
-            let timeline = items[place].timeline
-            return (row: timeline.row, requested: timeline.state.requested)
-        }
-        let (locked, revived) = try await context.persistently(until: deadline) {
-            try await context.pool.withTransaction { connection in
-                let locked = Set(try await connection.query(.lockOrphans(orphans)))
-                let revived = Set(try await connection.query(.collectTimelines(Array(locked))))
-                return (locked, revived)
+        if !acknowledged.isEmpty {
+            let buried = acknowledged
+            let (locked, revived) = try await context.persistently(until: deadline) {
+                try await context.pool.withTransaction { connection in
+                    let locked = try await connection.query(.lockOrphans(buried))
+                    return (locked, try await connection.query(.collectTimelines(locked)))
+                }
             }
+            collected = Set(locked).subtracting(revived)
+            context.statistics.count { $0.collected += collected.count }
+            if !revived.isEmpty { context.signal.signal(.timelines) }
         }
-        context.statistics.count { $0.collected += locked.count - revived.count }
-        // Rows that somebody else has locked, and rows that are shown again and must be published again.
-        let again = buried.filter { place in
-            let row = items[place].timeline.row
-            return !locked.contains(row) || revived.contains(row)
+        let touched = Set(orphans.map(\.row))
+        let published = Set(acknowledged.map(\.row))
+        return items.map { item in
+            let row = item.timeline.row
+            var settled = item.settled
+            settled.isStored = touched.contains(row)
+            // A tombstone is what this process published last.
+            if published.contains(row) {
+                settled.published = PublishedTimeline(row: row, id: item.timeline.id, revision: 0)
+            }
+            if !collected.contains(row) { settled.returnDelay = context.configuration.publishRetryDelay }
+            return settled
         }
-        if !revived.isEmpty { context.signal.signal(.timelines) }
-        return returned(settled, again)
-    }
-
-    /// Has the lists go back: whoever claims them compares what was published with what is stored.
-    private func returned(_ settled: [SettledTimeline], _ places: [Int]) -> [SettledTimeline] {
-        var settled = settled
-        for place in places { settled[place].returnDelay = context.configuration.publishRetryDelay }
-        return settled
     }
 }

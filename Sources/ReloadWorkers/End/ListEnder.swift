@@ -143,13 +143,16 @@ final class ListEnder: Sendable {
                 + suspects.map { (row: $0, revision: last[$0]?.revision ?? 0) }
             guard !compared.isEmpty else { break }
             let found = try await context.pool.query(.comparePublished(compared))
-            let rows = found.filter { $0.timeline != nil }
+            let rows = found.filter { $0.timeline?.state.isOrphaned == false }
             let gone = found.filter { $0.timeline == nil }.compactMap { last[$0.row] }.filter { $0.revision > 0 }
-            guard !rows.isEmpty || !gone.isEmpty else {
+            let orphans = found.filter { $0.timeline?.state.isOrphaned == true && last[$0.row]?.revision ?? 0 > 0 }
+            guard !rows.isEmpty || !gone.isEmpty || !orphans.isEmpty else {
                 _ = try await delete(lists, isCompared: true)
                 return
             }
-            guard try await publishAnew(rows, gone: gone, &last) else { break }
+            let buried = orphans.isEmpty ? [] : try await context.pool.query(.buryOrphans(orphans.map(\.row)))
+            let tombstones = buried.map { PublishedTimeline(row: $0.row, id: $0.id, revision: $0.revision) }
+            guard try await publishAnew(rows, gone: gone + tombstones, &last) else { break }
             suspects.subtract(last.keys)
         }
         let isQuiet = last.isEmpty && suspects.isEmpty
@@ -160,6 +163,7 @@ final class ListEnder: Sendable {
         }
     }
 
+    /// - Parameter gone: timelines with the revisions of their tombstones.
     /// - Returns: whether all of it was acknowledged.
     private func publishAnew(
         _ rows: [PublishedDifference], gone: [PublishedTimeline], _ last: inout [Int64: PublishedTimeline]

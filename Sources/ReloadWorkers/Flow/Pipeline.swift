@@ -161,12 +161,17 @@ final class Pipeline: Sendable {
             let (stored, refused) = try await storer.store(outcome.fetched)
             failed += refused
             told(stored)
-            var settled = await Publisher(context: context).publish(stored, traces: batch.traces)
+            var discarded: [FetchItem] = []
             if stored.count + refused.count < outcome.fetched.count {
                 let known = Set(stored.lazy.map(\.fetched.item.timeline.row) + refused.lazy.map(\.item.timeline.row))
-                settled += outcome.fetched.lazy.map(\.item).filter { !known.contains($0.timeline.row) }.map(\.settled)
+                discarded = outcome.fetched.map(\.item).filter { !known.contains($0.timeline.row) }
+                // Their lists may be the rows' appointments: the revision of a tombstone comes without one.
+                try await settler.settle(
+                    discarded.map { TimelineSettlement(timeline: $0.timeline, list: $0.list, outcome: .nothing) }, [:],
+                    until: batch.leaseEnds)
             }
-            settle(settled)
+            let settled = await Publisher(context: context).publish(stored, traces: batch.traces)
+            settle(settled + discarded.map(\.settled))
             context.claimSize.ended(
                 begun: batch.startedAt, isInTime: context.clock.elapsed < batch.leaseEnds, at: context.clock.elapsed)
         } catch {

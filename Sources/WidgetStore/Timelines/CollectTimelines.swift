@@ -1,15 +1,23 @@
 package import PostgresClient
-import WidgetModel
+package import WidgetModel
 
-/// An orphaned timeline as it was read before its tombstone.
-/// `requested`: each revival is a request.
-package typealias OrphanedTimeline = (row: Int64, requested: Int64)
+/// An orphaned timeline whose row carries the revision of its tombstone.
+package typealias BuriedTimeline = (row: Int64, id: TimelineID, revision: Int64)
 
-private let input = InputColumns<OrphanedTimeline>([.init("id") { $0.row }, .init("requested") { $0.requested }])
+private let input = InputColumns<BuriedTimeline>([.init("id") { $0.row }, .init("revision") { $0.revision }])
+
+private let buryOrphansSQL = """
+    WITH mine AS MATERIALIZED (
+        SELECT t.id FROM timeline t WHERE t.id = ANY ($1::int8[]) AND t.orphaned
+        ORDER BY t.id FOR NO KEY UPDATE SKIP LOCKED
+    )
+    UPDATE timeline t SET revision = nextval('token') FROM mine m WHERE t.id = m.id
+    RETURNING t.id, t.identity, t.revision
+    """
 
 private let lockOrphansSQL = """
     SELECT t.id FROM \(input.rows("i")) JOIN timeline t ON t.id = i.id
-    WHERE t.orphaned AND t.requested = i.requested
+    WHERE t.orphaned AND t.revision = i.revision
     ORDER BY t.id FOR UPDATE OF t SKIP LOCKED
     """
 
@@ -33,16 +41,25 @@ private let collectTimelinesSQL = """
     """
 
 extension PostgresStatement where Self == Statements {
+    /// Gives orphaned timelines the revisions of their tombstones. Whatever was stored before has a lower one, and a store with
+    /// a lower one is discarded from here on, so that consumers ignore content that lands after the tombstone. Rows that somebody
+    /// else has locked are left out.
+    package static func buryOrphans(_ rows: [Int64]) -> PostgresQuery<BuriedTimeline> {
+        PostgresQuery(buryOrphansSQL, PostgresArray(rows)) { row in
+            (row: try row.value("id"), id: try row.value("identity"), revision: try row.value("revision"))
+        }
+    }
+
     /// Locks orphaned timelines for collection, after their tombstones were acknowledged. Rows that somebody else has locked are
-    /// left out of the answer, and those that were revived since they were read, for content may have been published after the
-    /// tombstone: their list goes back.
-    package static func lockOrphans(_ orphans: [OrphanedTimeline]) -> PostgresQuery<Int64> {
+    /// left out of the answer, and those that were stored since they were buried, for content may have been published after
+    /// the tombstone: their list goes back.
+    package static func lockOrphans(_ orphans: [BuriedTimeline]) -> PostgresQuery<Int64> {
         PostgresQuery(lockOrphansSQL, binding: input.parameters(orphans)) { row in try row.value("id") }
     }
 
     /// Deletes locked orphans. A new statement after ``PostgresStatement/lockOrphans``, so that it sees every widget that was placed before the
     /// lock: a timeline that a widget shows again stays, is requested anew, and is appointed by rule 1. The answer names those
-    /// that stay; their content is to be published again.
+    /// that stay; whatever is fetched next is published.
     package static func collectTimelines(_ rows: [Int64]) -> PostgresQuery<Int64> {
         PostgresQuery(collectTimelinesSQL, PostgresArray(rows)) { row in try row.value("id") }
     }

@@ -7,7 +7,7 @@ package typealias PublishedRevision = (row: Int64, revision: Int64)
 package struct PublishedDifference: Sendable {
     /// Primary key of the row.
     package let row: Int64
-    /// nil: the row is gone, or about to go.
+    /// nil: the row is gone.
     package let timeline: ClaimedTimeline?
     /// Content to be published, with its revision.
     package let content: [UInt8]?
@@ -20,8 +20,8 @@ private let input = InputColumns<PublishedRevision>([
 private let comparePublishedSQL = """
     SELECT i.id AS compared, \(ClaimedTimeline.columns()), t.content
     FROM \(input.rows("i"))
-    LEFT JOIN timeline t ON t.id = i.id AND NOT t.orphaned LEFT JOIN kind k ON k.id = t.kind_id
-    WHERE t.id IS NULL OR t.content_revision <> i.published AND t.content_revision > 0
+    LEFT JOIN timeline t ON t.id = i.id LEFT JOIN kind k ON k.id = t.kind_id
+    WHERE t.id IS NULL OR t.orphaned OR t.content_revision <> i.published AND t.content_revision > 0
     """
 
 extension PostgresStatement where Self == Statements {

@@ -61,6 +61,7 @@ private let input = InputColumns<TimelineSettlement>([
     .init("list_due") { $0.list.dueAt }, .init("swept") { $0.list.generation != nil },
     .init("read_revision") { $0.timeline.revision }, .init("captured") { $0.timeline.state.requested },
     .init("viewed_at") { $0.timeline.viewedAt.map { $0 } },
+    .init("placed_at") { $0.timeline.views.lastPlaced.map { $0 } },
     .init("sleeps") { $0.sleeps }, .init("eligible_at") { $0.eligibleAt.map { $0 } },
     .init("retry_at") { $0.retryAt.map { $0 } },
     .init("decision") { $0.decision }, .init("rule") { $0.rule },
@@ -71,7 +72,8 @@ private let input = InputColumns<TimelineSettlement>([
 ])
 
 private let asleep = """
-    (t.asleep OR i.sleeps AND t.requested = i.captured AND t.viewed_at IS NOT DISTINCT FROM i.viewed_at)
+    (t.asleep OR i.sleeps AND t.requested = i.captured AND t.viewed_at IS NOT DISTINCT FROM i.viewed_at
+        AND t.placed_at = i.placed_at)
     """
 
 private let formula = RowFormula(
@@ -125,7 +127,7 @@ extension PostgresStatement where Self == Statements {
     /// improved (rule 2).
     ///
     /// The row's own appointment must still be the list's, and a failure, like a store, needs the revision that was read. A
-    /// timeline goes to sleep only if `requested` and the last view are those that were decided on.
+    /// timeline goes to sleep only if `requested`, the last view and the last placement are those that were decided on.
     package static func settleTimelines(_ settlements: [TimelineSettlement]) -> PostgresQuery<SettledRow> {
         PostgresQuery(settleTimelinesSQL, binding: input.parameters(settlements)) { row in
             SettledRow(

@@ -208,6 +208,22 @@ struct FencingTests {
         }
     }
 
+    @Test("A timeline that is orphaned while it is published has a tombstone last, with a revision above its content's")
+    func orphanedMeanwhile() async throws {
+        try await withWorker { worker in
+            try await worker.register()
+            try await worker.another().register()
+            let id = try await worker.store.place([.test("w1")])[0]
+            onFirstPublish(worker) { try await worker.store.removeWidgets(showing: id) }
+            try await worker.turn()
+            let messages = worker.publisher.messages(of: id)
+            #expect(messages.map { $0.value == nil } == [false, true])
+            #expect(try #require(messages.last).revision > messages[0].revision)
+            try await worker.drain()
+            #expect(try await worker.store.timeline(id) == nil)
+        }
+    }
+
     @Test("A list that was leased before is compared for all its timelines, also superseded ones")
     func leasedBefore() async throws {
         try await withWorker { worker in

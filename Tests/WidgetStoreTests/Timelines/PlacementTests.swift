@@ -64,13 +64,14 @@ struct PlacementTests {
                 family: .systemSmall, configuration: .empty,
                 environment: WidgetEnvironment(storedLocale: "en-GB", timeZone: "Europe/London"), user: "u1")
             #expect(identity.id == id)
+            let orphans = try await store.bury(list)
             try await store.pool.withTransaction { placing in
                 let placed = try await placing.place([
                     TimelinePlacement(
                         id: id, kindID: kind.id, identity: identity, lane: .interactive, cause: nil, reason: .placed)
                 ])
                 #expect(placed.inserted == 0 && placed.stale == [list.timelines[0].row])
-                let locked = try await store.pool.query(.lockOrphans(list.orphans))
+                let locked = try await store.pool.query(.lockOrphans(orphans))
                 #expect(locked.isEmpty)
             }
         }
@@ -83,9 +84,10 @@ struct PlacementTests {
             try await store.settle()
             try await store.remove(["w1"])
             let list = try #require(try await store.claim(.bulk).first)
+            let orphans = try await store.bury(list)
             try await withThrowingTaskGroup(of: Void.self) { group in
                 try await store.pool.withTransaction { collecting in
-                    let rows = try await collecting.query(.lockOrphans(list.orphans))
+                    let rows = try await collecting.query(.lockOrphans(orphans))
                     group.addTask {
                         let error = await #expect(throws: PostgresError.self) { try await store.place([.test("w2")]) }
                         #expect(error?.isRetriable == true && error?.sqlState == "40001")

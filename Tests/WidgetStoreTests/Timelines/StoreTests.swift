@@ -128,30 +128,33 @@ struct StoreTests {
         }
     }
 
-    @Test("It sleeps only if nobody asked and nobody looked since the decision")
+    @Test("It sleeps only if nobody asked, nobody looked and no widget was placed since the decision")
     func asleep() async throws {
-        for change in ["nothing", "mark", "view"] {
+        for change in ["nothing", "mark", "view", "placement"] {
+            let lane = change == "placement" ? ReloadLane.interactive : .scheduled
             try await withStore { store in
                 let id = try await store.place([.test("w1")])[0]
                 try await store.settle()
                 try await store.sql(
                     """
-                    UPDATE timeline SET policy_at = now(), listed_at = now(), listed_lane = 2;
+                    UPDATE timeline SET policy_at = now(), listed_at = now(), listed_lane = \(lane.rawValue),
+                        placed_at = now() - interval '2 hours';
                     INSERT INTO work (kind_id, lane, due_at, ready_at, timelines)
-                    SELECT kind_id, 2, listed_at, listed_at, ARRAY[id] FROM timeline
+                    SELECT kind_id, listed_lane, listed_at, listed_at, ARRAY[id] FROM timeline
                     """)
-                let list = try #require(try await store.claim(.scheduled).first)
+                let list = try #require(try await store.claim(lane).first)
                 #expect(list.timelines.count == 1)
                 switch change {
                 case "mark": try await store.apply([try await store.mark(.user, "u1")])
                 case "view": try await store.view("w1", at: [try await store.now()])
+                case "placement": try await store.place([.test("w9")])
                 default: break
                 }
                 let rows = try await store.finish(list, .sleep, decision: .slept)
                 try await store.end(list)
                 // A mark has made another appointment: the look ends nothing.
                 #expect(rows.map(\.isAsleep) == (change == "mark" ? [] : [change == "nothing"]), "\(change)")
-                #expect(rows.map(\.isDue) == (change == "mark" ? [] : [change == "view"]), "\(change)")
+                #expect(rows.map(\.isDue) == (change == "mark" ? [] : [change != "nothing"]), "\(change)")
                 #expect(try await store.claimAll().flatMap(\.timelines).count == (change == "nothing" ? 0 : 1))
                 #expect(try await store.unappointed() == 0)
                 if change == "nothing" {
