@@ -151,6 +151,16 @@ struct BatchFold: Sendable {
 
 // MARK: - Reload requests
 
+extension TimelineMark {
+    fileprivate mutating func add(_ reason: ReloadReason, at position: EventPosition) {
+        events += 1
+        urgency = max(urgency, reason.urgency)
+        lane = min(lane, reason.lane)
+        cause = position
+        self.reason = reason
+    }
+}
+
 extension BatchFold {
     private mutating func add(_ request: ReloadRequest, at position: EventPosition) throws(RejectedEvent.Reason) {
         let app = try app(request.app)
@@ -171,11 +181,13 @@ extension BatchFold {
     ) {
         let target = Target(
             audience: audience, id: ScopedIdentifier(appID, id), kindID: kindID, matching: request.matching)
-        let earlier = targeted[target]
-        targeted[target] = TimelineMark(
-            audience: audience, appID: appID, audienceID: id, kindID: kindID, matching: request.matching?.canonical,
-            events: 1 + (earlier?.events ?? 0), urgency: max(request.reason.urgency, earlier?.urgency ?? .budgeted),
-            lane: min(request.reason.lane, earlier?.lane ?? .bulk), cause: position, reason: request.reason)
+        // In place: a copy of the mark, and a second look-up of its target, would cost more than the fold itself.
+        targeted[
+            target,
+            default: TimelineMark(
+                audience: audience, appID: appID, audienceID: id, kindID: kindID, matching: request.matching?.canonical,
+                events: 0, urgency: .budgeted, lane: .bulk, cause: position, reason: request.reason)
+        ].add(request.reason, at: position)
     }
 
     private mutating func addForEveryone(

@@ -8,7 +8,8 @@ package enum Text {
 
     /// Whether two strings are the same bytes.
     package static func equal(_ left: String, _ right: String) -> Bool {
-        left.utf8.count == right.utf8.count && left.utf8.elementsEqual(right.utf8)
+        // Of ASCII, the quick comparison of strings is one of bytes.
+        left == right && (left.utf8Span.isKnownASCII || left.utf8.elementsEqual(right.utf8))
     }
 
     /// Whether two optional strings are both absent or the same bytes.
