@@ -4,13 +4,12 @@ import Synchronization
 /// A connection and the thread that it lives on: callers queue calls, the thread runs them one after the other with
 /// blocking waits, and between them watches the socket, so that a lost connection is noticed while idle.
 final class ConnectionThread: Sendable {
-    /// Callbacks of the owner, called on the thread: `opened` once if the connection is made, then `closed` once. Calls that
-    /// were queued fail before that.
+    /// Callbacks of the owner, called on the thread: `opened` at most once, then `closed` exactly once.
     struct Events: Sendable {
         var opened: @Sendable () -> Void = {}
         var notified: @Sendable (_ channel: String, _ payload: String) -> Void = { _, _ in }
-        /// The connection is gone and the thread ends; nil when ``ConnectionThread/stop()`` asked for it.
-        var closed: @Sendable (PostgresError?) -> Void = { _ in }
+        /// The connection is gone, or could not be made, and the thread ends. No error: ``ConnectionThread/stop()`` asked for it.
+        var closed: @Sendable (PostgresError?, _ wasOpen: Bool) -> Void = { _, _ in }
     }
 
     /// A queued call. Exactly one of `run` and `fail` is called, once.
@@ -183,9 +182,10 @@ extension ConnectionThread {
             let ending = serve(driver)
             state.withLock { $0.socket = nil }
             close(because: ending ?? PostgresError(.shutdown, "the connection was closed"))
-            events.closed(ending)
+            events.closed(ending, true)
         } catch {
             close(because: error)
+            events.closed(error.kind == .shutdown ? nil : error, false)
         }
     }
 
@@ -223,6 +223,11 @@ extension ConnectionThread {
             }
             if let reason = driver.brokenBecause { return reason }
         }
+    }
+
+    /// Waits, unless ``stop()`` is called.
+    func pause(until deadline: ContinuousClock.Instant) {
+        _ = wakeUp.wait(socket: nil, for: [], until: deadline)
     }
 
     private func close(because error: PostgresError) {

@@ -51,7 +51,7 @@ package struct PostgresListener: Sendable {
             configuration: configuration, logger: logger,
             events: ConnectionThread.Events(
                 notified: { [notified] in notified(.received(channel: $0, payload: $1)) },
-                closed: { ending.yield($0) }))
+                closed: { error, _ in ending.yield(error) }))
         defer { thread.stop() }
         let listen = channels.map {
             "LISTEN \"\($0.split(separator: "\"", omittingEmptySubsequences: false).joined(separator: "\"\""))\""

@@ -1,16 +1,10 @@
 /// Connections of the pool and the callers that wait for one.
 struct PoolState {
-    /// What a caller gets.
-    enum Turn: Sendable {
-        case connection(ConnectionThread)
-        /// A place for a connection, which the caller makes.
-        case place
-        case refusal(PostgresError)
-    }
+    typealias Lease = Result<ConnectionThread, PostgresError>
 
     struct Waiter {
         let id: UInt64
-        let continuation: CheckedContinuation<Turn, Never>
+        let continuation: CheckedContinuation<Lease, Never>
     }
 
     let maximum: Int
@@ -18,39 +12,35 @@ struct PoolState {
     /// Number of connections that are made and not lost.
     var open = 0
     var lent = 0
-    /// Number of callers that have a place for a connection.
+    /// Number of attempts to connect, the wait after a failed one included.
     var connecting = 0
+    /// Threads of the attempts, once there are some.
+    var attempts: [ConnectionThread] = []
     /// Connections that nobody uses; the one used last is lent first, so that its caches are warm.
     var idle: [ConnectionThread] = []
     /// In the order of arrival.
     var waiters: [Waiter] = []
-    /// Number of attempts to connect that failed since one succeeded, and the error of the last one.
+    /// Number of attempts that failed since one succeeded, and the error of the last one.
     var failures = 0
     var lastError: PostgresError?
     var waits = PostgresPool.Waits()
     var nextWaiter: UInt64 = 0
     var shutdowns: [CheckedContinuation<Void, Never>] = []
 
-    /// What the next caller gets; nil: it has to wait.
-    ///
-    /// While attempts to connect fail, one caller at a time makes them.
-    mutating func nextTurn() -> Turn? {
-        if isShutDown { return .refusal(PostgresError(.shutdown, "the connection pool is shut down")) }
-        if let connection = idle.popLast() {
-            lent += 1
-            return .connection(connection)
-        }
-        guard open + connecting < maximum, failures == 0 || connecting == 0 else { return nil }
-        connecting += 1
-        return .place
+    /// What a caller gets at once; nil: it has to wait.
+    mutating func lease() -> Lease? {
+        if isShutDown { return .failure(PostgresError(.shutdown, "the connection pool is shut down")) }
+        guard let connection = idle.popLast() else { return nil }
+        lent += 1
+        return .success(connection)
     }
 
     /// Removes the waiters that need not wait any more.
-    mutating func servedWaiters() -> [(waiter: Waiter, turn: Turn)] {
-        var served: [(waiter: Waiter, turn: Turn)] = []
-        while let waiter = waiters.first, let turn = nextTurn() {
+    mutating func servedWaiters() -> [(waiter: Waiter, lease: Lease)] {
+        var served: [(waiter: Waiter, lease: Lease)] = []
+        while let waiter = waiters.first, let lease = lease() {
             waiters.removeFirst()
-            served.append((waiter, turn))
+            served.append((waiter, lease))
         }
         return served
     }
@@ -59,9 +49,20 @@ struct PoolState {
         waiters.firstIndex { $0.id == id }.map { waiters.remove(at: $0) }
     }
 
+    /// Takes places for the connections to be made now: one for each waiter, and one at a time while attempts fail.
+    ///
+    /// - Returns: their number.
+    mutating func takePlaces() -> Int {
+        guard !isShutDown else { return 0 }
+        let wanted = failures > 0 ? min(1, waiters.count) : waiters.count
+        let places = max(0, min(wanted - connecting, maximum - open - connecting))
+        connecting += places
+        return places
+    }
+
     /// The continuations of ``PostgresPool/shutdown()`` once all connections are closed.
     mutating func finishedShutdowns() -> [CheckedContinuation<Void, Never>] {
-        guard isShutDown, open == 0, lent == 0 else { return [] }
+        guard isShutDown, open == 0, lent == 0, connecting == 0 else { return [] }
         defer { shutdowns = [] }
         return shutdowns
     }

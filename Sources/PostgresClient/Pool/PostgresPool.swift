@@ -113,6 +113,7 @@ package final class PostgresPool: Sendable {
         change { state in
             state.isShutDown = true
             closeIdle(&state)
+            for thread in state.attempts { thread.stop() }
         }
     }
 }
@@ -123,7 +124,9 @@ extension PostgresPool {
     private func acquire() async throws(PostgresError) -> PostgresConnection.Loan {
         let deadline = ContinuousClock.now + configuration.acquireTimeout
         while true {
-            let thread = try await connection(until: deadline)
+            let immediate = state.withLock { $0.waiters.isEmpty ? $0.lease() : nil }
+            let lease = if let immediate { immediate } else { await waited(until: deadline) }
+            let thread = try lease.get()
             let loan = PostgresConnection.Loan(of: thread)
             if thread.looksUsable { return loan }
             do throws(PostgresError) {
@@ -154,35 +157,18 @@ extension PostgresPool {
         if !isKept { loan.thread.stop() }
     }
 
-    private func connection(until deadline: ContinuousClock.Instant) async throws(PostgresError) -> ConnectionThread {
-        let immediate = state.withLock { $0.waiters.isEmpty ? $0.nextTurn() : nil }
-        if case .connection(let thread) = immediate { return thread }
+    private func waited(until deadline: ContinuousClock.Instant) async -> PoolState.Lease {
         let begun = ContinuousClock.now
-        do throws(PostgresError) {
-            let turn = if let immediate { immediate } else { await wait(until: deadline) }
-            let thread =
-                switch turn {
-                case .connection(let thread): thread
-                case .place: try await connect(until: deadline)
-                case .refusal(let error): throw error
-                }
-            countWait(since: begun)
-            return thread
-        } catch {
-            countWait(since: begun, timeouts: error.kind == .poolTimeout ? 1 : 0)
-            throw error
-        }
-    }
-
-    private func countWait(since begun: ContinuousClock.Instant, timeouts: Int = 0) {
+        let lease = await wait(until: deadline)
         state.withLock { state in
             state.waits.count += 1
             state.waits.time += begun.duration(to: .now)
-            state.waits.timeouts += timeouts
+            if case .failure(let error) = lease, error.kind == .poolTimeout { state.waits.timeouts += 1 }
         }
+        return lease
     }
 
-    private func wait(until deadline: ContinuousClock.Instant) async -> PoolState.Turn {
+    private func wait(until deadline: ContinuousClock.Instant) async -> PoolState.Lease {
         let id = state.withLock { state in
             state.nextWaiter += 1
             return state.nextWaiter
@@ -190,8 +176,7 @@ extension PostgresPool {
         async let _ = expire(id, at: deadline)
         return await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
-                state.withLock { $0.waiters.append(PoolState.Waiter(id: id, continuation: continuation)) }
-                change { _ in }
+                change { $0.waiters.append(PoolState.Waiter(id: id, continuation: continuation)) }
                 // The handler may have run before there was anything to cancel.
                 if Task.isCancelled { refuse(id, .taskCancelled) }
             }
@@ -215,18 +200,19 @@ extension PostgresPool {
     @discardableResult
     private func refuse(_ id: UInt64, _ error: PostgresError) -> Bool {
         guard let waiter = state.withLock({ $0.takeWaiter(id) }) else { return false }
-        waiter.continuation.resume(returning: .refusal(error))
+        waiter.continuation.resume(returning: .failure(error))
         return true
     }
 
-    /// Changes the state, then serves the waiters that need not wait any more.
+    /// Changes the state, then serves the waiters that need not wait any more, and makes connections for the others.
     @discardableResult
     private func change<Value>(_ body: (inout PoolState) -> Value) -> Value {
-        let (value, served, shutdowns) = state.withLock { state in
-            (body(&state), state.servedWaiters(), state.finishedShutdowns())
+        let (value, served, places, shutdowns) = state.withLock { state in
+            (body(&state), state.servedWaiters(), state.takePlaces(), state.finishedShutdowns())
         }
-        for (waiter, turn) in served { waiter.continuation.resume(returning: turn) }
+        for (waiter, lease) in served { waiter.continuation.resume(returning: lease) }
         for shutdown in shutdowns { shutdown.resume() }
+        for _ in 0..<places { connect() }
         return value
     }
 
@@ -238,28 +224,59 @@ extension PostgresPool {
 
 /// Connecting.
 extension PostgresPool {
-    /// Makes a connection for a caller that has a place, with back-off between attempts.
-    private func connect(until deadline: ContinuousClock.Instant) async throws(PostgresError) -> ConnectionThread {
-        while true {
-            do throws(PostgresError) {
-                let thread = try await attempt(until: deadline)
-                change { state in
-                    state.connecting -= 1
-                    state.lent += 1
-                    state.failures = 0
-                }
-                return thread
-            } catch {
-                let delay = failed(error)
-                // Waiting cures a server that is away, not a wrong password.
-                if error.isRetriable, ContinuousClock.now + delay < deadline,
-                    !state.withLock({ $0.isShutDown }), (try? await Task.sleep(for: delay)) != nil
-                {
-                    continue
-                }
-                change { $0.connecting -= 1 }
-                throw Task.isCancelled ? .taskCancelled : error
+    /// Starts an attempt, in a place that was taken for it.
+    private func connect() {
+        let thread: ConnectionThread
+        do throws(PostgresError) {
+            thread = try ConnectionThread()
+        } catch {
+            _ = failed(error)
+            failWaiters(error)
+            return change { $0.connecting -= 1 }
+        }
+        let isWanted = state.withLock { state in
+            state.attempts.append(thread)
+            return !state.isShutDown
+        }
+        thread.start(
+            configuration: configuration, logger: logger,
+            events: ConnectionThread.Events(
+                opened: { [weak self] in self?.opened(thread) },
+                closed: { [weak self] error, wasOpen in self?.closed(thread, wasOpen: wasOpen, because: error) }))
+        if !isWanted { thread.stop() }
+    }
+
+    private func opened(_ thread: ConnectionThread) {
+        let isWanted = change { state in
+            state.attempts.removeAll { $0 === thread }
+            state.connecting -= 1
+            state.open += 1
+            state.failures = 0
+            if !state.isShutDown { state.idle.append(thread) }
+            return !state.isShutDown
+        }
+        if !isWanted { thread.stop() }
+    }
+
+    /// On the connection's thread, which ends with it. After a failed attempt it keeps its place for the time of the back-off.
+    private func closed(_ thread: ConnectionThread, wasOpen: Bool, because error: PostgresError?) {
+        if wasOpen {
+            if let error { warn(error) }
+            change { state in
+                state.open -= 1
+                state.idle.removeAll { $0 === thread }
             }
+            return
+        }
+        if let error {
+            let delay = failed(error)
+            // Waiting cures a server that is away, not a wrong password.
+            if !error.isRetriable { failWaiters(error) }
+            thread.pause(until: .now + delay)
+        }
+        change { state in
+            state.attempts.removeAll { $0 === thread }
+            state.connecting -= 1
         }
     }
 
@@ -267,7 +284,6 @@ extension PostgresPool {
     ///
     /// - Returns: the time to wait before the next one.
     private func failed(_ error: PostgresError) -> Duration {
-        guard error.kind != .cancelled else { return .zero }
         warn(error)
         let failures = state.withLock { state in
             state.failures += 1
@@ -277,36 +293,12 @@ extension PostgresPool {
         return configuration.backoff.delay(afterFailures: failures, random: .random(in: 0..<1))
     }
 
-    private func attempt(until deadline: ContinuousClock.Instant) async throws(PostgresError) -> ConnectionThread {
-        let thread = try ConnectionThread()
-        thread.start(
-            configuration: configuration, logger: logger,
-            events: ConnectionThread.Events(
-                opened: { [weak self] in self?.state.withLock { $0.open += 1 } },
-                closed: { [weak self] error in self?.closed(thread, because: error) }))
-        async let _ = stop(thread, at: deadline)
-        do throws(PostgresError) {
-            // Its first call waits until the connection is made.
-            try await thread.perform { _ in }
-            return thread
-        } catch {
-            thread.stop()
-            guard error.kind == .shutdown, deadline <= .now else { throw error }
-            throw PostgresError(.connection, "no answer from the server within \(configuration.acquireTimeout)")
+    private func failWaiters(_ error: PostgresError) {
+        let waiters = state.withLock { state in
+            defer { state.waiters = [] }
+            return state.waiters
         }
-    }
-
-    private func stop(_ thread: ConnectionThread, at deadline: ContinuousClock.Instant) async {
-        do { try await Task.sleep(until: deadline, clock: .continuous) } catch { return }
-        thread.stop()
-    }
-
-    private func closed(_ thread: ConnectionThread, because error: PostgresError?) {
-        if let error { warn(error) }
-        change { state in
-            state.open -= 1
-            state.idle.removeAll { $0 === thread }
-        }
+        for waiter in waiters { waiter.continuation.resume(returning: .failure(error)) }
     }
 
     private func warn(_ error: PostgresError) {

@@ -158,8 +158,8 @@ final class IngestFlow: Sendable {
         }
     }
 
-    /// Of a diverted app that has too many, the topics that no other app may use are halted. On topics that it shares, its
-    /// further events are dropped, since others must not wait for it.
+    /// Halts the topics that only a diverted app with too many waiting events may use. Its further events on topics that it
+    /// shares are dropped, since other apps must not wait for it.
     ///
     /// - Returns: whether something changed.
     private func enforceQuotas(on waiting: [WaitingLetters]) async throws -> Bool {

@@ -50,7 +50,7 @@ struct BatchFold: Sendable {
 
     /// - Parameters:
     ///   - divertedApps: apps whose events are diverted.
-    ///   - fullApps: those of them of which no more events are kept.
+    ///   - fullApps: diverted apps whose further events are dropped.
     init(directory: KindDirectory, divertedApps: Set<Int32> = [], fullApps: Set<Int32> = []) {
         self.directory = directory
         self.divertedApps = divertedApps

@@ -42,7 +42,7 @@ struct PreparedBatch: Sendable {
     ///
     /// - Parameters:
     ///   - diverted: apps whose events are diverted.
-    ///   - full: those of them of which no more events are kept.
+    ///   - full: diverted apps whose further events are dropped.
     /// - Returns: the fold and the number of its items, at least one if there is any.
     func fold(
         _ items: [Int], _ directory: KindDirectory, _ diverted: Set<Int32> = [], full: Set<Int32> = [],

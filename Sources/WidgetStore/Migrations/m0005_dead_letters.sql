@@ -67,7 +67,7 @@ CREATE TABLE diversion (
 );
 
 COMMENT ON COLUMN diversion.topic IS 'where its events failed; NULL: it was over its quota';
-COMMENT ON COLUMN diversion.full_at IS 'since when no more of its events are kept; NULL: they are';
+COMMENT ON COLUMN diversion.full_at IS 'since when its further events are dropped; NULL: they are kept';
 
 -- Topics that are halted, or have been.
 CREATE TABLE topic_state (

@@ -200,7 +200,7 @@ private let markTimelinesSQL = """
         UPDATE timeline t
         SET \(formula.assignments), \(formula.improvement(lane: "l.lane")), \(causes),
             requested_at = CASE WHEN \(added) > 0 THEN now() ELSE t.requested_at END,
-            -- A tombstone may be out, and comparisons pass orphans over: whatever is fetched next is published.
+            -- A tombstone may be out: whatever is fetched next is published.
             hash = CASE WHEN l.revived AND t.orphaned THEN NULL ELSE t.hash END,
             placed_at = CASE WHEN l.revived THEN now() ELSE t.placed_at END,
             views = CASE WHEN l.times IS NULL THEN t.views
