@@ -16,11 +16,9 @@ struct AllowedAppsTests {
     }
 
     private func message(
-        _ app: String, on topic: String, isUnusual: Bool, kinds: String = #"["Purchases"]"#, at offset: Int64 = 0
+        _ app: String, on topic: String, kinds: String = #"["Purchases"]"#, at offset: Int64 = 0
     ) -> KafkaBatch.Placed {
-        // With a member that the quick reader does not know, the decoder reads it.
-        let more = isUnusual ? #","more":1"# : ""
-        let value = #"{"app":"\#(app)","audience":{"user":"u1"},"kinds":\#(kinds)\#(more)}"#
+        let value = #"{"app":"\#(app)","audience":{"user":"u1"},"kinds":\#(kinds)}"#
         let message = KafkaMessage(
             topic: topic, key: Array("u1".utf8), value: Array(value.utf8),
             headers: [
@@ -31,12 +29,12 @@ struct AllowedAppsTests {
         return KafkaBatch.Placed(partition: 0, offset: offset, message: message)
     }
 
-    @Test("events of other apps become dead letters that count towards nobody's limit", arguments: [false, true])
-    func allowed(isUnusual: Bool) {
+    @Test("events of other apps become dead letters that count towards nobody's limit")
+    func allowed() {
         let batch = KafkaBatch([
-            message(SampleKind.appName, on: "bank.pushes", isUnusual: isUnusual),
-            message("com.example.other", on: "bank.pushes", isUnusual: isUnusual),
-            message(SampleKind.appName, on: "freshet.pushes", isUnusual: isUnusual),
+            message(SampleKind.appName, on: "bank.pushes"),
+            message("com.example.other", on: "bank.pushes"),
+            message(SampleKind.appName, on: "freshet.pushes"),
         ])
         let prepared = PreparedBatch(batch, decoder: RecordDecoder(Self.topics))
         let fold = prepared.fold(prepared.items, .sample).fold
@@ -50,8 +48,8 @@ struct AllowedAppsTests {
     @Test("what is broken, too: otherwise anybody could have another app diverted")
     func broken() {
         let batch = KafkaBatch([
-            message("com.example.other", on: "bank.pushes", isUnusual: false, kinds: "7"),
-            message(SampleKind.appName, on: "bank.pushes", isUnusual: false, kinds: "7"),
+            message("com.example.other", on: "bank.pushes", kinds: "7"),
+            message(SampleKind.appName, on: "bank.pushes", kinds: "7"),
         ])
         let prepared = PreparedBatch(batch, decoder: RecordDecoder(Self.topics))
         let rejected = prepared.fold(prepared.items, .sample).fold.rejected
@@ -64,8 +62,21 @@ struct AllowedAppsTests {
     func sorts() {
         var topics = Self.topics
         topics.more = [.init(name: "bank.pushes", carries: .widgets)]
-        let batch = KafkaBatch([message(SampleKind.appName, on: "bank.pushes", isUnusual: false)])
+        let batch = KafkaBatch([message(SampleKind.appName, on: "bank.pushes")])
         let prepared = PreparedBatch(batch, decoder: RecordDecoder(topics))
         #expect(prepared.fold(prepared.items, .sample).fold.rejected.map(\.code) == ["wrongTopic"])
+    }
+
+    @Test("Events of a full app are dropped on shared topics only: a topic of its own is halted instead")
+    func full() {
+        let batch = KafkaBatch([
+            message(SampleKind.appName, on: "bank.pushes"), message(SampleKind.appName, on: "bank.pushes", kinds: "7"),
+            message(SampleKind.appName, on: "freshet.app-changes"),
+            message(SampleKind.appName, on: "freshet.app-changes", kinds: "7"),
+        ])
+        let prepared = PreparedBatch(batch, decoder: RecordDecoder(Self.topics))
+        let fold = prepared.fold(prepared.items, .sample, [SampleKind.app], full: [SampleKind.app]).fold
+        #expect(fold.diverted.map(\.record) == [0] && fold.rejected.map(\.record) == [1])
+        #expect(fold.dropped.map(\.record) == [2, 3])
     }
 }

@@ -177,7 +177,7 @@ struct TopicHaltTests {
 
                 #expect(try await ingest.replayer.resume(app: good).outcome.replayed == 20)
                 _ = try await ingest.store.pool.query(.resumeTopics())
-                // What was lost may be repeated.
+                // The repetition of a dropped event takes effect.
                 try await ingest.publish([ingest.everyone(good)], handling: kept, id: "lost")
                 try await ingest.waitUntilApplied(32)
                 #expect(try await ingest.generation(of: good) == (isShared ? 21 : 22))

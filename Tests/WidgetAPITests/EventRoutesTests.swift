@@ -61,7 +61,7 @@ struct EventRoutesTests {
 
     /// Stores the outcome of an event as ingest does.
     private static func apply(
-        _ message: Int, _ result: EventOutcome.Result, _ api: TestAPI, _ store: TestStore
+        _ message: Int, _ result: EventOutcome.Result, code: String? = nil, _ api: TestAPI, _ store: TestStore
     ) async throws {
         try await eventually("published") { api.published.all.count > message }
         let event = try api.published.events()[message]
@@ -70,7 +70,7 @@ struct EventRoutesTests {
             appID: app.id, event: event.envelope.id, source: event.envelope.source, type: event.envelope.type,
             topic: api.published.all[message].topic, partition: 0, offset: Int64(message),
             user: try api.published.handlings()[message].user, result: result,
-            code: result == .deadLetter ? "unknownKind" : nil)
+            code: code ?? (result == .deadLetter ? "unknownKind" : nil))
         _ = try await store.pool.query(.insertEventOutcomes([outcome]))
     }
 
@@ -278,6 +278,24 @@ struct EventRoutesTests {
                 try await Self.apply(5, .applied, api, store)
                 #expect(try await waiting.document["event"]?["offset"] == 5)
                 #expect(try await store.integer("SELECT count(*) FROM event_outcome WHERE event_id = '1'") == 2)
+            }
+        }
+    }
+
+    @Test("The repetition of a dropped event waits for its own outcome")
+    func repeatedAfterDrop() async throws {
+        try await withStore { store in
+            try await withAPI(store) { api in
+                let headers = try Self.headers("application/cloudevents+json")
+                let event = Self.event("1", .pushReceived, Self.push("u1"))
+                #expect(try await api.ask(.post, Self.events, body: event, headers: headers).status == 202)
+                try await Self.apply(0, .ignored, code: EventOutcome.dropped, api, store)
+                #expect(try await api.json("\(Self.events)/1").document["outcome"]?["code"] == "dropped")
+                async let waiting = api.ask(.post, "\(Self.events)?wait=applied", body: event, headers: headers)
+                try await Self.apply(1, .applied, api, store)
+                let answer = try await waiting
+                #expect(answer.document["event"]?["offset"] == 1)
+                #expect(answer.document["outcome"]?["result"] == "applied")
             }
         }
     }

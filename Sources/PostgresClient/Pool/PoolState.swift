@@ -27,7 +27,7 @@ struct PoolState {
     var nextWaiter: UInt64 = 0
     var shutdowns: [CheckedContinuation<Void, Never>] = []
 
-    /// What a caller gets at once; nil: it has to wait.
+    /// Lends an idle connection, or refuses the caller after the shutdown; nil: the caller has to wait.
     mutating func lease() -> Lease? {
         if isShutDown { return .failure(PostgresError(.shutdown, "the connection pool is shut down")) }
         guard let connection = idle.popLast() else { return nil }

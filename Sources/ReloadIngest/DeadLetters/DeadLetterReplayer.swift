@@ -15,7 +15,7 @@ package struct DeadLetterReplayer: Sendable {
         package var failed = 0
         /// Failed events by error code.
         package var failures: [String: Int] = [:]
-        /// Whether nothing was replayed because all selected events are of diverted apps.
+        /// True if all selected events are of diverted apps, so that none was replayed.
         package var isHeldBack = false
 
         package init() {}

@@ -50,7 +50,7 @@ struct BatchFold: Sendable {
 
     /// - Parameters:
     ///   - divertedApps: apps whose events are diverted.
-    ///   - fullApps: diverted apps whose further events are dropped.
+    ///   - fullApps: diverted apps whose further events on shared topics are dropped.
     init(directory: KindDirectory, divertedApps: Set<Int32> = [], fullApps: Set<Int32> = []) {
         self.directory = directory
         self.divertedApps = divertedApps
@@ -89,26 +89,28 @@ struct BatchFold: Sendable {
     /// The reloads of everyone that match, folded, in the order of the log.
     var sweeps: [EveryoneReload] { ofEveryone { $0.matching != nil } }
 
-    mutating func reject(_ event: RejectedEvent) {
+    /// - Parameter isTopicShared: whether several apps may use the topic. That of a single app is halted instead of dropping.
+    mutating func reject(_ event: RejectedEvent, isTopicShared: Bool = true) {
         eventCount += 1
         let app = event.app.flatMap(registeredApp)
         if let app { events[app.id, default: 0] += 1 }
         if event.keepsOutcome { kept.append(event.record) }
         // An event that its topic may not carry is another app's.
-        if let app, event.code != DeadLetterCause.notAllowed.rawValue, fullApps.contains(app.id) {
+        if let app, event.code != DeadLetterCause.notAllowed.rawValue, isTopicShared, fullApps.contains(app.id) {
             dropped.append(.dropped(event.record, app: app.name))
         } else {
             rejected.append(event)
         }
     }
 
-    mutating func add(_ event: BatchEvent) {
+    /// - Parameter isTopicShared: as of ``reject(_:isTopicShared:)``.
+    mutating func add(_ event: BatchEvent, isTopicShared: Bool = true) {
         eventCount += 1
         if event.handling.keepsOutcome { kept.append(event.record) }
         if let app = registeredApp(event.event.app) {
             events[app.id, default: 0] += 1
             if divertedApps.contains(app.id) {
-                if fullApps.contains(app.id) {
+                if isTopicShared, fullApps.contains(app.id) {
                     dropped.append(.dropped(event.record, app: app.name))
                 } else {
                     diverted.append(.diverted(event.record, app: app.name))

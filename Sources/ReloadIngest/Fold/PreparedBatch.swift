@@ -42,7 +42,7 @@ struct PreparedBatch: Sendable {
     ///
     /// - Parameters:
     ///   - diverted: apps whose events are diverted.
-    ///   - full: diverted apps whose further events are dropped.
+    ///   - full: diverted apps whose further events on shared topics are dropped.
     /// - Returns: the fold and the number of its items, at least one if there is any.
     func fold(
         _ items: [Int], _ directory: KindDirectory, _ diverted: Set<Int32> = [], full: Set<Int32> = [],
@@ -51,9 +51,10 @@ struct PreparedBatch: Sendable {
         var fold = BatchFold(directory: directory, divertedApps: diverted, fullApps: full)
         for (count, item) in items.enumerated() {
             if count > 0, fold.markCount >= limit { return (fold, count) }
+            let isShared = full.isEmpty || decoder.isShared(batch.topic(item))
             switch contents[item] {
-            case .event(let event): fold.add(event)
-            case .rejected(let event): fold.reject(event)
+            case .event(let event): fold.add(event, isTopicShared: isShared)
+            case .rejected(let event): fold.reject(event, isTopicShared: isShared)
             case .repeated: break
             }
         }

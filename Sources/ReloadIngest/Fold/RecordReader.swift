@@ -40,6 +40,9 @@ struct RecordDecoder: Sendable {
         decoder = EventDecoder(maximumEventBytes: maximumEventBytes)
     }
 
+    /// Whether events of more than one app may come on a topic.
+    func isShared(_ topic: String) -> Bool { topics[topic]?.apps?.count != 1 }
+
     func content(_ index: Int, of batch: KafkaBatch) -> RecordContent {
         content(index, batch.records[index], batch.bytes, topic: batch.topic(index))
     }

@@ -18,7 +18,7 @@ extension APIParts {
         var outcome: EventOutcome?
         if let watch {
             // The event is published, whether the database answers or not.
-            outcome = try? await self.outcome(of: name, watch)
+            outcome = try? await self.outcome(of: name, watch, publishedAs: published)
         }
         // A repeated event reports the position of the first one.
         let told = outcome.map { PublishedEvent($0) } ?? published
@@ -76,10 +76,18 @@ extension APIParts {
     }
 
     /// The outcome of an event once there is one; nil if there is none in time.
-    func outcome(of event: EventName, _ watch: TimelineChanges.Watch?) async throws -> EventOutcome? {
+    ///
+    /// - Parameter published: the event that has just been published. If its first message was dropped, it takes effect.
+    func outcome(
+        of event: EventName, _ watch: TimelineChanges.Watch?, publishedAs published: PublishedEvent? = nil
+    ) async throws -> EventOutcome? {
         let deadline = ContinuousClock.now + outcomeWait
         while true {
-            if let found = try await store.query(.readEventOutcome(event)).first { return found }
+            if let found = try await store.query(.readEventOutcome(event)).first,
+                found.code != EventOutcome.dropped || published.map({ $0 == PublishedEvent(found) }) ?? true
+            {
+                return found
+            }
             let left = ContinuousClock.now.duration(to: deadline)
             guard let watch, left > .zero, await watch.wait(atMost: left) == .changed else { return nil }
         }

@@ -30,7 +30,7 @@ extension ProviderAnswer<[UInt8]> {
 /// Reads elements that hold one value or an error.
 private struct FallbackParser: ElementParser {
     let valueMember: StaticString
-    /// Whether the value is an entry of a timeline; otherwise it is the app's own JSON.
+    /// True for an entry of a timeline; false for the app's own JSON.
     let isEntry: Bool
     /// Limit of the canonical form.
     let maximumBytes: Int

@@ -103,7 +103,7 @@ extension Doctor {
 }
 
 extension TopicDifference {
-    /// Whether Freshet fails or loses data because of the difference.
+    /// True if Freshet fails or loses data because of the difference.
     fileprivate var isProblem: Bool {
         switch sort {
         case .missing, .cleanupPolicy: true
