@@ -41,7 +41,7 @@ struct Collector: Sendable {
             let row = item.timeline.row
             var settled = item.settled
             settled.isStored = touched.contains(row)
-            // A tombstone is what this process published last.
+            // The last message of this process for the timeline is the tombstone.
             if published.contains(row) {
                 settled.published = PublishedTimeline(row: row, id: item.timeline.id, revision: 0)
             }
