@@ -53,7 +53,22 @@ extension JSONReader {
 
     /// Puts the members that were written last in the order of their keys.
     private func sortMembers(of object: JSONObjectCursor, from firstMember: Int, in out: inout [UInt8]) {
-        let order = (0..<object.count).sorted { compare(keys[object.firstKey + $0], keys[object.firstKey + $1]) < 0 }
+        // Binary insertion: `sorted` would copy the reader with each call of its closure.
+        var order: [Int] = []
+        order.reserveCapacity(object.count)
+        for index in 0..<object.count {
+            var place = 0
+            var end = order.count
+            while place < end {
+                let middle = (place + end) / 2
+                if compare(keys[object.firstKey + order[middle]], keys[object.firstKey + index]) < 0 {
+                    place = middle + 1
+                } else {
+                    end = middle
+                }
+            }
+            order.insert(index, at: place)
+        }
         let start = canonicalMembers[firstMember].lowerBound
         let unsorted = Array(out[start...])
         out.removeLast(out.count - start)
