@@ -44,6 +44,9 @@ let package = Package(
             path: "Benchmarks/FreshetBenchmarks", swiftSettings: [.swiftLanguageMode(.v6)],
             plugins: [.plugin(name: "BenchmarkPlugin", package: "benchmark")]),
         .executableTarget(name: "count", dependencies: ["Cases", "CAllocations"], swiftSettings: strict),
+        .executableTarget(
+            name: "statements", dependencies: ["PostgresClient", "WidgetModel", "WidgetStore", logging],
+            swiftSettings: strict),
         .target(name: "CAllocations"),
         .target(
             name: "Cases",
