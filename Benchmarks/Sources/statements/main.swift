@@ -4,24 +4,25 @@ import PostgresClient
 import WidgetModel
 import WidgetStore
 
-// `statements [TIMELINES [PASSES]]`: the statements of a reload, back to back over one connection, without Kafka, provider or
-// pipeline. Each pass marks every timeline once, in an order that has nothing to do with the ids, claims the lists, stores new
-// content and ends the lists. Prints a line a pass: microseconds of wall time and bytes of WAL a timeline, the HOT share of the
+// `statements [TIMELINES [PASSES [REQUESTS]]]`: the statements of a reload, back to back over one connection, without Kafka,
+// provider or pipeline. Each pass marks every timeline once, or as many as REQUESTS says, in an order that has nothing to do with
+// the ids, claims the lists, stores new content and ends the lists. Prints a line a pass: microseconds of wall time and bytes of WAL a timeline, the HOT share of the
 // updates so far, and the sizes of table and indexes as multiples of those before the first pass.
 //
 // Needs an empty database, named by FRESHET_POSTGRES_URL; see Benchmarks/README.md.
 
-let arguments = CommandLine.arguments.dropFirst().map { Int($0) }
-guard let url = ProcessInfo.processInfo.environment["FRESHET_POSTGRES_URL"], !arguments.contains(nil) else {
-    FileHandle.standardError.write(Data("usage: FRESHET_POSTGRES_URL=… statements [TIMELINES [PASSES]]\n".utf8))
+let arguments = CommandLine.arguments.dropFirst()
+let numbers = arguments.compactMap { Int($0) }.filter { $0 > 0 }
+guard let url = ProcessInfo.processInfo.environment["FRESHET_POSTGRES_URL"], numbers.count == arguments.count else {
+    FileHandle.standardError.write(Data("usage: FRESHET_POSTGRES_URL=… statements [TIMELINES [PASSES [REQUESTS]]]\n".utf8))
     exit(64)
 }
 let measurement = StatementPasses(
     pool: PostgresPool(
         configuration: PostgresConfiguration(connectionString: url), logger: Logger(label: "statements")),
-    timelines: arguments.first.flatMap { $0 } ?? 200_000)
+    timelines: numbers.first ?? 200_000, requests: numbers.count > 2 ? numbers[2] : numbers.first ?? 200_000)
 try await measurement.fill()
-try await measurement.run(passes: arguments.dropFirst().first.flatMap { $0 } ?? 3)
+try await measurement.run(passes: numbers.count > 1 ? numbers[1] : 3)
 
 struct StatementPasses {
     private static let app = "com.example.statements"
@@ -31,6 +32,8 @@ struct StatementPasses {
 
     let pool: PostgresPool
     let timelines: Int
+    /// Timelines that a pass reloads.
+    let requests: Int
 
     /// Registers the kinds, and inserts rendered timelines with a widget each.
     func fill() async throws {
@@ -72,14 +75,14 @@ struct StatementPasses {
                 try await mark(pass, kinds, on: connection, &spent)
                 try await drain(pass, kinds, on: connection, &spent)
             }
-            let bytes = (try await walBytes() - wal) / Int64(timelines)
-            guard spent.stored == timelines else {
-                throw Failure("pass \(pass) stored \(spent.stored) timelines, not \(timelines)")
+            let bytes = (try await walBytes() - wal) / Int64(requests)
+            guard spent.stored == requests else {
+                throw Failure("pass \(pass) stored \(spent.stored) timelines, not \(requests)")
             }
             let size = try await sizes()
             let steps = [spent.mark, spent.claim, spent.store, spent.end]
             let each = (steps + [steps.reduce(.zero, +)])
-                .map { String(format: "%6.1f", $0 / .microseconds(1) / Double(timelines)) }
+                .map { String(format: "%6.1f", $0 / .microseconds(1) / Double(requests)) }
             print(
                 String(format: "%4d", pass), each.joined(), String(format: "%5d", bytes),
                 String(format: "%6.2f %%", 100 * size.hot),
@@ -98,10 +101,10 @@ struct StatementPasses {
         // A stride that has no divisor in common with the number of timelines visits each once.
         var stride = timelines * 618 / 1_000 | 1
         while Self.commonDivisor(stride, timelines) > 1 { stride += 2 }
-        for first in Swift.stride(from: 0, to: timelines, by: Self.batch) {
+        for first in Swift.stride(from: 0, to: requests, by: Self.batch) {
             var input = MarkInput()
-            for position in first..<min(first + Self.batch, timelines) {
-                let index = position &* stride % timelines
+            for position in first..<min(first + Self.batch, requests) {
+                let index = (pass &* requests &+ position) % timelines &* stride % timelines
                 let kind = kinds[index % kinds.count]
                 input.marks.append(
                     TimelineMark(
