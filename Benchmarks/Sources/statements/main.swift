@@ -14,7 +14,8 @@ import WidgetStore
 let arguments = CommandLine.arguments.dropFirst()
 let numbers = arguments.compactMap { Int($0) }.filter { $0 > 0 }
 guard let url = ProcessInfo.processInfo.environment["FRESHET_POSTGRES_URL"], numbers.count == arguments.count else {
-    FileHandle.standardError.write(Data("usage: FRESHET_POSTGRES_URL=… statements [TIMELINES [PASSES [REQUESTS]]]\n".utf8))
+    let usage = "usage: FRESHET_POSTGRES_URL=… statements [TIMELINES [PASSES [REQUESTS]]]\n"
+    FileHandle.standardError.write(Data(usage.utf8))
     exit(64)
 }
 let measurement = StatementPasses(
