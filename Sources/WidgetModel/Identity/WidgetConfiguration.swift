@@ -1,4 +1,6 @@
-/// The values that the person chose for a kind's parameters: a flat JSON object in canonical form (RFC 8785).
+/// The values that the person chose for a kind's parameters: a JSON object in canonical form (RFC 8785).
+///
+/// A value is a scalar, an object of scalars such as an identifier with its display string, or an array of these.
 ///
 /// Two configurations are equal when their canonical forms are the same bytes.
 package struct WidgetConfiguration: Hashable, Sendable, CustomStringConvertible {
@@ -15,8 +17,7 @@ package struct WidgetConfiguration: Hashable, Sendable, CustomStringConvertible 
         self.canonical = canonical
     }
 
-    /// - Throws: `ModelError` unless `value` is an object of at most 16 KiB whose values are scalars or arrays of
-    ///   scalars, without U+0000, which PostgreSQL cannot store.
+    /// - Throws: `ModelError` unless `value` is an object of at most 16 KiB of such values, without U+0000, which PostgreSQL cannot store.
     package init(_ value: JSONValue) throws(ModelError) {
         try self.init(json: value.encoded)
     }
@@ -63,25 +64,29 @@ package struct WidgetConfiguration: Hashable, Sendable, CustomStringConvertible 
     private static func checkMembers(_ reader: inout JSONReader) throws(JSONError) -> Int {
         var object = try reader.beginObject()
         while try reader.nextKey(&object) != nil {
-            switch try reader.peek() {
-            case .object:
-                throw reader.failure(
-                    .invalidValue, "expected a scalar or an array of scalars, found an object", at: reader.position)
-            case .array:
-                var array = try reader.beginArray()
-                while try reader.nextElement(&array) {
-                    let kind = try reader.peek()
-                    guard kind != .object, kind != .array else {
-                        throw reader.failure(
-                            .invalidValue, "expected a scalar, found \(kind.name)", at: reader.position)
-                    }
-                    try reader.skip()
-                }
-            case .null, .bool, .number, .string:
-                try reader.skip()
+            guard try reader.peek() == .array else {
+                try checkValue(&reader)
+                continue
             }
+            var array = try reader.beginArray()
+            while try reader.nextElement(&array) { try checkValue(&reader) }
         }
         return object.count
+    }
+
+    /// Passes over a scalar, or an object of scalars.
+    private static func checkValue(_ reader: inout JSONReader) throws(JSONError) {
+        guard try reader.peek() == .object else { return try skipScalar(&reader) }
+        var object = try reader.beginObject()
+        while try reader.nextKey(&object) != nil { try skipScalar(&reader) }
+    }
+
+    private static func skipScalar(_ reader: inout JSONReader) throws(JSONError) {
+        let kind = try reader.peek()
+        guard kind != .object, kind != .array else {
+            throw reader.failure(.invalidValue, "expected a scalar, found \(kind.name)", at: reader.position)
+        }
+        try reader.skip()
     }
 
     package var description: String { canonical }

@@ -41,6 +41,7 @@ extension KindDefinition {
             object["reloadTolerance"] = DurationText.json(reloadTolerance)
         }
         if !hasSnapshots { object["snapshots"] = .bool(false) }
+        if let intent { object["intent"] = intent.json() }
         return .object(object)
     }
 
@@ -96,6 +97,9 @@ extension KindDefinition {
         let dormantAfter = members.duration("dormantAfter", in: .seconds(3600)...(.seconds(3650 * 86_400)))
         let reloadTolerance = members.duration("reloadTolerance", in: .zero...(.seconds(86_400)))
         let snapshots = members.boolean("snapshots")
+        let intent = members.object("intent") {
+            IntentDefinition.read(&$0, families: families ?? WidgetFamily.allCases)
+        }
         if case .stored = form {} else { members.refuseUnknown() }
 
         guard members.errors.isEmpty, let name, let providerURL, let placeholder else { return nil }
@@ -109,7 +113,7 @@ extension KindDefinition {
             dailyBudget: dailyBudget, placeholder: placeholder, volatileFields: volatileFields ?? [],
             accentColor: accentColor, backgroundColor: backgroundColor,
             dormantAfter: dormantAfter ?? defaultDormantAfter,
-            reloadTolerance: reloadTolerance ?? defaultReloadTolerance, hasSnapshots: snapshots ?? true)
+            reloadTolerance: reloadTolerance ?? defaultReloadTolerance, hasSnapshots: snapshots ?? true, intent: intent)
     }
 
     private static func readProviderURL(_ members: inout MemberChecker, _ form: Form) -> String? {

@@ -45,6 +45,8 @@ package struct KindDefinition: Hashable, Sendable {
     package var reloadTolerance: Duration
     /// Whether a widget that is placed where there is no timeline yet is given a snapshot before its timeline.
     package var hasSnapshots: Bool
+    /// Definition of the configuration; nil: any flat object is one.
+    package var intent: IntentDefinition?
 
     package static let defaultMaxBatch = 100
     package static let defaultTimeout: Duration = .seconds(10)
@@ -59,7 +61,8 @@ package struct KindDefinition: Hashable, Sendable {
         timeout: Duration = defaultTimeout, minimumSpacing: Duration = defaultMinimumSpacing,
         dailyBudget: DailyBudget? = nil, placeholder: JSONValue, volatileFields: [String] = [],
         accentColor: String? = nil, backgroundColor: String? = nil, dormantAfter: Duration = defaultDormantAfter,
-        reloadTolerance: Duration = defaultReloadTolerance, hasSnapshots: Bool = true
+        reloadTolerance: Duration = defaultReloadTolerance, hasSnapshots: Bool = true,
+        intent: IntentDefinition? = nil
     ) {
         self.name = name
         self.displayName = displayName ?? name
@@ -79,16 +82,22 @@ package struct KindDefinition: Hashable, Sendable {
         self.dormantAfter = dormantAfter
         self.reloadTolerance = reloadTolerance
         self.hasSnapshots = hasSnapshots
+        self.intent = intent
     }
 
     /// The volatile fields as pointers; what is no pointer was refused when the manifest was read.
     package var volatilePointers: [JSONPointer] { volatileFields.compactMap { JSONPointer($0) } }
 
+    /// The configuration that a widget's timeline is for.
+    package func effective(_ configuration: WidgetConfiguration, family: WidgetFamily) -> WidgetConfiguration {
+        intent?.resolve(configuration, family: family).effective ?? configuration
+    }
+
     /// The identity of the timeline that a widget of this kind shows.
     package func identity(of placement: WidgetPlacement) -> TimelineIdentity {
         TimelineIdentity(
             app: placement.app, kind: name, sharing: sharing, variesBy: variesBy, family: placement.family,
-            configuration: placement.configuration, environment: placement.environment, user: placement.user)
+            configuration: effective(placement.configuration, family: placement.family), environment: placement.environment, user: placement.user)
     }
 }
 

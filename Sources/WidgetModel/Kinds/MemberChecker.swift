@@ -16,10 +16,17 @@ struct MemberChecker {
         self.pointer = pointer
     }
 
+    var keys: [String] { object.keys }
+
     func pointer(to key: String) -> String { pointer + "/" + JSONPointer.escape(key) }
 
     mutating func fail(_ key: String, _ message: String) {
         errors.append(ModelError(message: message, pointer: pointer(to: key)))
+    }
+
+    /// - Parameter place: pointer below the object, without its first slash.
+    mutating func fail(at place: String, _ message: String) {
+        errors.append(ModelError(message: message, pointer: "\(pointer)/\(place)"))
     }
 
     mutating func append(_ more: [ModelError]) {
@@ -78,6 +85,10 @@ struct MemberChecker {
         return nil
     }
 
+    mutating func number(_ key: String) -> Double? {
+        value(key, "a number", \.numberValue)?.double
+    }
+
     /// A duration: a text such as `90s`, or a number of seconds.
     mutating func duration(_ key: String, in range: ClosedRange<Duration>) -> Duration? {
         guard let value = optional(key) else { return nil }
@@ -122,6 +133,45 @@ struct MemberChecker {
         members.refuseUnknown()
         append(members.errors)
         return result
+    }
+
+    /// Passes the elements of an array to `body`, each with its pointer.
+    mutating func forEachElement(
+        _ key: String, maximum: Int = 1000, _ body: (JSONValue, _ pointer: String, inout [ModelError]) -> Void
+    ) {
+        guard let values = value(key, "an array", \.arrayValue) else { return }
+        guard values.count <= maximum else {
+            return fail(key, "at most \(maximum) are allowed, found \(values.count)")
+        }
+        for (index, value) in values.enumerated() { body(value, "\(pointer(to: key))/\(index)", &errors) }
+    }
+
+    /// The elements of an array of objects, read by `read`.
+    mutating func objects<Value>(
+        _ key: String, maximum: Int, _ read: (inout MemberChecker) -> Value?
+    ) -> [Value] {
+        var values: [Value] = []
+        forEachElement(key, maximum: maximum) { value, pointer, errors in
+            guard var members = MemberChecker(value, at: pointer, errors: &errors) else { return }
+            if let value = read(&members) { values.append(value) }
+            members.refuseUnknown()
+            errors.append(contentsOf: members.errors)
+        }
+        return values
+    }
+
+    /// The members of an object whose values are texts.
+    mutating func texts(_ key: String) -> [String: String] {
+        guard let object = value(key, "an object", \.objectValue) else { return [:] }
+        var texts: [String: String] = [:]
+        for member in object.members {
+            guard case .string(let text) = member.value else {
+                fail(at: "\(JSONPointer.escape(key))/\(JSONPointer.escape(member.key))", Self.expectedString(member.value))
+                continue
+            }
+            texts[member.key] = text
+        }
+        return texts
     }
 
     /// A list of names.
@@ -174,7 +224,7 @@ struct MemberChecker {
         }
     }
 
-    private static func unexpected(_ text: String, _ expected: String, _ names: [String]) -> String {
+    static func unexpected(_ text: String, _ expected: String, _ names: [String]) -> String {
         "expected \(expected), found \(Text.quoted(text))" + suggestion(text, names)
     }
 

@@ -1,0 +1,224 @@
+extension IntentDefinition {
+    package static let maximumParameters = 50
+    private static let maximumTextBytes = 1024
+    private static let maximumCases = 1000
+
+    /// The definition as it is stored and served.
+    package func json() -> JSONValue {
+        var object: JSONObject = ["title": .string(title)]
+        if !description.isEmpty { object["description"] = .string(description) }
+        if category != .view { object["category"] = .string(category.name) }
+        if !isEligibleForWidgets { object["eligibleForWidgets"] = .bool(false) }
+        if !isEligibleForSuggestions { object["eligibleForSuggestions"] = .bool(false) }
+        object["parameters"] = .array(parameters.map { $0.json() })
+        if !supportedCombinations.isEmpty {
+            object["supportedCombinations"] = .array(
+                supportedCombinations.map { .array($0.map { .string($0) }) })
+        }
+        if !localizations.tables.isEmpty {
+            object["localizations"] = .object(
+                JSONObject(
+                    localizations.tables.sorted { Text.precedes($0.key, $1.key) }.map { locale, table in
+                        JSONObject.Member(
+                            key: locale,
+                            value: .object(
+                                JSONObject(
+                                    table.sorted { Text.precedes($0.key, $1.key) }
+                                        .map { JSONObject.Member(key: $0.key, value: .string($0.value)) })))
+                    }))
+        }
+        return .object(object)
+    }
+
+    /// Reads the `intent` of a kind.
+    static func read(_ members: inout MemberChecker, families: [WidgetFamily]) -> IntentDefinition? {
+        let title = members.string("title", members.required("title"), maximumBytes: maximumTextBytes)
+        let description = members.string(
+            "description", members.optional("description"), maximumBytes: 4096, mayBeEmpty: true)
+        let category = members.choice(
+            "category", among: Category.allCases.map(\.name), Category.init(name:))
+        let forWidgets = members.boolean("eligibleForWidgets")
+        let forSuggestions = members.boolean("eligibleForSuggestions")
+        let parameters = members.objects("parameters", maximum: maximumParameters) { member in
+            IntentParameter.read(&member, families: families)
+        }
+        var combinations: [[String]] = []
+        members.forEachElement("supportedCombinations") { value, pointer, errors in
+            guard let names = value.arrayValue?.map(\.stringValue), !names.contains(nil) else {
+                errors.append(ModelError(message: "expected an array of names of parameters", pointer: pointer))
+                return
+            }
+            combinations.append(names.compactMap { $0 })
+        }
+        var localizations: [String: [String: String]] = [:]
+        _ = members.object("localizations") { tables in
+            for locale in tables.keys { localizations[locale] = tables.texts(locale) }
+        }
+        guard let title else { return nil }
+        let intent = IntentDefinition(
+            title: title, description: description ?? "", category: category ?? .view,
+            isEligibleForWidgets: forWidgets ?? true, isEligibleForSuggestions: forSuggestions ?? true,
+            parameters: parameters, supportedCombinations: combinations,
+            localizations: LocalizedTexts(localizations))
+        intent.checkReferences(&members)
+        return intent
+    }
+
+    /// Checks what refers to parameters by name.
+    private func checkReferences(_ members: inout MemberChecker) {
+        let names = parameters.map(\.name)
+        for (index, parameter) in parameters.enumerated() {
+            let place = "parameters/\(index)"
+            if let first = names.firstIndex(where: { Text.equal($0, parameter.name) }), first < index {
+                members.fail(
+                    at: "\(place)/name",
+                    "parameter \(Text.quoted(parameter.name)) is already defined at \(members.pointer(to: "parameters"))/\(first)")
+            }
+            guard let parent = parameter.parent else { continue }
+            guard let definition = self.parameter(parent.name) else {
+                members.fail(at: "\(place)/parent/name", MemberChecker.unexpected(parent.name, "a parameter", names))
+                continue
+            }
+            if definition.canonical(parent.value) == nil {
+                members.fail(at: "\(place)/parent/hasExactly", "not a value of \(Text.quoted(parent.name))")
+            }
+            if isItsOwnAncestor(parameter) {
+                members.fail(at: "\(place)/parent", "a parameter must not depend on itself")
+            }
+        }
+        for (index, combination) in supportedCombinations.enumerated() {
+            for (position, name) in combination.enumerated() where parameter(name) == nil {
+                members.fail(
+                    at: "supportedCombinations/\(index)/\(position)",
+                    MemberChecker.unexpected(name, "a parameter", names))
+            }
+        }
+    }
+
+    private func isItsOwnAncestor(_ parameter: IntentParameter) -> Bool {
+        var next = parameter.parent?.name
+        for _ in parameters.indices {
+            guard let name = next else { return false }
+            if Text.equal(name, parameter.name) { return true }
+            next = self.parameter(name)?.parent?.name
+        }
+        return next != nil
+    }
+}
+
+extension IntentParameter {
+    private static let types = [
+        "string", "boolean", "integer", "decimal", "person", "location", "date", "url", "enumeration", "custom",
+    ]
+
+    func json() -> JSONValue {
+        var object: JSONObject = ["name": .string(name), "displayName": .string(displayName)]
+        func number(_ type: String, _ range: NumberRange, _ control: NumberControl) {
+            object["type"] = .string(type)
+            if control != .field { object["control"] = .string(control.name) }
+            for (key, value) in [("minimum", range.minimum), ("maximum", range.maximum), ("step", range.step)] {
+                object[key] = value.flatMap { JSONNumber($0) }.map { .number($0) }
+            }
+        }
+        switch type {
+        case .string(let capitalization):
+            object["type"] = "string"
+            if capitalization != .sentences { object["capitalization"] = .string(capitalization.name) }
+        case .boolean: object["type"] = "boolean"
+        case .integer(let range, let control): number("integer", range, control)
+        case .decimal(let range, let control): number("decimal", range, control)
+        case .person: object["type"] = "person"
+        case .location: object["type"] = "location"
+        case .date: object["type"] = "date"
+        case .url: object["type"] = "url"
+        case .enumeration(let cases):
+            object["type"] = "enumeration"
+            object["cases"] = .array(
+                cases.map { ["name": .string($0.name), "displayName": .string($0.displayName)] })
+        case .custom(let typeName):
+            object["type"] = "custom"
+            object["typeName"] = .string(typeName)
+        }
+        switch count {
+        case .one: break
+        case .any: object["several"] = .bool(true)
+        case .fixed(let limits):
+            object["size"] = .object(
+                JSONObject(
+                    WidgetFamily.allCases.compactMap { family in
+                        limits[family].map { .init(key: family.name, value: .number(JSONNumber($0))) }
+                    }))
+        }
+        object["default"] = defaultValue
+        if hasDynamicOptions { object["dynamicOptions"] = .bool(true) }
+        if let searchPrompt { object["search"] = ["prompt": .string(searchPrompt)] }
+        if hasDynamicDefault { object["dynamicDefault"] = .bool(true) }
+        if let parent { object["parent"] = ["name": .string(parent.name), "hasExactly": parent.value] }
+        return .object(object)
+    }
+
+    static func read(_ members: inout MemberChecker, families: [WidgetFamily]) -> IntentParameter? {
+        let name = members.string("name", members.required("name"), maximumBytes: Text.maximumIdentifierBytes)
+        let displayName = members.string("displayName", members.optional("displayName"), maximumBytes: 1024)
+        let type = readType(&members)
+        let isSeveral = members.boolean("several") ?? false
+        let size = members.object("size") { size -> [WidgetFamily: Int]? in
+            var limits: [WidgetFamily: Int] = [:]
+            for family in families { limits[family] = size.integer(family.name, in: 1...100).map(Int.init) }
+            return limits
+        }
+        let defaultValue = members.optional("default")
+        let options = members.boolean("dynamicOptions") ?? false
+        let search = members.object("search") { search in
+            search.string("prompt", search.required("prompt"), maximumBytes: 1024)
+        }
+        let dynamicDefault = members.boolean("dynamicDefault") ?? false
+        let parent = members.object("parent") { parent -> Parent? in
+            let name = parent.string("name", parent.required("name"), maximumBytes: Text.maximumIdentifierBytes)
+            let value = parent.required("hasExactly")
+            guard let name, let value else { return nil }
+            return Parent(name: name, value: value)
+        }
+        guard let name, let type else { return nil }
+        let parameter = IntentParameter(
+            name: name, displayName: displayName ?? name, type: type,
+            count: size.map { .fixed($0) } ?? (isSeveral ? .any : .one), defaultValue: defaultValue,
+            hasDynamicOptions: options || search != nil, searchPrompt: search, hasDynamicDefault: dynamicDefault,
+            parent: parent)
+        if let defaultValue, parameter.canonical(defaultValue) == nil {
+            var problems: [ModelError] = []
+            _ = parameter.read(defaultValue, family: .systemSmall, at: "", &problems)
+            members.fail("default", problems.first?.message ?? "not a value of the parameter")
+        }
+        return parameter
+    }
+
+    private static func readType(_ members: inout MemberChecker) -> ValueType? {
+        let capitalization = members.choice(
+            "capitalization", among: Capitalization.allCases.map(\.name), Capitalization.init(name:))
+        let control = members.choice(
+            "control", among: NumberControl.allCases.map(\.name), NumberControl.init(name:))
+        let range = NumberRange(
+            minimum: members.number("minimum"), maximum: members.number("maximum"), step: members.number("step"))
+        let cases = members.objects("cases", maximum: 1000) { member -> Case? in
+            let name = member.string("name", member.required("name"), maximumBytes: Text.maximumIdentifierBytes)
+            let displayName = member.string("displayName", member.optional("displayName"), maximumBytes: 1024)
+            return name.map { Case(name: $0, displayName: displayName ?? $0) }
+        }
+        let typeName = members.string("typeName", members.optional("typeName"), maximumBytes: 256)
+        _ = members.required("type")
+        switch members.choice("type", among: types, { $0 }) {
+        case "string": return .string(capitalization ?? .sentences)
+        case "boolean": return .boolean
+        case "integer": return .integer(range, control ?? .field)
+        case "decimal": return .decimal(range, control ?? .field)
+        case "person": return .person
+        case "location": return .location
+        case "date": return .date
+        case "url": return .url
+        case "enumeration": return .enumeration(cases)
+        case "custom": return .custom(typeName: typeName ?? "Object")
+        default: return nil
+        }
+    }
+}

@@ -1,0 +1,278 @@
+import Randomness
+import Testing
+import WidgetModel
+
+/// `widget-rules.md` D: definition of a configuration.
+@Suite("Intent definitions")
+struct IntentDefinitionTests {
+    /// A parameter of every type and control.
+    static let everyType = """
+        {"title": "Recent Purchases", "description": "Purchases of a card", "category": "information",
+         "eligibleForSuggestions": false,
+         "parameters": [
+           {"name": "card", "displayName": "Card", "type": "custom", "typeName": "Card", "dynamicOptions": true,
+            "dynamicDefault": true},
+           {"name": "category", "displayName": "Category", "type": "enumeration", "default": "all",
+            "cases": [{"name": "all", "displayName": "All"}, {"name": "groceries", "displayName": "Groceries"}]},
+           {"name": "note", "displayName": "Note", "type": "string", "capitalization": "words"},
+           {"name": "mirrorCalendarApp", "displayName": "Mirror Calendar App", "type": "boolean", "default": true},
+           {"name": "calendars", "displayName": "Calendars", "type": "custom", "typeName": "Calendar", "several": true,
+            "parent": {"name": "mirrorCalendarApp", "hasExactly": false}},
+           {"name": "count", "displayName": "Count", "type": "integer", "control": "stepper", "minimum": 0,
+            "maximum": 10, "step": 2, "default": 4},
+           {"name": "volume", "displayName": "Volume", "type": "decimal", "control": "slider", "minimum": 0,
+            "maximum": 1},
+           {"name": "person", "displayName": "Person", "type": "person"},
+           {"name": "place", "displayName": "Place", "type": "location"},
+           {"name": "day", "displayName": "Day", "type": "date"},
+           {"name": "link", "displayName": "Link", "type": "url"},
+           {"name": "items", "displayName": "Items", "type": "string",
+            "size": {"systemSmall": 3, "systemMedium": 6}},
+           {"name": "symbol", "displayName": "Symbol", "type": "custom", "typeName": "Symbol",
+            "search": {"prompt": "Type a symbol"}}],
+         "supportedCombinations": [["card"], ["card", "category"]],
+         "localizations": {"de": {"Card": "Karte", "Category": "Kategorie"}}}
+        """
+
+    private static func kind(intent: String) -> Result<KindDefinition, ModelErrors> {
+        let text = """
+            {"name": "Purchases", "providerURL": "https://bank.example", "placeholder": {}, "intent": \(intent)}
+            """
+        do { return KindDefinition.validate(try JSONValue.parse(text)) } catch { return .failure(ModelErrors([error.modelError])!) }
+    }
+
+    static func intent(_ text: String) throws -> IntentDefinition {
+        try #require(try kind(intent: text).get().intent)
+    }
+
+    /// An intent with these parameters.
+    static func intent(parameters: String) throws -> IntentDefinition {
+        try intent(#"{"title": "T", "parameters": [\#(parameters)]}"#)
+    }
+
+    @Test("A definition with every type reads back as it was written")
+    func roundTrip() throws {
+        let kind = try Self.kind(intent: Self.everyType).get()
+        let intent = try #require(kind.intent)
+        #expect(intent.parameters.map(\.name).prefix(3) == ["card", "category", "note"])
+        #expect(intent.category == .information && !intent.isEligibleForSuggestions && intent.isEligibleForWidgets)
+        #expect(intent.parameter("items")?.limit(for: .systemSmall) == 3)
+        #expect(intent.parameter("items")?.limit(for: .systemMedium) == 6)
+        #expect(intent.parameter("items")?.limit(for: .systemLarge) == nil)
+        #expect(intent.parameter("symbol")?.hasDynamicOptions == true)
+        #expect(try KindDefinition(json: kind.json()) == kind)
+    }
+
+    @Test("Display texts fall back from the locale to the language to the text itself")
+    func localization() throws {
+        let texts = try Self.intent(Self.everyType).localizations
+        #expect(texts.text("Card", in: "de") == "Karte" && texts.text("Card", in: "de-AT") == "Karte")
+        #expect(texts.text("Card", in: "fr-FR") == "Card" && texts.text("Note", in: "de") == "Note")
+    }
+
+    @Test("All errors of a definition are reported at once, with their places and suggestions")
+    func errors() throws {
+        guard
+            case .failure(let errors) = Self.kind(
+                intent: """
+                    {"title": "T", "categroy": "view", "parameters": [
+                      {"name": "card", "type": "kustom"},
+                      {"name": "count", "type": "integer", "minimum": 1, "default": 0},
+                      {"name": "count", "type": "boolean"},
+                      {"name": "a", "type": "boolean", "parent": {"name": "b", "hasExactly": true}},
+                      {"name": "b", "type": "boolean", "parent": {"name": "a", "hasExactly": true}},
+                      {"name": "c", "type": "boolean", "parent": {"name": "cuont", "hasExactly": 1}},
+                      {"name": "d", "type": "boolean", "parent": {"name": "a", "hasExactly": "x"}}],
+                     "supportedCombinations": [["cont"], 1]}
+                    """)
+        else {
+            Issue.record("accepted")
+            return
+        }
+        let found = errors.errors.map { "\($0.pointer): \($0.message)" }
+        for expected in [
+            "/intent/categroy: unknown member \"categroy\"; did you mean \"category\"?",
+            "/intent/parameters/0/type: expected string or boolean", "/intent/parameters/1/default: expected an integer from 1, found 0",
+            "/intent/supportedCombinations/1: expected an array",
+        ] {
+            #expect(found.contains { $0.hasPrefix(expected) }, "\(expected) in \(found)")
+        }
+    }
+
+    @Test("References between parameters are checked")
+    func references() throws {
+        guard
+            case .failure(let errors) = Self.kind(
+                intent: """
+                    {"title": "T", "parameters": [
+                      {"name": "count", "type": "integer"}, {"name": "count", "type": "boolean"},
+                      {"name": "a", "type": "boolean", "parent": {"name": "b", "hasExactly": true}},
+                      {"name": "b", "type": "boolean", "parent": {"name": "a", "hasExactly": true}},
+                      {"name": "c", "type": "boolean", "parent": {"name": "cuont", "hasExactly": 1}},
+                      {"name": "d", "type": "boolean", "parent": {"name": "count", "hasExactly": "x"}}],
+                     "supportedCombinations": [["cont"]]}
+                    """)
+        else {
+            Issue.record("accepted")
+            return
+        }
+        #expect(
+            errors.errors.map(\.pointer) == [
+                "/intent/parameters/1/name", "/intent/parameters/2/parent", "/intent/parameters/3/parent",
+                "/intent/parameters/4/parent/name", "/intent/parameters/5/parent/hasExactly",
+                "/intent/supportedCombinations/0/0",
+            ])
+        #expect(errors.errors[3].message.contains("did you mean \"count\"?"))
+    }
+}
+
+/// `widget-rules.md` D: values of a configuration.
+@Suite("Configurations under an intent definition")
+struct IntentValueTests {
+    private static func resolve(
+        _ configuration: String, _ intent: IntentDefinition, family: WidgetFamily = .systemSmall
+    ) throws -> IntentDefinition.Resolution {
+        intent.resolve(try WidgetConfiguration(json: Array(configuration.utf8)), family: family)
+    }
+
+    @Test(
+        "Every type accepts its values in their one form",
+        arguments: [
+            (#""type": "string""#, #""Lunch""#, #""Lunch""#), (#""type": "boolean""#, "false", "false"),
+            (#""type": "integer", "minimum": -2, "maximum": 2"#, "-2", "-2"),
+            (#""type": "integer""#, "4.0", "4"), (#""type": "decimal", "maximum": 1"#, "0.50", "0.5"),
+            (#""type": "person""#, #"{"identifier": "p1", "display": "Ann"}"#, #""p1""#),
+            (#""type": "custom""#, #""acme""#, #""acme""#),
+            (#""type": "custom""#, #"{"display": "ACME Card", "identifier": "acme"}"#, #""acme""#),
+            (
+                #""type": "location""#, #"{"display": "Home", "latitude": 37.33, "longitude": -122.01}"#,
+                #"{"latitude":37.33,"longitude":-122.01}"#
+            ),
+            (#""type": "date""#, #""2026-06-22""#, #""2026-06-22""#),
+            (#""type": "date""#, #""2026-06-22T09:41:00+02:00""#, #""2026-06-22T07:41:00Z""#),
+            (#""type": "url""#, #""rangers://hero/panda""#, #""rangers://hero/panda""#),
+            (#""type": "enumeration", "cases": [{"name": "all"}]"#, #""all""#, #""all""#),
+            (#""type": "enumeration", "cases": [{"name": "all"}], "dynamicOptions": true"#, #""new""#, #""new""#),
+            (#""type": "string", "several": true"#, #"["b", "a"]"#, #"["b","a"]"#),
+        ])
+    func accepted(type: String, value: String, effective: String) throws {
+        let intent = try IntentDefinitionTests.intent(parameters: #"{"name": "p", \#(type)}"#)
+        let resolution = try Self.resolve(#"{"p": \#(value)}"#, intent)
+        #expect(resolution.problems == [])
+        #expect(resolution.effective.canonical == #"{"p":\#(effective)}"#)
+    }
+
+    @Test(
+        "Values that a type does not allow are refused with their place",
+        arguments: [
+            (#""type": "string""#, "1", "/p", "expected a string"),
+            (#""type": "boolean""#, #""true""#, "/p", "expected a boolean, found \"true\""),
+            (#""type": "integer""#, "1.5", "/p", "expected an integer, found 1.5"),
+            (#""type": "integer", "minimum": 1, "maximum": 9"#, "10", "/p", "expected an integer from 1 to 9, found 10"),
+            (#""type": "integer", "minimum": 1, "step": 2"#, "2", "/p", "in steps of 2"),
+            (#""type": "decimal", "maximum": 1"#, "1.5", "/p", "expected a number up to 1, found 1.5"),
+            (#""type": "person""#, "7", "/p", "identifier"),
+            (#""type": "custom""#, #"{"display": "ACME"}"#, "/p", "identifier"),
+            (#""type": "location""#, #"{"latitude": 91, "longitude": 0}"#, "/p", "latitude"),
+            (#""type": "date""#, #""2026-02-30""#, "/p", "a date such as"),
+            (#""type": "url""#, #""panda""#, "/p", "absolute URL"),
+            (#""type": "enumeration", "cases": [{"name": "groceries"}]"#, #""grocery""#, "/p", "did you mean \"groceries\"?"),
+            (#""type": "string", "several": true"#, #""a""#, "/p", "expected an array"),
+            (#""type": "boolean", "several": true"#, "[true, 1]", "/p/1", "expected a boolean"),
+            (#""type": "string", "size": {"systemSmall": 1}"#, #"["a", "b"]"#, "/p", "at most 1 values fit systemSmall, found 2"),
+            (#""type": "string""#, #""x", "q": 1"#, "/q", "unknown parameter \"q\""),
+        ])
+    func refused(type: String, value: String, pointer: String, message: String) throws {
+        let intent = try IntentDefinitionTests.intent(parameters: #"{"name": "p", \#(type)}"#)
+        let problems = try Self.resolve(#"{"p": \#(value)}"#, intent).problems
+        #expect(problems.map(\.pointer) == [pointer])
+        #expect(problems.first?.message.contains(message) == true, "\(problems)")
+    }
+
+    @Test("A value that does not fit gives way to the default")
+    func fallback() throws {
+        let intent = try IntentDefinitionTests.intent(
+            parameters: #"{"name": "n", "type": "integer", "maximum": 5, "default": 3}, {"name": "s", "type": "string"}"#)
+        let resolution = try Self.resolve(#"{"n": 9, "s": "x"}"#, intent)
+        #expect(resolution.problems.count == 1 && resolution.effective.canonical == #"{"n":3,"s":"x"}"#)
+    }
+
+    @Test("Category = All, left out or chosen, is one configuration")
+    func defaults() throws {
+        let intent = try IntentDefinitionTests.intent(
+            parameters: #"{"name": "category", "type": "enumeration", "default": "all", "cases": [{"name": "all"}]}"#)
+        #expect(try Self.resolve("{}", intent).effective == Self.resolve(#"{"category": "all"}"#, intent).effective)
+        #expect(try Self.resolve(#"{"category": null}"#, intent).effective.canonical == #"{"category":"all"}"#)
+    }
+
+    @Test("Calendar counts only if Mirror Calendar App is false")
+    func hidden() throws {
+        let intent = try IntentDefinitionTests.intent(
+            parameters: """
+                {"name": "mirror", "type": "boolean", "default": true},
+                {"name": "calendar", "type": "custom", "parent": {"name": "mirror", "hasExactly": false}}
+                """)
+        #expect(try Self.resolve(#"{"calendar": "work"}"#, intent).effective.canonical == #"{"mirror":true}"#)
+        #expect(
+            try Self.resolve(#"{"calendar": "work", "mirror": false}"#, intent).effective.canonical
+                == #"{"calendar":"work","mirror":false}"#)
+    }
+
+    @Test("Three items fit a small widget, six a medium one")
+    func sizes() throws {
+        let intent = try IntentDefinitionTests.intent(
+            parameters: """
+                {"name": "items", "type": "string", "size": {"systemSmall": 3, "systemMedium": 6},
+                 "default": ["1", "2", "3", "4", "5", "6"]}
+                """)
+        #expect(try Self.resolve("{}", intent).effective.canonical == #"{"items":["1","2","3"]}"#)
+        #expect(
+            try Self.resolve("{}", intent, family: .systemMedium).effective.canonical
+                == #"{"items":["1","2","3","4","5","6"]}"#)
+        #expect(try Self.resolve(#"{"items": ["1", "2", "3", "4"]}"#, intent).problems.count == 1)
+    }
+
+    @Test("Configurations have one identity exactly if they show the same", arguments: 0..<300)
+    func identity(seed: Int) throws {
+        var random = SeededGenerator(seed: UInt64(seed))
+        let intent = try IntentDefinitionTests.intent(
+            parameters: """
+                {"name": "mirror", "type": "boolean", "default": true},
+                {"name": "calendar", "type": "custom", "default": "home",
+                 "parent": {"name": "mirror", "hasExactly": false}},
+                {"name": "count", "type": "integer", "default": 1}
+                """)
+        /// A configuration and what it shows.
+        func any() -> (text: String, shows: String) {
+            var members: [String] = []
+            var (mirror, calendar, count) = (true, "home", 1)
+            if Bool.random(using: &random) {
+                mirror = Bool.random(using: &random)
+                members.append("\"mirror\": \(mirror)")
+            }
+            if Bool.random(using: &random) {
+                calendar = ["home", "work"].randomElement(using: &random) ?? ""
+                members.append(
+                    Bool.random(using: &random)
+                        ? "\"calendar\": \"\(calendar)\""
+                        : "\"calendar\": {\"identifier\": \"\(calendar)\", \"display\": \"D\(Int.random(in: 0...9, using: &random))\"}")
+            }
+            if Bool.random(using: &random) {
+                count = Int.random(in: 0...2, using: &random)
+                members.append("\"count\": \(count)" + (Bool.random(using: &random) ? ".0" : ""))
+            }
+            return ("{\(members.shuffled(using: &random).joined(separator: ","))}", "\(mirror) \(mirror ? "" : calendar) \(count)")
+        }
+        let (first, second) = (any(), any())
+        let kind = KindDefinition(name: "K", providerURL: "https://bank.example", placeholder: [:], intent: intent)
+        func id(_ text: String) throws -> TimelineID {
+            kind.identity(
+                of: WidgetPlacement(
+                    app: "a", widget: "w", user: "u", device: "d", kind: "K", family: .systemSmall,
+                    configuration: try WidgetConfiguration(json: Array(text.utf8)),
+                    environment: WidgetEnvironment(storedLocale: "en", timeZone: "UTC"))
+            ).id
+        }
+        #expect(try (id(first.text) == id(second.text)) == (first.shows == second.shows), "\(first) \(second)")
+    }
+}
