@@ -22,9 +22,9 @@ struct WidgetConfigurationTests {
 
     @Test(arguments: [
         ("[]", "", "expected an object, found an array"), ("null", "", "expected an object, found null"),
-        (#"{"a":{}}"#, "/a", "expected a scalar or an array of scalars, found an object"),
+        (#"{"a":{"b":{}}}"#, "/a/b", "expected a scalar, found an object"),
         (#"{"a":[1,[2]]}"#, "/a/1", "expected a scalar, found an array"),
-        (#"{"a":[{}]}"#, "/a/0", "expected a scalar, found an object"),
+        (#"{"a":[{"b":[]}]}"#, "/a/0/b", "expected a scalar, found an array"),
         (#"{"a":"x\u0000"}"#, "", "must not contain U+0000"), (#"{"a\u0000":1}"#, "", "must not contain U+0000"),
         ("{}{}", "", "unexpected '{', expected the end of the document"),
         (#"{"a":1,"a":1}"#, "/a", "duplicate member \"a\""),

@@ -216,12 +216,9 @@ extension BatchFold {
     ) throws(RejectedEvent.Reason) {
         let app = try app(placement.app)
         let kind = try kind(placement.kind, of: app, pointer: "/kind")
-        guard kind.definition.families.contains(placement.family) else {
-            let supported = kind.definition.families.map(\.name).joined(separator: ", ")
+        if let problem = kind.definition.problem(with: placement) {
             throw RejectedEvent.Reason(
-                app: app.name, code: "invalidValue",
-                message: "/family: kind \(Text.quoted(placement.kind)) does not support \(placement.family.name); "
-                    + "expected one of \(supported)", pointer: "/family")
+                app: app.name, code: "invalidValue", message: "\(problem)", pointer: problem.pointer)
         }
         try addLifecycle(placement.app, event) { time in .widget(placement.widget, .placed(placement, at: time)) }
     }

@@ -56,10 +56,7 @@ struct LifecycleFold {
         self.directory = directory
         for widget in stored {
             guard let kind = directory.kinds[widget.kindID] else { throw .directoryIsBehind }
-            let placement = WidgetPlacement(
-                app: kind.app, widget: widget.id, user: widget.user, device: widget.device, kind: kind.definition.name,
-                family: widget.family, configuration: WidgetConfiguration(storedCanonical: widget.configuration),
-                environment: widget.environment)
+            let placement = widget.placement(app: kind.app, kind: kind.definition.name)
             let record = WidgetRecord(placement, changedAt: widget.changedAt, removed: widget.timeline == nil)
             let key = ScopedIdentifier(widget.appID, widget.id)
             widgets[key] = State(record: record, stored: widget)
@@ -95,6 +92,13 @@ struct LifecycleFold {
                         message:
                             "/widget: widget \(Text.quoted(id)) is of kind \(Text.quoted(kind)), which was retired",
                         pointer: "/widget"))
+                return
+            }
+            if case .configured(let configuration, _) = change, let problem = problem(with: configuration, of: key, step) {
+                rejected.append(
+                    RejectedEvent(
+                        record: step.record, app: step.app.name, code: "invalidValue", message: "\(problem)",
+                        pointer: problem.pointer))
                 return
             }
             let outcome = apply(change, to: key, step)
@@ -133,6 +137,16 @@ struct LifecycleFold {
             }
             if !isApplied { ignore(step, reason) }
         }
+    }
+
+    /// The first value that the definition of the widget's kind does not allow.
+    private func problem(
+        with configuration: WidgetConfiguration, of key: ScopedIdentifier, _ step: LifecycleStep
+    ) -> ModelError? {
+        guard let record = widgets[key]?.record, !record.removed,
+            !WidgetLifecycle.isForeign(record, to: step.handling.user)
+        else { return nil }
+        return directory.kind(record.kind, of: step.app)?.definition.problem(with: configuration, family: record.family)
     }
 
     private mutating func ignore(_ step: LifecycleStep, _ reason: WidgetIgnoredReason) {
@@ -215,10 +229,12 @@ extension LifecycleFold {
                 throw .directoryIsBehind
             }
             var id: TimelineID?
+            var configuration: String?
             if !record.removed {
                 let identity = kind.definition.identity(of: record.placement)
                 let shown = identity.id
                 id = shown
+                if identity.configuration != record.configuration { configuration = record.configuration.canonical }
                 // Placing has no effect on a timeline that is neither new, orphaned nor asleep.
                 if state.stored?.timeline?.id != shown || state.isPlaced {
                     placed[shown] = TimelinePlacement(
@@ -237,7 +253,8 @@ extension LifecycleFold {
                 write: WidgetWrite(
                     appID: key.appID, id: record.widget, kindID: kind.id, family: record.family,
                     timelineID: isKept ? old?.row : nil, user: record.user, device: record.device,
-                    environment: record.environment, changedAt: record.changedAt, isBack: state.isBack),
+                    environment: record.environment, configuration: configuration, changedAt: record.changedAt,
+                    isBack: state.isBack),
                 timeline: isKept ? nil : id)
             if state.stored == nil {
                 writes.inserts.append(widget)

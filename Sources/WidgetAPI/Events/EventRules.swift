@@ -23,9 +23,8 @@ struct EventRules: Sendable {
                 throw Problem.forbidden("a token of one user places widgets of this user only")
             }
             let kind = try await kind(placement.kind, of: call.app)
-            guard kind.definition.families.contains(placement.family) else {
-                let families = kind.definition.families.map(\.name).joined(separator: ", ")
-                throw Problem.unprocessable("/family", "the kind has \(families)")
+            if let problem = kind.definition.problem(with: placement) {
+                throw Problem.unprocessable(problem.pointer, problem.message)
             }
         case .push(let request), .appChange(let request): try await check(request, call, pointer)
         case .operatorReload(let request):

@@ -207,7 +207,7 @@ extension IntentParameter {
         }
         let typeName = members.string("typeName", members.optional("typeName"), maximumBytes: 256)
         _ = members.required("type")
-        switch members.choice("type", among: types, { $0 }) {
+        switch members.choice("type", among: types, { types.contains($0) ? $0 : nil }) {
         case "string": return .string(capitalization ?? .sentences)
         case "boolean": return .boolean
         case "integer": return .integer(range, control ?? .field)

@@ -93,11 +93,30 @@ package struct KindDefinition: Hashable, Sendable {
         intent?.resolve(configuration, family: family).effective ?? configuration
     }
 
+    /// The first thing about a placement that the definition does not allow, with its place in the event's data.
+    package func problem(with placement: WidgetPlacement) -> ModelError? {
+        guard families.contains(placement.family) else {
+            let supported = families.map(\.name).joined(separator: ", ")
+            return ModelError(
+                message: "kind \(Text.quoted(name)) does not support \(placement.family.name); "
+                    + "expected one of \(supported)", pointer: "/family")
+        }
+        return problem(with: placement.configuration, family: placement.family)
+    }
+
+    /// The first value of a configuration that the definition does not allow, with its place in the event's data.
+    package func problem(with configuration: WidgetConfiguration, family: WidgetFamily) -> ModelError? {
+        intent?.resolve(configuration, family: family).problems.first.map {
+            ModelError(message: $0.message, pointer: "/configuration\($0.pointer)")
+        }
+    }
+
     /// The identity of the timeline that a widget of this kind shows.
     package func identity(of placement: WidgetPlacement) -> TimelineIdentity {
         TimelineIdentity(
             app: placement.app, kind: name, sharing: sharing, variesBy: variesBy, family: placement.family,
-            configuration: effective(placement.configuration, family: placement.family), environment: placement.environment, user: placement.user)
+            configuration: effective(placement.configuration, family: placement.family),
+            environment: placement.environment, user: placement.user)
     }
 }
 

@@ -81,11 +81,13 @@ extension PostgresStatement where Self == Statements {
         ) { row in (retires: try row.value("retires"), cursor: try row.value("cursor")) }
     }
 
-    /// A page of a kind's timelines in row order, with those whose widgets are to be moved or removed. Nothing is locked.
-    package static func kindChangePage(_ kind: RegisteredKind, retires: Bool, after cursor: Int64, limit: Int)
+    /// A page of a kind's timelines in row order, with those whose widgets are to be looked at. Nothing is locked.
+    ///
+    /// - Parameter isWhole: all of them; else those whose identity has other parts than the definition's.
+    package static func kindChangePage(_ kind: RegisteredKind, isWhole: Bool, after cursor: Int64, limit: Int)
         -> PostgresQuery<KindChangePage>
     {
-        PostgresQuery(kindChangePageSQL, kind.id, cursor, limit, retires, kind.definition.identityParts) { row in
+        PostgresQuery(kindChangePageSQL, kind.id, cursor, limit, isWhole, kind.definition.identityParts) { row in
             KindChangePage(
                 examined: try row.value("examined"), last: try row.optional("last"), strays: try row.array("strays"))
         }

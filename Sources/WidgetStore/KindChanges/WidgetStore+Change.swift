@@ -31,7 +31,7 @@ extension WidgetStore {
             guard let change = try await connection.query(.lockKindChange(kindID: kindID)).first,
                 let kind = try await connection.query(.listKinds(id: kindID)).first
             else { return nil }
-            let query = Statements.kindChangePage(kind, retires: change.retires, after: change.cursor, limit: limit)
+            let query = Statements.kindChangePage(kind, isWhole: change.retires || kind.definition.intent != nil, after: change.cursor, limit: limit)
             guard let page = try await connection.query(query).first else { return nil }
             var chunk = KindChunk()
             var isWhole = true
@@ -92,24 +92,24 @@ extension WidgetStore {
         _ = reading.append(.lockWidgets(scope))
         let stored = reading.append(.readWidgets(scope))
         var placements: [TimelineID: TimelinePlacement] = [:]
-        var moves: [(widget: StoredWidget, id: TimelineID)] = []
+        var moves: [(widget: StoredWidget, identity: TimelineIdentity, id: TimelineID)] = []
         for widget in try await connection.run(reading).rows(stored) {
             // It may have gone meanwhile, or show the right timeline already.
             guard let old = widget.timeline, strays.contains(old.row), widget.kindID == kind.id else { continue }
-            let identity = kind.identity(
-                family: widget.family, configuration: WidgetConfiguration(storedCanonical: widget.configuration),
-                environment: widget.environment, user: widget.user)
+            let identity = kind.definition.identity(of: widget.placement(app: kind.app, kind: kind.definition.name))
             let id = identity.id
             guard id != old.id else { continue }
             placements[id] = TimelinePlacement(
                 id: id, kindID: kind.id, identity: identity, lane: .bulk, cause: nil, reason: .placed)
-            moves.append((widget, id))
+            moves.append((widget, identity, id))
         }
         let placed = try await connection.place(Array(placements.values))
-        let writes = moves.map { widget, id in
-            WidgetWrite(
+        let writes = moves.map { widget, identity, id in
+            let isEffective = Text.equal(identity.configuration.canonical, widget.configuration)
+            return WidgetWrite(
                 appID: widget.appID, id: widget.id, kindID: kind.id, family: widget.family, timelineID: placed.rows[id],
-                user: widget.user, device: widget.device, environment: widget.environment, changedAt: widget.changedAt)
+                user: widget.user, device: widget.device, environment: widget.environment,
+                configuration: isEffective ? nil : widget.configuration, changedAt: widget.changedAt)
         }
         if !writes.isEmpty { _ = try await connection.query(.updateWidgets(writes)) }
         chunk.widgets = writes.count

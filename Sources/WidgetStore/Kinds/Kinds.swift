@@ -135,14 +135,3 @@ extension PostgresStatement where Self == Statements {
         PostgresQuery("SELECT pg_advisory_xact_lock(hashtext('freshet manifests'))")
     }
 }
-
-extension RegisteredKind {
-    /// Identity of the timeline that a widget of the kind shows.
-    package func identity(
-        family: WidgetFamily, configuration: WidgetConfiguration, environment: WidgetEnvironment, user: String
-    ) -> TimelineIdentity {
-        TimelineIdentity(
-            app: app, kind: definition.name, sharing: definition.sharing, variesBy: definition.variesBy, family: family,
-            configuration: configuration, environment: environment, user: user)
-    }
-}

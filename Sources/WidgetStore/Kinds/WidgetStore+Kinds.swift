@@ -138,7 +138,7 @@ extension WidgetStore {
 extension KindDefinition {
     /// Whether the same widget would show another timeline.
     fileprivate func hasOtherIdentity(than other: KindDefinition) -> Bool {
-        sharing != other.sharing || variesBy != other.variesBy
+        sharing != other.sharing || variesBy != other.variesBy || intent?.parameters != other.intent?.parameters
     }
 }
 

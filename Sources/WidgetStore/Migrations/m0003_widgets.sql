@@ -10,11 +10,14 @@ CREATE TABLE widget (
     device_id text COLLATE "C" NOT NULL,
     locale text NOT NULL,
     time_zone text NOT NULL,
+    configuration text,
     placed_at timestamptz NOT NULL,
     changed_at timestamptz NOT NULL,
     PRIMARY KEY (app_id, id)
 ) WITH (fillfactor = 80);
 
+COMMENT ON COLUMN widget.configuration IS
+    'as the person set it, where that is not what its timeline is for: defaults left out, hidden values, display strings';
 COMMENT ON COLUMN widget.changed_at IS 'time of the latest lifecycle event applied; an older one never overrides it';
 
 -- The audience look-ups. The id comes last so that an audience of very many widgets can be walked in chunks. Kind and

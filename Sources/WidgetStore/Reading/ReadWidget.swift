@@ -76,7 +76,7 @@ private let listWidgetsSQL = """
             """))
     )
     SELECT a.name AS app, w.id, k.name AS kind, w.family, w.user_id, w.device_id, w.locale, w.time_zone, t.identity,
-           t.configuration, w.placed_at, w.changed_at, t.viewed_at, coalesce(t.views, 0) AS views
+           coalesce(w.configuration, t.configuration) AS configuration, w.placed_at, w.changed_at, t.viewed_at, coalesce(t.views, 0) AS views
     FROM page w
     JOIN app a ON a.id = w.app_id
     JOIN kind k ON k.id = w.kind_id

@@ -19,9 +19,18 @@ package struct StoredWidget: Sendable {
     package let user: String
     package let device: String
     package let environment: WidgetEnvironment
-    /// Canonical JSON of the configuration; `{}` once the widget is removed.
+    /// Canonical JSON of the configuration as the person set it; `{}` once the widget is removed.
     package let configuration: String
     package let changedAt: Timestamp
+
+    /// - Parameters:
+    ///   - app: name of its app.
+    ///   - kind: name of its kind.
+    package func placement(app: String, kind: String) -> WidgetPlacement {
+        WidgetPlacement(
+            app: app, widget: id, user: user, device: device, kind: kind, family: family,
+            configuration: WidgetConfiguration(storedCanonical: configuration), environment: environment)
+    }
 }
 
 /// The widgets that lifecycle events name.
@@ -69,7 +78,7 @@ private let readWidgetsSQL = """
         FOR NO KEY UPDATE OF w
     )
     SELECT w.app_id, w.id, w.kind_id, w.family, w.timeline_id, t.identity, w.user_id, w.device_id, w.locale,
-           w.time_zone, t.configuration, w.changed_at
+           w.time_zone, coalesce(w.configuration, t.configuration) AS configuration, w.changed_at
     FROM locked w LEFT JOIN timeline t ON t.id = w.timeline_id
     """
 

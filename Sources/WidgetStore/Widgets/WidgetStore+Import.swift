@@ -108,13 +108,14 @@ private struct ImportChunk {
     struct Change {
         let widget: ImportedWidget
         let timeline: TimelineID
+        let configuration: String?
 
         func write(_ rows: [TimelineID: Int64]) -> WidgetWrite {
             let placement = widget.placement
             return WidgetWrite(
                 appID: widget.kind.appID, id: placement.widget, kindID: widget.kind.id, family: placement.family,
                 timelineID: rows[timeline], user: placement.user, device: placement.device,
-                environment: placement.environment, changedAt: widget.time)
+                environment: placement.environment, configuration: configuration, changedAt: widget.time)
         }
     }
 
@@ -137,14 +138,15 @@ private struct ImportChunk {
             counts.older += 1
             return
         }
-        let identity = kind.identity(
-            family: placement.family, configuration: placement.configuration, environment: placement.environment,
-            user: placement.user)
+        let identity = kind.definition.identity(of: placement)
         let id = identity.id
         placements[id] = TimelinePlacement(
             id: id, kindID: kind.id, identity: identity, lane: .bulk, cause: nil, reason: .placed)
         if let shown = old?.timeline, shown.id != id { departed.insert(shown.row) }
-        let change = Change(widget: widget, timeline: id)
+        let configuration = placement.configuration
+        let change = Change(
+            widget: widget, timeline: id,
+            configuration: identity.configuration == configuration ? nil : configuration.canonical)
         if old == nil { inserts.append(change) } else { updates.append(change) }
         counts.widgets += 1
     }

@@ -197,12 +197,7 @@ struct PlacementLines: Sendable {
         } catch {
             throw LineRefused(message: "/\(error.member): \(error.message)")
         }
-        guard kind.definition.families.contains(placement.family) else {
-            let supported = kind.definition.families.map(\.name).joined(separator: ", ")
-            throw LineRefused(
-                message: "/family: kind \(Text.quoted(placement.kind)) does not support \(placement.family.name); "
-                    + "expected one of \(supported)")
-        }
+        if let problem = kind.definition.problem(with: placement) { throw LineRefused(message: "\(problem)") }
         return ImportedWidget(placement: placement, kind: kind, time: try time(line) ?? now)
     }
 

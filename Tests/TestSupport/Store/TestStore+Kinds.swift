@@ -88,3 +88,15 @@ extension TestStore {
         }
     }
 }
+
+extension RegisteredKind {
+    /// Identity of the timeline that a widget of the kind shows.
+    package func identity(
+        family: WidgetFamily, configuration: WidgetConfiguration, environment: WidgetEnvironment, user: String
+    ) -> TimelineIdentity {
+        definition.identity(
+            of: WidgetPlacement(
+                app: app, widget: "w", user: user, device: "d", kind: definition.name, family: family,
+                configuration: configuration, environment: environment))
+    }
+}

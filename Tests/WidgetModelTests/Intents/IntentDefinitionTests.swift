@@ -34,11 +34,11 @@ struct IntentDefinitionTests {
          "localizations": {"de": {"Card": "Karte", "Category": "Kategorie"}}}
         """
 
-    private static func kind(intent: String) -> Result<KindDefinition, ModelErrors> {
+    private static func kind(intent: String) throws -> Result<KindDefinition, ModelErrors> {
         let text = """
             {"name": "Purchases", "providerURL": "https://bank.example", "placeholder": {}, "intent": \(intent)}
             """
-        do { return KindDefinition.validate(try JSONValue.parse(text)) } catch { return .failure(ModelErrors([error.modelError])!) }
+        return KindDefinition.validate(try JSONValue.parse(text))
     }
 
     static func intent(_ text: String) throws -> IntentDefinition {
@@ -73,7 +73,7 @@ struct IntentDefinitionTests {
     @Test("All errors of a definition are reported at once, with their places and suggestions")
     func errors() throws {
         guard
-            case .failure(let errors) = Self.kind(
+            case .failure(let errors) = try Self.kind(
                 intent: """
                     {"title": "T", "categroy": "view", "parameters": [
                       {"name": "card", "type": "kustom"},
@@ -102,7 +102,7 @@ struct IntentDefinitionTests {
     @Test("References between parameters are checked")
     func references() throws {
         guard
-            case .failure(let errors) = Self.kind(
+            case .failure(let errors) = try Self.kind(
                 intent: """
                     {"title": "T", "parameters": [
                       {"name": "count", "type": "integer"}, {"name": "count", "type": "boolean"},
@@ -176,7 +176,7 @@ struct IntentValueTests {
             (#""type": "location""#, #"{"latitude": 91, "longitude": 0}"#, "/p", "latitude"),
             (#""type": "date""#, #""2026-02-30""#, "/p", "a date such as"),
             (#""type": "url""#, #""panda""#, "/p", "absolute URL"),
-            (#""type": "enumeration", "cases": [{"name": "groceries"}]"#, #""grocery""#, "/p", "did you mean \"groceries\"?"),
+            (#""type": "enumeration", "cases": [{"name": "groceries"}]"#, #""grocerys""#, "/p", "did you mean \"groceries\"?"),
             (#""type": "string", "several": true"#, #""a""#, "/p", "expected an array"),
             (#""type": "boolean", "several": true"#, "[true, 1]", "/p/1", "expected a boolean"),
             (#""type": "string", "size": {"systemSmall": 1}"#, #"["a", "b"]"#, "/p", "at most 1 values fit systemSmall, found 2"),
