@@ -1,0 +1,64 @@
+/// Options of a parameter, as a provider answers them or as its definition lists them.
+package struct IntentOptions: Hashable, Sendable {
+    /// A value that a person can choose.
+    package struct Item: Hashable, Sendable {
+        /// Identifier of a custom value or person, name of a case, or the value itself.
+        package var value: JSONValue
+        package var display: String
+        package var subtitle: String?
+
+        package init(value: JSONValue, display: String, subtitle: String? = nil) {
+            self.value = value
+            self.display = display
+            self.subtitle = subtitle
+        }
+    }
+
+    package struct Section: Hashable, Sendable {
+        /// Nil: the only section of a flat list.
+        package var title: String?
+        /// Text of the section in the list's index; nil: none.
+        package var indexTitle: String?
+        package var items: [Item]
+
+        package init(title: String? = nil, indexTitle: String? = nil, items: [Item]) {
+            self.title = title
+            self.indexTitle = indexTitle
+            self.items = items
+        }
+    }
+
+    package var sections: [Section]
+
+    package init(sections: [Section] = []) { self.sections = sections }
+}
+
+/// Question for the options of a parameter.
+package struct OptionsQuestion: Hashable, Sendable {
+    package var parameter: String
+    /// Text that the person typed; nil: the list was just opened.
+    package var search: String?
+    package var context: ConfigurationContext
+
+    package init(parameter: String, search: String? = nil, context: ConfigurationContext) {
+        self.parameter = parameter
+        self.search = search
+        self.context = context
+    }
+}
+
+/// Widget whose configuration is edited, placed or not.
+package struct ConfigurationContext: Hashable, Sendable {
+    package var user: String
+    package var family: WidgetFamily
+    package var environment: WidgetEnvironment
+    /// Values of the parameters so far.
+    package var values: WidgetConfiguration
+
+    package init(user: String, family: WidgetFamily, environment: WidgetEnvironment, values: WidgetConfiguration) {
+        self.user = user
+        self.family = family
+        self.environment = environment
+        self.values = values
+    }
+}
