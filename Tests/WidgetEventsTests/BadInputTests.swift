@@ -142,8 +142,8 @@ struct BadInputTests {
             .pushReceived, #"{"app":"a","audience":{"user":"u"},"kinds":"some"}"#, .invalidValue, "/kinds",
             "expected a list of kinds or \"all\", found \"some\""),
         Bad(
-            .pushReceived, #"{"app":"a","audience":{"user":"u"},"kinds":"all","matching":{"card":{"a":1}}}"#,
-            .invalidValue, "/matching/card", "expected a scalar or an array of scalars, found an object"),
+            .pushReceived, #"{"app":"a","audience":{"user":"u"},"kinds":"all","matching":{"card":{"a":{}}}}"#,
+            .invalidValue, "/matching/card/a", "expected a scalar, found an object"),
         Bad(
             .pushReceived,
             #"{"app":"a","audience":{"user":"u"},"kinds":["\#(thousand)","x"]}"#,

@@ -55,7 +55,7 @@ struct StatementTests {
         Statements.leaveIngest(PostgresUUID(high: 0, low: 0)), Statements.recordCluster("a"),
         Statements.replaceCluster("a"), Statements.recordSweep([]),
         Statements.kindsToChange(maximumLists: 1), Statements.lockKindChange(kindID: 1),
-        Statements.kindChangePage(registered, retires: true, after: 1, limit: 1),
+        Statements.kindChangePage(registered, isWhole: true, after: 1, limit: 1),
         Statements.widgetsShowing([], limit: 1), Statements.removeWidgets([], from: []),
         Statements.advanceKindChange(kindID: 1, cursor: 1, changed: 1),
         Statements.endKindChangePass(kindID: 1, settling: .zero), Statements.listMoves(),

@@ -25,7 +25,7 @@ package struct XcodeIntents: Sendable {
     /// - Parameters:
     ///   - data: content of the file.
     ///   - strings: content of its `Intents.strings` files, by locale.
-    package init(_ data: Data, strings: [String: Data] = [:]) throws(Unreadable) {
+    package init(_ data: [UInt8], strings: [String: [UInt8]] = [:]) throws(Unreadable) {
         var translations: [String: [String: String]] = [:]
         for (locale, data) in strings {
             guard let table = Self.propertyList(data) as? [String: String] else {
@@ -49,8 +49,8 @@ package struct XcodeIntents: Sendable {
         for intent in file.entries("INIntents") { add(intent) }
     }
 
-    private static func propertyList(_ data: Data) -> Any? {
-        try? PropertyListSerialization.propertyList(from: data, format: nil)
+    private static func propertyList(_ data: [UInt8]) -> Any? {
+        try? PropertyListSerialization.propertyList(from: Data(data), format: nil)
     }
 
     private mutating func add(_ entry: Entry) {
@@ -62,7 +62,9 @@ package struct XcodeIntents: Sendable {
         let verb = entry.text("INIntentVerb")?.lowercased() ?? ""
         let category = entry.text("INIntentCategory") ?? ""
         let parameters = entry.entries("INIntentParameters")
-            .sorted { $0.number("INIntentParameterDisplayPriority") ?? 0 < $1.number("INIntentParameterDisplayPriority") ?? 0 }
+            .sorted {
+                $0.number("INIntentParameterDisplayPriority") ?? 0 < $1.number("INIntentParameterDisplayPriority") ?? 0
+            }
             .compactMap { parameter($0, of: name) }
         let combinations = Set(
             ["INIntentManagedParameterCombinations", "INIntentParameterCombinations"]
@@ -103,7 +105,9 @@ package struct XcodeIntents: Sendable {
     }
 
     private func type(_ entry: Entry, _ metadata: Entry) -> IntentParameter.ValueType? {
-        if let enumeration = entry.text("INIntentParameterEnumType") { return .enumeration(enumerations[enumeration] ?? []) }
+        if let enumeration = entry.text("INIntentParameterEnumType") {
+            return .enumeration(enumerations[enumeration] ?? [])
+        }
         let range = IntentParameter.NumberRange(
             minimum: metadata.number("INIntentParameterMetadataMinimumValue"),
             maximum: metadata.number("INIntentParameterMetadataMaximumValue"))
@@ -134,7 +138,8 @@ package struct XcodeIntents: Sendable {
         for size in entry.entries("INIntentParameterArraySizes") {
             let sizeClass = size.text("INIntentParameterArraySizeSizeClass") ?? ""
             let family = WidgetFamily.allCases.first {
-                $0.name.lowercased() == "system\(sizeClass)".lowercased() || $0.name.lowercased() == sizeClass.lowercased()
+                $0.name.lowercased() == "system\(sizeClass)".lowercased()
+                    || $0.name.lowercased() == sizeClass.lowercased()
             }
             if let family, let limit = size.number("INIntentParameterArraySizeSize") {
                 limits[family] = Int(limit)

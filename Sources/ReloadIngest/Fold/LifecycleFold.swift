@@ -94,7 +94,9 @@ struct LifecycleFold {
                         pointer: "/widget"))
                 return
             }
-            if case .configured(let configuration, _) = change, let problem = problem(with: configuration, of: key, step) {
+            if case .configured(let configuration, _) = change,
+                let problem = problem(with: configuration, of: key, step)
+            {
                 rejected.append(
                     RejectedEvent(
                         record: step.record, app: step.app.name, code: "invalidValue", message: "\(problem)",

@@ -72,7 +72,8 @@ extension IntentDefinition {
             if let first = names.firstIndex(where: { Text.equal($0, parameter.name) }), first < index {
                 members.fail(
                     at: "\(place)/name",
-                    "parameter \(Text.quoted(parameter.name)) is already defined at \(members.pointer(to: "parameters"))/\(first)")
+                    "parameter \(Text.quoted(parameter.name)) is already defined at \(members.pointer(to: "parameters"))/\(first)"
+                )
             }
             guard let parent = parameter.parent else { continue }
             guard let definition = self.parameter(parent.name) else {

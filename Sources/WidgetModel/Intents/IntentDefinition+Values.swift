@@ -109,7 +109,9 @@ extension IntentParameter {
             return range.problem(with: number.double, isInteger: false).map { .failure($0) } ?? .success(value)
         case (.decimal, _): return expected("a number")
         case (.date, .string(let text)):
-            guard let date = IntentDate(text) else { return expected("a date such as 2026-06-22 or 2026-06-22T09:41:00Z") }
+            guard let date = IntentDate(text) else {
+                return expected("a date such as 2026-06-22 or 2026-06-22T09:41:00Z")
+            }
             return .success(.string(date.canonical))
         case (.date, _): return expected("a date")
         case (.url, .string(let text)): return Self.isURL(text) ? .success(value) : expected("an absolute URL")
@@ -132,7 +134,8 @@ extension IntentParameter {
         let names = cases.map(\.name)
         let suggestion = Suggestion.closest(to: name, among: names).map { "; did you mean \(Text.quoted($0))?" } ?? ""
         return .failure(
-            ModelError(message: "expected one of \(names.joined(separator: ", ")), found \(Text.quoted(name))\(suggestion)"))
+            ModelError(
+                message: "expected one of \(names.joined(separator: ", ")), found \(Text.quoted(name))\(suggestion)"))
     }
 }
 
@@ -167,7 +170,9 @@ extension IntentParameter {
 
     /// Whether a text is an absolute URL: a scheme, a colon, and characters that a URL may have.
     fileprivate static func isURL(_ text: String) -> Bool {
-        guard let colon = text.utf8.firstIndex(of: UInt8(ascii: ":")), text.utf8.count <= maximumURLBytes else { return false }
+        guard let colon = text.utf8.firstIndex(of: UInt8(ascii: ":")), text.utf8.count <= maximumURLBytes else {
+            return false
+        }
         let scheme = text.utf8[..<colon]
         let isScheme =
             scheme.first.map { (97...122).contains($0 | 0x20) } == true

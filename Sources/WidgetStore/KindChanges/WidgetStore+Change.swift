@@ -31,7 +31,8 @@ extension WidgetStore {
             guard let change = try await connection.query(.lockKindChange(kindID: kindID)).first,
                 let kind = try await connection.query(.listKinds(id: kindID)).first
             else { return nil }
-            let query = Statements.kindChangePage(kind, isWhole: change.retires || kind.definition.intent != nil, after: change.cursor, limit: limit)
+            let query = Statements.kindChangePage(
+                kind, isWhole: change.retires || kind.definition.intent != nil, after: change.cursor, limit: limit)
             guard let page = try await connection.query(query).first else { return nil }
             var chunk = KindChunk()
             var isWhole = true

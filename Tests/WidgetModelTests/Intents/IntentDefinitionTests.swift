@@ -92,7 +92,8 @@ struct IntentDefinitionTests {
         let found = errors.errors.map { "\($0.pointer): \($0.message)" }
         for expected in [
             "/intent/categroy: unknown member \"categroy\"; did you mean \"category\"?",
-            "/intent/parameters/0/type: expected string or boolean", "/intent/parameters/1/default: expected an integer from 1, found 0",
+            "/intent/parameters/0/type: expected string or boolean",
+            "/intent/parameters/1/default: expected an integer from 1, found 0",
             "/intent/supportedCombinations/1: expected an array",
         ] {
             #expect(found.contains { $0.hasPrefix(expected) }, "\(expected) in \(found)")
@@ -168,7 +169,10 @@ struct IntentValueTests {
             (#""type": "string""#, "1", "/p", "expected a string"),
             (#""type": "boolean""#, #""true""#, "/p", "expected a boolean, found \"true\""),
             (#""type": "integer""#, "1.5", "/p", "expected an integer, found 1.5"),
-            (#""type": "integer", "minimum": 1, "maximum": 9"#, "10", "/p", "expected an integer from 1 to 9, found 10"),
+            (
+                #""type": "integer", "minimum": 1, "maximum": 9"#, "10", "/p",
+                "expected an integer from 1 to 9, found 10"
+            ),
             (#""type": "integer", "minimum": 1, "step": 2"#, "2", "/p", "in steps of 2"),
             (#""type": "decimal", "maximum": 1"#, "1.5", "/p", "expected a number up to 1, found 1.5"),
             (#""type": "person""#, "7", "/p", "identifier"),
@@ -176,10 +180,16 @@ struct IntentValueTests {
             (#""type": "location""#, #"{"latitude": 91, "longitude": 0}"#, "/p", "latitude"),
             (#""type": "date""#, #""2026-02-30""#, "/p", "a date such as"),
             (#""type": "url""#, #""panda""#, "/p", "absolute URL"),
-            (#""type": "enumeration", "cases": [{"name": "groceries"}]"#, #""grocerys""#, "/p", "did you mean \"groceries\"?"),
+            (
+                #""type": "enumeration", "cases": [{"name": "groceries"}]"#, #""grocerys""#, "/p",
+                "did you mean \"groceries\"?"
+            ),
             (#""type": "string", "several": true"#, #""a""#, "/p", "expected an array"),
             (#""type": "boolean", "several": true"#, "[true, 1]", "/p/1", "expected a boolean"),
-            (#""type": "string", "size": {"systemSmall": 1}"#, #"["a", "b"]"#, "/p", "at most 1 values fit systemSmall, found 2"),
+            (
+                #""type": "string", "size": {"systemSmall": 1}"#, #"["a", "b"]"#, "/p",
+                "at most 1 values fit systemSmall, found 2"
+            ),
             (#""type": "string""#, #""x", "q": 1"#, "/q", "unknown parameter \"q\""),
         ])
     func refused(type: String, value: String, pointer: String, message: String) throws {
@@ -192,7 +202,8 @@ struct IntentValueTests {
     @Test("A value that does not fit gives way to the default")
     func fallback() throws {
         let intent = try IntentDefinitionTests.intent(
-            parameters: #"{"name": "n", "type": "integer", "maximum": 5, "default": 3}, {"name": "s", "type": "string"}"#)
+            parameters:
+                #"{"name": "n", "type": "integer", "maximum": 5, "default": 3}, {"name": "s", "type": "string"}"#)
         let resolution = try Self.resolve(#"{"n": 9, "s": "x"}"#, intent)
         #expect(resolution.problems.count == 1 && resolution.effective.canonical == #"{"n":3,"s":"x"}"#)
     }
@@ -255,13 +266,17 @@ struct IntentValueTests {
                 members.append(
                     Bool.random(using: &random)
                         ? "\"calendar\": \"\(calendar)\""
-                        : "\"calendar\": {\"identifier\": \"\(calendar)\", \"display\": \"D\(Int.random(in: 0...9, using: &random))\"}")
+                        : "\"calendar\": {\"identifier\": \"\(calendar)\", \"display\": \"D\(Int.random(in: 0...9, using: &random))\"}"
+                )
             }
             if Bool.random(using: &random) {
                 count = Int.random(in: 0...2, using: &random)
                 members.append("\"count\": \(count)" + (Bool.random(using: &random) ? ".0" : ""))
             }
-            return ("{\(members.shuffled(using: &random).joined(separator: ","))}", "\(mirror) \(mirror ? "" : calendar) \(count)")
+            return (
+                "{\(members.shuffled(using: &random).joined(separator: ","))}",
+                "\(mirror) \(mirror ? "" : calendar) \(count)"
+            )
         }
         let (first, second) = (any(), any())
         let kind = KindDefinition(name: "K", providerURL: "https://bank.example", placeholder: [:], intent: intent)

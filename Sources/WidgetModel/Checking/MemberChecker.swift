@@ -166,7 +166,9 @@ struct MemberChecker {
         var texts: [String: String] = [:]
         for member in object.members {
             guard case .string(let text) = member.value else {
-                fail(at: "\(JSONPointer.escape(key))/\(JSONPointer.escape(member.key))", Self.expectedString(member.value))
+                fail(
+                    at: "\(JSONPointer.escape(key))/\(JSONPointer.escape(member.key))",
+                    Self.expectedString(member.value))
                 continue
             }
             texts[member.key] = text
