@@ -113,7 +113,7 @@ struct WriteRoutesTests {
                 #"{"user":"u","device":"d","kind":"DueDate","family":"systemSmall","#
                     + #""environment":{"locale":"?","timeZone":"UTC"}}"#, 422, "/environment/locale"
             ),
-            ("PUT", "widgets/w1/configuration", #"{"configuration":{"a":{"b":1}}}"#, 422, "/configuration/a"),
+            ("PUT", "widgets/w1/configuration", #"{"configuration":{"a":{"b":[]}}}"#, 422, "/configuration/a/b"),
             ("PUT", "widgets/w1/configuration", #"{"configuration":{"a":9007199254740993}}"#, 422, "/configuration/a"),
             ("PUT", "kinds/K", #"{"placeholder":{"a":[1e-400]}}"#, 422, "/placeholder/a/0"),
             (
@@ -149,10 +149,10 @@ struct WriteRoutesTests {
             (
                 "PUT", "widgets/w2",
                 [
-                    "usr": "u", "app": "other", "family": "huge", "configuration": ["a": ["b": 1]],
+                    "usr": "u", "app": "other", "family": "huge", "configuration": ["a": ["b": []]],
                     "environment": ["locale": "?", "timeZone": "UTC"],
                 ],
-                ["/usr", "/app", "/family", "/configuration/a", "/environment/locale", "/user", "/device", "/kind"]
+                ["/usr", "/app", "/family", "/configuration/a/b", "/environment/locale", "/user", "/device", "/kind"]
             ),
             (
                 "POST", "reloads", ["audience": [:], "kinds": [], "reason": "why"],

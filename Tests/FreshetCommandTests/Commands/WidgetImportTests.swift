@@ -162,7 +162,7 @@ struct WidgetImportTests {
                     Self.line("ok1"), "not json", "", Self.line("x", kind: "Purchase"),
                     Self.line("x", app: "com.example.none"),
                     Self.line("x", kind: "DueDate", family: "systemLarge"), Self.line("x", time: "yesterday"),
-                    #"{"app":"com.example.bank","widget":"x"}"#, Self.line("x", configuration: #"{"a":{"b":1}}"#),
+                    #"{"app":"com.example.bank","widget":"x"}"#, Self.line("x", configuration: #"{"a":{"b":[]}}"#),
                     String(repeating: " ", count: PlacementLines.maximumBytes + 1), Self.line("ok2", time: nil), "[1]",
                 ], into: store, chunk: 2)
             #expect(summary.refused == 9)
@@ -170,7 +170,7 @@ struct WidgetImportTests {
             let expected = [
                 "line 2: ", "line 4: /kind: ", "line 5: /app: ", "line 6: /family: ", "line 7: /time: ",
                 "line 8: /user: ",
-                "line 9: /configuration/a: ", "line 10: longer than", "line 12: ",
+                "line 9: /configuration/a/b: ", "line 10: longer than", "line 12: ",
             ]
             #expect(complaints.count == expected.count)
             for (complaint, start) in zip(complaints, expected) { #expect(complaint.hasPrefix(start), "\(complaint)") }
