@@ -15,21 +15,12 @@ enum RecentPurchases: SampleContent {
         uniqueKeysWithValues: (cards.options + debitCards.options).map { ($0.identifier, $0.display) })
     private static let merchantsByCategory = Dictionary(grouping: merchants, by: \.category)
 
-    static func options(of parameter: String) -> [SampleSection]? {
-        switch parameter {
-        case "card": [cards, debitCards]
-        case "category":
-            [
-                SampleSection(
-                    "Categories",
-                    [
-                        ("all", "All"), ("groceries", "Groceries"), ("restaurants", "Restaurants"),
-                        ("entertainment", "Entertainment"), ("travel", "Travel"),
-                    ])
-            ]
-        default: nil
-        }
+    static func options(of parameter: String, search: String?) -> [SampleSection]? {
+        parameter == "card" ? [cards, debitCards].matching(search) : nil
     }
+
+    /// The primary card.
+    static var defaults: [String: SampleSection.Option] { ["card": cards.options[0]] }
 
     static func writeTimeline(_ moment: SampleMoment, to writer: inout SampleWriter) {
         let now = moment.now.wholeSecond
@@ -105,9 +96,11 @@ enum RecentPurchases: SampleContent {
 
 /// When the next payment of a card is due: an entry each day until then.
 enum DueDate: SampleContent {
-    static func options(of parameter: String) -> [SampleSection]? {
-        parameter == "card" ? RecentPurchases.options(of: parameter) : nil
+    static func options(of parameter: String, search: String?) -> [SampleSection]? {
+        RecentPurchases.options(of: parameter, search: search)
     }
+
+    static var defaults: [String: SampleSection.Option] { RecentPurchases.defaults }
 
     static func writeTimeline(_ moment: SampleMoment, to writer: inout SampleWriter) {
         let due = dueDate(moment)

@@ -22,7 +22,7 @@ enum LoadContent: SampleContent {
         writer.endObject()
     }
 
-    static func options(of parameter: String) -> [SampleSection]? { nil }
+    static func options(of parameter: String, search: String?) -> [SampleSection]? { nil }
 
     private static func writeEntry(_ moment: SampleMoment, _ index: Int, to writer: inout SampleWriter) {
         writer.beginObject()

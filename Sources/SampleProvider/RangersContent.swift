@@ -20,10 +20,8 @@ enum EmojiRanger: SampleContent {
             url: "ranger:///spouty"),
     ]
 
-    static func options(of parameter: String) -> [SampleSection]? {
-        guard parameter == "hero" else { return nil }
-        return [SampleSection("Rangers", heroes.map { ($0.name, "\($0.avatar) \($0.name)") })]
-    }
+    /// The heroes are the cases of an enumeration.
+    static func options(of parameter: String, search: String?) -> [SampleSection]? { nil }
 
     static func writeTimeline(_ moment: SampleMoment, to writer: inout SampleWriter) {
         let now = moment.now.wholeSecond

@@ -2,7 +2,7 @@ import WidgetModel
 
 /// The apps that the sample provider serves, each under its name: `POST /bank/timelines`.
 package enum SampleApp: String, CaseIterable, Sendable {
-    case bank, rangers, weather
+    case bank, rangers, weather, stocks, reminders, calendar
     /// For load tests: takes any kind.
     case load
 
@@ -11,6 +11,9 @@ package enum SampleApp: String, CaseIterable, Sendable {
         case .bank: ["RecentPurchases", "DueDate"]
         case .rangers: ["EmojiRanger"]
         case .weather: ["Weather"]
+        case .stocks: ["Symbol"]
+        case .reminders: ["Lists"]
+        case .calendar: ["UpNext"]
         case .load: []
         }
     }
@@ -21,6 +24,9 @@ package enum SampleApp: String, CaseIterable, Sendable {
         case (.bank, "DueDate"): DueDate.self
         case (.rangers, "EmojiRanger"): EmojiRanger.self
         case (.weather, "Weather"): CityWeather.self
+        case (.stocks, "Symbol"): StockSymbol.self
+        case (.reminders, "Lists"): ReminderLists.self
+        case (.calendar, "UpNext"): UpNext.self
         case (.load, _): LoadContent.self
         default: nil
         }
@@ -54,8 +60,14 @@ protocol SampleContent {
     static func writeSnapshot(_ moment: SampleMoment, to writer: inout SampleWriter)
     /// Appends what is shown without data, as an object.
     static func writePlaceholder(_ request: SampleRequest, to writer: inout SampleWriter)
-    /// The choices of a parameter, in sections; nil when there is no such parameter.
-    static func options(of parameter: String) -> [SampleSection]?
+    /// The choices of a parameter that a search finds, in sections; nil when there is no such parameter.
+    static func options(of parameter: String, search: String?) -> [SampleSection]?
+    /// The dynamic defaults, by parameter.
+    static var defaults: [String: SampleSection.Option] { get }
+}
+
+extension SampleContent {
+    static var defaults: [String: SampleSection.Option] { [:] }
 }
 
 /// Choices under a title.
@@ -70,8 +82,12 @@ struct SampleSection: Sendable, Equatable {
     }
 
     init(_ title: String, _ options: [(String, String)]) {
+        self.init(title, options.map { Option(identifier: $0.0, display: $0.1) })
+    }
+
+    init(_ title: String, _ options: [Option]) {
         self.title = title
-        self.options = options.map { Option(identifier: $0.0, display: $0.1) }
+        self.options = options
     }
 }
 

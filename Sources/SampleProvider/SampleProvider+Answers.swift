@@ -75,42 +75,22 @@ extension SampleProvider {
         }
     }
 
-    /// `{"options": [{"id", "sections": [{"title", "options": [{"identifier", "display"}]}]}]}`
-    func options(_ batch: SampleBatch, contents: [any SampleContent.Type]) -> [UInt8] {
-        list("options", of: batch, contents) { request, content, writer in
-            guard let sections = content.options(of: request.parameter) else {
-                writer.key("error")
-                writer.beginObject()
-                writer.key("code")
-                writer.string("unknownParameter")
-                writer.key("message")
-                writer.string("\(request.kind) has no choices for \"\(request.parameter)\"")
-                writer.endObject()
-                return
-            }
-            writer.key("sections")
-            writer.beginArray()
-            for section in sections {
-                let options = section.options.filter { $0.matches(request.term) }
-                guard !options.isEmpty else { continue }
-                writer.beginObject()
-                writer.key("title")
-                writer.string(section.title)
-                writer.key("options")
-                writer.beginArray()
-                for option in options {
-                    writer.beginObject()
-                    writer.key("identifier")
-                    writer.string(option.identifier)
-                    writer.key("display")
-                    writer.string(option.display)
-                    writer.endObject()
-                }
-                writer.endArray()
-                writer.endObject()
-            }
-            writer.endArray()
-        }
+    /// `{"sections": [{"title", "options": [{"identifier", "display"}]}]}`; nil when the kind has no such parameter.
+    func options(_ question: SampleQuestion, _ content: any SampleContent.Type) -> [UInt8]? {
+        guard let sections = content.options(of: question.parameter ?? "", search: question.search) else { return nil }
+        let answer: JSONValue = [
+            "sections": .array(
+                sections.map { section in
+                    ["title": .string(section.title), "options": .array(section.options.map(\.json))]
+                })
+        ]
+        return answer.encoded
+    }
+
+    /// `{"values": {…}}`
+    func defaults(_ content: any SampleContent.Type) -> [UInt8] {
+        let values = content.defaults.map { JSONObject.Member(key: $0.key, value: $0.value.json) }
+        return JSONValue.object(["values": .object(JSONObject(values))]).encoded
     }
 
     private func list(
@@ -140,9 +120,18 @@ extension SampleProvider {
 }
 
 extension SampleSection.Option {
-    /// Whether a search for `term` finds it; no term finds everything.
-    fileprivate func matches(_ term: String?) -> Bool {
-        guard let term, !term.isEmpty else { return true }
-        return display.lowercased().contains(term.lowercased())
+    var json: JSONValue { ["identifier": .string(identifier), "display": .string(display)] }
+}
+
+extension [SampleSection] {
+    /// The options that a search finds; nil finds everything.
+    func matching(_ term: String?) -> [SampleSection] {
+        guard let term = term?.lowercased(), !term.isEmpty else { return self }
+        return compactMap { section in
+            let found = section.options.filter {
+                $0.display.lowercased().contains(term) || $0.identifier.lowercased().contains(term)
+            }
+            return found.isEmpty ? nil : SampleSection(section.title, found)
+        }
     }
 }

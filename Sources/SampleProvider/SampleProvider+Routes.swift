@@ -3,9 +3,9 @@ import Logging
 import NIOCore
 import WidgetModel
 
-/// The four things that a provider can be asked.
+/// Questions to a provider: three about batches of timelines, two about a configuration.
 enum SampleEndpoint: String, CaseIterable, Sendable {
-    case timelines, snapshot, placeholder, options
+    case timelines, snapshot, placeholder, options, defaults
 }
 
 /// A request that is refused, as its answer.
@@ -69,6 +69,9 @@ extension SampleProvider {
             let bytes = Array(body.readableBytesView)
             try checkSignature(of: request, body: bytes, app: app)
             if app == .load, endpoint == .timelines, let answer = loadTimelines(bytes) { return answer }
+            if endpoint == .options || endpoint == .defaults {
+                return try await choices(bytes, app: app, endpoint: endpoint)
+            }
             let batch: SampleBatch
             do throws(SampleBatch.Malformed) {
                 batch = try SampleBatch.parse(bytes, app: app)
@@ -76,17 +79,39 @@ extension SampleProvider {
                 throw SampleRefusal(
                     status: .badRequest, code: "malformed", message: error.message, pointer: error.pointer)
             }
-            guard let contents = batch.contents(of: app) else {
-                throw SampleRefusal(
-                    status: .notFound, code: "unknownKind",
-                    message: "\(app.rawValue) has the kinds \(app.kinds.joined(separator: ", "))")
-            }
+            guard let contents = batch.contents(of: app) else { throw unknownKind(app) }
             if faults.latency > .zero { try await Task.sleep(for: faults.latency) }
             return respond(to: batch, app: app, endpoint: endpoint, contents: contents)
         } catch let refusal as SampleRefusal {
             counters.rejectedRequest()
             return refusal.response
         }
+    }
+
+    private func unknownKind(_ app: SampleApp) -> SampleRefusal {
+        SampleRefusal(
+            status: .notFound, code: "unknownKind",
+            message: "\(app.rawValue) has the kinds \(app.kinds.joined(separator: ", "))")
+    }
+
+    /// Options of a parameter, or defaults of a kind.
+    private func choices(_ bytes: [UInt8], app: SampleApp, endpoint: SampleEndpoint) async throws -> Response {
+        let question: SampleQuestion
+        do throws(SampleBatch.Malformed) {
+            question = try SampleQuestion(bytes)
+        } catch {
+            throw SampleRefusal(status: .badRequest, code: "malformed", message: error.message, pointer: error.pointer)
+        }
+        guard let content = app.content(of: question.kind) else { throw unknownKind(app) }
+        if faults.latency > .zero { try await Task.sleep(for: faults.latency) }
+        counters.otherRequest()
+        guard endpoint == .options else { return Self.respond(.ok, defaults(content)) }
+        guard let options = options(question, content) else {
+            throw SampleRefusal(
+                status: .unprocessableContent, code: "unknownParameter", message: "no such parameter",
+                pointer: "/parameter")
+        }
+        return Self.respond(.ok, options)
     }
 
     private func checkSignature(of request: Request, body: [UInt8], app: SampleApp) throws {
@@ -124,12 +149,9 @@ extension SampleProvider {
         case .snapshot:
             counters.otherRequest()
             return Self.respond(.ok, snapshots(batch, contents: contents, at: time))
-        case .placeholder:
+        case .placeholder, .options, .defaults:
             counters.otherRequest()
             return Self.respond(.ok, placeholders(batch, contents: contents))
-        case .options:
-            counters.otherRequest()
-            return Self.respond(.ok, options(batch, contents: contents))
         }
     }
 

@@ -5,16 +5,15 @@ struct SampleBatch: Sendable {
     var requests: [SampleRequest] = []
 }
 
-/// One timeline, snapshot, placeholder or list of options that is asked for.
+/// One timeline, snapshot or placeholder that is asked for.
 struct SampleRequest: Sendable {
     var id = ""
     var kind = ""
     var family = ""
     /// The parameters of the configuration that are strings.
     var parameters: [String: String] = [:]
-    /// For `/options`: the parameter whose choices are asked for, and the term that is searched.
-    var parameter = ""
-    var term: String?
+    /// Those that are arrays of strings.
+    var lists: [String: [String]] = [:]
     /// The same for requests that ask for the same content: kind, family, configuration, environment, user.
     var identity: UInt64 = 0
 }
@@ -107,10 +106,6 @@ extension SampleRequest {
                 mixIn("environment", bytes[try reader.skip()])
             } else if reader.matches(key, "user") {
                 mixIn("user", try reader.optionalString()?.utf8 ?? "".utf8)
-            } else if reader.matches(key, "parameter") {
-                parameter = try reader.string()
-            } else if reader.matches(key, "term") {
-                term = try reader.optionalString()
             } else {
                 try reader.skip()
             }
@@ -126,7 +121,10 @@ extension SampleRequest {
                 parameters[name] = value
                 mixIn(name, value.utf8)
             } else {
-                mixIn(name, bytes[try reader.skip()])
+                let range = try reader.skip()
+                mixIn(name, bytes[range])
+                guard bytes[range].first == UInt8(ascii: "[") else { continue }
+                lists[name] = try JSONValue.parse(bytes, in: range).arrayValue?.compactMap(\.stringValue)
             }
         }
     }
@@ -134,6 +132,24 @@ extension SampleRequest {
     /// Adds a field to the identity; the order of the fields makes no difference.
     private mutating func mixIn(_ name: String, _ value: some Sequence<UInt8>) {
         identity &+= SampleRandom.mix(SampleRandom.hash(name.utf8) ^ (SampleRandom.hash(value) &* 3))
+    }
+}
+
+/// A question for the options of a parameter, or for the defaults of a kind.
+struct SampleQuestion: Sendable {
+    let kind: String
+    let parameter: String?
+    let search: String?
+
+    init(_ bytes: [UInt8]) throws(SampleBatch.Malformed) {
+        do throws(JSONError) {
+            let body = try JSONValue.parse(bytes)
+            kind = body["kind"]?.stringValue ?? ""
+            parameter = body["parameter"]?.stringValue
+            search = body["search"]?.stringValue
+        } catch {
+            throw SampleBatch.Malformed(message: error.message, pointer: error.pointer)
+        }
     }
 }
 

@@ -5,6 +5,9 @@ package struct SampleWorld: Sendable {
     package static let bank = "com.example.bank"
     package static let rangers = "com.example.rangers"
     package static let weather = "com.example.weather"
+    package static let stocks = "com.example.stocks"
+    package static let reminders = "com.example.reminders"
+    package static let calendar = "com.example.calendar"
 
     /// Widgets a person has: two of recent purchases, one due date, one ranger, the weather.
     package static let widgetsPerUser = 5

@@ -8,8 +8,8 @@ enum CityWeather: SampleContent {
     ]
     private static let hours = 6
 
-    static func options(of parameter: String) -> [SampleSection]? {
-        parameter == "city" ? [SampleSection("Cities", cities.map { ($0, $0) })] : nil
+    static func options(of parameter: String, search: String?) -> [SampleSection]? {
+        parameter == "city" ? [SampleSection("Cities", cities.map { ($0, $0) })].matching(search) : nil
     }
 
     static func writeTimeline(_ moment: SampleMoment, to writer: inout SampleWriter) {

@@ -10,6 +10,8 @@ package enum FuzzTarget: String, CaseIterable, Sendable {
     case timelines
     case snapshots
     case placeholders
+    /// A provider's options of a parameter.
+    case options
     case configuration
     case json
     case timestamp
@@ -72,6 +74,7 @@ package struct Fuzzer: Sendable {
         case .timelines: return try timelines(&random)
         case .snapshots: return try snapshots(&random)
         case .placeholders: return try placeholders(&random)
+        case .options: return try options(&random)
         case .configuration: return try configuration(&random)
         case .json: return try json(&random)
         case .timestamp: return try timestamp(&random)

@@ -93,6 +93,25 @@ extension Fuzzer {
         }
     }
 
+    func options(_ random: inout InputGenerator) throws(FuzzFinding) -> FuzzOutcome {
+        let bytes = random.json(of: corpus.provider["options.response"] ?? [])
+        recorder?.note(bytes)
+        let parameter = IntentParameter(
+            name: "card", displayName: "Card", type: .custom(typeName: "Card"), hasDynamicOptions: true)
+        let options: IntentOptions
+        do throws(JSONError) {
+            options = try IntentOptions(bytes, of: parameter)
+        } catch {
+            try Self.check(error, of: bytes.count)
+            return FuzzOutcome(refused: bytes.count, as: "\(error.kind)")
+        }
+        for item in options.sections.flatMap(\.items) {
+            try Self.expect(!item.display.isEmpty, "an option without a text")
+            try Self.expect(!Text.containsControlCharacter(item.display), "a control character of an option")
+        }
+        return FuzzOutcome(accepted: bytes.count)
+    }
+
     private static func check(
         _ outcome: ElementOutcome<[UInt8]>, of bytes: Int, atMost limit: Int
     ) throws(FuzzFinding) -> String {

@@ -63,7 +63,7 @@ struct IngestHarness: Sendable {
         onConsumer: @escaping @Sendable (KafkaConsumer) -> Void = { _ in },
         onDecisions: (@Sendable ([TimelineDecidedEvent]) -> Void)? = nil,
         configure: ((inout IngestConfiguration) -> Void)? = nil, properties: [String: String] = [:],
-        workers: (any HandOverReceiving)? = nil,
+        workers: (any HandOverReceiving)? = nil, defaults: PlacementDefaults? = nil,
         onWork: @escaping @Sendable (WorkSignal.Work) -> Void = { _ in }
     ) -> IngestService {
         var configuration = configuration
@@ -78,7 +78,7 @@ struct IngestHarness: Sendable {
         return IngestService(
             configuration: configuration, pool: pool, directory: DirectoryCache(pool: pool),
             logger: logger, onWork: onWork, onDeadLetters: {}, onAssigned: {}, onDecisions: onDecisions,
-            workers: workers,
+            workers: workers, defaults: defaults,
             makeConsumer: { [consumer] in
                 let made = try KafkaConsumer(configuration: consumer, logger: Self.quiet)
                 onConsumer(made)

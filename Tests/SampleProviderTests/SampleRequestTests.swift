@@ -16,15 +16,14 @@ struct SampleRequestTests {
             {"version": [1, {"x": null}], "kind": "RecentPurchases", "requests": [
               {"id": "a", "kind": "DueDate", "family": "systemSmall", "configuration": {"card": "acme", "limit": 5, "tags": ["x"]},
                "environment": {"locale": "de"}, "user": "u1", "later": {}},
-              {"id": "b", "family": null, "configuration": null, "user": null, "parameter": "card", "term": "So"}]}
+              {"id": "b", "family": null, "configuration": null, "user": null}]}
             """)
         #expect(batch.requests.map(\.kind) == ["DueDate", "RecentPurchases"])
         #expect(batch.requests.map(\.id) == ["a", "b"])
         #expect(batch.requests[0].family == "systemSmall")
         #expect(batch.requests[0].parameters == ["card": "acme"])
         #expect(batch.requests[1].parameters.isEmpty)
-        #expect(batch.requests[1].parameter == "card")
-        #expect(batch.requests[1].term == "So")
+        #expect(batch.requests[0].lists == ["tags": ["x"]])
     }
 
     @Test func identityIsWhatIsAskedForAndNothingElse() throws {

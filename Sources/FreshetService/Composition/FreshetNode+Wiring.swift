@@ -1,4 +1,3 @@
-import AsyncHTTPClient
 import KafkaClient
 import Logging
 import PostgresClient
@@ -18,21 +17,6 @@ struct IngestParts: Sendable {
     let assignment: WorkSignal
 }
 
-/// The workers with their HTTP client, which must be shut down when they end.
-struct WorkerRunner: Service, CustomStringConvertible {
-    let description = "workers"
-    let egress: EgressGuard
-    let connectionsPerHost: Int
-    let limits: ConnectionLimits
-    let make: @Sendable (HTTPClient) -> WorkerService
-
-    func run() async throws {
-        let configuration = ProviderClient.configuration(
-            egress: egress, connectionsPerHost: connectionsPerHost, limits: limits)
-        try await HTTPClient.withHTTPClient(configuration: configuration) { try await make($0).run() }
-    }
-}
-
 extension FreshetNode {
     /// Composes the parts. Shared dependencies are made once.
     struct Wiring: Sendable {
@@ -46,14 +30,29 @@ extension FreshetNode {
         /// Hands timelines over from ingest to the workers of the same process.
         let handOver = HandOverDesk()
         let workers: WorkerConfiguration
+        let providers: NodeProviders
+        /// Asks for options and defaults.
+        let configurations: ConfigurationClient
 
-        init(settings: Settings, kafka: KafkaConfiguration, pool: PostgresPool, logger: Logger) {
+        /// - Throws: ``CommandFailure`` when the settings of providers cannot be used.
+        init(settings: Settings, kafka: KafkaConfiguration, pool: PostgresPool, logger: Logger) throws(CommandFailure) {
             self.settings = settings
             self.kafka = kafka
             self.pool = pool
             self.logger = logger
             directory = DirectoryCache(pool: pool)
             workers = settings.workerConfiguration
+            let policy: EgressPolicy
+            do throws(EgressPolicy.InvalidPattern) {
+                policy = try EgressPolicy(allowing: settings.providers.allowPrivateNetworks)
+            } catch {
+                throw CommandFailure(.configuration, "providers.allowPrivateNetworks: \(error)")
+            }
+            providers = NodeProviders(
+                egress: EgressGuard(policy), connectionsPerHost: workers.concurrency,
+                limits: try settings.connectionLimits())
+            configurations = ConfigurationClient(
+                fetcher: providers, directory: directory, configuration: workers, logger: logger)
         }
 
         func producer() throws(KafkaError) -> KafkaProducer {
@@ -78,15 +77,20 @@ extension FreshetNode {
             let consumer = settings.consumerConfiguration(kafka)
             var onDecisions: (@Sendable ([TimelineDecidedEvent]) -> Void)?
             if let decisions { onDecisions = { decisions.record($0) } }
+            let onWork: @Sendable (WorkSignal.Work) -> Void = { [work] sort in
+                work.signal(sort)
+                notifier.signal()
+            }
+            let defaults = PlacementDefaults(
+                provider: configurations, pool: pool, directory: directory,
+                audienceLimit: settings.ingestConfiguration.audienceLimit, logger: logger, onWork: onWork)
             let service = IngestService(
                 configuration: settings.ingestConfiguration, pool: pool, directory: directory, logger: logger,
-                onWork: { [work] sort in
-                    work.signal(sort)
-                    notifier.signal()
-                },
+                onWork: onWork,
                 onDeadLetters: { deadLetters.signal() },
                 onAssigned: { assignment.signal() },
                 onDecisions: onDecisions, workers: besideWorkers ? handOver : nil,
+                defaults: defaults,
                 makeConsumer: { [logger] in try KafkaConsumer(configuration: consumer, logger: logger) })
             let forwarder = DeadLetterForwarder(
                 pool: pool, producer: producer, topic: settings.topics.deadLetters, signal: deadLetters, logger: logger)
@@ -95,36 +99,22 @@ extension FreshetNode {
                 service: service,
                 services: [
                     BackgroundService("notifier") { await notifier.run() }, forwarder, retention,
-                    RowRetention.eventTraces(pool: pool, logger: logger), service,
+                    RowRetention.eventTraces(pool: pool, logger: logger), defaults, service,
                 ] + RowRetention.outcomes(pool: pool, logger: logger),
                 assignment: assignment)
         }
 
-        /// - Throws: ``CommandFailure`` when the list of private networks cannot be read.
         func workers(
             publishingTo producer: KafkaProducer, countingIn statistics: WorkerStatistics,
             onStored: (@Sendable (TimelineID, EventPosition?) -> Void)?, decisions: DecisionLog?,
             output: OutputCondition, heartbeat: Heartbeat
-        ) throws(CommandFailure) -> WorkerRunner {
-            let policy: EgressPolicy
-            do throws(EgressPolicy.InvalidPattern) {
-                policy = try EgressPolicy(allowing: settings.providers.allowPrivateNetworks)
-            } catch {
-                throw CommandFailure(.configuration, "providers.allowPrivateNetworks: \(error)")
-            }
-            let limits = try settings.connectionLimits()
-            let configuration = workers
-            let publisher = KafkaTimelinePublisher(
-                producer: producer, deliveryTimeout: settings.kafka.deliveryTimeout, condition: output)
-            let egress = EgressGuard(policy)
-            return WorkerRunner(egress: egress, connectionsPerHost: configuration.concurrency, limits: limits) {
-                [pool, directory, work, logger, handOver] http in
-                WorkerService(
-                    configuration: configuration, pool: pool, directory: directory,
-                    fetcher: ProviderClient(http: http, egress: egress), publisher: publisher, signal: work,
-                    statistics: statistics, onStored: onStored, decisions: decisions, handOver: handOver,
-                    heartbeat: heartbeat, logger: logger)
-            }
+        ) -> WorkerService {
+            WorkerService(
+                configuration: workers, pool: pool, directory: directory, fetcher: providers,
+                publisher: KafkaTimelinePublisher(
+                    producer: producer, deliveryTimeout: settings.kafka.deliveryTimeout, condition: output),
+                signal: work, statistics: statistics, onStored: onStored, decisions: decisions, handOver: handOver,
+                heartbeat: heartbeat, logger: logger)
         }
 
         /// Adds the workers' counts to the database; to be stopped after them.
@@ -168,6 +158,7 @@ extension FreshetNode {
                     sorts: settings.topics.inputSorts),
                 changes: changes, providerProblem: ProviderCheck(settings.providers).problem)
             resources.askProvider = { url, secrets in await probe.trial(url, secrets: secrets) }
+            resources.configurations = configurations
             resources.ingest = settings.ingestConfiguration
             return resources
         }

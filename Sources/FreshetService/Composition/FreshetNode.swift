@@ -70,7 +70,7 @@ package final class FreshetNode: Sendable {
         self.logger = logger
         unprepared = prepared.mark(.timelines)
 
-        let wiring = Wiring(settings: settings, kafka: kafka, pool: pool, logger: logger)
+        let wiring = try Wiring(settings: settings, kafka: kafka, pool: pool, logger: logger)
         // The API publishes the requested changes.
         let decides = roles.runsIngest || roles.runsWorkers
         let producer = decides || (roles.runsAPI && settings.api.keys != nil) ? try wiring.producer() : nil
@@ -81,9 +81,9 @@ package final class FreshetNode: Sendable {
         }
         let statistics = WorkerStatistics()
         let (output, heartbeat) = (OutputCondition(), Heartbeat())
-        let workers = try producer.flatMap {
+        let workers = producer.flatMap {
             roles.runsWorkers
-                ? try wiring.workers(
+                ? wiring.workers(
                     publishingTo: $0, countingIn: statistics, onStored: onStored, decisions: decisions,
                     output: output, heartbeat: heartbeat) : nil
         }
@@ -134,7 +134,8 @@ package final class FreshetNode: Sendable {
         if let observed { back.append(observed.sampler) }
         self.front = front
         self.back = back
-        release = { [embeddedKafka] in
+        release = { [embeddedKafka, providers = wiring.providers] in
+            await providers.shutdown()
             await producer?.shutdown()
             await pool.shutdown()
             embeddedKafka?.close()

@@ -24,6 +24,8 @@ struct BatchApplier: Sendable {
         var failures: [FailureTotals] = []
         /// Lists that were appended with a lease of this process; nil for none.
         var claim: Claim?
+        /// New widgets whose dynamic defaults are to be asked for.
+        var undecided: [UndecidedWidget] = []
     }
 
     /// Makes the outcomes to be stored from the events that had no effect and those that were rejected.
@@ -34,6 +36,8 @@ struct BatchApplier: Sendable {
     /// Whether the outcome names every marked timeline.
     var recordsDecisions = false
     var limits = DeadLetterLimits()
+    /// Delay of a new widget's timeline while its dynamic defaults are asked for; nil: the definition's are taken.
+    var defaultsPatience: Duration?
 
     /// Applies a batch and moves the positions.
     ///
@@ -127,7 +131,8 @@ struct BatchApplier: Sendable {
         var (input, writes) = (input(fold), LifecycleWrites())
         if !fold.lifecycle.isEmpty {
             let lifecycle = try await read(fold, behind: last, on: connection)
-            writes = try lifecycle.writes()
+            writes = try lifecycle.writes(awaitingDefaults: defaultsPatience)
+            outcome.undecided = writes.undecided
             outcome.rejected += lifecycle.rejected
             outcome.ignored = lifecycle.ignored
             input.views += lifecycle.views

@@ -237,6 +237,7 @@ extension IngestService {
             $0.widgets += outcome.widgets
             $0.timelines += outcome.timelines
         }
+        defaults?.ask(outcome.undecided)
         if outcome.lists > 0 { onWork(.timelines) }
         if outcome.sweeps > 0 { onWork(.sweeps) }
         if let first = outcome.rejected.first {

@@ -30,6 +30,8 @@ package final class IngestService: Service {
     let onAssigned: @Sendable () -> Void
     /// The workers of this process.
     let workers: (any HandOverReceiving)?
+    /// Asks for the defaults of new widgets; nil: the definitions' are taken.
+    let defaults: PlacementDefaults?
     /// Receives the decisions on the requests of each transaction.
     let onDecisions: (@Sendable ([TimelineDecidedEvent]) -> Void)?
     let current = Mutex<KafkaConsumer?>(nil)
@@ -46,6 +48,7 @@ package final class IngestService: Service {
         onDeadLetters: @escaping @Sendable () -> Void,
         onAssigned: @escaping @Sendable () -> Void = {},
         onDecisions: (@Sendable ([TimelineDecidedEvent]) -> Void)? = nil, workers: (any HandOverReceiving)? = nil,
+        defaults: PlacementDefaults? = nil,
         makeConsumer: @escaping @Sendable () throws -> KafkaConsumer
     ) {
         self.configuration = configuration
@@ -57,10 +60,11 @@ package final class IngestService: Service {
         self.onAssigned = onAssigned
         self.onDecisions = onDecisions
         self.workers = workers
+        self.defaults = defaults
         self.makeConsumer = makeConsumer
         applier = BatchApplier(
             pool: pool, audienceLimit: configuration.audienceLimit, recordsDecisions: onDecisions != nil,
-            limits: configuration.deadLetters)
+            limits: configuration.deadLetters, defaultsPatience: defaults?.patience)
         membership = IngestMembership(pool: pool, configuration: configuration, status: status)
         flow = IngestFlow(
             pool: pool, limits: configuration.deadLetters, allowedApps: configuration.topics.allowedApps,

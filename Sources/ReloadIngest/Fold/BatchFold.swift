@@ -89,6 +89,9 @@ struct BatchFold: Sendable {
     /// The reloads of everyone that match, folded, in the order of the log.
     var sweeps: [EveryoneReload] { ofEveryone { $0.matching != nil } }
 
+    /// Adds a step that comes from no event.
+    mutating func add(_ step: LifecycleStep) { lifecycle.append(step) }
+
     /// - Parameter isTopicShared: whether several apps may use the topic. That of a single app is halted instead of dropping.
     mutating func reject(_ event: RejectedEvent, isTopicShared: Bool = true) {
         eventCount += 1

@@ -8,6 +8,8 @@ struct LifecycleStep: Sendable {
         case widget(String, WidgetChange)
         case device(String, WidgetEnvironment, at: Timestamp)
         case view(String, at: Timestamp)
+        /// Defaults of a placed widget of a kind; empty: it has none.
+        case defaults(String, kind: String, WidgetConfiguration)
     }
 
     let record: Int
@@ -72,7 +74,8 @@ struct LifecycleFold {
         var devices: Set<ScopedIdentifier> = []
         for step in steps {
             switch step.operation {
-            case .widget(let id, _), .view(let id, _): widgets.insert(ScopedIdentifier(step.app.id, id))
+            case .widget(let id, _), .view(let id, _), .defaults(let id, _, _):
+                widgets.insert(ScopedIdentifier(step.app.id, id))
             case .device(let id, _, _): devices.insert(ScopedIdentifier(step.app.id, id))
             }
         }
@@ -110,6 +113,8 @@ struct LifecycleFold {
             } else if case .ignored(let reason) = outcome {
                 ignore(step, reason)
             }
+        case .defaults(let id, let kind, let defaults):
+            decide(ScopedIdentifier(step.app.id, id), kind, defaults, step)
         case .view(let id, let time):
             let record = widgets[ScopedIdentifier(step.app.id, id)]?.record
             if let reason = WidgetLifecycle.ignores(viewOf: record, by: step.handling.user) {
@@ -141,6 +146,41 @@ struct LifecycleFold {
         }
     }
 
+    /// Gives a widget the defaults of the parameters that it has no value for, and has its timeline fetched now.
+    private mutating func decide(
+        _ key: ScopedIdentifier, _ kind: String, _ defaults: WidgetConfiguration, _ step: LifecycleStep
+    ) {
+        guard var state = widgets[key], var record = state.record, !record.removed, Text.equal(record.kind, kind),
+            !WidgetLifecycle.isForeign(record, to: step.handling.user),
+            let intent = directory.kind(kind, of: step.app)?.definition.intent
+        else { return }
+        let completed = intent.completed(record.configuration, from: defaults)
+        // The definition may have changed meanwhile.
+        if intent.resolve(completed, family: record.family).problems.isEmpty { record.configuration = completed }
+        state.record = record
+        state.isWritten = true
+        state.isPlaced = true
+        state.cause = step.position
+        widgets[key] = state
+    }
+
+    /// The change with the widget's present values of the parameters with a dynamic default that it leaves out.
+    private func keepingDefaults(_ change: WidgetChange, of key: ScopedIdentifier, _ app: RegisteredApp) -> WidgetChange
+    {
+        guard let record = widgets[key]?.record, !record.removed,
+            let intent = directory.kind(record.kind, of: app)?.definition.intent
+        else { return change }
+        switch change {
+        case .placed(var placement, let time)
+        where Text.equal(placement.kind, record.kind) && Text.equal(placement.user, record.user):
+            placement.configuration = intent.completed(placement.configuration, from: record.configuration)
+            return .placed(placement, at: time)
+        case .configured(let configuration, let time):
+            return .configured(intent.completed(configuration, from: record.configuration), at: time)
+        default: return change
+        }
+    }
+
     /// The first value that the definition of the widget's kind does not allow.
     private func problem(
         with configuration: WidgetConfiguration, of key: ScopedIdentifier, _ step: LifecycleStep
@@ -167,7 +207,7 @@ struct LifecycleFold {
         _ change: WidgetChange, to key: ScopedIdentifier, _ step: LifecycleStep
     ) -> WidgetOutcome {
         var state = widgets[key] ?? State(record: nil, stored: nil)
-        var change = change
+        var change = keepingDefaults(change, of: key, step.app)
         if step.handling.isOrderedByArrival, let latest = state.record?.changedAt { change = change.notBefore(latest) }
         let outcome = WidgetLifecycle.apply(change, to: state.record, limitedTo: step.handling.user)
         if let record = outcome.record {
@@ -213,10 +253,26 @@ struct LifecycleWrites: Sendable {
     var departures: [Int64] = []
     /// Placeholders for the new environments of widgets.
     var placeholders: [PlaceholderKey] = []
+    /// New widgets without values for parameters with a dynamic default.
+    var undecided: [UndecidedWidget] = []
+}
+
+/// A placed widget whose dynamic defaults are not known yet.
+struct UndecidedWidget: Sendable {
+    let app: RegisteredApp
+    let kind: KindDefinition
+    let record: WidgetRecord
+    let cause: EventPosition
+
+    var context: ConfigurationContext {
+        ConfigurationContext(
+            user: record.user, family: record.family, environment: record.environment, values: record.configuration)
+    }
 }
 
 extension LifecycleFold {
-    func writes() throws(LifecycleFoldError) -> LifecycleWrites {
+    /// - Parameter patience: delay of the timelines of widgets whose defaults are asked for; nil: none are.
+    func writes(awaitingDefaults patience: Duration? = nil) throws(LifecycleFoldError) -> LifecycleWrites {
         var writes = LifecycleWrites()
         var placed: [TimelineID: TimelinePlacement] = [:]
         var departed: Set<Int64> = []
@@ -237,11 +293,22 @@ extension LifecycleFold {
                 let shown = identity.id
                 id = shown
                 if identity.configuration != record.configuration { configuration = record.configuration.canonical }
+                var delay = Duration.zero
+                let isNew =
+                    state.isBack
+                    || state.stored.map { $0.kindID != kind.id || !Text.equal($0.user, record.user) } ?? true
+                if let patience, isNew, let cause = state.cause, !kind.isRetired,
+                    kind.definition.intent?.undecided(in: record.configuration).isEmpty == false
+                {
+                    delay = patience
+                    writes.undecided.append(
+                        UndecidedWidget(app: app, kind: kind.definition, record: record, cause: cause))
+                }
                 // Placing has no effect on a timeline that is neither new, orphaned nor asleep.
                 if state.stored?.timeline?.id != shown || state.isPlaced {
                     placed[shown] = TimelinePlacement(
                         id: shown, kindID: kind.id, identity: identity, lane: .interactive, cause: state.cause,
-                        reason: state.reason)
+                        reason: state.reason, delay: min(delay, placed[shown]?.delay ?? delay))
                 }
             }
             if state.isMoved, !record.removed, !kind.isRetired {

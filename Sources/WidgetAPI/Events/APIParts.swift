@@ -19,6 +19,8 @@ package struct APIResources: Sendable {
     package var askProvider: @Sendable (_ url: String, _ secrets: [[UInt8]]) async -> ProviderTrial = { _, _ in
         ProviderTrial()
     }
+    /// Answers options and defaults; nil: there are none.
+    package var configurations: (any ConfigurationProvider)?
     /// Rules by which dead letters are replayed.
     package var ingest = IngestConfiguration()
 

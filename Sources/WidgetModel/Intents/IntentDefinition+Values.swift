@@ -91,7 +91,7 @@ extension IntentParameter {
     }
 
     /// One value as it counts for the identity.
-    private func element(_ value: JSONValue) -> Result<JSONValue, ModelError> {
+    func element(_ value: JSONValue) -> Result<JSONValue, ModelError> {
         func expected(_ what: String) -> Result<JSONValue, ModelError> {
             let found = value.stringValue.map { Text.quoted($0) } ?? value.kind.name
             return .failure(ModelError(message: "expected \(what), found \(found)"))

@@ -6,6 +6,10 @@ package enum ProviderEndpoint: String, CaseIterable, Hashable, Sendable {
     case snapshot
     /// Content without user data for widgets that have no other.
     case placeholder
+    /// Options of a parameter.
+    case options
+    /// Defaults of a new widget's parameters.
+    case defaults
 
     /// To be appended to the provider's URL.
     package var path: String { "/\(rawValue)" }

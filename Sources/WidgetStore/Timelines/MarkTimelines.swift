@@ -70,7 +70,7 @@ package struct MarkInput: Sendable {
     package var marks: [TimelineMark] = []
     /// In the order of the log.
     package var views: [WidgetView] = []
-    /// Rows that a widget shows again: orphaned, asleep, or placed last more than an hour ago.
+    /// Rows that a widget shows again: orphaned, asleep, placed last more than an hour ago, or new with a delay.
     package var revived: [Int64] = []
     /// Cause of what is revived, nil: a placement without an event; and the lane in which it is looked at.
     package var revival: (cause: EventPosition, reason: ReloadReason)?

@@ -9,10 +9,12 @@ package struct TimelinePlacement: Sendable {
     package var lane: ReloadLane
     package var cause: EventPosition?
     package var reason: ReloadReason
+    /// Delay of the first look at a new timeline, for which the widget may be configured in the meantime.
+    package var delay: Duration
 
     package init(
         id: TimelineID, kindID: Int32, identity: TimelineIdentity, lane: ReloadLane, cause: EventPosition?,
-        reason: ReloadReason
+        reason: ReloadReason, delay: Duration = .zero
     ) {
         self.id = id
         self.kindID = kindID
@@ -20,6 +22,7 @@ package struct TimelinePlacement: Sendable {
         self.lane = lane
         self.cause = cause
         self.reason = reason
+        self.delay = delay
     }
 }
 
@@ -30,7 +33,7 @@ private let input = InputColumns<TimelinePlacement>([
     .init("time_zone") { $0.identity.timeZone }, .init("user_id") { $0.identity.user },
     .init("lane") { $0.lane }, .init("cause_topic") { $0.cause?.topic },
     .init("cause_partition") { $0.cause?.partition }, .init("cause_offset") { $0.cause?.offset },
-    .init("cause_reason") { $0.reason },
+    .init("cause_reason") { $0.reason }, .init("delay") { $0.delay.wholeMilliseconds },
 ])
 
 private let insertTimelinesSQL = """
@@ -41,8 +44,8 @@ private let insertTimelinesSQL = """
             free_requested, generation, listed_at, listed_lane, listed_anew, requested_at, cause_topic,
             cause_partition, cause_offset, cause_reason)
         SELECT i.identity, i.kind_id, i.family, i.configuration, i.locale, i.time_zone, i.user_id, 1, 1,
-               k.generation, now(), i.lane, true, now(), i.cause_topic, i.cause_partition, i.cause_offset,
-               i.cause_reason
+               k.generation, now() + i.delay * interval '1 millisecond', i.lane, true, now(), i.cause_topic,
+               i.cause_partition, i.cause_offset, i.cause_reason
         FROM input i JOIN kind k ON k.id = i.kind_id
         WHERE NOT EXISTS (SELECT FROM timeline e WHERE e.identity = i.identity)
         ORDER BY i.identity
@@ -73,7 +76,7 @@ private let orphanTimelinesSQL = """
 package struct PlacedTimelines: Sendable {
     /// Primary keys of the rows, for ``WidgetWrite``.
     package let rows: [TimelineID: Int64]
-    /// Rows for ``MarkInput/revived``: orphaned, asleep, or placed last more than an hour ago.
+    /// Rows for ``MarkInput/revived``: orphaned, asleep, placed last more than an hour ago, or new with a delay.
     package let stale: [Int64]
     /// Number of timelines that were made.
     package let inserted: Int
@@ -104,7 +107,8 @@ extension PostgresConnection {
 
 extension PostgresStatement where Self == Statements {
     /// Inserts the timelines that do not exist yet, in identity order, each requested once and free of budget and spacing, and
-    /// appends their lists. Existing ones are left alone: ``PostgresStatement/lockPlacedTimelines`` reads them.
+    /// appends their lists, due after their delays. Existing ones are left alone: ``PostgresStatement/lockPlacedTimelines``
+    /// reads them.
     /// Answers how many were inserted.
     package static func insertTimelines(_ placements: [TimelinePlacement]) -> PostgresQuery<Int64> {
         PostgresQuery(insertTimelinesSQL, binding: input.parameters(placements)) { row in try row.value("inserted") }
@@ -117,7 +121,8 @@ extension PostgresStatement where Self == Statements {
     > {
         PostgresQuery(
             """
-            SELECT t.identity, t.id, t.orphaned OR t.asleep OR t.placed_at < now() - interval '1 hour' AS stale
+            SELECT t.identity, t.id, t.orphaned OR t.asleep OR t.placed_at < now() - interval '1 hour'
+                   OR t.rendered_at IS NULL AND t.listed_at > now() AND t.placed_at < now() AS stale
             FROM timeline t WHERE t.identity = ANY ($1::uuid[])
             ORDER BY t.identity FOR KEY SHARE
             """, PostgresArray(ids)

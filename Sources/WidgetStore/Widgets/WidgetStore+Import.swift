@@ -132,12 +132,19 @@ private struct ImportChunk {
     }
 
     mutating func add(_ widget: ImportedWidget, kind: RegisteredKind) {
-        let placement = widget.placement
-        let old = stored[WidgetKey(kind.appID, placement.widget)]
+        var widget = widget
+        let old = stored[WidgetKey(kind.appID, widget.placement.widget)]
         if let old, old.changedAt > widget.time {
             counts.older += 1
             return
         }
+        if let old, old.kindID == kind.id, Text.equal(old.user, widget.placement.user),
+            let intent = kind.definition.intent
+        {
+            widget.placement.configuration = intent.completed(
+                widget.placement.configuration, from: WidgetConfiguration(storedCanonical: old.configuration))
+        }
+        let placement = widget.placement
         let identity = kind.definition.identity(of: placement)
         let id = identity.id
         placements[id] = TimelinePlacement(

@@ -111,7 +111,8 @@ struct ManifestTests {
         let manifest = try Manifest.read(path: path, environment: [:])
         let kinds = manifest.apps.flatMap(\.definition.kinds)
         #expect(
-            manifest.apps.map(\.definition.name) == ["com.example.bank", "com.example.rangers", "com.example.weather"])
+            manifest.apps.map(\.definition.name)
+                == SampleApp.allCases.filter { !$0.kinds.isEmpty }.map { "com.example.\($0)" })
         #expect(kinds.map(\.name) == SampleApp.allCases.flatMap(\.kinds))
         #expect(
             manifest.apps.flatMap { app in app.definition.kinds.map(\.providerURL) }
@@ -120,7 +121,8 @@ struct ManifestTests {
                 })
         #expect(manifest.apps.allSatisfy { $0.definition.developerMode })
         #expect(kinds.allSatisfy { $0.minimumSpacing == .zero })
-        let weather = try #require(kinds.last)
+        #expect(kinds.map(\.intent) == SampleKinds.apps(port: 1).flatMap(\.kinds).map(\.intent))
+        let weather = try #require(kinds.first { $0.name == "Weather" })
         #expect(weather.sharing == .shared)
         #expect(weather.variesBy == [])
     }

@@ -117,8 +117,11 @@ package final class StubProvider: Sendable {
 extension StubProvider.Request {
     init(body: [UInt8], headers: [String: String]) throws {
         let document = try JSONValue.parse(body)
-        guard case .array(let items)? = document["requests"] else { throw HTTPError(.badRequest) }
         let kind = document["kind"]?.stringValue
+        // A question about a configuration is about a kind alone.
+        guard let items = document["requests"]?.arrayValue ?? (kind == nil ? nil : []) else {
+            throw HTTPError(.badRequest)
+        }
         kinds = items.compactMap { $0["kind"]?.stringValue ?? kind }
         guard kinds.count == items.count else { throw HTTPError(.badRequest) }
         self.kind = kind ?? kinds.first ?? ""

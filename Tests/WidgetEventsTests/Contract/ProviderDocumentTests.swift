@@ -28,7 +28,9 @@ struct ProviderDocumentTests {
         #expect(Set(paths) == Set(ProviderEndpoint.allCases.map(\.path)))
     }
 
-    @Test("every request is as Freshet writes it", arguments: ProviderEndpoint.allCases)
+    private static let batches: [ProviderEndpoint] = [.timelines, .snapshot, .placeholder]
+
+    @Test("every request is as Freshet writes it", arguments: batches)
     func requests(endpoint: ProviderEndpoint) throws {
         let (schema, values) = try examples(try operation(endpoint)["requestBody"])
         for value in values {
@@ -74,7 +76,7 @@ struct ProviderDocumentTests {
         return .object(object)
     }
 
-    @Test("every answer is as Freshet reads it", arguments: ProviderEndpoint.allCases)
+    @Test("every answer is as Freshet reads it", arguments: batches)
     func answers(endpoint: ProviderEndpoint) throws {
         let (schema, values) = try examples(try operation(endpoint)["responses"]?["200"])
         for value in values {
@@ -95,7 +97,7 @@ struct ProviderDocumentTests {
                     case .missing, .duplicate, .invalid: Issue.record("\(outcome)")
                     }
                 }
-            case .snapshot, .placeholder:
+            default:
                 let response =
                     try endpoint == .snapshot
                     ? FallbackResponse.snapshots(value.encoded, requested: ids)
@@ -107,6 +109,49 @@ struct ProviderDocumentTests {
                     case .missing, .duplicate, .invalid: Issue.record("\(outcome)")
                     }
                 }
+            }
+        }
+    }
+
+    private static let questions: [ProviderEndpoint] = [.options, .defaults]
+
+    @Test("questions about configurations are as Freshet writes them", arguments: questions)
+    func configurationRequests(endpoint: ProviderEndpoint) throws {
+        let (schema, values) = try examples(try operation(endpoint)["requestBody"])
+        for value in values {
+            #expect(SchemaCheck.problems(of: value, by: schema) == [])
+            let context = ConfigurationContext(
+                user: try #require(value["user"]?.stringValue),
+                family: try #require(WidgetFamily(name: value["family"]?.stringValue ?? "")),
+                environment: try WidgetEnvironment(
+                    locale: value["environment"]?["locale"]?.stringValue ?? "",
+                    timeZone: value["environment"]?["timeZone"]?.stringValue ?? ""),
+                values: try value["values"].map { try WidgetConfiguration($0) } ?? .empty)
+            let kind = try #require(value["kind"]?.stringValue)
+            let written =
+                endpoint == .defaults
+                ? context.encode(kind: kind)
+                : OptionsQuestion(
+                    parameter: try #require(value["parameter"]?.stringValue), search: value["search"]?.stringValue,
+                    context: context
+                ).encode(kind: kind)
+            #expect(try JSONValue.parse(written) == value)
+        }
+    }
+
+    @Test("answers about configurations are as Freshet reads them", arguments: questions)
+    func configurationAnswers(endpoint: ProviderEndpoint) throws {
+        let (schema, values) = try examples(try operation(endpoint)["responses"]?["200"])
+        let card = IntentParameter(
+            name: "card", displayName: "Card", type: .custom(typeName: "Card"), hasDynamicOptions: true,
+            hasDynamicDefault: true)
+        for value in values {
+            #expect(SchemaCheck.problems(of: value, by: schema) == [])
+            if endpoint == .options {
+                #expect(try IntentOptions(value.encoded, of: card).sections.isEmpty == false)
+            } else {
+                let intent = IntentDefinition(title: "Card", parameters: [card])
+                #expect(try intent.dynamicDefaults(value.encoded, family: .systemSmall).value == value["values"])
             }
         }
     }

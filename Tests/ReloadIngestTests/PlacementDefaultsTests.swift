@@ -1,0 +1,191 @@
+import PostgresClient
+import TestSupport
+import Testing
+import WidgetEvents
+import WidgetModel
+import WidgetStore
+
+@testable import ReloadIngest
+
+/// `widget-rules.md` D: a dynamic default comes from the provider: card = the primary card.
+@Suite("Dynamic defaults of new widgets", .timeLimit(.patience))
+struct PlacementDefaultsTests {
+    private struct Provider: ConfigurationProvider {
+        typealias Answer = Result<WidgetConfiguration, ConfigurationFailure>
+
+        let asked = Tally()
+        let answer: @Sendable (ConfigurationContext) async -> Answer
+
+        init(_ answer: @escaping @Sendable (ConfigurationContext) async -> Answer) { self.answer = answer }
+
+        func options(
+            _ question: OptionsQuestion, of kind: KindDefinition, app: String
+        ) async throws(ConfigurationFailure) -> IntentOptions { IntentOptions() }
+
+        func defaults(
+            _ context: ConfigurationContext, of kind: KindDefinition, app: String
+        ) async throws(ConfigurationFailure) -> WidgetConfiguration {
+            asked.add()
+            return try await answer(context).get()
+        }
+    }
+
+    private let at = Timestamp(microseconds: 1_700_000_000_000_000)
+    private static let acme = WidgetConfiguration(storedCanonical: #"{"card":"acme"}"#)
+
+    /// Runs ingest with a kind whose card has a dynamic default.
+    private func withIngest(
+        _ provider: Provider, patience: Duration = .seconds(3_600),
+        _ body: (IngestHarness, Provider) async throws -> Void
+    ) async throws {
+        try await IngestHarness.lend(partitions: 1) { ingest in
+            let apps = try await ingest.store.changing("Purchases") { kind in
+                kind.intent = IntentDefinition(
+                    title: "Purchases",
+                    parameters: [
+                        IntentParameter(
+                            name: "card", displayName: "Card", type: .custom(typeName: "Card"), defaultValue: "any",
+                            hasDynamicOptions: true, hasDynamicDefault: true),
+                        IntentParameter(
+                            name: "category", displayName: "Category", type: .string(.none), defaultValue: "all"),
+                    ])
+            }
+            try await ingest.store.apply(apps)
+            let pool = ingest.store.pool
+            let defaults = PlacementDefaults(
+                provider: provider, pool: pool, directory: DirectoryCache(pool: pool), audienceLimit: 1_000,
+                patience: patience,
+                logger: IngestHarness.quiet, onWork: { _ in })
+            try await ingest.running([defaults, ingest.service(defaults: defaults)]) {
+                try await body(ingest, provider)
+            }
+        }
+    }
+
+    private func configured(_ widget: String, _ json: String) -> FreshetEvent {
+        .configured(
+            app: TestKinds.app, widget: widget, configuration: WidgetConfiguration(storedCanonical: json))
+    }
+
+    private func configuration(_ widget: String, _ ingest: IngestHarness) async throws -> String? {
+        try await ingest.store.widget(widget)?.configuration
+    }
+
+    /// Configurations of timelines that a widget shows and that are to be looked at now.
+    private func due(_ configuration: String, _ ingest: IngestHarness) async throws -> Int {
+        try await ingest.store.integer(
+            """
+            SELECT count(*) FROM timeline t JOIN widget w ON w.timeline_id = t.id
+            WHERE t.configuration = '\(configuration)' AND t.listed_at <= now()
+            """)
+    }
+
+    @Test("D: the provider is asked once at placement; the timeline waits, and is for its values")
+    func chosen() async throws {
+        let gate = Gate()
+        let provider = Provider { _ in
+            try? await gate.pass()
+            return .success(Self.acme)
+        }
+        try await withIngest(provider) { ingest, provider in
+            try await ingest.publish([.placed(.test("w1"))], at: at)
+            try await provider.asked.reaches(1)
+            #expect(try await due(#"{"card":"any","category":"all"}"#, ingest) == 0)
+            #expect(try await ingest.store.unappointed() == 0)
+            gate.open()
+            try await eventually("the widget has its card") {
+                try await configuration("w1", ingest) == #"{"card":"acme"}"#
+            }
+            #expect(try await due(#"{"card":"acme","category":"all"}"#, ingest) == 1)
+            #expect(try await ingest.store.integer("SELECT count(*) FROM timeline WHERE NOT orphaned") == 1)
+
+            // A configuration or placement without the card keeps it, and asks nobody.
+            try await ingest.publish(
+                [configured("w1", #"{"category":"food"}"#)],
+                at: at + .seconds(1))
+            try await ingest.waitUntilApplied(2)
+            #expect(try await configuration("w1", ingest) == #"{"card":"acme","category":"food"}"#)
+            try await ingest.publish([.placed(.test("w1"))], at: at + .seconds(2))
+            try await ingest.waitUntilApplied(3)
+            #expect(try await configuration("w1", ingest) == #"{"card":"acme"}"#)
+            #expect(provider.asked.count == 1)
+            #expect(try await ingest.store.unappointed() == 0)
+        }
+    }
+
+    @Test("D: a widget that is placed with the value is not asked about")
+    func given() async throws {
+        try await withIngest(Provider { _ in .success(Self.acme) }) { ingest, provider in
+            try await ingest.publish([.placed(.test("w1", configuration: #"{"card":"soup"}"#))], at: at)
+            try await ingest.waitUntilApplied(1)
+            #expect(try await due(#"{"card":"soup","category":"all"}"#, ingest) == 1)
+            #expect(provider.asked.count == 0)
+        }
+    }
+
+    @Test("a failing provider leaves the definition's defaults, whose timeline waits no longer")
+    func failing() async throws {
+        try await withIngest(Provider { _ in .failure(ConfigurationFailure(.failed, "down")) }) { ingest, provider in
+            try await ingest.publish([.placed(.test("w1"))], at: at)
+            try await eventually("the timeline is due") {
+                try await due(#"{"card":"any","category":"all"}"#, ingest) == 1
+            }
+            #expect(try await configuration("w1", ingest) == "{}")
+            #expect(provider.asked.count == 1)
+        }
+    }
+
+    @Test("D: an answer that comes too late is not waited for")
+    func late() async throws {
+        let provider = Provider { _ in
+            try? await Gate().pass()
+            return .success(Self.acme)
+        }
+        try await withIngest(provider, patience: .milliseconds(50)) { ingest, provider in
+            try await ingest.publish([.placed(.test("w1"))], at: at)
+            try await provider.asked.reaches(1)
+            try await eventually("the timeline is due") {
+                try await due(#"{"card":"any","category":"all"}"#, ingest) == 1
+            }
+        }
+    }
+
+    @Test("a value that a person sets meanwhile is not overridden")
+    func meanwhile() async throws {
+        let gate = Gate()
+        let provider = Provider { _ in
+            try? await gate.pass()
+            return .success(Self.acme)
+        }
+        try await withIngest(provider) { ingest, provider in
+            try await ingest.publish([.placed(.test("w1"))], at: at)
+            try await provider.asked.reaches(1)
+            try await ingest.publish(
+                [configured("w1", #"{"card":"soup"}"#)],
+                at: at + .seconds(1))
+            try await ingest.waitUntilApplied(2)
+            gate.open()
+            try await ingest.publish([.placed(.test("w2"))], at: at)
+            try await eventually("the other widget has its card") {
+                try await configuration("w2", ingest) == #"{"card":"acme"}"#
+            }
+            #expect(try await configuration("w1", ingest) == #"{"card":"soup"}"#)
+        }
+    }
+
+    @Test("a provider that does not answer keeps neither ingest nor the widgets of other apps waiting")
+    func slow() async throws {
+        let provider = Provider { context in
+            if context.user == "slow" { try? await Gate().pass() }
+            return .success(Self.acme)
+        }
+        try await withIngest(provider) { ingest, _ in
+            try await ingest.publish((0..<7).map { .placed(.test("slow\($0)", user: "slow")) }, at: at)
+            try await ingest.publish([.placed(.test("w1"))], at: at)
+            try await ingest.waitUntilApplied(8)
+            try await eventually("the widget has its card") {
+                try await configuration("w1", ingest) == #"{"card":"acme"}"#
+            }
+        }
+    }
+}
