@@ -7,11 +7,12 @@ extension RegisteredKind {
     /// - Parameters:
     ///   - move: of its widgets to timelines of another identity, when that is under way.
     ///   - timelinesLeft: of a retired kind.
-    package func json(move: KindMove?, timelinesLeft: Int? = nil) -> JSONValue {
+    package func json(move: KindMove?, timelinesLeft: Int? = nil, widgetsWithMisfits: Int? = nil) -> JSONValue {
         var object: JSONObject = [
             "app": .string(app), "developerMode": .bool(isDeveloperMode), "retired": .bool(isRetired),
         ]
         if let timelinesLeft { object["timelinesLeft"] = .count(timelinesLeft) }
+        if let widgetsWithMisfits { object["widgetsWithMisfits"] = .count(widgetsWithMisfits) }
         object["paused"] = .bool(isPaused)
         object["pausedAt"] = .time(pausedAt)
         object["appPausedAt"] = .time(appPausedAt)
@@ -116,6 +117,8 @@ extension WidgetDetail {
             "app": .string(app), "widget": .string(id), "kind": .string(kind), "family": .string(family.name),
             "user": .string(user), "device": .string(device),
             "configuration": configuration.flatMap { try? JSONValue.parse($0) } ?? .null,
+            "misfits": .array(
+                misfits.map { ["pointer": .string($0.pointer), "message": .string($0.message)] }),
             "environment": ["locale": .string(environment.locale), "timeZone": .string(environment.timeZone)],
             "timeline": .text(timelineID?.description), "removed": .bool(timelineID == nil),
             "placedAt": .time(placedAt), "changedAt": .time(changedAt),

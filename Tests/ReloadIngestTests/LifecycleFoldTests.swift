@@ -57,6 +57,36 @@ struct LifecycleFoldTests {
         #expect(writes.departures == [stored.timeline?.row])
     }
 
+    @Test(
+        "widget-rules D: a configuration that the intent does not allow is rejected with its place",
+        arguments: Configurations.refused)
+    func refusedConfiguration(text: String, pointer: String) throws {
+        let stored = StoredWidget.sample("w1", kindID: SampleKind.configured, changedAt: at(1))
+        let configuration = try WidgetConfiguration(json: Array(text.utf8))
+        let (writes, rejected) = try fold([stored], [.widget("w1", .configured(configuration, at: at(2)))])
+        #expect(rejected.map(\.code) == ["invalidValue"] && rejected.map(\.pointer) == [pointer])
+        #expect(writes.updates.isEmpty && writes.placements.isEmpty)
+    }
+
+    @Test("widget-rules D: display strings, hidden values and omitted defaults are kept, and make no other timeline")
+    func ownConfiguration() throws {
+        var writes: [LifecycleWrites] = []
+        for text in [
+            #"{"card": {"identifier": "acme", "display": "Acme Card"}, "shops": ["a"]}"#,
+            #"{"card": "acme", "category": "all"}"#,
+        ] {
+            let configuration = try WidgetConfiguration(json: Array(text.utf8))
+            let placement = WidgetPlacement.sample("w1", kind: "Configured", configuration: configuration)
+            writes.append(try fold([], [.widget("w1", .placed(placement, at: at(1)))]).writes)
+        }
+        #expect(writes[0].placements.map(\.id) == writes[1].placements.map(\.id))
+        #expect(writes[0].placements.first?.identity.configuration.canonical == #"{"card":"acme","category":"all"}"#)
+        #expect(
+            writes[0].inserts.first?.write.configuration
+                == #"{"card":{"display":"Acme Card","identifier":"acme"},"shops":["a"]}"#)
+        #expect(writes[1].inserts.first?.write.configuration == nil)
+    }
+
     @Test("An older event never overrides a newer one; nothing is written for it")
     func older() throws {
         let stored = StoredWidget.sample("w1", changedAt: at(10))

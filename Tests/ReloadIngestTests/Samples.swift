@@ -11,6 +11,7 @@ enum SampleKind {
     static let dueDate: Int32 = 12
     static let weather: Int32 = 13
     static let retired: Int32 = 14
+    static let configured: Int32 = 15
 }
 
 extension RegisteredApp {
@@ -22,14 +23,14 @@ extension KindDirectory {
     static let sample: KindDirectory = {
         func kind(
             _ id: Int32, _ name: String, sharing: KindSharing = .perUser, variesBy: KindVariation = .all,
-            isRetired: Bool = false
+            isRetired: Bool = false, intent: IntentDefinition? = nil
         ) -> RegisteredKind {
             RegisteredKind(
                 id: id, appID: SampleKind.app, app: SampleKind.appName, isDeveloperMode: false,
                 definition: KindDefinition(
                     name: name, displayName: name, description: "", families: [.systemSmall, .systemMedium],
                     sharing: sharing, variesBy: variesBy, providerURL: "http://127.0.0.1:1",
-                    placeholder: .object(JSONObject())),
+                    placeholder: .object(JSONObject()), intent: intent),
                 isRetired: isRetired)
         }
         return KindDirectory(
@@ -38,8 +39,26 @@ extension KindDirectory {
                 kind(SampleKind.purchases, "Purchases"), kind(SampleKind.dueDate, "DueDate"),
                 kind(SampleKind.weather, "Weather", sharing: .shared, variesBy: []),
                 kind(SampleKind.retired, "Retired", isRetired: true),
+                kind(SampleKind.configured, "Configured", intent: .sample),
             ])
     }()
+}
+
+extension IntentDefinition {
+    static let sample = IntentDefinition(
+        title: "Purchases",
+        parameters: [
+            IntentParameter(name: "card", displayName: "Card", type: .custom(typeName: "Card")),
+            IntentParameter(
+                name: "category", displayName: "Category",
+                type: .enumeration([.init(name: "all", displayName: "All"), .init(name: "food", displayName: "Food")]),
+                defaultValue: "all"),
+            IntentParameter(
+                name: "shops", displayName: "Shops", type: .string(.words), count: .fixed([.systemSmall: 1]),
+                parent: .init(name: "category", value: "food")),
+            IntentParameter(
+                name: "count", displayName: "Count", type: .integer(.init(minimum: 1, maximum: 5), .stepper)),
+        ])
 }
 
 extension EventPosition {
@@ -80,6 +99,16 @@ extension BatchEvent {
     }
 }
 
+enum Configurations {
+    /// Configurations that the sample's intent does not allow, with the pointer to the value.
+    static let refused = [
+        (#"{"crad": "acme"}"#, "/configuration/crad"), (#"{"card": 7}"#, "/configuration/card"),
+        (#"{"category": "drinks"}"#, "/configuration/category"), (#"{"count": 6}"#, "/configuration/count"),
+        (#"{"category": "food", "shops": ["a", "b"]}"#, "/configuration/shops"),
+        (#"{"category": "food", "shops": [1]}"#, "/configuration/shops/0"),
+    ]
+}
+
 extension WidgetPlacement {
     static func sample(
         _ widget: String, user: String = "u1", device: String = "d1", kind: String = "Purchases",
@@ -105,6 +134,6 @@ extension StoredWidget {
             appID: SampleKind.app, id: id, kindID: kindID, family: .systemSmall,
             timeline: isRemoved ? nil : StoredWidget.Shown(row: 1, id: identity.id), user: "u1", device: device,
             environment: WidgetEnvironment(storedLocale: "en-GB", timeZone: "Europe/London"), configuration: "{}",
-            changedAt: changedAt)
+            misfits: 0, changedAt: changedAt)
     }
 }

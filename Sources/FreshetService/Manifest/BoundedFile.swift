@@ -10,6 +10,15 @@ package enum BoundedFile {
 
     /// The text of the file at `path`. Blocks while it reads.
     package static func read(path: String, maximumBytes: Int) throws(Unreadable) -> String {
+        let bytes = try bytes(path: path, maximumBytes: maximumBytes)
+        guard let text = String(validating: bytes, as: UTF8.self) else {
+            throw Unreadable(message: "the file \(path) is not UTF-8 text")
+        }
+        return text
+    }
+
+    /// The content of the file at `path`. Blocks while it reads.
+    package static func bytes(path: String, maximumBytes: Int) throws(Unreadable) -> [UInt8] {
         let bytes: Data?
         do {
             let handle = try FileHandle(forReadingFrom: URL(fileURLWithPath: path))
@@ -22,10 +31,7 @@ package enum BoundedFile {
         guard data.count <= maximumBytes else {
             throw Unreadable(message: "the file \(path) is larger than \(maximumBytes) bytes")
         }
-        guard let text = String(validating: data, as: UTF8.self) else {
-            throw Unreadable(message: "the file \(path) is not UTF-8 text")
-        }
-        return text
+        return Array(data)
     }
 
     private static func reason(_ error: any Error) -> String {

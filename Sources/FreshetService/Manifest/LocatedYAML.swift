@@ -1,4 +1,4 @@
-import WidgetModel
+package import WidgetModel
 import Yams
 
 /// Reads YAML text into located values, with limits on size, depth and number of values.
@@ -68,6 +68,26 @@ enum LocatedYAML {
             break
         }
         return problem
+    }
+}
+
+package enum YAMLText {
+    /// The value as YAML, with its members in their order.
+    package static func write(_ value: JSONValue) throws -> String {
+        try Yams.serialize(node: node(value), width: -1, allowUnicode: true)
+    }
+
+    private static func node(_ value: JSONValue) -> Node {
+        switch value {
+        case .null: Node("null")
+        case .bool(let flag): Node(flag ? "true" : "false")
+        case .number(let number): Node(number.text)
+        // In quotes where it would be read as another type.
+        case .string(let text): (try? text.represented()) ?? Node(text)
+        case .array(let elements): Node(elements.map(node))
+        case .object(let object):
+            Node(object.members.map { (Node($0.key, Tag(.str)), node($0.value)) })
+        }
     }
 }
 

@@ -2,7 +2,7 @@ import Foundation
 package import WidgetModel
 
 /// Intents of an Xcode intent definition file (`.intentdefinition`, a property list).
-package struct XcodeIntents: Sendable {
+package struct XcodeIntents {
     package struct Intent: Sendable {
         package let name: String
         package let definition: IntentDefinition
@@ -17,10 +17,17 @@ package struct XcodeIntents: Sendable {
     /// Parts of the file without an equivalent, each with its place.
     package private(set) var notices: [String] = []
 
-    private var enumerations: [String: [IntentParameter.Case]] = [:]
+    /// Cases by name of the enumeration.
+    private var enumerations: [String: [Entry]] = [:]
     /// Text by locale and identifier.
     private let translations: [String: [String: String]]
+    /// Translations of the intent that is read.
     private var localizations: [String: [String: String]] = [:]
+
+    /// Part of a manifest: the kinds with their intents.
+    package var json: JSONValue {
+        ["kinds": .array(intents.map { ["name": .string($0.name), "intent": $0.definition.json()] })]
+    }
 
     /// - Parameters:
     ///   - data: content of the file.
@@ -40,11 +47,8 @@ package struct XcodeIntents: Sendable {
         let file = Entry(root)
         for enumeration in file.entries("INEnums") {
             // A case without an index stands for an unknown value.
-            let cases = enumeration.entries("INEnumValues").filter { $0.number("INEnumValueIndex") != nil }
-            enumerations[enumeration.text("INEnumName") ?? ""] = cases.map { value in
-                let name = value.text("INEnumValueName") ?? ""
-                return IntentParameter.Case(name: name, displayName: display(value, "INEnumValueDisplayName") ?? name)
-            }
+            enumerations[enumeration.text("INEnumName") ?? ""] = enumeration.entries("INEnumValues")
+                .filter { $0.has("INEnumValueIndex") }
         }
         for intent in file.entries("INIntents") { add(intent) }
     }
@@ -66,6 +70,7 @@ package struct XcodeIntents: Sendable {
                 $0.number("INIntentParameterDisplayPriority") ?? 0 < $1.number("INIntentParameterDisplayPriority") ?? 0
             }
             .compactMap { parameter($0, of: name) }
+        let names = parameters.map(\.name)
         let combinations = Set(
             ["INIntentManagedParameterCombinations", "INIntentParameterCombinations"]
                 .flatMap { entry.entry($0)?.keys ?? [] })
@@ -74,11 +79,15 @@ package struct XcodeIntents: Sendable {
             category: .init(name: verb) ?? .init(name: category) ?? .generic,
             isEligibleForWidgets: entry.flag("INIntentEligibleForWidgets"),
             isEligibleForSuggestions: !entry.flag("INIntentIneligibleForSuggestions"), parameters: parameters,
-            supportedCombinations: combinations.sorted().compactMap { key in
-                key.isEmpty ? nil : key.split(separator: ",").map(String.init)
-            },
+            supportedCombinations: combinations.sorted().map { $0.split(separator: ",").map(String.init) }
+                .filter { !$0.isEmpty && $0.allSatisfy(names.contains) },
             localizations: LocalizedTexts(localizations))
         intents.append(Intent(name: name, definition: definition))
+        // What Xcode allows and a manifest does not.
+        let kind = KindDefinition(name: name, providerURL: "https://localhost", placeholder: [:], intent: definition)
+        if case .failure(let errors) = KindDefinition.validate(kind.json()) {
+            notices += errors.errors.map { "\(name): \($0)" }
+        }
     }
 
     private mutating func parameter(_ entry: Entry, of intent: String) -> IntentParameter? {
@@ -90,8 +99,18 @@ package struct XcodeIntents: Sendable {
         }
         var parameter = IntentParameter(
             name: name, displayName: display(entry, "INIntentParameterDisplayName") ?? name, type: type)
-        parameter.count = count(entry, "\(intent).\(name)")
-        parameter.defaultValue = metadata.value("INIntentParameterMetadataDefaultValue")
+        let place = "\(intent).\(name)"
+        if case .location = type, let precision = metadata.text("INIntentParameterMetadataType") {
+            notices.append("\(place): locations of type \(precision) only have no equivalent")
+        }
+        parameter.count = count(entry, place)
+        parameter.defaultValue = metadata.value("INIntentParameterMetadataDefaultValue", of: type)
+        if case .enumeration(let cases) = type, let name = parameter.defaultValue?.stringValue,
+            !cases.contains(where: { $0.name == name })
+        {
+            // The case that stands for an unknown value.
+            parameter.defaultValue = nil
+        }
         parameter.hasDynamicOptions = entry.flag("INIntentParameterSupportsDynamicEnumeration")
         // Code of the app's extension provides the default of such a parameter, if there is one.
         parameter.hasDynamicDefault = parameter.hasDynamicOptions && parameter.defaultValue == nil
@@ -99,23 +118,37 @@ package struct XcodeIntents: Sendable {
             parameter.searchPrompt = display(entry, "INIntentParameterSearchPrompt") ?? "Search"
         }
         if let relationship = entry.entry("INIntentParameterRelationship") {
-            parameter.parent = parent(relationship, of: "\(intent).\(name)")
+            parameter.parent = parent(relationship, of: place)
         }
         return parameter
     }
 
-    private func type(_ entry: Entry, _ metadata: Entry) -> IntentParameter.ValueType? {
+    private mutating func type(_ entry: Entry, _ metadata: Entry) -> IntentParameter.ValueType? {
         if let enumeration = entry.text("INIntentParameterEnumType") {
-            return .enumeration(enumerations[enumeration] ?? [])
+            return .enumeration(
+                (enumerations[enumeration] ?? []).map { value in
+                    let name = value.text("INEnumValueName") ?? ""
+                    return .init(name: name, displayName: display(value, "INEnumValueDisplayName") ?? name)
+                })
         }
-        let range = IntentParameter.NumberRange(
-            minimum: metadata.number("INIntentParameterMetadataMinimumValue"),
-            maximum: metadata.number("INIntentParameterMetadataMaximumValue"))
         let control = metadata.text("INIntentParameterMetadataType").flatMap {
             IntentParameter.NumberControl(name: $0.lowercased())
         }
+        var range = IntentParameter.NumberRange(
+            minimum: metadata.number("INIntentParameterMetadataMinimumValue"),
+            maximum: metadata.number("INIntentParameterMetadataMaximumValue"))
+        // Bounds that Xcode leaves out.
+        if control == .slider {
+            range = .init(minimum: range.minimum ?? 0, maximum: range.maximum ?? 1)
+        } else if metadata.has("INIntentParameterMetadataSupportsNegativeNumbers"),
+            !metadata.flag("INIntentParameterMetadataSupportsNegativeNumbers")
+        {
+            range.minimum = range.minimum ?? 0
+        }
         let capitalization = metadata.text("INIntentParameterMetadataCapitalization").flatMap { text in
-            IntentParameter.Capitalization.allCases.first { $0.name.lowercased() == text.lowercased() }
+            IntentParameter.Capitalization.allCases.first {
+                $0.name.lowercased() == text.lowercased().filter { $0 != " " }
+            }
         }
         switch entry.text("INIntentParameterType") {
         case "String": return .string(capitalization ?? .sentences)
@@ -153,12 +186,13 @@ package struct XcodeIntents: Sendable {
     private mutating func parent(_ relationship: Entry, of place: String) -> IntentParameter.Parent? {
         guard let name = relationship.text("INIntentParameterRelationshipParentName") else { return nil }
         let predicate = relationship.text("INIntentParameterRelationshipPredicateName") ?? ""
-        let value = relationship.value("INIntentParameterRelationshipPredicateValue")
+        let value = "INIntentParameterRelationshipPredicateValue"
         switch predicate {
         // A value of false is left out.
-        case "BooleanHasExactValue": return IntentParameter.Parent(name: name, value: value ?? .bool(false))
+        case "BooleanHasExactValue":
+            return IntentParameter.Parent(name: name, value: .bool(relationship.flag(value)))
         case "EnumHasExactValue":
-            if let value { return IntentParameter.Parent(name: name, value: value) }
+            if let text = relationship.text(value) { return IntentParameter.Parent(name: name, value: .string(text)) }
         default: break
         }
         notices.append("\(place): the condition \(predicate) on \(name) has no equivalent")
@@ -192,12 +226,15 @@ private struct Entry {
 
     func entries(_ key: String) -> [Entry] { (members[key] as? [[String: Any]] ?? []).map(Entry.init) }
 
-    func value(_ key: String) -> JSONValue? {
-        switch members[key] {
-        case let text as String: .string(text)
-        case let flag as Bool: .bool(flag)
-        case let number as NSNumber: JSONNumber(number.doubleValue).map { .number($0) }
-        default: nil
+    func has(_ key: String) -> Bool { members[key] != nil }
+
+    /// A value of a parameter's type. The type decides, since a number of a property list also reads as a Boolean.
+    func value(_ key: String, of type: IntentParameter.ValueType) -> JSONValue? {
+        guard has(key) else { return nil }
+        switch type {
+        case .boolean: return .bool(flag(key))
+        case .integer, .decimal: return number(key).flatMap { JSONNumber($0) }.map { .number($0) }
+        default: return text(key).map { .string($0) }
         }
     }
 }

@@ -287,12 +287,10 @@ extension LifecycleFold {
                 throw .directoryIsBehind
             }
             var id: TimelineID?
-            var configuration: String?
-            if !record.removed {
-                let identity = kind.definition.identity(of: record.placement)
+            let resolved = record.removed ? nil : kind.definition.resolve(record.placement)
+            if let identity = resolved?.identity {
                 let shown = identity.id
                 id = shown
-                if identity.configuration != record.configuration { configuration = record.configuration.canonical }
                 var delay = Duration.zero
                 let isNew =
                     state.isBack
@@ -322,8 +320,9 @@ extension LifecycleFold {
                 write: WidgetWrite(
                     appID: key.appID, id: record.widget, kindID: kind.id, family: record.family,
                     timelineID: isKept ? old?.row : nil, user: record.user, device: record.device,
-                    environment: record.environment, configuration: configuration, changedAt: record.changedAt,
-                    isBack: state.isBack),
+                    environment: record.environment, configuration: resolved?.configuration,
+                    misfits: resolved?.misfits ?? 0,
+                    changedAt: record.changedAt, isBack: state.isBack),
                 timeline: isKept ? nil : id)
             if state.stored == nil {
                 writes.inserts.append(widget)

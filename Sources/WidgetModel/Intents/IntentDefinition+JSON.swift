@@ -69,7 +69,9 @@ extension IntentDefinition {
         let names = parameters.map(\.name)
         for (index, parameter) in parameters.enumerated() {
             let place = "parameters/\(index)"
-            if let first = names.firstIndex(where: { Text.equal($0, parameter.name) }), first < index {
+            if !parameter.name.isEmpty, let first = names.firstIndex(where: { Text.equal($0, parameter.name) }),
+                first < index
+            {
                 members.fail(
                     at: "\(place)/name",
                     "parameter \(Text.quoted(parameter.name)) is already defined at \(members.pointer(to: "parameters"))/\(first)"
@@ -180,13 +182,13 @@ extension IntentParameter {
             guard let name, let value else { return nil }
             return Parent(name: name, value: value)
         }
-        guard let name, let type else { return nil }
+        // With errors it still keeps its place, for the pointers of others.
         let parameter = IntentParameter(
-            name: name, displayName: displayName ?? name, type: type,
+            name: name ?? "", displayName: displayName ?? name ?? "", type: type ?? .string(.sentences),
             count: size.map { .fixed($0) } ?? (isSeveral ? .any : .one), defaultValue: defaultValue,
             hasDynamicOptions: options || search != nil, searchPrompt: search, hasDynamicDefault: dynamicDefault,
             parent: parent)
-        if let defaultValue, parameter.canonical(defaultValue) == nil {
+        if type != nil, let defaultValue, parameter.canonical(defaultValue) == nil {
             var problems: [ModelError] = []
             _ = parameter.read(defaultValue, family: .systemSmall, at: "", &problems)
             members.fail("default", problems.first?.message ?? "not a value of the parameter")
@@ -208,7 +210,12 @@ extension IntentParameter {
         }
         let typeName = members.string("typeName", members.optional("typeName"), maximumBytes: 256)
         _ = members.required("type")
-        switch members.choice("type", among: types, { types.contains($0) ? $0 : nil }) {
+        guard let type = members.choice("type", among: types, { types.contains($0) ? $0 : nil }) else { return nil }
+        for (key, owners) in memberTypes where !owners.contains(type) && members.optional(key) != nil {
+            members.fail(key, "is a member of parameters of type \(owners.joined(separator: " or ")), not \(type)")
+        }
+        if let problem = range.problem(control, type) { members.fail(problem.key, problem.message) }
+        switch type {
         case "string": return .string(capitalization ?? .sentences)
         case "boolean": return .boolean
         case "integer": return .integer(range, control ?? .field)
@@ -217,8 +224,38 @@ extension IntentParameter {
         case "location": return .location
         case "date": return .date
         case "url": return .url
-        case "enumeration": return .enumeration(cases)
-        case "custom": return .custom(typeName: typeName ?? "Object")
+        case "enumeration":
+            if cases.isEmpty, members.optional("dynamicOptions") != .bool(true), members.optional("search") == nil {
+                members.fail("cases", "an enumeration has cases, or dynamicOptions")
+            }
+            for (index, name) in cases.map(\.name).enumerated()
+            where cases[..<index].contains(where: { Text.equal($0.name, name) }) {
+                members.fail(at: "cases/\(index)/name", "case \(Text.quoted(name)) is already defined")
+            }
+            return .enumeration(cases)
+        default: return .custom(typeName: typeName ?? "Object")
+        }
+    }
+
+    /// Members that only some types have.
+    private static let memberTypes: KeyValuePairs<String, [String]> = [
+        "capitalization": ["string"], "control": ["integer", "decimal"], "minimum": ["integer", "decimal"],
+        "maximum": ["integer", "decimal"], "step": ["integer", "decimal"], "cases": ["enumeration"],
+        "typeName": ["custom"],
+    ]
+}
+
+extension IntentParameter.NumberRange {
+    fileprivate func problem(
+        _ control: IntentParameter.NumberControl?, _ type: String
+    ) -> (key: String, message: String)? {
+        if let minimum, let maximum, minimum > maximum { return ("minimum", "must not be greater than the maximum") }
+        if let step, step <= 0 { return ("step", "must be greater than 0") }
+        switch control {
+        case .stepper where type == "decimal": return ("control", "a decimal has a field or a slider")
+        case .slider where type == "integer": return ("control", "an integer has a field or a stepper")
+        case .slider where minimum == nil || maximum == nil:
+            return ("control", "a slider needs a minimum and a maximum")
         default: return nil
         }
     }

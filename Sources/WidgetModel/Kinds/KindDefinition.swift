@@ -88,11 +88,6 @@ package struct KindDefinition: Hashable, Sendable {
     /// The volatile fields as pointers; what is no pointer was refused when the manifest was read.
     package var volatilePointers: [JSONPointer] { volatileFields.compactMap { JSONPointer($0) } }
 
-    /// The configuration that a widget's timeline is for.
-    package func effective(_ configuration: WidgetConfiguration, family: WidgetFamily) -> WidgetConfiguration {
-        intent?.resolve(configuration, family: family).effective ?? configuration
-    }
-
     /// The first thing about a placement that the definition does not allow, with its place in the event's data.
     package func problem(with placement: WidgetPlacement) -> ModelError? {
         guard families.contains(placement.family) else {
@@ -112,12 +107,27 @@ package struct KindDefinition: Hashable, Sendable {
     }
 
     /// The identity of the timeline that a widget of this kind shows.
-    package func identity(of placement: WidgetPlacement) -> TimelineIdentity {
-        TimelineIdentity(
-            app: placement.app, kind: name, sharing: sharing, variesBy: variesBy, family: placement.family,
-            configuration: effective(placement.configuration, family: placement.family),
-            environment: placement.environment, user: placement.user)
+    package func identity(of placement: WidgetPlacement) -> TimelineIdentity { resolve(placement).identity }
+
+    package func resolve(_ placement: WidgetPlacement) -> ResolvedPlacement {
+        let given = placement.configuration
+        let resolution = intent?.resolve(given, family: placement.family)
+        let effective = resolution?.effective ?? given
+        return ResolvedPlacement(
+            identity: TimelineIdentity(
+                app: placement.app, kind: name, sharing: sharing, variesBy: variesBy, family: placement.family,
+                configuration: effective, environment: placement.environment, user: placement.user),
+            configuration: effective == given ? nil : given.canonical, misfits: resolution?.problems.count ?? 0)
     }
+}
+
+/// Timeline that a widget shows, with the parts of its configuration that the timeline's identity leaves out.
+package struct ResolvedPlacement: Hashable, Sendable {
+    package let identity: TimelineIdentity
+    /// Canonical configuration as the person set it; nil: that of the identity.
+    package let configuration: String?
+    /// Number of values that the definition does not allow; defaults take their place.
+    package let misfits: Int
 }
 
 /// Definition of an app in a manifest.

@@ -34,10 +34,65 @@ private let kindChangePageSQL = """
     FROM page
     """
 
+package struct KindChangeState: Hashable, Sendable {
+    package let retires: Bool
+    /// Whether the parameters of the kind's configuration were changed.
+    package let configurations: Bool
+    /// Row of the timeline up to which the pass has come.
+    package let cursor: Int64
+}
+
+/// A configuration of widgets of a family that show a timeline.
+package struct ShownConfiguration: Hashable, Sendable {
+    package let timeline: Int64
+    package let family: WidgetFamily
+    /// Canonical configuration of their own; nil: that of the timeline.
+    package let configuration: String?
+    /// That of the timeline.
+    package let shown: String
+    package let misfits: Int
+}
+
+private let configurationsShownSQL = """
+    SELECT DISTINCT w.timeline_id, w.family, w.configuration, t.configuration AS shown, w.misfits
+    FROM timeline t JOIN widget w ON w.timeline_id = t.id
+    WHERE t.kind_id = $1::int4 AND t.id > $2::int8 AND t.id <= $3::int8
+    """
+
+/// Widgets of a timeline that are to be looked at.
+package struct StrayWidgets: Hashable, Sendable {
+    package var timeline: Int64
+    /// Only those of a family with this configuration of their own; nil: all.
+    package var family: WidgetFamily?
+    package var configuration: String?
+
+    package init(timeline: Int64, family: WidgetFamily? = nil, configuration: String? = nil) {
+        self.timeline = timeline
+        self.family = family
+        self.configuration = configuration
+    }
+
+    fileprivate static let input = InputColumns<StrayWidgets>([
+        .init("timeline_id") { $0.timeline }, .init("family") { $0.family },
+        .init("configuration") { $0.configuration },
+    ])
+}
+
+private let widgetsShowingSQL = """
+    SELECT w.app_id, w.id
+    FROM \(StrayWidgets.input.rows("s")) CROSS JOIN LATERAL (
+        SELECT w.app_id, w.id FROM widget w
+        WHERE w.timeline_id = s.timeline_id AND (
+            s.family IS NULL OR w.family = s.family AND w.configuration IS NOT DISTINCT FROM s.configuration)
+        LIMIT $4::int8
+    ) w
+    LIMIT $4::int8
+    """
+
 private let input = InputColumns<WidgetScope.Name>([.init("app_id") { $0.appID }, .init("id") { $0.id }])
 
 private let removeWidgetsSQL = """
-    UPDATE widget w SET timeline_id = NULL
+    UPDATE widget w SET timeline_id = NULL, configuration = NULL, misfits = 0
     FROM \(input.rows("i"))
     WHERE w.app_id = i.app_id AND w.id = i.id AND w.timeline_id = ANY ($3::int8[])
     """
@@ -66,44 +121,51 @@ extension PostgresStatement where Self == Statements {
         PostgresQuery(kindsToChangeSQL, maximumLists) { row in try row.value("kind_id") }
     }
 
-    /// Locks the change of a kind for one chunk; no row: there is none, it waits, or another process works on it. The cursor is the
-    /// row of the timeline up to which the pass has come.
+    /// Locks the change of a kind for one chunk; no row: there is none, it waits, or another process works on it.
     ///
     /// The kind's definition must be read by a later statement of the transaction: a change of the definition holds this lock
     /// until it is committed, and restarts the move.
-    package static func lockKindChange(kindID: Int32) -> PostgresQuery<(retires: Bool, cursor: Int64)> {
+    package static func lockKindChange(kindID: Int32) -> PostgresQuery<KindChangeState> {
         PostgresQuery(
             """
-            SELECT c.retires, c.cursor FROM kind_change c JOIN kind k ON k.id = c.kind_id
+            SELECT c.retires, c.configurations, c.cursor FROM kind_change c JOIN kind k ON k.id = c.kind_id
             WHERE c.kind_id = $1::int4 AND c.pass_begins_at <= now() AND (k.retired_at IS NOT NULL) = c.retires
             FOR NO KEY UPDATE OF c SKIP LOCKED
             """, kindID
-        ) { row in (retires: try row.value("retires"), cursor: try row.value("cursor")) }
+        ) { row in
+            KindChangeState(
+                retires: try row.value("retires"), configurations: try row.value("configurations"),
+                cursor: try row.value("cursor"))
+        }
     }
 
-    /// A page of a kind's timelines in row order, with those whose widgets are to be looked at. Nothing is locked.
-    ///
-    /// - Parameter isWhole: all of them; else those whose identity has other parts than the definition's.
-    package static func kindChangePage(_ kind: RegisteredKind, isWhole: Bool, after cursor: Int64, limit: Int)
+    /// A page of a kind's timelines in row order, with those that are to be left by their widgets. Nothing is locked.
+    package static func kindChangePage(_ kind: RegisteredKind, retires: Bool, after cursor: Int64, limit: Int)
         -> PostgresQuery<KindChangePage>
     {
-        PostgresQuery(kindChangePageSQL, kind.id, cursor, limit, isWhole, kind.definition.identityParts) { row in
+        PostgresQuery(kindChangePageSQL, kind.id, cursor, limit, retires, kind.definition.identityParts) { row in
             KindChangePage(
                 examined: try row.value("examined"), last: try row.optional("last"), strays: try row.array("strays"))
         }
     }
 
+    /// The different configurations of the widgets that show a page of a kind's timelines.
+    package static func configurationsShown(
+        kindID: Int32, after cursor: Int64, through last: Int64
+    ) -> PostgresQuery<ShownConfiguration> {
+        PostgresQuery(configurationsShownSQL, kindID, cursor, last) { row in
+            ShownConfiguration(
+                timeline: try row.value("timeline_id"), family: try row.value("family"),
+                configuration: try row.optional("configuration"), shown: try row.value("shown"),
+                misfits: try row.value("misfits"))
+        }
+    }
+
     /// Names widgets that show some timelines, up to a limit, in no order: a shared timeline may have millions.
-    package static func widgetsShowing(_ timelines: [Int64], limit: Int) -> PostgresQuery<WidgetScope.Name> {
-        PostgresQuery(
-            """
-            SELECT w.app_id, w.id
-            FROM unnest((SELECT $1::int8[])) AS t (id) CROSS JOIN LATERAL (
-                SELECT w.app_id, w.id FROM widget w WHERE w.timeline_id = t.id LIMIT $2::int8
-            ) w
-            LIMIT $2::int8
-            """, PostgresArray(timelines), limit
-        ) { row in (appID: try row.value("app_id"), id: try row.value("id")) }
+    package static func widgetsShowing(_ strays: [StrayWidgets], limit: Int) -> PostgresQuery<WidgetScope.Name> {
+        PostgresQuery(widgetsShowingSQL, binding: StrayWidgets.input.parameters(strays, limit)) { row in
+            (appID: try row.value("app_id"), id: try row.value("id"))
+        }
     }
 
     /// Removes widgets from timelines, as their removal by the person would; each stays as the tombstone that older events

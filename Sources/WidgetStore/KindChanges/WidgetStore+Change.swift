@@ -31,14 +31,20 @@ extension WidgetStore {
             guard let change = try await connection.query(.lockKindChange(kindID: kindID)).first,
                 let kind = try await connection.query(.listKinds(id: kindID)).first
             else { return nil }
-            let query = Statements.kindChangePage(
-                kind, isWhole: change.retires || kind.definition.intent != nil, after: change.cursor, limit: limit)
+            let query = Statements.kindChangePage(kind, retires: change.retires, after: change.cursor, limit: limit)
             guard let page = try await connection.query(query).first else { return nil }
             var chunk = KindChunk()
             var isWhole = true
-            if !page.strays.isEmpty {
+            var strays = page.strays.map { StrayWidgets(timeline: $0) }
+            if change.configurations, !change.retires, let last = page.last {
+                let shown = Statements.configurationsShown(kindID: kindID, after: change.cursor, through: last)
+                strays += try await connection.query(shown).filter { kind.definition.hasOther($0) }.map {
+                    StrayWidgets(timeline: $0.timeline, family: $0.family, configuration: $0.configuration)
+                }
+            }
+            if !strays.isEmpty {
                 (chunk, isWhole) = try await leave(
-                    page.strays, kind: change.retires ? nil : kind, limit: limit, connection)
+                    strays, kind: change.retires ? nil : kind, limit: limit, connection)
             }
             // A page with more widgets than the limit is looked at again; they are fewer then.
             let next = isWhole ? page.last ?? change.cursor : change.cursor
@@ -58,27 +64,28 @@ extension WidgetStore {
     ///
     /// - Parameter kind: the kind to whose timelines they move; nil: they are removed.
     private func leave(
-        _ strays: [Int64], kind: RegisteredKind?, limit: Int, _ connection: PostgresConnection
+        _ strays: [StrayWidgets], kind: RegisteredKind?, limit: Int, _ connection: PostgresConnection
     ) async throws -> (KindChunk, Bool) {
+        let timelines = Set(strays.map(\.timeline))
         let found = try await connection.query(.widgetsShowing(strays, limit: limit + 1))
         let shown = Array(found.prefix(limit))
         var chunk = KindChunk()
         var marks = MarkInput()
-        marks.departed = strays
+        marks.departed = timelines.sorted()
         marks.revivalLane = .bulk
         if !shown.isEmpty {
             if let kind {
-                marks.revived = try await move(shown, off: Set(strays), to: kind, &chunk, connection)
+                marks.revived = try await move(shown, off: timelines, to: kind, &chunk, connection)
             } else {
                 var pipeline = PostgresPipeline()
                 _ = pipeline.append(.lockWidgets(WidgetScope(widgets: shown)))
-                let removed = pipeline.append(.removeWidgets(shown, from: strays))
+                let removed = pipeline.append(.removeWidgets(shown, from: timelines.sorted()))
                 chunk.widgets = try await connection.run(pipeline).affected(removed)
             }
         }
         var pipeline = PostgresPipeline()
         _ = pipeline.append(.markTimelines(marks, limit: 0))
-        let orphaned = pipeline.append(.orphanTimelines(strays))
+        let orphaned = pipeline.append(.orphanTimelines(timelines.sorted()))
         chunk.orphans = Int(try await connection.run(pipeline).rows(orphaned).first ?? 0)
         return (chunk, found.count <= limit || chunk.widgets == 0)
     }
@@ -93,28 +100,40 @@ extension WidgetStore {
         _ = reading.append(.lockWidgets(scope))
         let stored = reading.append(.readWidgets(scope))
         var placements: [TimelineID: TimelinePlacement] = [:]
-        var moves: [(widget: StoredWidget, identity: TimelineIdentity, id: TimelineID)] = []
+        var moves: [(widget: StoredWidget, resolved: ResolvedPlacement, id: TimelineID)] = []
         for widget in try await connection.run(reading).rows(stored) {
             // It may have gone meanwhile, or show the right timeline already.
             guard let old = widget.timeline, strays.contains(old.row), widget.kindID == kind.id else { continue }
-            let identity = kind.definition.identity(of: widget.placement(app: kind.app, kind: kind.definition.name))
-            let id = identity.id
-            guard id != old.id else { continue }
-            placements[id] = TimelinePlacement(
-                id: id, kindID: kind.id, identity: identity, lane: .bulk, cause: nil, reason: .placed)
-            moves.append((widget, identity, id))
+            let resolved = kind.definition.resolve(widget.placement(app: kind.app, kind: kind.definition.name))
+            let id = resolved.identity.id
+            guard id != old.id || resolved.misfits != widget.misfits else { continue }
+            if id != old.id {
+                placements[id] = TimelinePlacement(
+                    id: id, kindID: kind.id, identity: resolved.identity, lane: .bulk, cause: nil, reason: .placed)
+            }
+            moves.append((widget, resolved, id))
         }
         let placed = try await connection.place(Array(placements.values))
-        let writes = moves.map { widget, identity, id in
-            let isEffective = Text.equal(identity.configuration.canonical, widget.configuration)
-            return WidgetWrite(
-                appID: widget.appID, id: widget.id, kindID: kind.id, family: widget.family, timelineID: placed.rows[id],
-                user: widget.user, device: widget.device, environment: widget.environment,
-                configuration: isEffective ? nil : widget.configuration, changedAt: widget.changedAt)
+        let writes = moves.map { widget, resolved, id in
+            WidgetWrite(
+                appID: widget.appID, id: widget.id, kindID: kind.id, family: widget.family,
+                timelineID: placed.rows[id] ?? widget.timeline?.row, user: widget.user, device: widget.device,
+                environment: widget.environment, configuration: resolved.configuration, misfits: resolved.misfits,
+                changedAt: widget.changedAt)
         }
         if !writes.isEmpty { _ = try await connection.query(.updateWidgets(writes)) }
         chunk.widgets = writes.count
         chunk.placed = placed.inserted
         return placed.stale
+    }
+}
+
+extension KindDefinition {
+    /// Whether widgets of a configuration are to show another timeline, or have other misfits, than they do.
+    fileprivate func hasOther(_ configuration: ShownConfiguration) -> Bool {
+        let given = WidgetConfiguration(storedCanonical: configuration.configuration ?? configuration.shown)
+        let resolution = intent?.resolve(given, family: configuration.family)
+        return !Text.equal((resolution?.effective ?? given).canonical, configuration.shown)
+            || resolution?.problems.count ?? 0 != configuration.misfits
     }
 }

@@ -30,15 +30,15 @@ extension PostgresStatement where Self == Statements {
     }
 
     /// Begins the move of a kind's widgets, anew where one is under way.
-    package static func beginMove(appID: Int32, kind: String) -> PostgresQuery<Void> {
+    package static func beginMove(appID: Int32, kind: String, configurations: Bool) -> PostgresQuery<Void> {
         PostgresQuery(
             """
-            INSERT INTO kind_change AS c (kind_id, retires)
-            SELECT k.id, false FROM kind k WHERE k.app_id = $1::int4 AND k.name = $2::text
+            INSERT INTO kind_change AS c (kind_id, retires, configurations)
+            SELECT k.id, false, $3::bool FROM kind k WHERE k.app_id = $1::int4 AND k.name = $2::text
             ON CONFLICT (kind_id) DO UPDATE
                 SET retires = false, started_at = now(), pass = 1, pass_begins_at = now(), cursor = 0, changed = 0,
-                    changed_in_all = 0
-            """, appID, kind
+                    changed_in_all = 0, configurations = c.configurations OR excluded.configurations
+            """, appID, kind, configurations
         )
     }
 }

@@ -113,6 +113,13 @@ extension PostgresStatement where Self == Statements {
         ) { row in try row.value("count") }
     }
 
+    /// Number of a kind's widgets with values that its definition does not allow any more.
+    package static func countMisfits(kindID: Int32) -> PostgresQuery<Int> {
+        PostgresQuery("SELECT count(*) AS count FROM widget w WHERE w.kind_id = $1::int4 AND w.misfits > 0", kindID) {
+            row in try row.value("count")
+        }
+    }
+
     /// Cancels the reloads of everyone of a kind up to the generation of now: its sweeps and the lists that carry a generation
     /// are deleted, and what a walk under way still appends names no timeline. Requests to a person, a device or a widget stay.
     /// So do lists that were leased: their timelines may be stored and not published.

@@ -70,8 +70,10 @@ extension WidgetStore {
                 for kind in app.kinds {
                     _ = try await connection.execute(.upsertKind(appID: id, definition: kind))
                     let old = registered.first { $0.isNamed(kind.name, of: app.name) }
-                    if let old, old.definition.hasOtherIdentity(than: kind) {
-                        _ = try await connection.execute(.beginMove(appID: id, kind: kind.name))
+                    if let old = old?.definition, old.hasOtherIdentity(than: kind) {
+                        let move = Statements.beginMove(
+                            appID: id, kind: kind.name, configurations: old.hasOtherConfigurations(than: kind))
+                        _ = try await connection.execute(move)
                     }
                 }
                 _ = try await connection.execute(.renewPlaceholders(appID: id))
@@ -138,7 +140,12 @@ extension WidgetStore {
 extension KindDefinition {
     /// Whether the same widget would show another timeline.
     fileprivate func hasOtherIdentity(than other: KindDefinition) -> Bool {
-        sharing != other.sharing || variesBy != other.variesBy || intent?.parameters != other.intent?.parameters
+        sharing != other.sharing || variesBy != other.variesBy || hasOtherConfigurations(than: other)
+    }
+
+    /// Whether the same configuration may count for something else.
+    fileprivate func hasOtherConfigurations(than other: KindDefinition) -> Bool {
+        intent?.parameters != other.intent?.parameters
     }
 }
 
@@ -169,7 +176,9 @@ extension WidgetStore {
             if isDryRun || change.action == .keep { return change }
             _ = try await connection.execute(.upsertKind(appID: appID, definition: definition))
             if change.moving != nil {
-                _ = try await connection.execute(.beginMove(appID: appID, kind: definition.name))
+                let move = Statements.beginMove(
+                    appID: appID, kind: definition.name, configurations: change.fields.contains("intent"))
+                _ = try await connection.execute(move)
             }
             _ = try await connection.execute(.renewPlaceholders(appID: appID))
             return change

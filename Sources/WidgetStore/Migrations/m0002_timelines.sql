@@ -233,9 +233,11 @@ CREATE TABLE kind_change (
     pass_begins_at timestamptz NOT NULL DEFAULT now(),
     cursor bigint NOT NULL DEFAULT 0,
     changed bigint NOT NULL DEFAULT 0,
-    changed_in_all bigint NOT NULL DEFAULT 0
+    changed_in_all bigint NOT NULL DEFAULT 0,
+    configurations boolean NOT NULL DEFAULT false
 ) WITH (fillfactor = 50);
 
 COMMENT ON TABLE kind_change IS 'its row lock is held by the one process that changes a chunk';
 COMMENT ON COLUMN kind_change.pass_begins_at IS 'the pass waits until then';
+COMMENT ON COLUMN kind_change.configurations IS 'whether the parameters were changed, so that all configurations are looked at';
 COMMENT ON COLUMN kind_change.changed IS 'widgets moved or removed in this pass';

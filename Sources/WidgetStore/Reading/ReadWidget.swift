@@ -12,12 +12,22 @@ package struct WidgetDetail: Sendable {
     package let environment: WidgetEnvironment
     /// `nil` once the widget is removed.
     package let timelineID: TimelineID?
+    /// Canonical configuration as the person set it.
     package let configuration: String?
+    /// The kind's definition, if it does not allow some of the configuration's values; else nil.
+    package let misfitting: KindDefinition?
     package let placedAt: Timestamp
     package let changedAt: Timestamp
     /// The last counted view of a widget that shows the timeline, and the number of hours with one.
     package let viewedAt: Timestamp?
     package let views: Int32
+
+    /// Values that the definition does not allow any more, so that defaults take their place; pointers are into the
+    /// configuration.
+    package var misfits: [ModelError] {
+        guard let intent = misfitting?.intent, let configuration else { return [] }
+        return intent.resolve(WidgetConfiguration(storedCanonical: configuration), family: family).problems
+    }
 }
 
 /// Which widgets of an app to list.
@@ -76,7 +86,10 @@ private let listWidgetsSQL = """
             """))
     )
     SELECT a.name AS app, w.id, k.name AS kind, w.family, w.user_id, w.device_id, w.locale, w.time_zone, t.identity,
-           coalesce(w.configuration, t.configuration) AS configuration, w.placed_at, w.changed_at, t.viewed_at, coalesce(t.views, 0) AS views
+           coalesce(w.configuration, t.configuration) AS configuration,
+           CASE WHEN w.misfits > 0 THEN (SELECT d.definition::text FROM kind_definition d WHERE d.kind_id = k.id) END
+               AS misfitting, w.placed_at, w.changed_at, t.viewed_at,
+           coalesce(t.views, 0) AS views
     FROM page w
     JOIN app a ON a.id = w.app_id
     JOIN kind k ON k.id = w.kind_id
@@ -99,6 +112,9 @@ extension PostgresStatement where Self == Statements {
                 environment: WidgetEnvironment(
                     storedLocale: try row.value("locale"), timeZone: try row.value("time_zone")),
                 timelineID: try row.optional("identity"), configuration: try row.optional("configuration"),
+                misfitting: try row.optional("misfitting", as: String.self).map {
+                    try KindDefinition(json: JSONValue.parse($0))
+                },
                 placedAt: try row.value("placed_at"), changedAt: try row.value("changed_at"),
                 viewedAt: try row.optional("viewed_at"), views: try row.value("views"))
         }

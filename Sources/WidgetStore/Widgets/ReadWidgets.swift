@@ -21,6 +21,8 @@ package struct StoredWidget: Sendable {
     package let environment: WidgetEnvironment
     /// Canonical JSON of the configuration as the person set it; `{}` once the widget is removed.
     package let configuration: String
+    /// Number of its values that the kind's definition did not allow when the widget was written.
+    package let misfits: Int
     package let changedAt: Timestamp
 
     /// - Parameters:
@@ -78,7 +80,7 @@ private let readWidgetsSQL = """
         FOR NO KEY UPDATE OF w
     )
     SELECT w.app_id, w.id, w.kind_id, w.family, w.timeline_id, t.identity, w.user_id, w.device_id, w.locale,
-           w.time_zone, coalesce(w.configuration, t.configuration) AS configuration, w.changed_at
+           w.time_zone, coalesce(w.configuration, t.configuration) AS configuration, w.misfits, w.changed_at
     FROM locked w LEFT JOIN timeline t ON t.id = w.timeline_id
     """
 
@@ -110,7 +112,8 @@ extension PostgresStatement where Self == Statements {
                 device: try row.value("device_id"),
                 environment: WidgetEnvironment(
                     storedLocale: try row.value("locale"), timeZone: try row.value("time_zone")),
-                configuration: try row.optional("configuration") ?? "{}", changedAt: try row.value("changed_at"))
+                configuration: try row.optional("configuration") ?? "{}", misfits: try row.value("misfits"),
+                changedAt: try row.value("changed_at"))
         }
     }
 }

@@ -108,14 +108,15 @@ private struct ImportChunk {
     struct Change {
         let widget: ImportedWidget
         let timeline: TimelineID
-        let configuration: String?
+        let resolved: ResolvedPlacement
 
         func write(_ rows: [TimelineID: Int64]) -> WidgetWrite {
             let placement = widget.placement
             return WidgetWrite(
                 appID: widget.kind.appID, id: placement.widget, kindID: widget.kind.id, family: placement.family,
                 timelineID: rows[timeline], user: placement.user, device: placement.device,
-                environment: placement.environment, configuration: configuration, changedAt: widget.time)
+                environment: placement.environment, configuration: resolved.configuration,
+                misfits: resolved.misfits, changedAt: widget.time)
         }
     }
 
@@ -144,16 +145,12 @@ private struct ImportChunk {
             widget.placement.configuration = intent.completed(
                 widget.placement.configuration, from: WidgetConfiguration(storedCanonical: old.configuration))
         }
-        let placement = widget.placement
-        let identity = kind.definition.identity(of: placement)
-        let id = identity.id
+        let resolved = kind.definition.resolve(widget.placement)
+        let id = resolved.identity.id
         placements[id] = TimelinePlacement(
-            id: id, kindID: kind.id, identity: identity, lane: .bulk, cause: nil, reason: .placed)
+            id: id, kindID: kind.id, identity: resolved.identity, lane: .bulk, cause: nil, reason: .placed)
         if let shown = old?.timeline, shown.id != id { departed.insert(shown.row) }
-        let configuration = placement.configuration
-        let change = Change(
-            widget: widget, timeline: id,
-            configuration: identity.configuration == configuration ? nil : configuration.canonical)
+        let change = Change(widget: widget, timeline: id, resolved: resolved)
         if old == nil { inserts.append(change) } else { updates.append(change) }
         counts.widgets += 1
     }

@@ -14,13 +14,16 @@ package struct WidgetWrite: Sendable {
     package var environment: WidgetEnvironment
     /// Canonical configuration; nil: that of the timeline.
     package var configuration: String?
+    /// Number of its values that the kind's definition does not allow.
+    package var misfits: Int
     package var changedAt: Timestamp
     /// Whether it is new, or back after it had been removed, maybe within the batch: it counts as placed anew.
     package var isBack: Bool
 
     package init(
         appID: Int32, id: String, kindID: Int32, family: WidgetFamily, timelineID: Int64?, user: String, device: String,
-        environment: WidgetEnvironment, configuration: String? = nil, changedAt: Timestamp, isBack: Bool = false
+        environment: WidgetEnvironment, configuration: String? = nil, misfits: Int = 0,
+        changedAt: Timestamp, isBack: Bool = false
     ) {
         self.appID = appID
         self.id = id
@@ -31,6 +34,7 @@ package struct WidgetWrite: Sendable {
         self.device = device
         self.environment = environment
         self.configuration = configuration
+        self.misfits = misfits
         self.changedAt = changedAt
         self.isBack = isBack
     }
@@ -40,7 +44,7 @@ package struct WidgetWrite: Sendable {
         .init("family") { $0.family }, .init("timeline_id") { $0.timelineID }, .init("user_id") { $0.user },
         .init("device_id") { $0.device }, .init("locale") { $0.environment.locale },
         .init("time_zone") { $0.environment.timeZone }, .init("configuration") { $0.configuration },
-        .init("changed_at") { $0.changedAt },
+        .init("misfits") { Int32($0.misfits) }, .init("changed_at") { $0.changedAt },
         .init("is_back") { $0.isBack },
     ])
 }
@@ -48,8 +52,8 @@ package struct WidgetWrite: Sendable {
 private let insertWidgetsSQL = """
     WITH input AS MATERIALIZED (SELECT * FROM \(WidgetWrite.input.rows("i"))), written AS (
         INSERT INTO widget (app_id, id, kind_id, family, timeline_id, user_id, device_id, locale, time_zone,
-                            configuration, placed_at, changed_at)
-        SELECT app_id, id, kind_id, family, timeline_id, user_id, device_id, locale, time_zone, configuration,
+                            configuration, misfits, placed_at, changed_at)
+        SELECT app_id, id, kind_id, family, timeline_id, user_id, device_id, locale, time_zone, configuration, misfits,
                changed_at, changed_at
         FROM input ORDER BY app_id, id
         ON CONFLICT (app_id, id) DO NOTHING
@@ -66,7 +70,7 @@ private let updateWidgetsSQL = """
     UPDATE widget w
     SET kind_id = i.kind_id, family = i.family, timeline_id = i.timeline_id, user_id = i.user_id,
         device_id = i.device_id, locale = i.locale, time_zone = i.time_zone, configuration = i.configuration,
-        changed_at = i.changed_at,
+        misfits = i.misfits, changed_at = i.changed_at,
         placed_at = CASE WHEN i.timeline_id IS NOT NULL AND (i.is_back OR w.timeline_id IS NULL) THEN i.changed_at
                          ELSE w.placed_at END
     FROM input i WHERE w.app_id = i.app_id AND w.id = i.id

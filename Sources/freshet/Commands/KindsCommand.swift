@@ -10,7 +10,7 @@ struct KindsCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "kinds",
         abstract: "Registers apps and their kinds of widgets from a manifest, shows them, and retires them.",
-        subcommands: [Apply.self, Diff.self, List.self, Show.self, Stats.self, Delete.self])
+        subcommands: [Apply.self, Diff.self, List.self, Show.self, Stats.self, Delete.self, ImportIntents.self])
 
     struct Apply: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
@@ -23,7 +23,7 @@ struct KindsCommand: AsyncParsableCommand {
                 A new app without a signing secret gets a random one. A changed secret leaves the old one valid for 24 \
                 hours; `freshet apps rotate-secret` has other times.
 
-                If sharing or variesBy changes, the kind's widgets are then moved to new timelines at the pace of a \
+                If sharing, variesBy or the parameters of the intent change, the kind's widgets are then moved to new timelines at the pace of a \
                 reload of everyone; `freshet kinds show` shows the progress.
 
                 Examples:
@@ -107,6 +107,9 @@ struct KindsCommand: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Shows one kind as it is registered, as JSON.",
             discussion: """
+                widgetsWithMisfits is the number of widgets with values that a changed intent does not allow any more: \
+                defaults take their place. `freshet widgets show` names them.
+
                 Example:
                   freshet kinds show com.example.bank RecentPurchases
                 """)
@@ -124,7 +127,8 @@ struct KindsCommand: AsyncParsableCommand {
             let move = try await KindsCommand.moves(in: store)[found.id]
             let count = Statements.countTimelines(kindID: found.id, limit: WidgetStore.timelineCountLimit)
             let left = found.isRetired ? try await store.query(count).first : nil
-            Terminal.print(found.json(move: move, timelinesLeft: left))
+            let misfits = try await store.query(.countMisfits(kindID: found.id)).first
+            Terminal.print(found.json(move: move, timelinesLeft: left, widgetsWithMisfits: misfits))
         }
     }
 

@@ -69,6 +69,35 @@ struct ManifestProblemTests {
                 "kinds.yaml:10:16: kinds[1].provider.url: expected an http or https URL, found \"ftp://example.com\"",
             ]),
         Case(
+            name: "an intent, with all its errors",
+            text: """
+                app: com.example.bank
+                provider: {url: "http://one.example.com"}
+                kinds:
+                  - name: A
+                    placeholder: {}
+                    intent:
+                      title: Recent Purchases
+                      parameters:
+                        - {name: card, type: kustom}
+                        - name: category
+                          type: enumeration
+                          cases: [{name: all}, {name: groceries}]
+                          default: grocerys
+                        - name: shop
+                          type: string
+                          parent: {name: categorie, hasExactly: groceries}
+                """,
+            problems: [
+                "kinds.yaml:9:18: kinds[0].intent.parameters[0].type: expected string or boolean or integer or decimal "
+                    + "or person or location or date or url or enumeration or custom, found \"kustom\"; "
+                    + "did you mean \"custom\"?",
+                "kinds.yaml:13:11: kinds[0].intent.parameters[1].default: expected one of all, groceries, found "
+                    + "\"grocerys\"; did you mean \"groceries\"?",
+                "kinds.yaml:16:20: kinds[0].intent.parameters[2].parent.name: expected a parameter, found "
+                    + "\"categorie\"; did you mean \"category\"?",
+            ]),
+        Case(
             name: "an app twice",
             text: """
                 app: com.example.bank

@@ -112,9 +112,7 @@ extension TestStore {
             guard let app = directory.apps[placement.app], let kind = directory.kind(placement.kind, of: app) else {
                 throw PostgresError(.misuse, "no kind \(placement.kind) of \(placement.app)")
             }
-            let identity = kind.identity(
-                family: placement.family, configuration: placement.configuration, environment: placement.environment,
-                user: placement.user)
+            let identity = kind.definition.identity(of: placement)
             ids.append(identity.id)
             kinds.append(kind)
             timelines[identity.id] = TimelinePlacement(
@@ -125,10 +123,12 @@ extension TestStore {
         try await pool.withTransaction { connection in
             let placed = try await connection.place(placing)
             let writes = all.map { placement, kind, id in
-                WidgetWrite(
+                let resolved = kind.definition.resolve(placement)
+                return WidgetWrite(
                     appID: kind.appID, id: placement.widget, kindID: kind.id, family: placement.family,
                     timelineID: placed.rows[id], user: placement.user, device: placement.device,
-                    environment: placement.environment, changedAt: time)
+                    environment: placement.environment, configuration: resolved.configuration,
+                    misfits: resolved.misfits, changedAt: time)
             }
             _ = try await connection.query(.insertWidgets(writes))
             var marks = MarkInput()

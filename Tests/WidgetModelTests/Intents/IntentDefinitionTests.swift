@@ -100,6 +100,33 @@ struct IntentDefinitionTests {
         }
     }
 
+    @Test(
+        "Members of a parameter fit its type and control",
+        arguments: [
+            (#""type": "boolean", "capitalization": "words""#, "capitalization", "type string, not boolean"),
+            (#""type": "string", "minimum": 1"#, "minimum", "integer or decimal, not string"),
+            (#""type": "integer", "minimum": 2, "maximum": 1"#, "minimum", "greater than the maximum"),
+            (#""type": "integer", "step": 0"#, "step", "greater than 0"),
+            (#""type": "integer", "control": "slider""#, "control", "a field or a stepper"),
+            (#""type": "decimal", "control": "stepper""#, "control", "a field or a slider"),
+            (#""type": "decimal", "control": "slider", "minimum": 0"#, "control", "a minimum and a maximum"),
+            (#""type": "enumeration""#, "cases", "has cases, or dynamicOptions"),
+            (#""type": "enumeration", "cases": [{"name": "a"}, {"name": "a"}]"#, "cases/1/name", "already defined"),
+            (#""type": "string", "size": {"systemSmal": 1}"#, "size/systemSmal", "did you mean \"systemSmall\"?"),
+            (#""type": "boolean", "default": 1"#, "default", "expected a boolean, found a number"),
+        ])
+    func members(parameter: String, pointer: String, message: String) throws {
+        guard
+            case .failure(let errors) = try Self.kind(
+                intent: #"{"title": "T", "parameters": [{"name": "p", \#(parameter)}]}"#)
+        else {
+            Issue.record("accepted")
+            return
+        }
+        #expect(errors.errors.map(\.pointer) == ["/intent/parameters/0/\(pointer)"])
+        #expect(errors.errors.first?.message.contains(message) == true, "\(errors.errors)")
+    }
+
     @Test("References between parameters are checked")
     func references() throws {
         guard

@@ -1,0 +1,107 @@
+import TestSupport
+import Testing
+import WidgetModel
+
+@testable import FreshetService
+
+/// `widget-rules.md` D: intent definitions, as Xcode writes them.
+@Suite("Import of Xcode's intent definitions", .timeLimit(.patience))
+struct XcodeIntentsTests {
+    private static func read() throws -> XcodeIntents {
+        try XcodeIntents(Array(XcodeFixture.intents.utf8), strings: ["de": Array(XcodeFixture.german.utf8)])
+    }
+
+    private static func intent() throws -> IntentDefinition {
+        let intents = try read().intents
+        #expect(intents.map(\.name) == ["ViewRecentPurchases"])
+        return try #require(intents.first).definition
+    }
+
+    @Test("Flags, category and texts of the intent")
+    func intent() throws {
+        let intent = try Self.intent()
+        #expect(intent.title == "Recent Purchases" && intent.description == "Purchases of a card")
+        #expect(intent.category == .view && intent.isEligibleForWidgets && !intent.isEligibleForSuggestions)
+        #expect(intent.supportedCombinations == [["card"], ["card", "category"]])
+    }
+
+    @Test("Parameters are in the order of the form, with their types and controls")
+    func parameters() throws {
+        let intent = try Self.intent()
+        #expect(
+            intent.parameters.map(\.name) == [
+                "card", "category", "mirrorCalendarApp", "calendars", "shop", "note", "count", "alpha", "symbols",
+                "payee", "place", "since", "page",
+            ])
+        let types: [String: IntentParameter.ValueType] = [
+            "card": .custom(typeName: "Card"), "mirrorCalendarApp": .boolean,
+            "calendars": .custom(typeName: "Calendar"), "shop": .string(.words), "note": .string(.allCharacters),
+            "count": .integer(.init(minimum: 1, maximum: 10), .stepper),
+            "alpha": .decimal(.init(minimum: 0, maximum: 0.5), .slider), "payee": .person, "place": .location,
+            "since": .date, "page": .url,
+            "category": .enumeration([
+                .init(name: "all", displayName: "All"), .init(name: "groceries", displayName: "Groceries"),
+            ]),
+        ]
+        for (name, type) in types { #expect(intent.parameter(name)?.type == type, "\(name)") }
+    }
+
+    @Test("Defaults, options and numbers of values")
+    func values() throws {
+        let intent = try Self.intent()
+        #expect(intent.parameter("category")?.defaultValue == "all")
+        #expect(intent.parameter("mirrorCalendarApp")?.defaultValue == .bool(true))
+        #expect(intent.parameter("count")?.defaultValue == .number(JSONNumber(1)))
+        #expect(intent.parameter("card")?.hasDynamicOptions == true)
+        #expect(intent.parameter("card")?.hasDynamicDefault == true)
+        #expect(intent.parameter("symbols")?.searchPrompt != nil && intent.parameter("card")?.searchPrompt == nil)
+        #expect(intent.parameter("calendars")?.count == .any)
+        #expect(intent.parameter("symbols")?.count == .fixed([.systemSmall: 3, .systemMedium: 6]))
+    }
+
+    @Test("A parent has exactly a value: true or false, or a case")
+    func parents() throws {
+        let intent = try Self.intent()
+        #expect(intent.parameter("calendars")?.parent == .init(name: "mirrorCalendarApp", value: .bool(false)))
+        #expect(intent.parameter("shop")?.parent == .init(name: "category", value: "groceries"))
+        #expect(intent.parameter("note")?.parent == nil)
+    }
+
+    @Test("Translations of strings files, also of cases")
+    func translations() throws {
+        let texts = try Self.intent().localizations
+        #expect(texts.text("Recent Purchases", in: "de-AT") == "Letzte Einkäufe")
+        #expect(texts.text("Card", in: "de") == "Karte" && texts.text("All", in: "de") == "Alle")
+        #expect(texts.text("Note", in: "de") == "Note")
+    }
+
+    @Test("Parts without an equivalent are listed with their places")
+    func notices() throws {
+        #expect(
+            try Self.read().notices == [
+                "ViewRecentPurchases.note: the condition HasAnyValue on card has no equivalent",
+                "ViewRecentPurchases.place: locations of type City only have no equivalent",
+                "ViewRecentPurchases.receipt: type File has no equivalent",
+                "SendMessage: a system intent has no parameters of its own",
+            ])
+    }
+
+    @Test("The printed part, in a manifest, is the same intent")
+    func manifest() throws {
+        let yaml = try YAMLText.write(Self.read().json)
+        let text = """
+            app: com.example.bank
+            provider: {url: "http://one.example.com"}
+            \(yaml.replacing("- name: ViewRecentPurchases", with: "- name: ViewRecentPurchases\n  placeholder: {}"))
+            """
+        let manifest = try Manifest.read(text: text, file: "kinds.yaml", environment: nil)
+        #expect(manifest.apps.first?.definition.kinds.first?.intent == (try Self.intent()))
+    }
+
+    @Test(
+        "A file that is no intent definition is refused",
+        arguments: ["", "{}", "<plist version=\"1.0\"><dict/></plist>", "INIntents = "])
+    func unreadable(text: String) {
+        #expect(throws: XcodeIntents.Unreadable.self) { try XcodeIntents(Array(text.utf8)) }
+    }
+}
