@@ -103,6 +103,7 @@ let package = Package(
                 .product(name: "NIOHTTPTypes", package: "swift-nio-extras"),
                 .product(name: "NIOHTTPTypesHTTP1", package: "swift-nio-extras"),
             ],
+            resources: [.embedInCode("Form/form.css"), .embedInCode("Form/form.js")],
             swiftSettings: strict),
         .target(
             name: "FreshetClient",
@@ -204,6 +205,7 @@ let package = Package(
                 logging, hummingbird, crypto,
                 .product(name: "HummingbirdTesting", package: "hummingbird"),
             ],
+            exclude: ["Form/browser.py"],
             swiftSettings: strict),
         .testTarget(
             name: "FreshetClientTests",

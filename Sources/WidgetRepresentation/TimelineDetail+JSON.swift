@@ -6,17 +6,28 @@ extension TimelineDetail {
     ///
     /// - Parameter time: time of the current entry; that of the reading if nil.
     package func encoded(at time: Timestamp? = nil) -> [UInt8] {
+        let entry = currentEntry(at: time)
         let object: JSONObject = [
             "timeline": .string(id.description), "app": .string(app), "kind": .string(kind),
             "family": .text(timeline.family?.name), "locale": .text(timeline.locale),
             "timeZone": .text(timeline.timeZone), "user": .text(timeline.user), "state": stateJSON,
-            "revision": .count(revision), "storedAt": .text(storedAt?.rfc3339), "age": .seconds(age),
+            "url": .text(url(of: entry)), "revision": .count(revision), "storedAt": .text(storedAt?.rfc3339),
+            "age": .seconds(age),
         ]
-        let entry = currentEntry(at: time)
         return JSONValue.object(object).encoded.splicing([
             ("configuration", ArraySlice(timeline.configuration.canonical.utf8)),
             ("shown", ArraySlice(shown(entry))), ("currentEntry", entry), ("content", content.map { ArraySlice($0) }),
         ])
+    }
+
+    /// Link that a tap on the widget opens: that of the shown entry, else the kind's for the configuration; nil: the app.
+    package func url(at time: Timestamp? = nil) -> String? { url(of: currentEntry(at: time)) }
+
+    private func url(of entry: ArraySlice<UInt8>?) -> String? {
+        var shown = entry
+        if case .snapshot(let snapshot, _)? = fallback { shown = ArraySlice(snapshot.utf8) }
+        return shown.flatMap(StoredEntries.url)
+            ?? widgetURL.flatMap { try? LinkTemplate($0) }?.url(for: timeline.configuration)
     }
 
     /// JSON of what a widget shows: `{"state", "entry"}`, where the state is `timeline`, `snapshot` or `placeholder`.

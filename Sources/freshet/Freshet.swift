@@ -33,7 +33,7 @@ struct Freshet: AsyncParsableCommand {
             KafkaCommand.self, TopicsCommand.self, DoctorCommand.self, ProviderCommand.self, TokensCommand.self,
             DemoCommand.self, AppsCommand.self,
             CapacityCommand.self,
-            ReloadCommand.self, PauseCommand.self, ResumeCommand.self, CancelCommand.self,
+            OptionsCommand.self, ReloadCommand.self, PauseCommand.self, ResumeCommand.self, CancelCommand.self,
         ])
 
     static func main() async {

@@ -71,7 +71,9 @@ struct BatchFoldTests {
         fold.add(.push(user: "u1", kinds: ["Purchases"], offset: 1))
         #expect(fold.urgentKinds == [SampleKind.purchases])
         fold.add(.push(user: "u1", kinds: [], offset: 2))
-        #expect(fold.urgentKinds == [SampleKind.purchases, SampleKind.dueDate, SampleKind.weather])
+        #expect(
+            fold.urgentKinds
+                == [SampleKind.purchases, SampleKind.dueDate, SampleKind.weather, SampleKind.configured])
     }
 
     @Test("Marks of all audiences, and bumps, are in the order of the log")

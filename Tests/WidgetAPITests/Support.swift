@@ -165,6 +165,7 @@ func withAPI(
     tokens given: TestTokens? = nil, keys file: TokenKeyStore? = nil, logger: Logger = quiet,
     providerProblem: @escaping @Sendable (ProviderURL) async -> String? = { _ in nil },
     askProvider: @escaping @Sendable (String, [[UInt8]]) async -> ProviderTrial = { _, _ in ProviderTrial() },
+    configurations: (any ConfigurationProvider)? = nil, isLive: Bool = false,
     _ body: @Sendable (TestAPI) async throws -> Void
 ) async throws {
     let tokens: TestTokens
@@ -175,6 +176,7 @@ func withAPI(
     var resources = APIResources(
         keys: hasKeys ? keys : nil, events: published.outlet(), changes: changes, providerProblem: providerProblem)
     resources.askProvider = askProvider
+    resources.configurations = configurations
     let service = APIService(
         configuration: configuration, store: store.store, resources: resources,
         readiness: Readiness(checks: checks), logger: logger)
@@ -183,7 +185,7 @@ func withAPI(
     let poll = service.outcomePoll
     try await withThrowingTaskGroup(of: Void.self) { group in
         group.addTask { await poll.run() }
-        try await application.test(.router) { client in
+        try await application.test(isLive ? .live : .router) { client in
             try await body(
                 TestAPI(client: client, tokens: tokens, token: token, published: published, changes: changes))
         }

@@ -65,6 +65,10 @@ struct TenancyMatrixTests {
                 "user": "u1", "device": "d1", "kind": "Purchases", "family": "systemSmall", "environment": environment,
             ], status: 202),
         "removeWidget": Rule(foreign: .accepted, status: 202),
+        "getIntent": Rule(foreign: .allowed),
+        "getOptions": Rule(foreign: .notFound, query: gallery + "&user=u1"),
+        "getKindForm": Rule(foreign: .notFound, query: gallery + "&user=u1"),
+        "getWidgetForm": Rule(foreign: .notFound),
         "configureWidget": Rule(foreign: .accepted, body: ["configuration": ["card": "x"]], status: 202),
         "viewWidget": Rule(foreign: .accepted, status: 202),
         "getTimeline": Rule(foreign: .notFound),
@@ -119,6 +123,7 @@ struct TenancyMatrixTests {
     }
 
     private static func prepare(_ store: TestStore) async throws {
+        try await store.defineIntent()
         try await store.place([.test("w1")])
         try await store.sql(
             """
@@ -132,7 +137,7 @@ struct TenancyMatrixTests {
     private static func path(_ route: APIRoute, app: String = TestKinds.app) -> String {
         route.template.replacing("{app}", with: app).replacing("{kind}", with: "Purchases")
             .replacing("{widget}", with: "w1").replacing("{device}", with: "d1").replacing("{letter}", with: "1")
-            .replacing("{event}", with: "e1")
+            .replacing("{event}", with: "e1").replacing("{parameter}", with: "category")
             .replacing("{user}", with: "u1")
     }
 

@@ -1,7 +1,9 @@
 import AsyncHTTPClient
+package import PostgresClient
 package import ReloadWorkers
 import WidgetAPI
 package import WidgetModel
+import WidgetStore
 
 /// Checks before a provider is registered that the egress rules permit it. The workers enforce them for each request.
 package struct ProviderCheck: Sendable {
@@ -82,6 +84,20 @@ package struct ProviderProbe: Sendable {
         _ = try await client.fetch(
             ProviderCall(
                 url: url, secrets: secrets, body: body.encoded, timeout: timeout, maximumResponseBytes: 1 << 20))
+    }
+
+    /// Options of a parameter, as the API asks for them.
+    ///
+    /// - Throws: `ConfigurationFailure`; errors of ``withClient(_:)``.
+    package func options(
+        _ question: OptionsQuestion, of kind: KindDefinition, app: String, pool: PostgresPool
+    ) async throws -> IntentOptions {
+        try await withClient { client in
+            try await ConfigurationClient(
+                fetcher: client, directory: DirectoryCache(pool: pool), configuration: settings.workerConfiguration,
+                logger: LogSettings.ofCommands
+            ).options(question, of: kind, app: app)
+        }
     }
 
     func trial(_ url: String, secrets: [[UInt8]]) async -> ProviderTrial {

@@ -219,22 +219,26 @@ extension BatchFold {
     ) throws(RejectedEvent.Reason) {
         let app = try app(placement.app)
         let kind = try kind(placement.kind, of: app, pointer: "/kind")
-        if let problem = kind.definition.problem(with: placement) {
+        let resolved = kind.definition.resolve(placement)
+        if let problem = kind.definition.problem(with: resolved) {
             throw RejectedEvent.Reason(
                 app: app.name, code: "invalidValue", message: "\(problem)", pointer: problem.pointer)
         }
-        try addLifecycle(placement.app, event) { time in .widget(placement.widget, .placed(placement, at: time)) }
+        try addLifecycle(placement.app, event, resolved: resolved) { time in
+            .widget(placement.widget, .placed(placement, at: time))
+        }
     }
 
     private mutating func addLifecycle(
-        _ appName: String, _ event: BatchEvent, _ operation: (Timestamp) -> LifecycleStep.Operation
+        _ appName: String, _ event: BatchEvent, resolved: ResolvedPlacement? = nil,
+        _ operation: (Timestamp) -> LifecycleStep.Operation
     ) throws(RejectedEvent.Reason) {
         let app = try app(appName)
         guard let time = event.time else { throw .missingTime(app: appName) }
         lifecycle.append(
             LifecycleStep(
                 record: event.record, position: event.position, app: app, operation: operation(time),
-                handling: event.handling))
+                resolved: resolved, handling: event.handling))
     }
 
     private mutating func addView(

@@ -16,6 +16,8 @@ struct LifecycleStep: Sendable {
     let position: EventPosition
     let app: RegisteredApp
     let operation: Operation
+    /// The placement of an event, when it has one.
+    var resolved: ResolvedPlacement?
     var handling = EventHandling()
 }
 
@@ -30,6 +32,8 @@ struct LifecycleFold {
     struct State {
         var record: WidgetRecord?
         let stored: StoredWidget?
+        /// Latest placement of an event; it is the record's unless something has changed it since.
+        var resolved: ResolvedPlacement?
         var isWritten = false
         /// Position of the latest event with an effect, and its reason.
         var cause: EventPosition?
@@ -213,6 +217,7 @@ struct LifecycleFold {
         if let record = outcome.record {
             move(key, from: state.record, to: record)
             state.record = record
+            state.resolved = step.resolved ?? state.resolved
             state.isWritten = true
             state.cause = step.position
             state.reason = change.reason
@@ -287,7 +292,9 @@ extension LifecycleFold {
                 throw .directoryIsBehind
             }
             var id: TimelineID?
-            let resolved = record.removed ? nil : kind.definition.resolve(record.placement)
+            let placement = record.placement
+            let known = state.resolved.flatMap { $0.placement == placement ? $0 : nil }
+            let resolved = record.removed ? nil : known ?? kind.definition.resolve(placement)
             if let identity = resolved?.identity {
                 let shown = identity.id
                 id = shown
@@ -321,7 +328,7 @@ extension LifecycleFold {
                     appID: key.appID, id: record.widget, kindID: kind.id, family: record.family,
                     timelineID: isKept ? old?.row : nil, user: record.user, device: record.device,
                     environment: record.environment, configuration: resolved?.configuration,
-                    misfits: resolved?.misfits ?? 0,
+                    misfits: resolved?.problems.count ?? 0,
                     changedAt: record.changedAt, isBack: state.isBack),
                 timeline: isKept ? nil : id)
             if state.stored == nil {

@@ -56,7 +56,9 @@ extension FetchBatch {
 
     fileprivate var requested: [RequestedTimeline] {
         items.map {
-            RequestedTimeline($0.timeline.id, volatileFields: VolatileFields($0.kind.definition.volatilePointers))
+            RequestedTimeline(
+                $0.timeline.id, volatileFields: VolatileFields($0.kind.definition.volatilePointers),
+                family: $0.timeline.family)
         }
     }
 }

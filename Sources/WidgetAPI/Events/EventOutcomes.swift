@@ -167,16 +167,11 @@ extension APICall {
         }
     }
 
+    /// Path of the app.
+    var base: String { "/v1/apps/\(Text.percentEncoded(app))" }
+
     fileprivate func location(of event: EventOutlet.Outgoing) -> String {
-        func escaped(_ text: String) -> String {
-            text.utf8.map { byte in
-                switch byte {
-                case 0x30...0x39, 0x41...0x5A, 0x61...0x7A, 0x2D, 0x2E, 0x5F, 0x7E: String(UnicodeScalar(byte))
-                default: (byte < 16 ? "%0" : "%") + String(byte, radix: 16, uppercase: true)
-                }
-            }.joined()
-        }
-        let source = event.source == EventOutlet.source ? "" : "?source=\(escaped(event.source))"
-        return "/v1/apps/\(escaped(app))/events/\(escaped(event.id))\(source)"
+        let source = event.source == EventOutlet.source ? "" : "?source=\(Text.percentEncoded(event.source))"
+        return "\(base)/events/\(Text.percentEncoded(event.id))\(source)"
     }
 }

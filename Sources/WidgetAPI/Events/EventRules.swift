@@ -23,7 +23,7 @@ struct EventRules: Sendable {
                 throw Problem.forbidden("a token of one user places widgets of this user only")
             }
             let kind = try await kind(placement.kind, of: call.app)
-            if let problem = kind.definition.problem(with: placement) {
+            if let problem = kind.definition.problem(with: kind.definition.resolve(placement)) {
                 throw Problem.unprocessable(problem.pointer, problem.message)
             }
         case .push(let request), .appChange(let request): try await check(request, call, pointer)

@@ -113,25 +113,10 @@ struct KindRoutes: Sendable {
 
     // MARK: Gallery
 
-    /// Family and environment of the query.
-    private func place(_ call: APICall) throws(Problem) -> (family: WidgetFamily, environment: WidgetEnvironment) {
-        guard let familyName = call.text("family") else { throw .parameter("family", "is missing") }
-        guard let family = WidgetFamily(name: familyName) else {
-            throw .parameter("family", "expected one of \(WidgetFamily.allCases.map(\.name).joined(separator: ", "))")
-        }
-        do throws(ModelError) {
-            return (
-                family,
-                try WidgetEnvironment(locale: call.text("locale") ?? "en", timeZone: call.text("timeZone") ?? "UTC")
-            )
-        } catch {
-            throw .unprocessable([Problem.Item(detail: error.message, parameter: String(error.pointer.dropFirst()))])
-        }
-    }
-
     private func placeholder(_ call: APICall) async throws -> Response {
         let name = try call.path("kind")
-        let (family, environment) = try place(call)
+        let family = try call.family()
+        let environment = try WidgetEnvironment(call)
         return try await placeholder(call, name, family, environment)
     }
 
@@ -148,17 +133,10 @@ struct KindRoutes: Sendable {
     /// content.
     private func snapshot(_ call: APICall) async throws -> Response {
         let name = try call.path("kind")
-        let (family, environment) = try place(call)
-        let user = try call.identifier("user") ?? call.user
-        if let own = call.user, let user, !Text.equal(own, user) { throw Problem.notFound }
-        var configuration = WidgetConfiguration.empty
-        if let text = call.text("configuration") {
-            do throws(ModelError) {
-                configuration = try WidgetConfiguration(json: Array(text.utf8))
-            } catch {
-                throw Problem.parameter("configuration", "\(error)")
-            }
-        }
+        let family = try call.family()
+        let environment = try WidgetEnvironment(call)
+        let user = try call.widgetUser()
+        let configuration = try call.configuration() ?? .empty
         let kind = try await kind(call)
         if user != nil || kind.definition.sharing == .shared {
             let placement = WidgetPlacement(

@@ -17,9 +17,6 @@ struct WidgetRoutes: Sendable {
             APIRoute("getWidget", .get, "widgets/{widget}", .own(.widgetsRead), handle: get),
             APIRoute("placeWidget", .put, "widgets/{widget}", .own(.widgetsWrite), query: ["wait"], handle: place),
             APIRoute("removeWidget", .delete, "widgets/{widget}", .own(.widgetsWrite), query: ["wait"], handle: remove),
-            APIRoute(
-                "configureWidget", .put, "widgets/{widget}/configuration", .own(.widgetsWrite), query: ["wait"],
-                handle: configure),
             APIRoute("viewWidget", .post, "widgets/{widget}/views", .own(.widgetsWrite), query: ["wait"], handle: view),
         ]
     }
@@ -61,14 +58,6 @@ struct WidgetRoutes: Sendable {
         var rules = EventRules(directory: parts.directory)
         try await rules.check(event, call)
         return try await parts.publish(event, for: call)
-    }
-
-    private func configure(_ call: APICall) async throws -> Response {
-        let id = try call.path("widget")
-        var body = EventBody(try await call.body(), members: ["app", "widget", "configuration"])
-        body.bind("app", to: call.app)
-        body.bind("widget", to: id)
-        return try await parts.publish(try body.event(of: .widgetConfigured), for: call)
     }
 
     private func remove(_ call: APICall) async throws -> Response {

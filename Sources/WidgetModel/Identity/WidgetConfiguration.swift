@@ -38,6 +38,11 @@ package struct WidgetConfiguration: Hashable, Sendable, CustomStringConvertible 
         self.init(checked: canonical)
     }
 
+    /// - Parameter values: have been checked, each by its parameter.
+    init(checked values: JSONObject) {
+        self.init(checked: JSONValue.object(values).canonical)
+    }
+
     /// Reads the configuration that comes next; errors point into the reader's document.
     package init(from reader: inout JSONReader) throws(JSONError) {
         try reader.expect(.object)

@@ -13,10 +13,9 @@ extension IntentDefinition {
         var problems: [ModelError] = []
         var values = JSONObject()
         for parameter in parameters {
-            let pointer = "/" + JSONPointer.escape(parameter.name)
             var value: JSONValue?
             if let given = given[parameter.name], given != .null {
-                value = parameter.read(given, family: family, at: pointer, &problems)
+                value = parameter.read(given, family: family, at: "/" + JSONPointer.escape(parameter.name), &problems)
             }
             values[parameter.name] = value ?? parameter.canonicalDefault(for: family)
         }
@@ -29,7 +28,7 @@ extension IntentDefinition {
                     pointer: "/" + JSONPointer.escape(key)))
         }
         let shown = JSONObject(values.members.filter { isShown($0.key, values) })
-        let effective = (try? WidgetConfiguration(.object(shown))) ?? .empty
+        let effective = WidgetConfiguration(checked: shown)
         return Resolution(effective: effective, problems: problems)
     }
 
@@ -170,17 +169,18 @@ extension IntentParameter {
 
     /// Whether a text is an absolute URL: a scheme, a colon, and characters that a URL may have.
     fileprivate static func isURL(_ text: String) -> Bool {
-        guard let colon = text.utf8.firstIndex(of: UInt8(ascii: ":")), text.utf8.count <= maximumURLBytes else {
-            return false
-        }
+        text.utf8.count <= maximumURLBytes && hasScheme(text) && text.utf8.drop { $0 != UInt8(ascii: ":") }.count > 1
+            && text.utf8.allSatisfy { $0 > 0x20 && $0 != 0x7F && !"\"<>\\^`{|}".utf8.contains($0) }
+    }
+
+    /// Whether a text starts with a URL's scheme and its colon.
+    static func hasScheme(_ text: String) -> Bool {
+        guard let colon = text.utf8.firstIndex(of: UInt8(ascii: ":")) else { return false }
         let scheme = text.utf8[..<colon]
-        let isScheme =
-            scheme.first.map { (97...122).contains($0 | 0x20) } == true
+        return scheme.first.map { (97...122).contains($0 | 0x20) } == true
             && scheme.allSatisfy {
                 (97...122).contains($0 | 0x20) || (48...57).contains($0) || "+-.".utf8.contains($0)
             }
-        return isScheme && text.utf8.index(after: colon) < text.utf8.endIndex
-            && text.utf8.allSatisfy { $0 > 0x20 && $0 != 0x7F && !"\"<>\\^`{|}".utf8.contains($0) }
     }
 
     fileprivate static func outside(_ range: NumberRange, _ number: JSONNumber, _ what: String) -> ModelError {

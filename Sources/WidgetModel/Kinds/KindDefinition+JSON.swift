@@ -41,6 +41,7 @@ extension KindDefinition {
             object["reloadTolerance"] = DurationText.json(reloadTolerance)
         }
         if !hasSnapshots { object["snapshots"] = .bool(false) }
+        if let widgetURL { object["widgetURL"] = .string(widgetURL) }
         if let intent { object["intent"] = intent.json() }
         return .object(object)
     }
@@ -100,6 +101,7 @@ extension KindDefinition {
         let intent = members.object("intent") {
             IntentDefinition.read(&$0, families: families ?? WidgetFamily.allCases)
         }
+        let widgetURL = readWidgetURL(&members, intent)
         if case .stored = form {} else { members.refuseUnknown() }
 
         guard members.errors.isEmpty, let name, let providerURL, let placeholder else { return nil }
@@ -113,7 +115,26 @@ extension KindDefinition {
             dailyBudget: dailyBudget, placeholder: placeholder, volatileFields: volatileFields ?? [],
             accentColor: accentColor, backgroundColor: backgroundColor,
             dormantAfter: dormantAfter ?? defaultDormantAfter,
-            reloadTolerance: reloadTolerance ?? defaultReloadTolerance, hasSnapshots: snapshots ?? true, intent: intent)
+            reloadTolerance: reloadTolerance ?? defaultReloadTolerance, hasSnapshots: snapshots ?? true,
+            widgetURL: widgetURL, intent: intent)
+    }
+
+    private static func readWidgetURL(_ members: inout MemberChecker, _ intent: IntentDefinition?) -> String? {
+        guard
+            let text = members.string(
+                "widgetURL", members.optional("widgetURL"), maximumBytes: LinkTemplate.maximumBytes)
+        else { return nil }
+        do throws(ModelError) {
+            let template = try LinkTemplate(text)
+            if let names = intent?.parameters.map(\.name),
+                let unknown = template.parameters.first(where: { name in !names.contains { Text.equal($0, name) } })
+            {
+                members.fail("widgetURL", MemberChecker.unexpected(unknown, "a parameter", names))
+            }
+        } catch {
+            members.fail("widgetURL", error.message)
+        }
+        return text
     }
 
     private static func readProviderURL(_ members: inout MemberChecker, _ form: Form) -> String? {

@@ -45,6 +45,8 @@ package struct KindDefinition: Hashable, Sendable {
     package var reloadTolerance: Duration
     /// Whether a widget that is placed where there is no timeline yet is given a snapshot before its timeline.
     package var hasSnapshots: Bool
+    /// Link that the widgets open, as a ``LinkTemplate``; an entry's `url` takes its place.
+    package var widgetURL: String?
     /// Definition of the configuration; nil: any flat object is one.
     package var intent: IntentDefinition?
 
@@ -62,7 +64,7 @@ package struct KindDefinition: Hashable, Sendable {
         dailyBudget: DailyBudget? = nil, placeholder: JSONValue, volatileFields: [String] = [],
         accentColor: String? = nil, backgroundColor: String? = nil, dormantAfter: Duration = defaultDormantAfter,
         reloadTolerance: Duration = defaultReloadTolerance, hasSnapshots: Bool = true,
-        intent: IntentDefinition? = nil
+        widgetURL: String? = nil, intent: IntentDefinition? = nil
     ) {
         self.name = name
         self.displayName = displayName ?? name
@@ -82,28 +84,37 @@ package struct KindDefinition: Hashable, Sendable {
         self.dormantAfter = dormantAfter
         self.reloadTolerance = reloadTolerance
         self.hasSnapshots = hasSnapshots
+        self.widgetURL = widgetURL
         self.intent = intent
     }
 
     /// The volatile fields as pointers; what is no pointer was refused when the manifest was read.
     package var volatilePointers: [JSONPointer] { volatileFields.compactMap { JSONPointer($0) } }
 
+    /// The values that a widget shows: the configuration with defaults for what is left out or not allowed, without hidden parameters.
+    package func effective(_ configuration: WidgetConfiguration, family: WidgetFamily) -> WidgetConfiguration {
+        intent?.resolve(configuration, family: family).effective ?? configuration
+    }
+
     /// The first thing about a placement that the definition does not allow, with its place in the event's data.
-    package func problem(with placement: WidgetPlacement) -> ModelError? {
-        guard families.contains(placement.family) else {
+    package func problem(with resolved: ResolvedPlacement) -> ModelError? {
+        let family = resolved.placement.family
+        guard families.contains(family) else {
             let supported = families.map(\.name).joined(separator: ", ")
             return ModelError(
-                message: "kind \(Text.quoted(name)) does not support \(placement.family.name); "
-                    + "expected one of \(supported)", pointer: "/family")
+                message: "kind \(Text.quoted(name)) does not support \(family.name); expected one of \(supported)",
+                pointer: "/family")
         }
-        return problem(with: placement.configuration, family: placement.family)
+        return Self.problem(resolved.problems)
     }
 
     /// The first value of a configuration that the definition does not allow, with its place in the event's data.
     package func problem(with configuration: WidgetConfiguration, family: WidgetFamily) -> ModelError? {
-        intent?.resolve(configuration, family: family).problems.first.map {
-            ModelError(message: $0.message, pointer: "/configuration\($0.pointer)")
-        }
+        Self.problem(intent?.resolve(configuration, family: family).problems ?? [])
+    }
+
+    private static func problem(_ problems: [ModelError]) -> ModelError? {
+        problems.first.map { ModelError(message: $0.message, pointer: "/configuration\($0.pointer)") }
     }
 
     /// The identity of the timeline that a widget of this kind shows.
@@ -114,20 +125,22 @@ package struct KindDefinition: Hashable, Sendable {
         let resolution = intent?.resolve(given, family: placement.family)
         let effective = resolution?.effective ?? given
         return ResolvedPlacement(
+            placement: placement,
             identity: TimelineIdentity(
                 app: placement.app, kind: name, sharing: sharing, variesBy: variesBy, family: placement.family,
                 configuration: effective, environment: placement.environment, user: placement.user),
-            configuration: effective == given ? nil : given.canonical, misfits: resolution?.problems.count ?? 0)
+            configuration: effective == given ? nil : given.canonical, problems: resolution?.problems ?? [])
     }
 }
 
 /// Timeline that a widget shows, with the parts of its configuration that the timeline's identity leaves out.
-package struct ResolvedPlacement: Hashable, Sendable {
+package struct ResolvedPlacement: Sendable {
+    package let placement: WidgetPlacement
     package let identity: TimelineIdentity
     /// Canonical configuration as the person set it; nil: that of the identity.
     package let configuration: String?
-    /// Number of values that the definition does not allow; defaults take their place.
-    package let misfits: Int
+    /// Values that the definition does not allow; defaults take their place. Pointers are into the configuration.
+    package let problems: [ModelError]
 }
 
 /// Definition of an app in a manifest.

@@ -7,10 +7,15 @@ struct CanonicalEntry {
     /// End of its content, which begins after ``start``.
     let contentEnd: Int
 
+    /// Number of its links: the one of the whole widget, and those of its parts.
+    let linkCount: Int
+
     /// Beginning of every canonical entry.
     static let start = Array("{\"content\":".utf8)
     /// Longest url of an entry, in bytes.
     private static let maximumURLBytes = 2048
+    /// Most links of an entry.
+    private static let maximumLinks = 50
 
     /// Reads the next value as an entry and appends its canonical form.
     init(from reader: inout JSONReader, into buffer: inout [UInt8]) throws(JSONError) {
@@ -21,6 +26,8 @@ struct CanonicalEntry {
         var dateText: Range<Int>?
         var relevance: Relevance?
         var url: JSONStringToken?
+        var links: [UInt8] = []
+        var linkCount = 0
         var object = try reader.beginObject()
         while let key = try reader.nextKey(&object) {
             if reader.matches(key, "date") {
@@ -37,6 +44,9 @@ struct CanonicalEntry {
             } else if reader.matches(key, "url") {
                 guard try !reader.takeNull() else { continue }
                 url = try Self.readURL(from: &reader)
+            } else if reader.matches(key, "links") {
+                links.removeAll()
+                linkCount = try reader.takeNull() ? 0 : Self.readLinks(from: &reader, into: &links)
             } else {
                 try reader.skip()
             }
@@ -44,27 +54,31 @@ struct CanonicalEntry {
         guard let date, let dateText else { throw reader.missing("date", inObjectAt: object.start) }
         guard let contentEnd else { throw reader.missing("content", inObjectAt: object.start) }
         Self.appendRest(
-            date: date, dateText: dateText, relevance: relevance, url: url, reader: &reader, to: &buffer)
+            date: date, dateText: dateText, links: linkCount > 0 ? links : [], relevance: relevance, url: url,
+            reader: &reader, to: &buffer)
         self.date = date
         self.range = start..<buffer.count
         self.contentEnd = contentEnd
+        self.linkCount = linkCount + (url == nil ? 0 : 1)
     }
 
-    private init(date: Timestamp, range: Range<Int>, contentEnd: Int) {
+    private init(date: Timestamp, range: Range<Int>, contentEnd: Int, linkCount: Int) {
         self.date = date
         self.range = range
         self.contentEnd = contentEnd
+        self.linkCount = linkCount
     }
 
     /// The entry with its bytes at another place of a buffer.
     func moved(to start: Int) -> CanonicalEntry {
         CanonicalEntry(
-            date: date, range: start..<(start + range.count), contentEnd: contentEnd - range.lowerBound + start)
+            date: date, range: start..<(start + range.count), contentEnd: contentEnd - range.lowerBound + start,
+            linkCount: linkCount)
     }
 
     /// Appends what follows the content in the canonical order of members.
     private static func appendRest(
-        date: Timestamp, dateText: Range<Int>, relevance: Relevance?, url: JSONStringToken?,
+        date: Timestamp, dateText: Range<Int>, links: [UInt8], relevance: Relevance?, url: JSONStringToken?,
         reader: inout JSONReader, to buffer: inout [UInt8]
     ) {
         buffer.append(contentsOf: ",\"date\":\"".utf8)
@@ -74,6 +88,10 @@ struct CanonicalEntry {
             date.appendRFC3339(to: &buffer)
         }
         buffer.append(UInt8(ascii: "\""))
+        if !links.isEmpty {
+            buffer.append(contentsOf: ",\"links\":".utf8)
+            buffer.append(contentsOf: links)
+        }
         if let relevance {
             buffer.append(contentsOf: ",\"relevance\":{".utf8)
             if let duration = relevance.duration {
@@ -122,6 +140,25 @@ struct CanonicalEntry {
             }
             self.score = try reader.require(score, "score", of: object)
         }
+    }
+
+    /// Reads links by name, appends them in canonical form, and returns their number.
+    private static func readLinks(from reader: inout JSONReader, into buffer: inout [UInt8]) throws(JSONError) -> Int {
+        try reader.expect(.object)
+        let start = reader.checkpoint
+        let offset = reader.position
+        var count = 0
+        var object = try reader.beginObject()
+        while try reader.nextKey(&object) != nil {
+            _ = try readURL(from: &reader)
+            count += 1
+        }
+        guard count <= maximumLinks else {
+            throw reader.failure(.invalidValue, "more than \(maximumLinks) links", at: offset)
+        }
+        reader.rewind(to: start)
+        try reader.canonicalize(into: &buffer)
+        return count
     }
 
     private static func readURL(from reader: inout JSONReader) throws(JSONError) -> JSONStringToken {

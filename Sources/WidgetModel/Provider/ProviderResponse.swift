@@ -15,10 +15,13 @@ package struct RequestedTimeline: Sendable {
     package let id: TimelineID
     /// The fields of its kind.
     package let volatileFields: VolatileFields
+    /// Nil: not known, or widgets of several families show it.
+    package let family: WidgetFamily?
 
-    package init(_ id: TimelineID, volatileFields: VolatileFields = .none) {
+    package init(_ id: TimelineID, volatileFields: VolatileFields = .none, family: WidgetFamily? = nil) {
         self.id = id
         self.volatileFields = volatileFields
+        self.family = family
     }
 }
 

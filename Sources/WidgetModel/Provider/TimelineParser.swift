@@ -41,7 +41,8 @@ struct TimelineParser: ElementParser {
     ) throws(JSONError) -> ParsedTimeline {
         guard let policy else { throw reader.missing("policy", inObjectAt: offset) }
         let volatileFields = place.map { requested[$0].volatileFields } ?? .none
-        return try timeline(policy, volatileFields, reader: &reader, offset: offset)
+        return try timeline(
+            policy, volatileFields, family: place.flatMap { requested[$0].family }, reader: &reader, offset: offset)
     }
 
     // MARK: Entries
@@ -86,7 +87,8 @@ struct TimelineParser: ElementParser {
 
     /// The timeline that was read; the parser gives up the content.
     private mutating func timeline(
-        _ policy: ReloadPolicy, _ volatileFields: VolatileFields, reader: inout JSONReader, offset: Int
+        _ policy: ReloadPolicy, _ volatileFields: VolatileFields, family: WidgetFamily?, reader: inout JSONReader,
+        offset: Int
     ) throws(JSONError) -> ParsedTimeline {
         sortEntries()
         let hash =
@@ -99,11 +101,13 @@ struct TimelineParser: ElementParser {
             throw reader.failure(.invalidValue, "more than \(limits.maximumContentBytes) bytes", at: offset)
         }
         capacity = content.count + content.count / 8
+        var lints = TimelineLints(policy: policy, dates: entries.lazy.map(\.date))
+        if family == .systemSmall, entries.contains(where: { $0.linkCount > 1 }) { lints.insert(.severalLinks) }
         var finished: [UInt8] = []
         swap(&finished, &content)
         return ParsedTimeline(
             policy: policy, firstEntryDate: entries[0].date, lastEntryDate: entries[entries.count - 1].date,
-            entryCount: entries.count, lints: TimelineLints(policy: policy, dates: entries.lazy.map(\.date)),
+            entryCount: entries.count, lints: lints,
             content: finished, hash: hash)
     }
 

@@ -23,6 +23,7 @@ package struct KindCounters: Hashable, Sendable {
     package var shortGaps = 0
     package var singleEntriesAtEnd = 0
     package var roundHours = 0
+    package var severalLinks = 0
 
     package init() {}
 
@@ -34,7 +35,7 @@ package struct KindCounters: Hashable, Sendable {
         ("failed", \.failed), ("deferred", \.deferred), ("slept", \.slept), ("released", \.released),
         ("bytesStored", \.bytesStored), ("bytesSpared", \.bytesSpared), ("messagesPublished", \.messagesPublished),
         ("messagesSpared", \.messagesSpared), ("shortGaps", \.shortGaps), ("singleEntriesAtEnd", \.singleEntriesAtEnd),
-        ("roundHours", \.roundHours),
+        ("roundHours", \.roundHours), ("severalLinks", \.severalLinks),
     ]
 
     package var isZero: Bool { self == KindCounters() }
@@ -70,5 +71,6 @@ package struct KindCounters: Hashable, Sendable {
         if lints.contains(.shortGap) { shortGaps += 1 }
         if lints.contains(.singleEntryAtEnd) { singleEntriesAtEnd += 1 }
         if lints.contains(.roundHour) { roundHours += 1 }
+        if lints.contains(.severalLinks) { severalLinks += 1 }
     }
 }

@@ -13,9 +13,13 @@ package struct TimelineLints: OptionSet, Hashable, Sendable {
     /// `after` a full hour, as everyone else's.
     package static let roundHour = TimelineLints(rawValue: 4)
 
+    /// An entry of a systemSmall widget, which opens one link only, with several.
+    package static let severalLinks = TimelineLints(rawValue: 8)
+
     /// The single lints with their names, in the order in which they are written.
     package static let named: [(name: String, lint: TimelineLints)] = [
         ("shortGap", .shortGap), ("singleEntryAtEnd", .singleEntryAtEnd), ("roundHour", .roundHour),
+        ("severalLinks", .severalLinks),
     ]
 
     package static let shortestGap: Duration = .seconds(300)

@@ -7,6 +7,20 @@ package enum StoredEntries {
         (try? place(in: json, at: time)).map { json[$0] }
     }
 
+    /// Link of an entry; nil when it has none.
+    package static func url(of entry: ArraySlice<UInt8>) -> String? {
+        func read() throws(JSONError) -> String? {
+            var reader = JSONReader(Array(entry))
+            var url: String?
+            var object = try reader.beginObject()
+            while let key = try reader.nextKey(&object) {
+                if reader.matches(key, "url") { url = try reader.string() } else { try reader.skip() }
+            }
+            return url
+        }
+        return (try? read()) ?? nil
+    }
+
     private static func place(in json: [UInt8], at time: Timestamp) throws(JSONError) -> Range<Int>? {
         var reader = JSONReader(json)
         var place: Range<Int>?

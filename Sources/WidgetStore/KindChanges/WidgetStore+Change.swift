@@ -106,7 +106,7 @@ extension WidgetStore {
             guard let old = widget.timeline, strays.contains(old.row), widget.kindID == kind.id else { continue }
             let resolved = kind.definition.resolve(widget.placement(app: kind.app, kind: kind.definition.name))
             let id = resolved.identity.id
-            guard id != old.id || resolved.misfits != widget.misfits else { continue }
+            guard id != old.id || resolved.problems.count != widget.misfits else { continue }
             if id != old.id {
                 placements[id] = TimelinePlacement(
                     id: id, kindID: kind.id, identity: resolved.identity, lane: .bulk, cause: nil, reason: .placed)
@@ -118,7 +118,8 @@ extension WidgetStore {
             WidgetWrite(
                 appID: widget.appID, id: widget.id, kindID: kind.id, family: widget.family,
                 timelineID: placed.rows[id] ?? widget.timeline?.row, user: widget.user, device: widget.device,
-                environment: widget.environment, configuration: resolved.configuration, misfits: resolved.misfits,
+                environment: widget.environment, configuration: resolved.configuration,
+                misfits: resolved.problems.count,
                 changedAt: widget.changedAt)
         }
         if !writes.isEmpty { _ = try await connection.query(.updateWidgets(writes)) }

@@ -43,6 +43,7 @@ CREATE TABLE kind_statistics (
     short_gaps bigint NOT NULL DEFAULT 0,
     single_entries_at_end bigint NOT NULL DEFAULT 0,
     round_hours bigint NOT NULL DEFAULT 0,
+    several_links bigint NOT NULL DEFAULT 0,
     PRIMARY KEY (kind_id, day)
 ) WITH (fillfactor = 50);
 

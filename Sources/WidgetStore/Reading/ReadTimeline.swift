@@ -14,6 +14,8 @@ package struct TimelineDetail: Sendable {
     package let storedAt: Timestamp?
     /// Canonical JSON of policy and entries; `nil` before the first successful fetch.
     package let content: [UInt8]?
+    /// Link of the kind's widgets, as a template over the configuration.
+    package let widgetURL: String?
     /// Content shown while there is none; nil when there is.
     package let fallback: FallbackContent?
 
@@ -43,6 +45,7 @@ package struct TimelineDetail: Sendable {
         decision = Decision(rawValue: try row.value("last_decision"))
         latestCause = try row.cause("cause_topic", "cause_partition", "cause_offset")
         storedAt = try row.optional("stored_at")
+        widgetURL = try row.optional("widget_url")
         content = try row.optional("content", as: PostgresTextBytes.self)?.bytes
         if content != nil {
             fallback = nil
@@ -67,7 +70,7 @@ private func reading(
     """
     SELECT \(ClaimedTimeline.columns()), a.name AS app, k.name AS kind, t.listed_lane, t.last_decision, t.stored_at,
            \(widget) AS widget, \(known) AS known, CASE WHEN \(known) THEN NULL ELSE t.content END AS content,
-           p.entry AS snapshot, p.stored_at AS snapshot_at, h.content AS placeholder, h.fetched_at AS placeholder_at,
+           d.definition ->> 'widgetURL' AS widget_url, p.entry AS snapshot, p.stored_at AS snapshot_at, h.content AS placeholder, h.fetched_at AS placeholder_at,
            CASE WHEN t.content IS NULL THEN (d.definition -> 'placeholder')::text END AS manifest
     FROM \(source)
     JOIN kind_definition d ON d.kind_id = k.id

@@ -8,6 +8,7 @@ private let columns: [(name: StaticString, path: KindCounters.Field)] = [
     ("bytes_stored", \.bytesStored), ("bytes_spared", \.bytesSpared), ("messages_published", \.messagesPublished),
     ("messages_spared", \.messagesSpared), ("short_gaps", \.shortGaps),
     ("single_entries_at_end", \.singleEntriesAtEnd), ("round_hours", \.roundHours),
+    ("several_links", \.severalLinks),
 ]
 
 private func list(_ expression: (StaticString) -> String) -> String {

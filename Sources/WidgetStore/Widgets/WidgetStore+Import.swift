@@ -3,16 +3,21 @@ package import WidgetModel
 
 /// A widget of an import, with the kind that its placement names.
 package struct ImportedWidget: Sendable {
-    package var placement: WidgetPlacement
-    package var kind: RegisteredKind
+    fileprivate var placement: WidgetPlacement { resolved.placement }
+    fileprivate let kind: RegisteredKind
     /// When it was placed, or last changed.
-    package var time: Timestamp
+    fileprivate let time: Timestamp
+    /// By the kind's definition; made here, so that it does not lengthen the transaction.
+    fileprivate let resolved: ResolvedPlacement
 
     package init(placement: WidgetPlacement, kind: RegisteredKind, time: Timestamp) {
-        self.placement = placement
         self.kind = kind
         self.time = time
+        resolved = kind.definition.resolve(placement)
     }
+
+    /// The first thing that the kind's definition does not allow.
+    package var problem: ModelError? { kind.definition.problem(with: resolved) }
 }
 
 /// Counts of an import.
@@ -25,6 +30,12 @@ package struct ImportCounts: Hashable, Sendable {
     package var older = 0
 
     package init() {}
+
+    package static func += (counts: inout ImportCounts, others: ImportCounts) {
+        counts.widgets += others.widgets
+        counts.timelines += others.timelines
+        counts.older += others.older
+    }
 }
 
 extension WidgetStore {
@@ -70,7 +81,13 @@ extension WidgetStore {
             _ = reading.append(.lockWidgets(scope))
             let read = reading.append(.readWidgets(scope))
             var chunk = ImportChunk(stored: try await connection.run(reading).rows(read))
-            for widget in widgets { chunk.add(widget, kind: kinds[widget.kind.id] ?? widget.kind) }
+            var isUnchanged: [Int32: Bool] = [:]
+            for widget in widgets {
+                let kind = kinds[widget.kind.id] ?? widget.kind
+                let isSame = isUnchanged[kind.id] ?? (kind.definition == widget.kind.definition)
+                isUnchanged[kind.id] = isSame
+                chunk.add(widget, kind: kind, isResolved: isSame)
+            }
             guard !chunk.placements.isEmpty else { return chunk.counts }
 
             let placed = try await connection.place(Array(chunk.placements.values))
@@ -111,12 +128,12 @@ private struct ImportChunk {
         let resolved: ResolvedPlacement
 
         func write(_ rows: [TimelineID: Int64]) -> WidgetWrite {
-            let placement = widget.placement
+            let placement = resolved.placement
             return WidgetWrite(
                 appID: widget.kind.appID, id: placement.widget, kindID: widget.kind.id, family: placement.family,
                 timelineID: rows[timeline], user: placement.user, device: placement.device,
                 environment: placement.environment, configuration: resolved.configuration,
-                misfits: resolved.misfits, changedAt: widget.time)
+                misfits: resolved.problems.count, changedAt: widget.time)
         }
     }
 
@@ -132,20 +149,19 @@ private struct ImportChunk {
         self.stored = Dictionary(stored.map { (WidgetKey($0.appID, $0.id), $0) }) { $1 }
     }
 
-    mutating func add(_ widget: ImportedWidget, kind: RegisteredKind) {
-        var widget = widget
+    /// - Parameter isResolved: whether the widget was resolved by the present definition.
+    mutating func add(_ widget: ImportedWidget, kind: RegisteredKind, isResolved: Bool) {
+        var (resolved, placement) = (widget.resolved, widget.placement)
         let old = stored[WidgetKey(kind.appID, widget.placement.widget)]
         if let old, old.changedAt > widget.time {
             counts.older += 1
             return
         }
-        if let old, old.kindID == kind.id, Text.equal(old.user, widget.placement.user),
-            let intent = kind.definition.intent
-        {
-            widget.placement.configuration = intent.completed(
-                widget.placement.configuration, from: WidgetConfiguration(storedCanonical: old.configuration))
+        if let old, old.kindID == kind.id, Text.equal(old.user, placement.user), let intent = kind.definition.intent {
+            placement.configuration = intent.completed(
+                placement.configuration, from: WidgetConfiguration(storedCanonical: old.configuration))
         }
-        let resolved = kind.definition.resolve(widget.placement)
+        if !isResolved || placement != resolved.placement { resolved = kind.definition.resolve(placement) }
         let id = resolved.identity.id
         placements[id] = TimelinePlacement(
             id: id, kindID: kind.id, identity: resolved.identity, lane: .bulk, cause: nil, reason: .placed)

@@ -10,7 +10,9 @@ struct KindsCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "kinds",
         abstract: "Registers apps and their kinds of widgets from a manifest, shows them, and retires them.",
-        subcommands: [Apply.self, Diff.self, List.self, Show.self, Stats.self, Delete.self, ImportIntents.self])
+        subcommands: [
+            Apply.self, Diff.self, List.self, Show.self, Intent.self, Stats.self, Delete.self, ImportIntents.self,
+        ])
 
     struct Apply: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
@@ -100,6 +102,30 @@ struct KindsCommand: AsyncParsableCommand {
                         "\(definition.maxBatch)", definition.providerURL,
                     ]
                 })
+        }
+    }
+
+    struct Intent: StoreCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Shows the definition of the configuration of a kind's widgets, as JSON.",
+            discussion: """
+                Example:
+                  freshet kinds intent com.example.bank RecentPurchases
+                """)
+
+        @Argument(help: "The app's bundle identifier.")
+        var app: String
+
+        @Argument(help: "The kind's name.")
+        var kind: String
+
+        @OptionGroup var output: OutputOptions
+
+        func run(_ store: WidgetStore, _ settings: Settings) async throws {
+            guard let intent = try await KindLookup.kind(kind, of: app, in: store).definition.intent else {
+                throw CommandFailure(.failure, "kind \(Text.quoted(kind)) has no intent")
+            }
+            Terminal.print(intent.json())
         }
     }
 
@@ -335,7 +361,7 @@ struct KindReport {
     private func lints(_ counters: KindCounters) -> String {
         let counts = [
             ("shortGap", counters.shortGaps), ("singleEntryAtEnd", counters.singleEntriesAtEnd),
-            ("roundHour", counters.roundHours),
+            ("roundHour", counters.roundHours), ("severalLinks", counters.severalLinks),
         ].filter { $0.1 > 0 }
         return counts.isEmpty ? "-" : counts.map { "\($0.0) \($0.1)" }.joined(separator: ", ")
     }

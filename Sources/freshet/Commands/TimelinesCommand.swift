@@ -84,6 +84,7 @@ struct TimelinesCommand: AsyncParsableCommand {
             Terminal.print("next         \(next(of: detail))")
             Terminal.print("last         \(detail.decision?.name ?? "unknown")\(cause(of: detail))")
             let revision = detail.revision.map { "\($0)" } ?? "none"
+            Terminal.print("opens        \(detail.url(at: time) ?? "the app")")
             Terminal.print("revision     \(revision), stored \(detail.storedAt?.rfc3339 ?? "never")")
             if let fallback = detail.fallback {
                 try print(fallback)

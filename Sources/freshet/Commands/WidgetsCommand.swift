@@ -9,8 +9,8 @@ import WidgetStore
 struct WidgetsCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "widgets",
-        abstract: "Lists, shows and imports placed widgets.",
-        subcommands: [List.self, Show.self, Import.self])
+        abstract: "Lists, shows, configures and imports placed widgets.",
+        subcommands: [List.self, Show.self, Configure.self, Import.self])
 
     struct List: StoreCommand {
         static let configuration = CommandConfiguration(
@@ -163,14 +163,16 @@ struct WidgetImport: Sendable {
     ///   - progress: called with the number of lines after each chunk.
     func run(_ reader: LineReader, complain: (String) -> Void, progress: (Int) -> Void) async throws -> Summary {
         var summary = Summary()
+        // A chunk is written while the next one is read.
+        var writing: Task<ImportCounts, any Error>?
+        defer { writing?.cancel() }
         summary.refused = try await reader.chunks(of: chunk, decode: lines.widget, complain: complain) { widgets in
-            let counts = try await store.importWidgets(widgets.map(\.value))
-            summary.counts.widgets += counts.widgets
-            summary.counts.timelines += counts.timelines
-            summary.counts.older += counts.older
+            if let counts = try await writing?.value { summary.counts += counts }
+            writing = Task { try await store.importWidgets(widgets.map(\.value)) }
             progress(widgets.last?.line ?? 0)
             return true
         }
+        if let counts = try await writing?.value { summary.counts += counts }
         return summary
     }
 }
@@ -197,8 +199,9 @@ struct PlacementLines: Sendable {
         } catch {
             throw LineRefused(message: "/\(error.member): \(error.message)")
         }
-        if let problem = kind.definition.problem(with: placement) { throw LineRefused(message: "\(problem)") }
-        return ImportedWidget(placement: placement, kind: kind, time: try time(line) ?? now)
+        let widget = ImportedWidget(placement: placement, kind: kind, time: try time(line) ?? now)
+        if let problem = widget.problem { throw LineRefused(message: "\(problem)") }
+        return widget
     }
 
     private func placement(_ line: [UInt8]) throws(LineRefused) -> WidgetPlacement {

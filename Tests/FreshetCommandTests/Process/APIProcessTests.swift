@@ -1,84 +1,17 @@
-import AsyncHTTPClient
 import Foundation
-import HTTPTypes
-import NIOCore
-import NIOHTTP1
 import TestSupport
 import Testing
 import WidgetModel
 
-/// Asks the HTTP API of a process.
-private struct APIProbe: Sendable {
-    let port: Int
-    let token: String
-
-    struct Answer: Sendable {
-        let status: Int
-        let document: JSONValue
-        let etag: String?
-        let stale: String?
-        let text: String
-    }
-
-    func ask(
-        _ method: HTTPMethodName, _ path: String, body: JSONValue? = nil, known: String? = nil
-    ) async throws -> Answer {
-        var request = HTTPClientRequest(url: "http://127.0.0.1:\(port)/v1/apps/\(Installation.app)/\(path)")
-        request.method = .RAW(value: method.rawValue)
-        request.headers.add(name: "Authorization", value: "Bearer \(token)")
-        if let known { request.headers.add(name: "If-None-Match", value: known) }
-        if let body {
-            request.headers.add(name: "Content-Type", value: "application/json")
-            request.body = .bytes(ByteBuffer(bytes: body.encoded))
-        }
-        let response = try await HTTPClient.shared.execute(request, timeout: TimeAmount(Patience.limit))
-        let text = String(buffer: try await response.body.collect(upTo: 1 << 20))
-        return Answer(
-            status: Int(response.status.code), document: (try? JSONValue.parse(text)) ?? .null,
-            etag: response.headers.first(name: "ETag"), stale: response.headers.first(name: "Freshet-Stale"), text: text
-        )
-    }
-
-    enum HTTPMethodName: String {
-        case get = "GET"
-        case put = "PUT"
-        case post = "POST"
-        case delete = "DELETE"
-    }
-}
-
 /// The HTTP API end to end: by the commands and processes that its users have.
 @Suite(.tags(.process), .timeLimit(.patience))
 struct APIProcessTests {
-    /// A file of keys that the command has made.
-    private func keys(_ installation: Installation, _ body: (String) async throws -> Void) async throws {
-        let folder = FileManager.default.temporaryDirectory.appendingPathComponent("freshet-keys-\(UUID().uuidString)")
-        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
-        defer { try? FileManager.default.removeItem(at: folder) }
-        let path = folder.appendingPathComponent("keys.json").path
-        let made = try await installation.freshet("tokens", "keys", "--algorithm", "ES256", "--output", path)
-        #expect(made.status == 0, "\(made.err)")
-        let attributes = try FileManager.default.attributesOfItem(atPath: path)
-        #expect(attributes[.posixPermissions] as? Int == 0o600)
-        let again = try await installation.freshet("tokens", "keys", "--output", path)
-        #expect(again.status == 1 && again.err.contains("cannot create"))
-        try await body(path)
-    }
-
-    private func token(_ installation: Installation, _ keys: String, _ arguments: String...) async throws -> String {
-        let environment = installation.environment
-        let issued = try await FreshetProcess.run(
-            ["tokens", "issue", "--keys", keys, "--app", Installation.app] + arguments, environment: environment)
-        #expect(issued.status == 0, "\(issued.err)")
-        return issued.out.trimmingCharacters(in: .whitespacesAndNewlines)
-    }
-
     @Test("what was placed a moment ago is removed, and each write tells what became of it")
     func atOnce() async throws {
         try await withInstallation { installation in
-            try await keys(installation) { keys in
-                let token = try await token(
-                    installation, keys, "--scope", "widgets:read", "--scope", "widgets:write", "--scope", "operate")
+            try await installation.withKeys { keys in
+                let token = try await installation.token(
+                    keys, "--scope", "widgets:read", "--scope", "widgets:write", "--scope", "operate")
                 let api = try await installation.run("--role", "api", "--set", "api.keys=\(keys)")
                 let ingest = try await installation.run("--role", "ingest")
                 let port = try #require(api.ready["apiPort"]?.numberValue?.int64)
@@ -121,11 +54,10 @@ struct APIProcessTests {
     @Test("a token of the command; place, read, wait for the reload that was asked for, and be told of it")
     func journey() async throws {
         try await withInstallation { installation in
-            try await keys(
-                installation,
+            try await installation.withKeys(
                 { keys in
-                    let token = try await token(
-                        installation, keys, "--scope", "widgets:read", "--scope", "widgets:write", "--scope", "reload",
+                    let token = try await installation.token(
+                        keys, "--scope", "widgets:read", "--scope", "widgets:write", "--scope", "reload",
                         "--scope", "operate")
                     let shown = try await FreshetProcess.run(["tokens", "show", "--keys", keys], input: token + "\n")
                     #expect(shown.status == 0 && shown.out.contains("com.example.bank"))
@@ -174,8 +106,8 @@ struct APIProcessTests {
                     #expect(explained.status == 200)
                     let device = APIProbe(
                         port: Int(port),
-                        token: try await self.token(
-                            installation, keys, "--user", "u2", "--scope", "widgets:read", "--scope", "widgets:write"))
+                        token: try await installation.token(
+                            keys, "--user", "u2", "--scope", "widgets:read", "--scope", "widgets:write"))
                     #expect(try await device.ask(.get, "widgets/w1/timeline").status == 404)
 
                     for process in [workers, ingest, api] {

@@ -89,7 +89,7 @@ struct ManifestProblemTests {
                           parent: {name: categorie, hasExactly: groceries}
                 """,
             problems: [
-                "kinds.yaml:9:18: kinds[0].intent.parameters[0].type: expected string or boolean or integer or decimal "
+                "kinds.yaml:9:24: kinds[0].intent.parameters[0].type: expected string or boolean or integer or decimal "
                     + "or person or location or date or url or enumeration or custom, found \"kustom\"; "
                     + "did you mean \"custom\"?",
                 "kinds.yaml:13:11: kinds[0].intent.parameters[1].default: expected one of all, groceries, found "

@@ -128,7 +128,7 @@ extension TestStore {
                     appID: kind.appID, id: placement.widget, kindID: kind.id, family: placement.family,
                     timelineID: placed.rows[id], user: placement.user, device: placement.device,
                     environment: placement.environment, configuration: resolved.configuration,
-                    misfits: resolved.misfits, changedAt: time)
+                    misfits: resolved.problems.count, changedAt: time)
             }
             _ = try await connection.query(.insertWidgets(writes))
             var marks = MarkInput()

@@ -50,7 +50,7 @@ struct IntentDefinitionTests {
         try intent(#"{"title": "T", "parameters": [\#(parameters)]}"#)
     }
 
-    @Test("A definition with every type reads back as it was written")
+    @Test("D: a definition has title, description, category, flags; one with every type reads back as written")
     func roundTrip() throws {
         let kind = try Self.kind(intent: Self.everyType).get()
         let intent = try #require(kind.intent)
@@ -127,7 +127,7 @@ struct IntentDefinitionTests {
         #expect(errors.errors.first?.message.contains(message) == true, "\(errors.errors)")
     }
 
-    @Test("References between parameters are checked")
+    @Test("D: parents and supported combinations name parameters of the definition")
     func references() throws {
         guard
             case .failure(let errors) = try Self.kind(
@@ -164,7 +164,7 @@ struct IntentValueTests {
     }
 
     @Test(
-        "Every type accepts its values in their one form",
+        "D: every type accepts its values in their one form",
         arguments: [
             (#""type": "string""#, #""Lunch""#, #""Lunch""#), (#""type": "boolean""#, "false", "false"),
             (#""type": "integer", "minimum": -2, "maximum": 2"#, "-2", "-2"),
@@ -235,7 +235,7 @@ struct IntentValueTests {
         #expect(resolution.problems.count == 1 && resolution.effective.canonical == #"{"n":3,"s":"x"}"#)
     }
 
-    @Test("Category = All, left out or chosen, is one configuration")
+    @Test("D: default values: Category = All, left out or chosen, is one configuration")
     func defaults() throws {
         let intent = try IntentDefinitionTests.intent(
             parameters: #"{"name": "category", "type": "enumeration", "default": "all", "cases": [{"name": "all"}]}"#)
@@ -243,7 +243,7 @@ struct IntentValueTests {
         #expect(try Self.resolve(#"{"category": null}"#, intent).effective.canonical == #"{"category":"all"}"#)
     }
 
-    @Test("Calendar counts only if Mirror Calendar App is false")
+    @Test("D: a hidden parameter has no value: Calendar counts only if Mirror Calendar App is false")
     func hidden() throws {
         let intent = try IntentDefinitionTests.intent(
             parameters: """
@@ -256,7 +256,7 @@ struct IntentValueTests {
                 == #"{"calendar":"work","mirror":false}"#)
     }
 
-    @Test("Three items fit a small widget, six a medium one")
+    @Test("D: an array may have a fixed size per family: three items fit a small widget, six a medium one")
     func sizes() throws {
         let intent = try IntentDefinitionTests.intent(
             parameters: """

@@ -301,7 +301,7 @@ struct DesignPartHTests {
         #expect(lints(.after(now + .microseconds(1)), [0, 1]) == .shortGap)
         #expect(lints(.after(now), [0, 1]) == [.shortGap, .roundHour])
         #expect(lints(.after(Timestamp(microseconds: -3_600_000_000)), [0]) == .roundHour)
-        #expect(TimelineLints.named.map(\.name) == ["shortGap", "singleEntryAtEnd", "roundHour"])
+        #expect(TimelineLints.named.map(\.name) == ["shortGap", "singleEntryAtEnd", "roundHour", "severalLinks"])
     }
 }
 

@@ -1,0 +1,336 @@
+// Behaviour of a configuration form. The server renders rows and values; a control's value is read from its elements.
+const form = document.getElementById('form')
+const status = document.getElementById('status')
+const rows = [...form.querySelectorAll('.row')]
+
+// MARK: Values
+
+/** Value of one control; undefined: none. */
+function controlValue(row, element) {
+  const input = element.matches('input') ? element : element.querySelector('input')
+  switch (row.dataset.control) {
+    case 'list': {
+      const combo = input.closest('.combo')
+      return combo.dataset.value ? JSON.parse(combo.dataset.value) : undefined
+    }
+    case 'switch': return input.checked
+    case 'locationPicker': {
+      const place = {}
+      for (const part of element.querySelectorAll('[data-key]')) {
+        if (part.value.trim() === '') continue
+        place[part.dataset.key] = part.type === 'number' ? Number(part.value) : part.value.trim()
+      }
+      return Object.keys(place).length ? place : undefined
+    }
+    default: {
+      const text = input.value.trim()
+      if (text === '' || 'unset' in input.dataset) return undefined
+      return row.dataset.type === 'number' ? Number(text) : text
+    }
+  }
+}
+
+const items = row => [...row.querySelectorAll(':scope > ol > li')]
+const control = element => element.querySelector(':scope > input, :scope > span:not(.order)')
+
+function rowValue(row) {
+  if (!('several' in row.dataset)) return controlValue(row, control(row))
+  const values = items(row).map(item => controlValue(row, control(item))).filter(value => value !== undefined)
+  return values.length ? values : undefined
+}
+
+/** The configuration: values of all rows, also of hidden ones, which are kept. */
+function configuration() {
+  const values = {}
+  for (const row of rows) {
+    const value = rowValue(row)
+    if (value !== undefined) values[row.dataset.parameter] = value
+  }
+  return values
+}
+
+/** A value as it counts for the timeline: without its display string. */
+const bare = value =>
+  Array.isArray(value) ? value.map(bare) : value && typeof value === 'object' && 'identifier' in value ? value.identifier : value
+
+// MARK: Rows that depend on others
+
+function update() {
+  for (const row of rows) {
+    if (row.dataset.parent !== undefined) {
+      const parent = rows.find(other => other.dataset.parameter === row.dataset.parent)
+      row.hidden = parent.hidden || JSON.stringify(bare(rowValue(parent))) !== row.dataset.hasExactly
+    }
+    if ('several' in row.dataset) {
+      const count = items(row).length
+      const limit = Number(row.dataset.limit ?? Infinity)
+      row.querySelector('.add').disabled = count >= limit
+      row.querySelector('.count').textContent = limit < Infinity ? `${count} of ${limit}` : ''
+      items(row).forEach((item, index, all) => {
+        item.querySelector('.up').disabled = index === 0
+        item.querySelector('.down').disabled = index === all.length - 1
+      })
+    }
+    const range = row.querySelector('input[type=range]')
+    if (range) row.querySelector('output').textContent = 'unset' in range.dataset ? '' : range.value
+  }
+}
+
+form.addEventListener('input', event => {
+  delete event.target.dataset.unset
+  showProblem(event.target.closest('.row'), '')
+  update()
+})
+
+form.addEventListener('click', event => {
+  const button = event.target.closest('button')
+  if (!button || button.type === 'submit') return
+  const row = button.closest('.row')
+  const item = button.closest('li')
+  const action = button.classList
+  if (action.contains('less') || action.contains('more')) {
+    const input = button.parentElement.querySelector('input')
+    if (input.value === '') input.value = input.min || '0'
+    else if (action.contains('less')) input.stepDown()
+    else input.stepUp()
+    input.dispatchEvent(new Event('input', { bubbles: true }))
+  } else if (action.contains('add')) {
+    const added = row.querySelector('template').content.cloneNode(true).firstElementChild
+    row.querySelector('ol').append(added)
+    added.querySelector('input').focus()
+  } else if (action.contains('remove')) {
+    const next = item.nextElementSibling ?? item.previousElementSibling
+    item.remove()
+    ;(next?.querySelector('.remove') ?? row.querySelector('.add')).focus()
+  } else if (action.contains('up')) {
+    item.previousElementSibling?.before(item)
+  } else if (action.contains('down')) {
+    item.nextElementSibling?.after(item)
+  }
+  update()
+  // A button that was moved loses the focus.
+  if (item?.isConnected) (button.disabled ? item.querySelector('.order button:enabled') : button)?.focus()
+})
+
+// MARK: Lists with search
+
+/** Sections of a row's options for a search term; the last ones that were asked for are kept. */
+const answers = new Map()
+async function options(row, term) {
+  const filter = sections => sections
+    .map(section => ({
+      ...section,
+      options: section.options.filter(option =>
+        `${option.display} ${option.subtitle ?? ''}`.toLowerCase().includes(term.toLowerCase())),
+    }))
+    .filter(section => section.options.length)
+  const listed = row.querySelector(':scope > script[type="application/json"]')
+  if (listed) return filter(JSON.parse(listed.textContent).sections)
+  const isSearched = 'search' in row.dataset
+  const others = configuration()
+  delete others[row.dataset.parameter]
+  const query = new URLSearchParams({ configuration: JSON.stringify(others) })
+  if (isSearched && term) query.set('search', term)
+  const path = `${row.dataset.options}&${query}`
+  if (!answers.has(path)) {
+    const answer = ask(path).then(answer => answer.sections)
+    answer.catch(() => answers.delete(path))
+    answers.clear()
+    answers.set(path, answer)
+  }
+  const sections = await answers.get(path)
+  return isSearched ? sections : filter(sections)
+}
+
+async function ask(path, init = {}) {
+  const response = await fetch(path, {
+    ...init, headers: { Authorization: `Bearer ${form.dataset.token}`, ...init.headers },
+  })
+  const answer = await response.json()
+  if (!response.ok) throw Object.assign(new Error(answer.detail ?? response.statusText), { errors: answer.errors ?? [] })
+  return answer
+}
+
+let asked = 0
+async function open(input, term) {
+  const number = ++asked
+  const row = input.closest('.row')
+  const list = input.nextElementSibling
+  if (list.hidden) list.replaceChildren(note('Loading…'))
+  show(input, true)
+  let sections
+  try {
+    sections = await options(row, term)
+  } catch (error) {
+    if (number === asked) list.replaceChildren(note(`The options are not available: ${error.message}`))
+    return
+  }
+  if (number !== asked) return
+  const current = JSON.stringify(bare(JSON.parse(input.closest('.combo').dataset.value || 'null')))
+  let place = 0
+  list.replaceChildren(...sections.map(section => {
+    const group = document.createElement('span')
+    group.setAttribute('role', 'group')
+    if (section.title) {
+      const title = document.createElement('span')
+      title.className = 'title'
+      title.setAttribute('role', 'presentation')
+      title.textContent = section.title
+      group.setAttribute('aria-label', section.title)
+      group.append(title)
+    }
+    for (const option of section.options) {
+      const element = document.createElement('span')
+      element.setAttribute('role', 'option')
+      element.id = `r${rows.indexOf(row)}-option-${place++}`
+      element.dataset.value = JSON.stringify(stored(row, option))
+      element.dataset.display = option.display
+      element.textContent = option.display
+      if (option.subtitle) {
+        const subtitle = document.createElement('small')
+        subtitle.textContent = option.subtitle
+        element.append(' ', subtitle)
+      }
+      if (JSON.stringify(bare(option.value)) === current) element.classList.add('current')
+      group.append(element)
+    }
+    return group
+  }))
+  if (place === 0) list.replaceChildren(note('Nothing found'))
+}
+
+function note(text) {
+  const element = document.createElement('span')
+  element.className = 'title'
+  element.setAttribute('role', 'status')
+  element.textContent = text
+  return element
+}
+
+/** An option's value as it is stored: custom values and people with their display strings. */
+const stored = (row, option) =>
+  ['custom', 'person'].includes(row.dataset.type) ? { identifier: bare(option.value), display: option.display } : option.value
+
+function show(input, isOpen) {
+  input.nextElementSibling.hidden = !isOpen
+  input.setAttribute('aria-expanded', String(isOpen))
+  if (!isOpen) input.removeAttribute('aria-activedescendant')
+}
+
+function activate(input, option) {
+  for (const other of input.nextElementSibling.querySelectorAll('[aria-selected]')) other.removeAttribute('aria-selected')
+  if (!option) return
+  option.setAttribute('aria-selected', 'true')
+  option.scrollIntoView({ block: 'nearest' })
+  input.setAttribute('aria-activedescendant', option.id)
+}
+
+function choose(input, option) {
+  input.closest('.combo').dataset.value = option.dataset.value
+  input.value = input.dataset.display = option.dataset.display
+  leave(input)
+  showProblem(input.closest('.row'), '')
+}
+
+/** Closes a list. A text that was not chosen is undone; an empty one takes the value away. */
+function leave(input) {
+  asked++
+  clearTimeout(timer)
+  if (input.value.trim() === '') {
+    input.closest('.combo').dataset.value = ''
+    input.dataset.display = ''
+  }
+  input.value = input.dataset.display ?? input.defaultValue
+  show(input, false)
+  input.nextElementSibling.replaceChildren()
+  update()
+}
+
+let timer
+form.addEventListener('input', event => {
+  const input = event.target.closest('[role=combobox]')
+  if (!input) return
+  clearTimeout(timer)
+  timer = setTimeout(() => open(input, input.value.trim()), 150)
+})
+
+const isCombo = event => event.target.matches?.('[role=combobox]')
+form.addEventListener('focusin', event => {
+  if (isCombo(event)) event.target.select()
+})
+form.addEventListener('focusout', event => {
+  if (isCombo(event)) leave(event.target)
+})
+form.addEventListener('mousedown', event => {
+  // The input keeps the focus.
+  if (event.target.closest('[role=listbox]')) event.preventDefault()
+})
+form.addEventListener('click', event => {
+  const option = event.target.closest('[role=option]')
+  if (option) choose(option.closest('.combo').querySelector('input'), option)
+  else if (isCombo(event) && event.target.nextElementSibling.hidden) open(event.target, '')
+})
+form.addEventListener('keydown', event => {
+  if (!isCombo(event)) return
+  const input = event.target
+  const list = input.nextElementSibling
+  const all = [...list.querySelectorAll('[role=option]')]
+  const active = all.findIndex(option => option.hasAttribute('aria-selected'))
+  if (event.key === 'ArrowDown' || event.key === 'ArrowUp') {
+    event.preventDefault()
+    if (list.hidden) return void open(input, '')
+    const step = event.key === 'ArrowDown' ? 1 : -1
+    activate(input, all[active < 0 ? (step > 0 ? 0 : all.length - 1) : (active + step + all.length) % all.length])
+  } else if (event.key === 'Enter' && !list.hidden) {
+    event.preventDefault()
+    const option = all[active] ?? (all.length === 1 ? all[0] : undefined)
+    if (option) choose(input, option)
+  } else if (event.key === 'Escape' && !list.hidden) {
+    event.preventDefault()
+    leave(input)
+  }
+})
+
+// MARK: Saving
+
+function showProblem(row, text, place) {
+  if (!row) return
+  row.querySelector(':scope > .problem').textContent = text
+  const inputs = [...row.querySelectorAll('input')]
+  for (const input of inputs) input.removeAttribute('aria-invalid')
+  if (text) (items(row)[place]?.querySelector('input') ?? inputs[0])?.setAttribute('aria-invalid', 'true')
+}
+
+form.addEventListener('submit', async event => {
+  event.preventDefault()
+  for (const row of rows) showProblem(row, '')
+  const invalid = [...form.querySelectorAll('input')].find(input => !input.closest('[hidden]') && !input.validity.valid)
+  if (invalid) {
+    showProblem(invalid.closest('.row'), invalid.validationMessage)
+    return invalid.focus()
+  }
+  const values = configuration()
+  if (form.dataset.save) {
+    status.textContent = 'Saving…'
+    try {
+      await ask(form.dataset.save, {
+        method: 'PUT', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify({ configuration: values }),
+      })
+    } catch (error) {
+      status.textContent = `Not saved: ${error.message}`
+      for (const { pointer = '', detail } of error.errors ?? []) {
+        const [, , name, place] = pointer.split('/').map(token => token.replaceAll('~1', '/').replaceAll('~0', '~'))
+        showProblem(rows.find(row => row.dataset.parameter === name), detail, place)
+      }
+      form.querySelector('[aria-invalid]')?.focus()
+      return
+    }
+    status.textContent = 'Saved'
+  }
+  // The host of the page, such as a web view, takes the values.
+  document.dispatchEvent(new CustomEvent('configured', { detail: values }))
+  window.webkit?.messageHandlers?.freshet?.postMessage(values)
+})
+
+update()
+form.dataset.ready = ''

@@ -1,0 +1,210 @@
+/// Form in which a person edits a widget's configuration: the rows of its kind's parameters, in one language.
+package struct ConfigurationForm: Hashable, Sendable {
+    /// Control of a row's values.
+    package enum Control: NamedValue {
+        case textField, numberField, stepper, slider, toggle, contactPicker, locationPicker, datePicker, urlField, list
+
+        package static let names = NameTable<Control>([.toggle: "switch"])
+    }
+
+    package struct Row: Hashable, Sendable {
+        package let parameter: IntentParameter
+        package let label: String
+        package let control: Control
+        /// Value of the configuration as it was given, with its display string; the default where there is none that fits.
+        package let value: JSONValue?
+        /// Options that the definition lists; nil: there are none, or the provider answers them.
+        package let options: IntentOptions?
+        package let searchPrompt: String?
+        /// Most values in a widget of the family; nil: no limit.
+        package let limit: Int?
+        /// Whether the parent has the value under which the row is shown.
+        package let isShown: Bool
+    }
+
+    package let kind: String
+    package let displayName: String
+    package let title: String
+    package let description: String
+    package let family: WidgetFamily
+    package let locale: String
+    package let accentColor: String?
+    package let backgroundColor: String?
+    package let rows: [Row]
+    /// Values of the configuration that the definition does not allow; rows show the defaults instead.
+    package let problems: [ModelError]
+}
+
+extension KindDefinition {
+    /// The form of a configuration; nil for a kind without an intent.
+    ///
+    /// - Parameter locale: language of labels.
+    package func form(
+        for configuration: WidgetConfiguration, family: WidgetFamily, locale: String
+    ) -> ConfigurationForm? {
+        guard let intent else { return nil }
+        let resolution = intent.resolve(configuration, family: family)
+        let effective = resolution.effective.value.objectValue ?? JSONObject()
+        let given = configuration.value.objectValue ?? JSONObject()
+        let texts = intent.localizations
+        func row(_ parameter: IntentParameter) -> ConfigurationForm.Row {
+            var problems: [ModelError] = []
+            let value = given[parameter.name].flatMap { value in
+                parameter.read(value, family: family, at: "", &problems).map { _ in value }
+            }
+            return ConfigurationForm.Row(
+                parameter: parameter, label: texts.text(parameter.displayName, in: locale), control: parameter.control,
+                value: value ?? parameter.shownDefault(for: family), options: parameter.listedOptions(texts, locale),
+                searchPrompt: parameter.searchPrompt.map { texts.text($0, in: locale) },
+                limit: parameter.limit(for: family), isShown: intent.isShown(parameter.name, effective))
+        }
+        return ConfigurationForm(
+            kind: name, displayName: texts.text(displayName, in: locale), title: texts.text(intent.title, in: locale),
+            description: texts.text(intent.description, in: locale), family: family, locale: locale,
+            accentColor: accentColor, backgroundColor: backgroundColor, rows: intent.parameters.map(row),
+            problems: resolution.problems)
+    }
+}
+
+extension IntentParameter {
+    fileprivate var control: ConfigurationForm.Control {
+        if hasDynamicOptions { return .list }
+        switch type {
+        case .string: return .textField
+        case .boolean: return .toggle
+        case .integer(_, let control), .decimal(_, let control):
+            switch control {
+            case .field: return .numberField
+            case .stepper: return .stepper
+            case .slider: return .slider
+            }
+        case .person: return .contactPicker
+        case .location: return .locationPicker
+        case .date: return .datePicker
+        case .url: return .urlField
+        case .enumeration, .custom: return .list
+        }
+    }
+
+    /// The default with its display strings, as an array for several values, cut to those that fit the family.
+    fileprivate func shownDefault(for family: WidgetFamily) -> JSONValue? {
+        guard let defaultValue else { return nil }
+        guard count != .one else { return defaultValue }
+        let values = defaultValue.arrayValue ?? [defaultValue]
+        return .array(Array(values.prefix(limit(for: family) ?? .max)))
+    }
+
+    /// Options that the definition itself lists, in a language; nil: there are none, or the provider answers them.
+    package func listedOptions(_ texts: LocalizedTexts, _ locale: String) -> IntentOptions? {
+        guard !hasDynamicOptions, case .enumeration(let cases) = type else { return nil }
+        let items = cases.map {
+            IntentOptions.Item(value: .string($0.name), display: texts.text($0.displayName, in: locale))
+        }
+        return IntentOptions(sections: [IntentOptions.Section(items: items)])
+    }
+}
+
+extension IntentOptions {
+    /// The options whose display strings or subtitles have a text; without sections that have none.
+    package func filtered(by search: String) -> IntentOptions {
+        let wanted = search.lowercased()
+        let sections = sections.compactMap { section -> Section? in
+            var section = section
+            section.items.removeAll { item in
+                !item.display.lowercased().contains(wanted)
+                    && !(item.subtitle?.lowercased().contains(wanted) ?? false)
+            }
+            return section.items.isEmpty ? nil : section
+        }
+        return IntentOptions(sections: sections)
+    }
+
+    /// `{"sections": [{"title", "indexTitle", "options": [{"value", "display", "subtitle"}]}]}`
+    package var json: JSONValue { (try? JSONValue.parse(encoded)) ?? .null }
+
+    /// Written without a tree of values: answers have up to ``maximumItems``.
+    package var encoded: [UInt8] {
+        var out: [UInt8] = []
+        out.reserveCapacity(128 * sections.reduce(1) { $0 + $1.items.count })
+        out.append(contentsOf: "{\"sections\":[".utf8)
+        for (index, section) in sections.enumerated() {
+            out.append(contentsOf: (index == 0 ? "{\"title\":" : ",{\"title\":").utf8)
+            Self.write(section.title, to: &out)
+            out.append(contentsOf: ",\"indexTitle\":".utf8)
+            Self.write(section.indexTitle, to: &out)
+            out.append(contentsOf: ",\"options\":[".utf8)
+            for item in section.items {
+                out.append(contentsOf: Self.valueKey)
+                item.value.write(to: &out)
+                out.append(contentsOf: Self.displayKey)
+                JSONWriter.append(item.display, to: &out)
+                out.append(contentsOf: Self.subtitleKey)
+                Self.write(item.subtitle, to: &out)
+                out.append(UInt8(ascii: "}"))
+                out.append(UInt8(ascii: ","))
+            }
+            if !section.items.isEmpty { out.removeLast() }
+            out.append(contentsOf: "]}".utf8)
+        }
+        out.append(contentsOf: "]}".utf8)
+        return out
+    }
+
+    private static let valueKey = Array("{\"value\":".utf8)
+    private static let displayKey = Array(",\"display\":".utf8)
+    private static let subtitleKey = Array(",\"subtitle\":".utf8)
+    private static let null = Array("null".utf8)
+
+    private static func write(_ text: String?, to out: inout [UInt8]) {
+        if let text { JSONWriter.append(text, to: &out) } else { out.append(contentsOf: null) }
+    }
+}
+
+extension ConfigurationForm {
+    /// The form as the API answers it.
+    ///
+    /// - Parameter optionsPath: path at which a parameter's options are asked for.
+    package func json(optionsPath: (String) -> String) -> JSONValue {
+        [
+            "kind": .string(kind), "displayName": .string(displayName), "title": .string(title),
+            "description": .string(description), "family": .string(family.name), "locale": .string(locale),
+            "accentColor": .text(accentColor), "backgroundColor": .text(backgroundColor),
+            "rows": .array(rows.map { $0.json(optionsPath: optionsPath) }),
+            "problems": .array(
+                problems.map { ["detail": .string($0.message), "pointer": .string("/configuration" + $0.pointer)] }),
+        ]
+    }
+}
+
+extension ConfigurationForm.Row {
+    package var isSeveral: Bool { parameter.count != .one }
+
+    /// Bounds and step of a number.
+    package var range: IntentParameter.NumberRange? {
+        switch parameter.type {
+        case .integer(let range, _), .decimal(let range, _): range
+        default: nil
+        }
+    }
+
+    /// Value of the parent under which the row is shown, as it counts for the timeline.
+    package func parentValue(in rows: [ConfigurationForm.Row]) -> JSONValue? {
+        parameter.parent.flatMap { parent in
+            rows.first { Text.equal($0.parameter.name, parent.name) }?.parameter.canonical(parent.value)
+        }
+    }
+
+    fileprivate func json(optionsPath: (String) -> String) -> JSONValue {
+        guard case .object(let definition) = parameter.json() else { return .null }
+        var object: JSONObject = [
+            "parameter": .string(parameter.name), "label": .string(label), "control": .string(control.name),
+            "type": definition["type"] ?? .null, "value": value ?? .null, "shown": .bool(isShown),
+            "several": .bool(isSeveral), "limit": .count(limit),
+        ]
+        for key in ["minimum", "maximum", "step", "capitalization", "parent"] { object[key] = definition[key] }
+        if let searchPrompt { object["search"] = ["prompt": .string(searchPrompt)] }
+        object["options"] = options?.json
+        if control == .list, options == nil { object["optionsPath"] = .string(optionsPath(parameter.name)) }
+        return .object(object)
+    }
+}

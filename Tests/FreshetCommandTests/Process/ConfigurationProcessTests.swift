@@ -1,0 +1,156 @@
+import Foundation
+import TestSupport
+import Testing
+import WidgetModel
+
+/// `widget-rules.md` D, end to end: from the manifest to what the provider is asked for.
+@Suite(.tags(.process), .timeLimit(.patience))
+struct ConfigurationProcessTests {
+    private static let app = "com.example.every"
+
+    /// A parameter of every type and control.
+    private static func manifest(provider: String) -> String {
+        """
+        app: \(app)
+        developerMode: true
+        provider: {url: "\(provider)"}
+        kinds:
+          - name: Every
+            families: [systemSmall, systemMedium]
+            minimumSpacing: 0s
+            snapshots: false
+            placeholder: {}
+            intent:
+              title: Every type
+              category: information
+              parameters:
+                - {name: card, type: custom, typeName: Card, dynamicOptions: true, dynamicDefault: true}
+                - {name: category, type: enumeration, default: all, cases: [{name: all}, {name: groceries}]}
+                - {name: note, type: string, capitalization: words}
+                - {name: mirror, type: boolean, default: true}
+                - {name: calendars, type: custom, typeName: Calendar, several: true, parent: {name: mirror, hasExactly: false}}
+                - {name: count, type: integer, control: stepper, minimum: 0, maximum: 10, step: 2, default: 4}
+                - {name: year, type: integer}
+                - {name: volume, type: decimal, control: slider, minimum: 0, maximum: 1}
+                - {name: price, type: decimal}
+                - {name: person, type: person}
+                - {name: place, type: location}
+                - {name: day, type: date}
+                - {name: link, type: url}
+                - {name: items, type: string, size: {systemSmall: 3, systemMedium: 6}}
+                - {name: symbol, type: custom, typeName: Symbol, search: {prompt: Type a symbol}}
+
+        """
+    }
+
+    private static let controls: JSONValue = [
+        "list", "list", "textField", "switch", "list", "stepper", "numberField", "slider", "numberField",
+        "contactPicker", "locationPicker", "datePicker", "urlField", "textField", "list",
+    ]
+
+    /// A value of every type, with the display strings that a person chose by.
+    private static let configuration = """
+        {"card": {"identifier": "soup", "display": "Soup Pay"}, "category": "groceries", "note": "For Lunch",
+         "mirror": false, "calendars": [{"identifier": "work", "display": "Work"}, "home"], "count": 6, "year": 2026,
+         "volume": 0.25, "price": 9.5, "person": {"identifier": "p1", "display": "Ann"},
+         "place": {"display": "Home", "latitude": 37.33, "longitude": -122.01}, "day": "2026-06-22T09:41:00+02:00",
+         "link": "rangers://hero/panda", "items": ["b", "a"], "symbol": "AAPL"}
+        """
+
+    /// What the timeline is for: the same without display strings.
+    private static let shown = """
+        {"card": "soup", "category": "groceries", "note": "For Lunch", "mirror": false, "calendars": ["work", "home"],
+         "count": 6, "year": 2026, "volume": 0.25, "price": 9.5, "person": "p1",
+         "place": {"latitude": 37.33, "longitude": -122.01}, "day": "2026-06-22T07:41:00Z",
+         "link": "rangers://hero/panda", "items": ["b", "a"], "symbol": "AAPL"}
+        """
+
+    @Test("D: a value of every type goes from the manifest by intent, form, event and identity to the provider")
+    func everyType() async throws {
+        let configuration = try JSONValue.parse(Self.configuration)
+        let shown = try WidgetConfiguration(JSONValue.parse(Self.shown)).value
+        try await withInstallation { installation in
+            try await withStubProvider { provider in
+                provider.respond(to: .defaults) { _ in
+                    .body(Array(#"{"values": {"card": {"identifier": "acme", "display": "Acme Card"}}}"#.utf8))
+                }
+                try await installation.withKeys { keys in
+                    let manifest = URL(filePath: keys).deletingLastPathComponent().appending(path: "kinds.yaml").path
+                    try Data(Self.manifest(provider: provider.url).utf8).write(to: URL(filePath: manifest))
+                    let applied = try await installation.freshet("kinds", "apply", manifest)
+                    #expect(applied.status == 0, "\(applied.err)")
+                    let token = try await installation.token(
+                        keys, app: Self.app, "--scope", "widgets:read", "--scope", "widgets:write", "--scope", "operate"
+                    )
+                    let node = try await installation.run("--set", "api.keys=\(keys)")
+                    let port = try #require(node.ready["apiPort"]?.numberValue?.int64)
+                    let api = APIProbe(port: Int(port), token: token, app: Self.app)
+
+                    let intent = try await api.ask(.get, "kinds/Every/intent").document
+                    #expect(intent["parameters"]?.arrayValue?.count == 15)
+                    try await place("w1", by: api)
+                    let defaults = try await form(of: "w1", by: api)
+                    #expect(defaults["card"] == ["identifier": "acme", "display": "Acme Card"])
+                    #expect(defaults["count"] == 4 && defaults["mirror"] == true)
+
+                    let put = try await api.ask(
+                        .put, "widgets/w1/configuration?wait=applied", body: ["configuration": configuration])
+                    #expect(put.status == 200, "\(put.text)")
+                    let rows = try await form(of: "w1", by: api)
+                    let expected = try #require(configuration.objectValue)
+                    for member in expected.members { #expect(rows[member.key] == member.value, "\(member.key)") }
+
+                    try await eventually("the provider is asked for the values") {
+                        provider.requests.flatMap(\.items).contains { $0["configuration"] == shown }
+                    }
+                    let asked = try #require(
+                        provider.requests.flatMap(\.items).first { $0["configuration"] == shown })
+                    let timeline = try await shownTimeline(of: "w1", by: api)
+                    #expect(timeline == asked["id"])
+
+                    // One that shows the same has the same timeline.
+                    var same = expected
+                    same["card"] = "soup"
+                    same["day"] = "2026-06-22T07:41:00Z"
+                    try await place("w2", .object(same), by: api)
+                    #expect(try await shownTimeline(of: "w2", by: api) == timeline)
+                    same["items"] = ["a", "b"]
+                    try await place("w3", .object(same), by: api)
+                    #expect(try await shownTimeline(of: "w3", by: api) != timeline)
+
+                    node.process.send(signal: SIGTERM)
+                    _ = try await node.process.end()
+                }
+            }
+        }
+    }
+
+    private func place(_ widget: String, _ configuration: JSONValue = [:], by api: APIProbe) async throws {
+        let placed = try await api.ask(
+            .put, "widgets/\(widget)?wait=applied",
+            body: [
+                "user": "u1", "device": "d1", "kind": "Every", "family": "systemSmall",
+                "configuration": configuration, "environment": ["locale": "en-GB", "timeZone": "Europe/London"],
+            ])
+        #expect(placed.status == 200, "\(placed.text)")
+    }
+
+    /// The form's values, once the defaults are known.
+    private func form(of widget: String, by api: APIProbe) async throws -> JSONObject {
+        var values = JSONObject()
+        try await eventually("the form has a card") {
+            let rows = try await api.ask(.get, "widgets/\(widget)/configuration/form").document["rows"]?.arrayValue
+            #expect(JSONValue.array(rows?.map { $0["control"] ?? .null } ?? []) == Self.controls)
+            values = JSONObject()
+            for row in rows ?? [] {
+                if let name = row["parameter"]?.stringValue { values[name] = row["value"] }
+            }
+            return values["card"] != .null
+        }
+        return values
+    }
+
+    private func shownTimeline(of widget: String, by api: APIProbe) async throws -> JSONValue? {
+        try await api.ask(.get, "widgets/\(widget)").document["timeline"]
+    }
+}
