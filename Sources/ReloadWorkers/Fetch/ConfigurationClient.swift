@@ -1,4 +1,5 @@
 package import Logging
+import Metrics
 import Synchronization
 package import WidgetModel
 package import WidgetStore
@@ -20,6 +21,7 @@ package final class ConfigurationClient: ConfigurationProvider {
     private let answers = AnswerCache()
     private let answered = WorkSignal()
     private let directoryAge: Duration
+    private let questions = QuestionMeter()
 
     package init(
         fetcher: any ProviderFetching, directory: DirectoryCache,
@@ -98,6 +100,20 @@ package final class ConfigurationClient: ConfigurationProvider {
         _ endpoint: ProviderEndpoint, _ body: [UInt8], of kind: KindDefinition, app: String, timeout: Duration,
         read: ([UInt8]) throws(ModelError) -> Answer
     ) async throws(ConfigurationFailure) -> (answer: Answer, size: Int) {
+        do throws(ConfigurationFailure) {
+            let answer = try await request(endpoint, body, of: kind, app: app, timeout: timeout, read: read)
+            questions.count(endpoint)
+            return answer
+        } catch {
+            questions.count(endpoint, failure: error)
+            throw error
+        }
+    }
+
+    private func request<Answer: Sendable>(
+        _ endpoint: ProviderEndpoint, _ body: [UInt8], of kind: KindDefinition, app: String, timeout: Duration,
+        read: ([UInt8]) throws(ModelError) -> Answer
+    ) async throws(ConfigurationFailure) -> (answer: Answer, size: Int) {
         let app = try await registered(app)
         let provider = ProviderKey(appID: app.id, url: kind.providerURL + endpoint.path)
         let ticket = try begin(provider, app)
@@ -154,6 +170,29 @@ package final class ConfigurationClient: ConfigurationProvider {
         } else {
             protection.failed(ticket, failure, at: clock.elapsed)
         }
+    }
+}
+
+/// Counts requests for options and defaults.
+private struct QuestionMeter: Sendable {
+    /// By endpoint and outcome.
+    private let counters: [[String]: Counter]
+
+    init() {
+        let outcomes = ["answered"] + ConfigurationFailure.Reason.allCases.map(\.rawValue)
+        let keys = [ProviderEndpoint.options, .defaults].flatMap { endpoint in
+            outcomes.map { [endpoint.rawValue, $0] }
+        }
+        counters = Dictionary(
+            uniqueKeysWithValues: keys.map { key in
+                let dimensions = Array(zip(MetricCatalogue.providerQuestions.labels, key))
+                return (key, Counter(label: MetricCatalogue.providerQuestions.name, dimensions: dimensions))
+            })
+    }
+
+    /// - Parameter failure: nil: the request was answered.
+    func count(_ endpoint: ProviderEndpoint, failure: ConfigurationFailure? = nil) {
+        counters[[endpoint.rawValue, failure?.reason.rawValue ?? "answered"]]?.increment()
     }
 }
 

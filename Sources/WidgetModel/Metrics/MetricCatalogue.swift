@@ -156,6 +156,9 @@ package struct MetricDefinitions: Sendable {
     package let providerRequests = MetricDefinition(
         "freshet_provider_requests_total", .counter, labels: ["outcome"],
         "Requests for timelines: answered, or why they failed as a whole.")
+    package let providerQuestions = MetricDefinition(
+        "freshet_provider_questions_total", .counter, labels: ["endpoint", "outcome"],
+        "Requests for options and defaults of configurations: answered, or why they failed.")
     package let providerSeconds = MetricDefinition(
         "freshet_provider_request_seconds", .histogram(MetricDefinition.seconds), "Time that a request took.")
     package let providerBatch = MetricDefinition(

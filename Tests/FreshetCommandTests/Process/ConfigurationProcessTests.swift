@@ -125,6 +125,56 @@ struct ConfigurationProcessTests {
         }
     }
 
+    @Test("D: the commands list the options of a parameter and give a widget other values")
+    func commands() async throws {
+        try await withInstallation { installation in
+            try await withStubProvider { provider in
+                provider.respond(to: .options) { request in
+                    let term = try JSONValue.parse(request.body)["search"]?.stringValue ?? ""
+                    return .body(Array(#"{"options": [{"identifier": "s1", "display": "Found \#(term)"}]}"#.utf8))
+                }
+                try await installation.withKeys { keys in
+                    let manifest = URL(filePath: keys).deletingLastPathComponent().appending(path: "kinds.yaml").path
+                    try Data(Self.manifest(provider: provider.url).utf8).write(to: URL(filePath: manifest))
+                    #expect(try await installation.freshet("kinds", "apply", manifest).status == 0)
+
+                    let options = ["options", "--app", Self.app, "--kind", "Every", "--parameter"]
+                    let environment = installation.environment
+                    let found = try await FreshetProcess.run(
+                        options + ["symbol", "--search", "app"], environment: environment)
+                    #expect(found.status == 0 && found.out.contains("Found app"), "\(found.err)")
+                    let cases = try await FreshetProcess.run(
+                        options + ["category", "--search", "gro"], environment: environment)
+                    #expect(cases.out.contains("groceries") && !cases.out.contains("all"))
+                    let unknown = try await FreshetProcess.run(options + ["simbol"], environment: environment)
+                    #expect(unknown.status == 1 && unknown.err.contains("did you mean symbol?"))
+
+                    let ingest = try await installation.run("--role", "ingest")
+                    let placed = try await installation.freshet(
+                        "publish", "widget", "placed", "--app", Self.app, "--user", "u1", "--device", "d1", "--kind",
+                        "Every", "--family", "systemSmall", "w1")
+                    #expect(placed.status == 0, "\(placed.err)")
+                    func configure(_ values: String...) async throws -> (status: Int32, out: String, err: String) {
+                        try await FreshetProcess.run(
+                            ["widgets", "configure", "--app", Self.app, "w1"] + values, environment: environment)
+                    }
+                    try await eventually("the widget is known") {
+                        try await configure("category=groceries", "items=a", "items=b").status == 0
+                    }
+                    let bad = try await configure("category=grocerys")
+                    #expect(bad.status == 1 && bad.err.contains("did you mean \"groceries\"?"), "\(bad.err)")
+                    try await eventually("the widget has the values") {
+                        let shown = try await installation.freshet("widgets", "show", "--app", Self.app, "w1", "--json")
+                        let values = try JSONValue.parse(shown.out)["configuration"]
+                        return values?["category"] == "groceries" && values?["items"] == ["a", "b"]
+                    }
+                    ingest.process.send(signal: SIGTERM)
+                    _ = try await ingest.process.end()
+                }
+            }
+        }
+    }
+
     private func place(_ widget: String, _ configuration: JSONValue = [:], by api: APIProbe) async throws {
         let placed = try await api.ask(
             .put, "widgets/\(widget)?wait=applied",

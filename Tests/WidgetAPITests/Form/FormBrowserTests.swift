@@ -30,7 +30,10 @@ struct FormBrowserTests {
             try await withAPI(store, configurations: StubConfigurations(), isLive: true) { api in
                 let port = try #require(api.client.port)
                 let page = "http://127.0.0.1:\(port)\(TestAPI.base)/widgets/w1/configuration/form"
-                let folder = ProcessInfo.processInfo.environment["FRESHET_TEST_SCREENSHOTS"] ?? NSTemporaryDirectory()
+                let own = FileManager.default.temporaryDirectory.appending(path: "freshet-form-\(UUID().uuidString)")
+                try FileManager.default.createDirectory(at: own, withIntermediateDirectories: true)
+                defer { try? FileManager.default.removeItem(at: own) }
+                let folder = ProcessInfo.processInfo.environment["FRESHET_TEST_SCREENSHOTS"] ?? own.path
                 let output = try await Self.run(
                     ["python3", Self.script, chromium, page, api.token, folder])
                 #expect(output.status == 0, "\(output.text)")
