@@ -11,28 +11,33 @@ import WidgetModel
 struct HealthCommandTests {
     @Test("it tells live from ready, says what is missing, and that nobody answers")
     func answers() async throws {
-        let port = try HealthProbe.freePort()
-        let environment = ["FRESHET_HEALTH_PORT": "\(port)", "FRESHET_HEALTH_HOST": "0.0.0.0"]
-        var result = try await FreshetProcess.run(["health"], environment: environment)
-        #expect(result.status == 1 && result.err.contains("http://127.0.0.1:\(port)/health/live does not answer"))
+        func environment(port: Int) -> [String: String] {
+            ["FRESHET_HEALTH_PORT": "\(port)", "FRESHET_HEALTH_HOST": "0.0.0.0"]
+        }
+        try await HealthProbe.withSilentPort { silent in
+            let nobody = try await FreshetProcess.run(["health"], environment: environment(port: silent))
+            let said = nobody.err.contains("http://127.0.0.1:\(silent)/health/live does not answer")
+            #expect(nobody.status == 1 && said, "\(nobody)")
 
-        // Its database is not there, so it is live and not ready.
-        let nowhere = try HealthProbe.freePort()
-        let process = try FreshetProcess(
-            ["run", "--set", "kafka.embedded=true"],
-            environment: environment.merging([
-                "FRESHET_POSTGRES_URL": "host=127.0.0.1 port=\(nowhere) dbname=x", "FRESHET_API_PORT": "0",
-            ]) { $1 })
-        let health = HealthProbe(port: port)
-        try await eventually("health is served") { try await health.ask("live").status == 200 }
-        result = try await FreshetProcess.run(["health"], environment: environment)
-        #expect(result.status == 0 && result.out == "live\n", "\(result.err)")
-        result = try await FreshetProcess.run(["health", "--ready"], environment: environment)
-        #expect(result.status == 1 && result.err.contains("postgres: "), "\(result.err)")
-        result = try await FreshetProcess.run(["health", "--ready", "--url", "http://127.0.0.1:\(port)"])
-        #expect(result.status == 1 && result.err.contains("not ready"))
-        process.send(signal: SIGTERM)
-        _ = try await process.end()
+            // Its database is not there, so it is live and not ready.
+            let port = try await HealthProbe.freePort()
+            let environment = environment(port: port)
+            let process = try FreshetProcess(
+                ["run", "--set", "kafka.embedded=true"],
+                environment: environment.merging([
+                    "FRESHET_POSTGRES_URL": "host=127.0.0.1 port=\(silent) dbname=x", "FRESHET_API_PORT": "0",
+                ]) { $1 })
+            let health = HealthProbe(port: port)
+            try await eventually("health is served") { try await health.ask("live").status == 200 }
+            var result = try await FreshetProcess.run(["health"], environment: environment)
+            #expect(result.status == 0 && result.out == "live\n", "\(result.err)")
+            result = try await FreshetProcess.run(["health", "--ready"], environment: environment)
+            #expect(result.status == 1 && result.err.contains("postgres: "), "\(result.err)")
+            result = try await FreshetProcess.run(["health", "--ready", "--url", "http://127.0.0.1:\(port)"])
+            #expect(result.status == 1 && result.err.contains("not ready"))
+            process.send(signal: SIGTERM)
+            _ = try await process.end()
+        }
     }
 
     @Test(

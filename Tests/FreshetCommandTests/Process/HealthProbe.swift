@@ -59,8 +59,11 @@ struct HealthProbe: Sendable {
         try await eventually("ready on port \(port)") { try await ask("ready").status == 200 }
     }
 
-    /// A port that nobody listens on now.
-    static func freePort() throws -> Int {
+    /// A port that nobody listens on now; another process may take it.
+    static func freePort() async throws -> Int { try await withSilentPort { $0 } }
+
+    /// Lends a port on which nobody can listen meanwhile: it is bound, and connections to it are refused.
+    static func withSilentPort<Value>(_ body: (Int) async throws -> Value) async throws -> Value {
         let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
         defer { close(descriptor) }
         var address = sockaddr_in()
@@ -73,6 +76,6 @@ struct HealthProbe: Sendable {
             }
         }
         guard result == 0 else { throw FreshetProcess.EndedEarly(description: "no free port") }
-        return Int(UInt16(bigEndian: address.sin_port))
+        return try await body(Int(UInt16(bigEndian: address.sin_port)))
     }
 }

@@ -132,11 +132,10 @@ struct MachineOutputTests {
             let apps = try await json("apps", "list", environment: environment).arrayValue ?? []
             #expect(apps.compactMap { $0["app"]?.stringValue } == [TestKinds.app, TestKinds.otherApp])
 
-            let port = try HealthProbe.freePort()
             let process = try FreshetProcess(
                 ["run", "--set", "kafka.embedded=true", "--print-ready"],
-                environment: environment.merging(["FRESHET_API_PORT": "\(port)"]) { $1 })
-            _ = try await process.firstLine()
+                environment: environment.merging(["FRESHET_API_PORT": "0"]) { $1 })
+            let port = try #require(try await process.firstLine()["apiPort"]?.numberValue?.int64)
             #expect(try await json("health", "--url", "http://127.0.0.1:\(port)")["status"] == "live")
             process.send(signal: SIGTERM)
             _ = try await process.end()
