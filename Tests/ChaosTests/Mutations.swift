@@ -11,7 +11,7 @@ struct Mutation: Sendable {
     let invariants: Set<Invariant>
     let script: @Sendable (ChaosRun.Stage) async throws -> Void
 
-    static let all = [nextFromClaim, unlisted, listedLeft, endWithoutToken, storeWithoutRevision, positions]
+    static let all = [nextFromClaim, unlisted, listedLeft, storeWithoutRevision, positions]
 
     /// A store computes the next time from what the claim read: requests that came during the fetch have no appointment.
     private static let nextFromClaim = Mutation(
@@ -44,12 +44,6 @@ struct Mutation: Sendable {
             END $$;
             CREATE TRIGGER chaos_left BEFORE UPDATE ON timeline FOR EACH ROW EXECUTE FUNCTION chaos_left();
             """, invariants: [.appointed, .noLostReload], script: slowProviders)
-
-    /// A list is ended by its id alone: a worker that was held up ends the list that another one works on.
-    private static let endWithoutToken = Mutation(
-        name: "endWithoutToken",
-        rewrites: [TextRewrite("\(endedLeaseCheck) AND i.sure", "AND i.sure")],
-        invariants: [.appointed, .noLostReload, .publishedIsStored], script: heldWorkers)
 
     /// A store does not ask whether the row is as the claim read it: of two fetches of one timeline the later one loses.
     private static let storeWithoutRevision = Mutation(
@@ -94,21 +88,6 @@ struct Mutation: Sendable {
         stage.provider.set(latency: .milliseconds(900))
         stage.report.fault("provider is slow", "every provider takes 0.9 s")
         try await Task.sleep(for: .seconds(15))
-    }
-
-    /// What a worker says to the database is held back until its lease is over and another worker has its lists, and is let
-    /// through then; or the worker itself stands still so long.
-    private static let heldWorkers: @Sendable (ChaosRun.Stage) async throws -> Void = { stage in
-        stage.provider.set(latency: .milliseconds(200))
-        for round in 0..<6 {
-            let member = stage.fleet.workers[round % 2]
-            if round % 4 < 2 {
-                try await happen(.databaseHeld(member.name), .seconds(14), stage)
-            } else {
-                try await happen(.freeze(member.name), .seconds(14), stage)
-            }
-            try await Task.sleep(for: .seconds(2))
-        }
     }
 
     private static func happen(_ sort: Fault.Sort, _ length: Duration, _ stage: ChaosRun.Stage) async throws {

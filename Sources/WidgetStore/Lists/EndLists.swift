@@ -25,9 +25,6 @@ private let input = InputColumns<ListEnd>([
     .init("id") { $0.hold.id }, .init("lease") { $0.hold.lease }, .init("compared") { $0.isCompared },
 ])
 
-/// Only the holder ends a list.
-package let endedLeaseCheck = "AND w.lease = i.lease"
-
 private let endListsSQL = """
     WITH input AS MATERIALIZED (
         SELECT * FROM \(input.rows("i")) ORDER BY id
@@ -39,7 +36,7 @@ private let endListsSQL = """
         FROM input i
     ), ended AS (
         DELETE FROM work w USING checked i
-        WHERE w.id = i.id AND w.id = ANY (ARRAY(SELECT id FROM input)) \(endedLeaseCheck) AND i.sure
+        WHERE w.id = i.id AND w.id = ANY (ARRAY(SELECT id FROM input)) AND w.lease = i.lease AND i.sure
         RETURNING w.id, w.lease
     )
     SELECT i.id, i.lease, CASE WHEN e.id IS NOT NULL THEN 'ended' WHEN i.sure THEN 'lost' ELSE 'uncompared' END AS outcome
