@@ -12,14 +12,20 @@ extension IntentDefinition {
         let given = given.value.objectValue ?? JSONObject()
         var problems: [ModelError] = []
         var values = JSONObject()
+        var known = 0
         for parameter in parameters {
             var value: JSONValue?
-            if let given = given[parameter.name], given != .null {
-                value = parameter.read(given, family: family, at: "/" + JSONPointer.escape(parameter.name), &problems)
+            if let given = given[parameter.name] {
+                known += 1
+                if given != .null {
+                    value = parameter.read(
+                        given, family: family, at: "/" + JSONPointer.escape(parameter.name), &problems)
+                }
             }
             values[parameter.name] = value ?? parameter.canonicalDefault(for: family)
         }
-        for key in given.keys where parameter(key) == nil {
+        let unknown = known == given.count ? [] : given.keys.filter { parameter($0) == nil }
+        for key in unknown {
             let suggestion = Suggestion.closest(to: key, among: parameters.map(\.name))
             problems.append(
                 ModelError(
@@ -27,10 +33,12 @@ extension IntentDefinition {
                         + (suggestion.map { "; did you mean \(Text.quoted($0))?" } ?? ""),
                     pointer: "/" + JSONPointer.escape(key)))
         }
-        let shown = JSONObject(values.members.filter { isShown($0.key, values) })
+        let shown = hasParents ? JSONObject(values.members.filter { isShown($0.key, values) }) : values
         let effective = WidgetConfiguration(checked: shown)
         return Resolution(effective: effective, problems: problems)
     }
+
+    private var hasParents: Bool { parameters.contains { $0.parent != nil } }
 
     /// Whether a parameter is shown, given the values of all parameters.
     package func isShown(_ name: String, _ values: JSONObject) -> Bool {
@@ -43,24 +51,25 @@ extension IntentDefinition {
 extension IntentParameter {
     /// The value as it counts for the identity; nil, with problems, when the definition does not allow it.
     func read(
-        _ value: JSONValue, family: WidgetFamily, at pointer: String, _ problems: inout [ModelError]
+        _ value: JSONValue, family: WidgetFamily, at pointer: @autoclosure () -> String,
+        _ problems: inout [ModelError]
     ) -> JSONValue? {
         guard count != .one else {
             switch element(value) {
             case .success(let value): return value
             case .failure(let problem):
-                problems.append(ModelError(message: problem.message, pointer: pointer + problem.pointer))
+                problems.append(ModelError(message: problem.message, pointer: pointer() + problem.pointer))
                 return nil
             }
         }
         guard case .array(let elements) = value else {
-            problems.append(ModelError(message: "expected an array, found \(value.kind.name)", pointer: pointer))
+            problems.append(ModelError(message: "expected an array, found \(value.kind.name)", pointer: pointer()))
             return nil
         }
         if let limit = limit(for: family), elements.count > limit {
             problems.append(
                 ModelError(
-                    message: "at most \(limit) values fit \(family.name), found \(elements.count)", pointer: pointer))
+                    message: "at most \(limit) values fit \(family.name), found \(elements.count)", pointer: pointer()))
             return nil
         }
         var values: [JSONValue] = []
@@ -69,7 +78,7 @@ extension IntentParameter {
             case .success(let value): values.append(value)
             case .failure(let problem):
                 problems.append(
-                    ModelError(message: problem.message, pointer: "\(pointer)/\(index)\(problem.pointer)"))
+                    ModelError(message: problem.message, pointer: "\(pointer())/\(index)\(problem.pointer)"))
             }
         }
         return values.count == elements.count ? .array(values) : nil

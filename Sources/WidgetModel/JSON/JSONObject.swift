@@ -49,6 +49,9 @@ package struct JSONObject: Hashable, Sendable {
         members.firstIndex { Text.equal($0.key, key) }
     }
 
+    /// Members in the order of the UTF-16 code units of their keys.
+    var canonicalMembers: [Member] { members.sorted { $0.key.utf16.lexicographicallyPrecedes($1.key.utf16) } }
+
     /// Members in byte order of their keys.
     private var sorted: [Member] { members.sorted { Text.precedes($0.key, $1.key) } }
 

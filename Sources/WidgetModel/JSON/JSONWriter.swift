@@ -99,31 +99,33 @@ package struct JSONObjectWriter {
 }
 
 extension JSONValue {
-    /// Appends the document without white space, members in their order and numbers as they were written.
-    package func write(to out: inout [UInt8]) {
+    /// Appends the document without white space, members in their order and numbers as they were written, or in the form of
+    /// RFC 8785: members sorted by UTF-16 code units, numbers as ECMAScript writes them.
+    package func write(to out: inout [UInt8], isCanonical: Bool = false) {
         switch self {
         case .null:
             out.append(contentsOf: "null".utf8)
         case .bool(let value):
             out.append(contentsOf: (value ? "true" : "false").utf8)
         case .number(let number):
-            out.append(contentsOf: number.text.utf8)
+            out.append(contentsOf: (isCanonical ? number.canonical : number.text).utf8)
         case .string(let text):
             JSONWriter.append(text, to: &out)
         case .array(let elements):
             out.append(UInt8(ascii: "["))
             for index in elements.indices {
                 if index > 0 { out.append(UInt8(ascii: ",")) }
-                elements[index].write(to: &out)
+                elements[index].write(to: &out, isCanonical: isCanonical)
             }
             out.append(UInt8(ascii: "]"))
         case .object(let object):
             out.append(UInt8(ascii: "{"))
-            for (index, member) in object.members.enumerated() {
+            let members = isCanonical ? object.canonicalMembers : object.members
+            for (index, member) in members.enumerated() {
                 if index > 0 { out.append(UInt8(ascii: ",")) }
                 JSONWriter.append(member.key, to: &out)
                 out.append(UInt8(ascii: ":"))
-                member.value.write(to: &out)
+                member.value.write(to: &out, isCanonical: isCanonical)
             }
             out.append(UInt8(ascii: "}"))
         }
@@ -136,15 +138,13 @@ extension JSONValue {
         return out
     }
 
-    /// The RFC 8785 form: members sorted by UTF-16 code units, numbers as ECMAScript writes them.
+    /// The RFC 8785 form.
     package var canonical: String { String(decoding: canonicalBytes, as: UTF8.self) }
 
     /// The RFC 8785 form as bytes.
     package var canonicalBytes: [UInt8] {
         var out: [UInt8] = []
-        var reader = JSONReader(encoded, maximumDepth: .max, checksNumbers: false)
-        // A tree is always well-formed.
-        try? reader.canonicalize(into: &out)
+        write(to: &out, isCanonical: true)
         return out
     }
 }
