@@ -10,7 +10,9 @@ package final class ConfigurationClient: ConfigurationProvider {
     /// Time for which answers are kept. A person who opens a list again soon after sees the same.
     package static let lifetime = Duration.seconds(10)
     /// Longest time for the defaults of a new widget.
-    package static let defaultsTimeout = Duration.seconds(2)
+    ///
+    /// Shorter than new widgets wait for them, so that a provider that hangs is seen to.
+    package static let defaultsTimeout = Duration.milliseconds(1_500)
 
     private let fetcher: any ProviderFetching
     private let directory: DirectoryCache
@@ -44,7 +46,8 @@ package final class ConfigurationClient: ConfigurationProvider {
         else {
             throw ConfigurationFailure(.failed, "the parameter has no dynamic options")
         }
-        let key = AnswerCache.Key(app: app, kind: kind, question: question.normalized(for: intent))
+        let key = AnswerCache.Key(
+            app: app, kind: kind, body: question.normalized(for: intent).encode(kind: kind.name))
         let began = clock.elapsed
         while true {
             let mark = answered.mark(.timelines)
@@ -75,7 +78,7 @@ package final class ConfigurationClient: ConfigurationProvider {
         defer { answered.signal(.timelines) }
         do throws(ConfigurationFailure) {
             let (options, size) = try await fetch(
-                .options, key.question.encode(kind: key.kind.name), of: key.kind, app: key.app,
+                .options, key.body, of: key.kind, app: key.app,
                 timeout: key.kind.timeout
             ) { bytes throws(ModelError) in
                 do throws(JSONError) {
@@ -217,7 +220,8 @@ private final class AnswerCache: Sendable {
         let app: String
         /// With its definition, so that a changed one is asked anew.
         let kind: KindDefinition
-        let question: OptionsQuestion
+        /// The question as it is sent: users are told apart by their bytes.
+        let body: [UInt8]
     }
 
     enum State {
@@ -265,6 +269,9 @@ private final class AnswerCache: Sendable {
         contents.withLock { contents in
             contents.underWay.remove(key)
             contents.remove(key)
+            for (key, known) in contents.known where time - known.at > ConfigurationClient.lifetime {
+                contents.remove(key)
+            }
             guard let answer, size <= Self.maximumSize else { return }
             contents.known[key] = Known(answer: answer, size: size, at: time, until: time + lifetime)
             contents.size += size

@@ -102,9 +102,10 @@ struct FormPage: Sendable {
              data-parameter="\(parameter.name)" data-control="\(row.control.name)" data-type="\(row.typeName)"
             """
         if row.isSeveral { attributes += " data-several" }
+        if let value = row.value, value != .null { attributes += " data-stored=\"\(Self.text(value))\"" }
         if let limit = row.limit, row.isSeveral { attributes += " data-limit=\"\(limit)\"" }
         if let parent = parameter.parent, let value = row.parentValue(in: form.rows) {
-            attributes += " data-parent=\"\(parent.name)\" data-has-exactly=\"\(Self.text(value))\""
+            attributes += " data-parent=\"\(parent.name)\" data-has-exactly=\"\(value.canonical)\""
         }
         if row.control == .list, row.options == nil { attributes += " data-options=\"\(optionsPath(parameter.name))\"" }
         if row.searchPrompt != nil { attributes += " data-search" }

@@ -33,10 +33,13 @@ function controlValue(row, element) {
 const items = row => [...row.querySelectorAll(':scope > ol > li')]
 const control = element => element.querySelector(':scope > input, :scope > span:not(.order)')
 
+/** Rows that the person has changed. The others keep their values as they were, whatever a control makes of them. */
+const touched = new Set()
+
 function rowValue(row) {
+  if (!touched.has(row)) return 'stored' in row.dataset ? JSON.parse(row.dataset.stored) : undefined
   if (!('several' in row.dataset)) return controlValue(row, control(row))
-  const values = items(row).map(item => controlValue(row, control(item))).filter(value => value !== undefined)
-  return values.length ? values : undefined
+  return items(row).map(item => controlValue(row, control(item))).filter(value => value !== undefined)
 }
 
 /** The configuration: values of all rows, also of hidden ones, which are kept. */
@@ -50,17 +53,23 @@ function configuration() {
 }
 
 /** A value as it counts for the timeline: without its display string. */
-const bare = value =>
-  Array.isArray(value) ? value.map(bare) : value && typeof value === 'object' && 'identifier' in value ? value.identifier : value
+function bare(value) {
+  if (Array.isArray(value)) return value.map(bare)
+  if (value === null || typeof value !== 'object') return value
+  return 'identifier' in value ? value.identifier : { latitude: value.latitude, longitude: value.longitude }
+}
 
 // MARK: Rows that depend on others
 
+function isShown(row) {
+  if (row.dataset.parent === undefined) return true
+  const parent = rows.find(other => other.dataset.parameter === row.dataset.parent)
+  return isShown(parent) && JSON.stringify(bare(rowValue(parent))) === row.dataset.hasExactly
+}
+
 function update() {
   for (const row of rows) {
-    if (row.dataset.parent !== undefined) {
-      const parent = rows.find(other => other.dataset.parameter === row.dataset.parent)
-      row.hidden = parent.hidden || JSON.stringify(bare(rowValue(parent))) !== row.dataset.hasExactly
-    }
+    row.hidden = !isShown(row)
     if ('several' in row.dataset) {
       const count = items(row).length
       const limit = Number(row.dataset.limit ?? Infinity)
@@ -71,13 +80,15 @@ function update() {
         item.querySelector('.down').disabled = index === all.length - 1
       })
     }
-    const range = row.querySelector('input[type=range]')
-    if (range) row.querySelector('output').textContent = 'unset' in range.dataset ? '' : range.value
+    for (const range of row.querySelectorAll('input[type=range]')) {
+      range.parentElement.querySelector('output').textContent = 'unset' in range.dataset ? '' : range.value
+    }
   }
 }
 
 form.addEventListener('input', event => {
   delete event.target.dataset.unset
+  touched.add(event.target.closest('.row'))
   showProblem(event.target.closest('.row'), '')
   update()
 })
@@ -88,6 +99,7 @@ form.addEventListener('click', event => {
   const row = button.closest('.row')
   const item = button.closest('li')
   const action = button.classList
+  touched.add(row)
   if (action.contains('less') || action.contains('more')) {
     const input = button.parentElement.querySelector('input')
     if (input.value === '') input.value = input.min || '0'
@@ -226,6 +238,7 @@ function activate(input, option) {
 }
 
 function choose(input, option) {
+  touched.add(input.closest('.row'))
   input.closest('.combo').dataset.value = option.dataset.value
   input.value = input.dataset.display = option.dataset.display
   leave(input)

@@ -93,7 +93,8 @@ extension IntentParameter {
 
     /// A value of the definition itself as it counts for the identity; nil when it does not allow it.
     func canonical(_ value: JSONValue) -> JSONValue? {
-        guard count != .one, case .array(let elements) = value else { return try? element(value).get() }
+        guard count != .one else { return try? element(value).get() }
+        guard case .array(let elements) = value else { return nil }
         let values = elements.compactMap { try? element($0).get() }
         return values.count == elements.count ? .array(values) : nil
     }

@@ -7,7 +7,7 @@ extension OptionsQuestion {
         var question = self
         var values = intent.resolve(context.values, family: context.family).effective.value.objectValue ?? JSONObject()
         values[parameter] = nil
-        question.context.values = (try? WidgetConfiguration(.object(values))) ?? .empty
+        question.context.values = WidgetConfiguration(checked: values)
         return question
     }
 

@@ -90,8 +90,7 @@ extension IntentParameter {
     fileprivate func shownDefault(for family: WidgetFamily) -> JSONValue? {
         guard let defaultValue else { return nil }
         guard count != .one else { return defaultValue }
-        let values = defaultValue.arrayValue ?? [defaultValue]
-        return .array(Array(values.prefix(limit(for: family) ?? .max)))
+        return .array(Array((defaultValue.arrayValue ?? []).prefix(limit(for: family) ?? .max)))
     }
 
     /// Options that the definition itself lists, in a language; nil: there are none, or the provider answers them.

@@ -116,6 +116,15 @@ struct ConfigurationClientTests {
         }
     }
 
+    @Test("users whose names look alike get answers of their own")
+    func users() async throws {
+        try await withSetup { setup in
+            for user in ["andr\u{e9}", "andre\u{301}", "andr\u{e9}"] { _ = try await setup.options(user: user) }
+            let users = try setup.provider.requests(to: .options).map { try JSONValue.parse($0.body)["user"] }
+            #expect(users.map { $0?.stringValue?.unicodeScalars.count } == [5, 6])
+        }
+    }
+
     @Test("D: search by the provider is asked with each term; an answer is kept for ten seconds")
     func kept() async throws {
         try await withSetup { setup in

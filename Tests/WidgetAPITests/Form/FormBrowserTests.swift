@@ -25,8 +25,14 @@ struct FormBrowserTests {
             try await store.defineIntent {
                 $0.accentColor = "teal"
                 $0.backgroundColor = "#0b3d2e"
+                // Nobody touches these: they stay as they are.
+                $0.intent?.parameters += [
+                    IntentParameter(name: "owner", displayName: "Owner", type: .person),
+                    IntentParameter(name: "loud", displayName: "Loud", type: .boolean),
+                ]
             }
-            try await store.place([.test("w1", configuration: #"{"card":"acme"}"#)])
+            let stored = #"{"card":"acme","owner":{"display":"Ann","identifier":"p1"}}"#
+            try await store.place([.test("w1", configuration: stored)])
             try await withAPI(store, configurations: StubConfigurations(), isLive: true) { api in
                 let port = try #require(api.client.port)
                 let page = "http://127.0.0.1:\(port)\(TestAPI.base)/widgets/w1/configuration/form"
@@ -41,6 +47,7 @@ struct FormBrowserTests {
                 let configuration = try WidgetConfiguration([
                     "card": ["identifier": "debit", "display": "Everyday Debit"], "category": "groceries",
                     "hidden": false, "limit": 3, "shops": [["identifier": "soup", "display": "SoupPay"]],
+                    "owner": ["identifier": "p1", "display": "Ann"],
                 ])
                 #expect(event == .configured(app: TestKinds.app, widget: "w1", configuration: configuration))
             }

@@ -113,6 +113,7 @@ struct IntentDefinitionTests {
             (#""type": "enumeration""#, "cases", "has cases, or dynamicOptions"),
             (#""type": "enumeration", "cases": [{"name": "a"}, {"name": "a"}]"#, "cases/1/name", "already defined"),
             (#""type": "string", "size": {"systemSmal": 1}"#, "size/systemSmal", "did you mean \"systemSmall\"?"),
+            (#""type": "string", "several": true, "default": "a""#, "default", "expected an array, found a string"),
             (#""type": "boolean", "default": 1"#, "default", "expected a boolean, found a number"),
         ])
     func members(parameter: String, pointer: String, message: String) throws {
