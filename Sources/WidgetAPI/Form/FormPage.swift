@@ -107,7 +107,7 @@ struct FormPage: Sendable {
         if let parent = parameter.parent, let value = row.parentValue(in: form.rows) {
             attributes += " data-parent=\"\(parent.name)\" data-has-exactly=\"\(value.canonical)\""
         }
-        if row.control == .list, row.options == nil { attributes += " data-options=\"\(optionsPath(parameter.name))\"" }
+        if parameter.hasDynamicOptions { attributes += " data-options=\"\(optionsPath(parameter.name))\"" }
         if row.searchPrompt != nil { attributes += " data-search" }
         if !row.isShown { attributes += " hidden" }
         var options: HTML = ""

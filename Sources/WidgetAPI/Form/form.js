@@ -47,7 +47,8 @@ function configuration() {
   const values = {}
   for (const row of rows) {
     const value = rowValue(row)
-    if (value !== undefined) values[row.dataset.parameter] = value
+    // A value that was taken away is null, so that no default of the provider takes its place.
+    if (value !== undefined || touched.has(row)) values[row.dataset.parameter] = value ?? null
   }
   return values
 }
@@ -64,7 +65,9 @@ function bare(value) {
 function isShown(row) {
   if (row.dataset.parent === undefined) return true
   const parent = rows.find(other => other.dataset.parameter === row.dataset.parent)
-  return isShown(parent) && JSON.stringify(bare(rowValue(parent))) === row.dataset.hasExactly
+  const isDate = parent.dataset.type === 'date'
+  const comparable = value => JSON.stringify(isDate && value?.includes('T') ? Date.parse(value) : value)
+  return isShown(parent) && comparable(bare(rowValue(parent))) === comparable(JSON.parse(row.dataset.hasExactly))
 }
 
 function update() {
@@ -138,6 +141,7 @@ async function options(row, term) {
     .filter(section => section.options.length)
   const listed = row.querySelector(':scope > script[type="application/json"]')
   if (listed) return filter(JSON.parse(listed.textContent).sections)
+  if (!('options' in row.dataset)) return []
   const isSearched = 'search' in row.dataset
   const others = configuration()
   delete others[row.dataset.parameter]
@@ -219,9 +223,14 @@ function note(text) {
   return element
 }
 
-/** An option's value as it is stored: custom values and people with their display strings. */
-const stored = (row, option) =>
-  ['custom', 'person'].includes(row.dataset.type) ? { identifier: bare(option.value), display: option.display } : option.value
+/** An option's value as it is stored: custom values, people and places with their display strings. */
+function stored(row, option) {
+  switch (row.dataset.type) {
+    case 'custom': case 'person': return { identifier: bare(option.value), display: option.display }
+    case 'location': return { ...option.value, display: option.display }
+    default: return option.value
+  }
+}
 
 function show(input, isOpen) {
   input.nextElementSibling.hidden = !isOpen

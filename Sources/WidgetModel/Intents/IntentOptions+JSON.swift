@@ -41,13 +41,102 @@ extension ConfigurationContext {
 extension IntentOptions {
     /// Most options of an answer.
     package static let maximumItems = 20_000
-    private static let maximumTextBytes = 1024
 
     /// Reads `{"options": […]}` or `{"sections": [{"title"?, "indexTitle"?, "options": […]}]}`, where an option is
     /// `{"identifier" | "value", "display", "subtitle"?}`. Unknown members are ignored.
     package init(_ bytes: [UInt8], of parameter: IntentParameter) throws(JSONError) {
-        self.init()
-        var reader = JSONReader(bytes)
+        var transcoder = OptionsTranscoder(bytes, parameter)
+        self.init(encoded: try transcoder.transcode())
+    }
+
+    /// Writes options.
+    struct Encoder {
+        private var out = Array("{\"sections\":[".utf8)
+
+        /// - Parameter capacity: expected number of bytes.
+        init(capacity: Int = 256) { out.reserveCapacity(capacity) }
+
+        mutating func beginSection() { append(Key.section) }
+
+        /// Begins an option, whose parts the closures write as JSON.
+        @inline(__always)
+        mutating func beginOption(value: (inout [UInt8]) -> Void, display: (inout [UInt8]) -> Void) {
+            append(Key.value)
+            value(&out)
+            append(Key.display)
+            display(&out)
+        }
+
+        @inline(__always)
+        mutating func append(subtitle: (inout [UInt8]) -> Void) {
+            append(Key.subtitle)
+            subtitle(&out)
+        }
+
+        mutating func endOption() { append(Key.end) }
+
+        mutating func endSection(title: String?, indexTitle: String?) {
+            dropComma()
+            append(Key.title)
+            appendText(title)
+            append(Key.indexTitle)
+            appendText(indexTitle)
+            append(Key.end)
+        }
+
+        mutating func finish() -> [UInt8] {
+            dropComma()
+            out.append(contentsOf: "]}".utf8)
+            return out
+        }
+
+        private mutating func appendText(_ text: String?) {
+            if let text { JSONWriter.append(text, to: &out) } else { out.append(contentsOf: Key.null) }
+        }
+
+        @inline(__always)
+        private mutating func append(_ key: [UInt8]) { out.append(contentsOf: key) }
+
+        private mutating func dropComma() {
+            if out.last == UInt8(ascii: ",") { out.removeLast() }
+        }
+
+        private enum Key {
+            static let section = Array("{\"options\":[".utf8)
+            static let value = Array("{\"value\":".utf8)
+            static let display = Array(",\"display\":".utf8)
+            static let subtitle = Array(",\"subtitle\":".utf8)
+            static let end = Array("},".utf8)
+            static let title = Array("],\"title\":".utf8)
+            static let indexTitle = Array(",\"indexTitle\":".utf8)
+            static let null = Array("null".utf8)
+        }
+    }
+}
+
+/// Checks a provider's options and writes them as ``IntentOptions`` keeps them, in one pass and without a value per option.
+private struct OptionsTranscoder {
+    private static let maximumTextBytes = 1024
+
+    private var reader: JSONReader
+    private let parameter: IntentParameter
+    /// Whether any identifier is a value of the parameter as it stands.
+    private let takesIdentifiers: Bool
+    private var encoder: IntentOptions.Encoder
+    private var room = IntentOptions.maximumItems
+
+    init(_ bytes: [UInt8], _ parameter: IntentParameter) {
+        reader = JSONReader(bytes)
+        self.parameter = parameter
+        takesIdentifiers =
+            switch parameter.type {
+            case .custom, .person: true
+            default: false
+            }
+        encoder = IntentOptions.Encoder(capacity: bytes.count + bytes.count / 2)
+    }
+
+    mutating func transcode() throws(JSONError) -> [UInt8] {
         var object = try reader.beginObject()
         var hasList = false
         while let key = try reader.nextKey(&object) {
@@ -61,56 +150,60 @@ extension IntentOptions {
             }
             hasList = true
             if isList {
-                sections = [Section(items: try readItems(from: &reader, of: parameter))]
+                encoder.beginSection()
+                try items()
+                encoder.endSection(title: nil, indexTitle: nil)
             } else {
                 var array = try reader.beginArray()
-                while try reader.nextElement(&array) { try readSection(from: &reader, of: parameter) }
+                while try reader.nextElement(&array) { try section() }
             }
         }
         try reader.finish()
         guard hasList else { throw reader.missing("options", inObjectAt: object.start) }
+        return encoder.finish()
     }
 
-    private mutating func readSection(from reader: inout JSONReader, of parameter: IntentParameter) throws(JSONError) {
-        var section = Section(items: [])
+    private mutating func section() throws(JSONError) {
+        var title: JSONStringToken?
+        var indexTitle: JSONStringToken?
         var hasItems = false
+        encoder.beginSection()
         var object = try reader.beginObject()
         while let key = try reader.nextKey(&object) {
             if reader.matches(key, "title") {
-                section.title = try reader.displayText(maximumBytes: Self.maximumTextBytes)
+                title = try text()
             } else if reader.matches(key, "indexTitle") {
-                section.indexTitle = try reader.displayText(maximumBytes: Self.maximumTextBytes)
+                indexTitle = try text()
             } else if reader.matches(key, "options") {
-                section.items = try readItems(from: &reader, of: parameter)
+                guard !hasItems else { throw reader.failure(.invalidValue, "has options twice", at: object.start) }
+                try items()
                 hasItems = true
             } else {
                 try reader.skip()
             }
         }
         guard hasItems else { throw reader.missing("options", inObjectAt: object.start) }
-        sections.append(section)
+        encoder.endSection(
+            title: title.map { reader.text(of: $0) }, indexTitle: indexTitle.map { reader.text(of: $0) })
     }
 
-    private func readItems(from reader: inout JSONReader, of parameter: IntentParameter) throws(JSONError) -> [Item] {
+    private mutating func items() throws(JSONError) {
         try reader.expect(.array)
         let offset = reader.position
-        var room = Self.maximumItems - sections.reduce(0) { $0 + $1.items.count }
-        var items: [Item] = []
         var array = try reader.beginArray()
         while try reader.nextElement(&array) {
             guard room > 0 else {
-                throw reader.failure(.invalidValue, "more than \(Self.maximumItems) options", at: offset)
+                throw reader.failure(.invalidValue, "more than \(IntentOptions.maximumItems) options", at: offset)
             }
             room -= 1
-            items.append(try Self.item(from: &reader, of: parameter))
+            try item()
         }
-        return items
     }
 
-    private static func item(from reader: inout JSONReader, of parameter: IntentParameter) throws(JSONError) -> Item {
-        var value: JSONValue?
-        var display: String?
-        var subtitle: String?
+    private mutating func item() throws(JSONError) {
+        var value: Value?
+        var display: JSONStringToken?
+        var subtitle: JSONStringToken?
         var object = try reader.beginObject()
         while let key = try reader.nextKey(&object) {
             let isIdentifier = reader.matches(key, "identifier")
@@ -118,36 +211,56 @@ extension IntentOptions {
                 guard value == nil else {
                     throw reader.failure(.invalidValue, "has both an identifier and a value", at: object.start)
                 }
-                if isIdentifier { try reader.expect(.string) } else { _ = try reader.peek() }
-                let offset = reader.position
-                switch parameter.element(try reader.value()) {
-                case .success(let canonical): value = canonical
-                case .failure(let problem): throw reader.failure(.invalidValue, problem.message, at: offset)
-                }
+                if isIdentifier { try reader.expect(.string) }
+                value = try self.value()
             } else if reader.matches(key, "display") {
-                display = try reader.displayText(maximumBytes: maximumTextBytes)
+                display = try text()
             } else if reader.matches(key, "subtitle") {
-                subtitle = try reader.displayText(maximumBytes: maximumTextBytes)
+                subtitle = try text()
             } else {
                 try reader.skip()
             }
         }
-        return Item(
-            value: try reader.require(value, "identifier", of: object),
-            display: try reader.require(display, "display", of: object), subtitle: subtitle)
+        let shown = try reader.require(display, "display", of: object)
+        let chosen = try reader.require(value, "identifier", of: object)
+        encoder.beginOption(
+            value: { out in
+                switch chosen {
+                case .identifier(let token): reader.append(token, to: &out)
+                case .canonical(let json): json.write(to: &out)
+                }
+            },
+            display: { reader.append(shown, to: &$0) })
+        if let subtitle { encoder.append(subtitle: { reader.append(subtitle, to: &$0) }) }
+        encoder.endOption()
     }
-}
 
-extension JSONReader {
-    /// A text to be shown; nil for null.
-    fileprivate mutating func displayText(maximumBytes: Int) throws(JSONError) -> String? {
-        guard try !takeNull() else { return nil }
-        let offset = position
-        let text = try string()
-        if let problem = Text.identifierProblem(text, maximumBytes: maximumBytes) {
-            throw failure(.invalidValue, problem, at: offset)
+    /// A value as it counts for the identity.
+    private enum Value {
+        case identifier(JSONStringToken)
+        case canonical(JSONValue)
+    }
+
+    private mutating func value() throws(JSONError) -> Value {
+        if takesIdentifiers, try reader.peek() == .string, let token = try text(Text.maximumIdentifierBytes) {
+            return .identifier(token)
         }
-        return text
+        let offset = reader.position
+        switch parameter.element(try reader.value()) {
+        case .success(let canonical): return .canonical(canonical)
+        case .failure(let problem): throw reader.failure(.invalidValue, problem.message, at: offset)
+        }
+    }
+
+    /// A text to be shown; nil for null.
+    private mutating func text(_ maximumBytes: Int = maximumTextBytes) throws(JSONError) -> JSONStringToken? {
+        guard try !reader.takeNull() else { return nil }
+        let offset = reader.position
+        let token = try reader.stringToken()
+        if let problem = reader.identifierProblem(token, maximumBytes: maximumBytes) {
+            throw reader.failure(.invalidValue, problem, at: offset)
+        }
+        return token
     }
 }
 
@@ -182,12 +295,13 @@ extension IntentDefinition {
         }
     }
 
-    /// Names of the parameters with a dynamic default that a configuration leaves out.
+    /// Names of the parameters with a dynamic default that a configuration leaves out. With null the person has decided: there
+    /// is no value.
     package func undecided(in configuration: WidgetConfiguration) -> [String] {
         let dynamic = parameters.lazy.filter(\.hasDynamicDefault).map(\.name)
         guard !dynamic.isEmpty else { return [] }
         let values = configuration.value
-        return dynamic.filter { values[$0] == nil || values[$0] == .null }
+        return dynamic.filter { values[$0] == nil }
     }
 
     /// The configuration with the values of another one for those parameters with a dynamic default that it leaves out.

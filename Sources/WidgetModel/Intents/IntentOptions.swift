@@ -28,9 +28,41 @@ package struct IntentOptions: Hashable, Sendable {
         }
     }
 
-    package var sections: [Section]
+    /// `{"sections": [{"options": [{"value", "display", "subtitle"?}], "title", "indexTitle"}]}`: the form in which options
+    /// are kept and answered. Answers have up to ``maximumItems``, which nobody looks at one by one on the way.
+    package let encoded: [UInt8]
 
-    package init(sections: [Section] = []) { self.sections = sections }
+    /// - Parameter encoded: options as ``Encoder`` writes them.
+    init(encoded: [UInt8]) { self.encoded = encoded }
+
+    package init(sections: [Section] = []) {
+        var encoder = Encoder()
+        for section in sections {
+            encoder.beginSection()
+            for item in section.items {
+                encoder.beginOption(
+                    value: { item.value.write(to: &$0) }, display: { JSONWriter.append(item.display, to: &$0) })
+                if let subtitle = item.subtitle { encoder.append(subtitle: { JSONWriter.append(subtitle, to: &$0) }) }
+                encoder.endOption()
+            }
+            encoder.endSection(title: section.title, indexTitle: section.indexTitle)
+        }
+        self.init(encoded: encoder.finish())
+    }
+
+    package var json: JSONValue { (try? JSONValue.parse(encoded)) ?? .null }
+
+    package var sections: [Section] {
+        (json["sections"]?.arrayValue ?? []).map { section in
+            Section(
+                title: section["title"]?.stringValue, indexTitle: section["indexTitle"]?.stringValue,
+                items: (section["options"]?.arrayValue ?? []).map { option in
+                    Item(
+                        value: option["value"] ?? .null, display: option["display"]?.stringValue ?? "",
+                        subtitle: option["subtitle"]?.stringValue)
+                })
+        }
+    }
 }
 
 /// Question for the options of a parameter.

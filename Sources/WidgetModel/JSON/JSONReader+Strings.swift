@@ -30,6 +30,18 @@ extension JSONReader {
         token.hasEscapes ? decoded(token)[...] : bytes[token.range]
     }
 
+    /// Reason why a string cannot be an identifier or a text to be shown.
+    func identifierProblem(_ token: JSONStringToken, maximumBytes: Int) -> String? {
+        guard !token.hasEscapes, (1...maximumBytes).contains(token.range.count) else {
+            return Text.identifierProblem(text(of: token), maximumBytes: maximumBytes)
+        }
+        // Only an escape can stand for a C0 control.
+        for index in token.range where bytes[index] == 0x7F || bytes[index] == 0xC2 {
+            return Text.identifierProblem(text(of: token), maximumBytes: maximumBytes)
+        }
+        return nil
+    }
+
     private func decoded(_ token: JSONStringToken) -> [UInt8] {
         var out: [UInt8] = []
         out.reserveCapacity(token.range.count)

@@ -117,46 +117,6 @@ extension IntentOptions {
         }
         return IntentOptions(sections: sections)
     }
-
-    /// `{"sections": [{"title", "indexTitle", "options": [{"value", "display", "subtitle"}]}]}`
-    package var json: JSONValue { (try? JSONValue.parse(encoded)) ?? .null }
-
-    /// Written without a tree of values: answers have up to ``maximumItems``.
-    package var encoded: [UInt8] {
-        var out: [UInt8] = []
-        out.reserveCapacity(128 * sections.reduce(1) { $0 + $1.items.count })
-        out.append(contentsOf: "{\"sections\":[".utf8)
-        for (index, section) in sections.enumerated() {
-            out.append(contentsOf: (index == 0 ? "{\"title\":" : ",{\"title\":").utf8)
-            Self.write(section.title, to: &out)
-            out.append(contentsOf: ",\"indexTitle\":".utf8)
-            Self.write(section.indexTitle, to: &out)
-            out.append(contentsOf: ",\"options\":[".utf8)
-            for item in section.items {
-                out.append(contentsOf: Self.valueKey)
-                item.value.write(to: &out)
-                out.append(contentsOf: Self.displayKey)
-                JSONWriter.append(item.display, to: &out)
-                out.append(contentsOf: Self.subtitleKey)
-                Self.write(item.subtitle, to: &out)
-                out.append(UInt8(ascii: "}"))
-                out.append(UInt8(ascii: ","))
-            }
-            if !section.items.isEmpty { out.removeLast() }
-            out.append(contentsOf: "]}".utf8)
-        }
-        out.append(contentsOf: "]}".utf8)
-        return out
-    }
-
-    private static let valueKey = Array("{\"value\":".utf8)
-    private static let displayKey = Array(",\"display\":".utf8)
-    private static let subtitleKey = Array(",\"subtitle\":".utf8)
-    private static let null = Array("null".utf8)
-
-    private static func write(_ text: String?, to out: inout [UInt8]) {
-        if let text { JSONWriter.append(text, to: &out) } else { out.append(contentsOf: null) }
-    }
 }
 
 extension ConfigurationForm {
@@ -203,7 +163,7 @@ extension ConfigurationForm.Row {
         for key in ["minimum", "maximum", "step", "capitalization", "parent"] { object[key] = definition[key] }
         if let searchPrompt { object["search"] = ["prompt": .string(searchPrompt)] }
         object["options"] = options?.json
-        if control == .list, options == nil { object["optionsPath"] = .string(optionsPath(parameter.name)) }
+        if parameter.hasDynamicOptions { object["optionsPath"] = .string(optionsPath(parameter.name)) }
         return .object(object)
     }
 }

@@ -29,9 +29,16 @@ struct FormBrowserTests {
                 $0.intent?.parameters += [
                     IntentParameter(name: "owner", displayName: "Owner", type: .person),
                     IntentParameter(name: "loud", displayName: "Loud", type: .boolean),
+                    IntentParameter(name: "since", displayName: "Since", type: .date),
+                    IntentParameter(
+                        name: "nickname", displayName: "Nickname", type: .string(.none),
+                        parent: .init(name: "since", value: "2026-06-22T10:00:00Z")),
                 ]
             }
-            let stored = #"{"card":"acme","owner":{"display":"Ann","identifier":"p1"}}"#
+            let stored = """
+                {"card":"acme","nickname":"Nick","owner":{"display":"Ann","identifier":"p1"},\
+                "since":"2026-06-22T12:00:00+02:00"}
+                """
             try await store.place([.test("w1", configuration: stored)])
             try await withAPI(store, configurations: StubConfigurations(), isLive: true) { api in
                 let port = try #require(api.client.port)
@@ -47,7 +54,8 @@ struct FormBrowserTests {
                 let configuration = try WidgetConfiguration([
                     "card": ["identifier": "debit", "display": "Everyday Debit"], "category": "groceries",
                     "hidden": false, "limit": 3, "shops": [["identifier": "soup", "display": "SoupPay"]],
-                    "owner": ["identifier": "p1", "display": "Ann"],
+                    "owner": ["identifier": "p1", "display": "Ann"], "since": "2026-06-22T12:00:00+02:00",
+                    "nickname": .null,
                 ])
                 #expect(event == .configured(app: TestKinds.app, widget: "w1", configuration: configuration))
             }

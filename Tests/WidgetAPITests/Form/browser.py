@@ -85,7 +85,7 @@ class Browser:
         raise AssertionError(f"{expression}: expected {wanted!r}, is {value!r}")
 
     def key(self, key, text=None):
-        codes = {"Enter": 13, "Tab": 9, "Escape": 27, "ArrowUp": 38, "ArrowDown": 40, " ": 32}
+        codes = {"Enter": 13, "Tab": 9, "Escape": 27, "ArrowUp": 38, "ArrowDown": 40, "Backspace": 8, " ": 32}
         values = dict(key=key, code="Space" if key == " " else key, windowsVirtualKeyCode=codes[key])
         text = {"Enter": "\r", " ": " "}.get(key)
         self.call("Input.dispatchKeyEvent", type="keyDown" if text else "rawKeyDown", **values, **({"text": text} if text else {}))
@@ -189,6 +189,12 @@ def use(browser, url, token, folder):
     browser.wait(f"JSON.parse(document.querySelector('{row('shops')} li .combo').dataset.value).identifier", "soup")
     browser.click(f"{row('shops')} li:nth-child(2) .remove")
     browser.wait(f"document.querySelectorAll('{row('shops')} li').length", 1)
+
+    # A row is shown for its parent's date, however that is written. Its value is taken away.
+    assert browser.run(shown("nickname"))
+    browser.run(f"document.querySelector('{row('nickname')} input').select()")
+    browser.key("Backspace")
+    browser.wait(f"document.querySelector('{row('nickname')} input').value", "")
 
     # A stepper, and a number that is out of its bounds.
     limit = f"document.querySelector('{row('limit')} input')"

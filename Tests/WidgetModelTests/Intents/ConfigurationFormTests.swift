@@ -107,7 +107,7 @@ struct ConfigurationFormTests {
         #expect(rows[1]["optionsPath"] == nil)
         #expect(
             rows[1]["options"]?["sections"]?.arrayValue?.first?["options"]?.arrayValue?.last
-                == ["value": "groceries", "display": "Groceries", "subtitle": .null])
+                == ["value": "groceries", "display": "Groceries"])
         #expect(rows[4]["parent"] == ["name": "mirrorCalendarApp", "hasExactly": false] && rows[4]["shown"] == false)
         #expect(rows[5]["minimum"] == 0 && rows[5]["maximum"] == 10 && rows[5]["step"] == 2)
         #expect(rows[11]["several"] == true && rows[11]["limit"] == 3)

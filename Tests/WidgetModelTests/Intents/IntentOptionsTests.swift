@@ -136,5 +136,9 @@ struct IntentOptionsTests {
         let soup = try WidgetConfiguration(["card": "soup"])
         #expect(intent.completed(soup, from: chosen) == soup)
         #expect(intent.completed(.empty, from: .empty) == .empty)
+        // The person took the value away.
+        let none = try WidgetConfiguration(["card": .null])
+        #expect(intent.undecided(in: none).isEmpty)
+        #expect(intent.completed(none, from: chosen) == none)
     }
 }
